@@ -1,0 +1,43 @@
+"""Replication of four papers on the geometry of embedding spaces. `README.md` says how to run it, `docs/` what it does."""
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: f"{workflow.basedir}/config.yaml"
+
+
+include: "rules/common.smk"
+include: "rules/fetch.smk"
+include: "rules/prepare.smk"
+include: "rules/embed.smk"
+include: "rules/optimize.smk"
+include: "rules/tables.smk"
+include: "rules/figures.smk"
+include: "rules/report.smk"
+
+
+localrules:
+    all,
+    figures,
+    tables,
+
+
+rule all:
+    """Everything: figures, tables and the results page."""
+    default_target: True
+    input:
+        "results/index.html",
+
+
+rule figures:
+    """All figures."""
+    input:
+        figure_files(),
+
+
+rule tables:
+    """All tables."""
+    input:
+        table_files(),

@@ -1,0 +1,167 @@
+"""The configuration: one model, from which the schema is generated and which names every mistake before the first job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from isotropy.errors import IsotropyError, suggest
+from isotropy.optimize.spec import Schedule
+from isotropy.prepare.spec import SentencesSpec, SupersensesSpec
+from isotropy.sources.registry import Registry, Tier, load_registry
+from isotropy.spec import Strict
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+"""Names become parts of paths: letters, digits, - and _ only (a dot would end the name of a record)."""
+
+
+class Sources(Strict):
+    """Where inputs come from."""
+
+    registry: str
+    """Path of the source registry, relative to the project."""
+    order: Annotated[list[Tier], Field(min_length=1)]
+    """Tiers of origins, in the order in which they are tried."""
+    mirror: str | None
+    """A folder in the layout of the official homes, relative to the project; null: none."""
+    trust_on_first_use: bool
+    """Accept a download whose sha256 the registry does not know, and record what came."""
+
+
+class Compute(Strict):
+    """How jobs compute."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    """`auto`: the GPU where there is one; `cuda`: a job without a GPU stops."""
+    dtype: Literal["float32", "bfloat16"]
+    """Number format of the encoders. The papers' results are float32."""
+    token_budget: Annotated[int, Field(ge=16)]
+    """Most tokens in one batch of an encoder, padding included."""
+
+
+class Setup(Strict):
+    """One setup of Mickus et al. 2024, section 3.1."""
+
+    dataset: str
+    """A name from `datasets`."""
+    embedding: str
+    """A model (sentences) or vectors (words) from the source registry."""
+    loss: Literal["cross_entropy", "binary_cross_entropy"]
+    """Cross-entropy for one label per item, binary cross-entropy per label for several."""
+    bias: bool
+    """Whether the linear classifier has a bias."""
+
+
+class Mickus2024(Strict):
+    """Isotropy, Clusters, and Classifiers: direct optimization of embeddings."""
+
+    setups: dict[Name, Setup]
+    """Setups to run, by name."""
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    """Initializations of the classifier."""
+    updates: Annotated[int, Field(ge=1)]
+    """Updates of full-batch Adam."""
+    learning_rate: Annotated[float, Field(gt=0)]
+    """Adam's learning rate; the other hyper-parameters are PyTorch's defaults."""
+    schedule: Schedule
+    """When the metrics are taken."""
+
+
+class Config(Strict):
+    """Everything that a study can choose."""
+
+    study: str
+    """Name of the study, shown on its pages."""
+    sources: Sources
+    compute: Compute
+    datasets: dict[Name, Annotated[SentencesSpec | SupersensesSpec, Field(discriminator="kind")]]
+    """Prepared data sets, by name."""
+    mickus2024: Mickus2024
+
+
+class Study(Strict):
+    """A validated configuration with the registry that it names."""
+
+    config: Config
+    registry: Registry
+
+
+def load_study(raw: dict[str, Any], root: Path) -> Study:
+    """Validate a configuration as Snakemake merged it.
+
+    Args:
+        raw: the merged mapping.
+        root: the project's folder, to which the registry's path is relative.
+
+    Raises:
+        IsotropyError: the first mistake: the field's path, the value, and what is allowed.
+    """
+    try:
+        config = Config.model_validate(raw)
+    except ValidationError as error:
+        raise IsotropyError(_explain(error)) from error
+    registry = load_registry(root / config.sources.registry)
+    study = Study(config=config, registry=registry)
+    _check_names(study)
+    return study
+
+
+def schema() -> str:
+    """JSON schema of the configuration, for editors and for `schemas/config.schema.json`."""
+    return json.dumps(Config.model_json_schema(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _check_names(study: Study) -> None:
+    """Every source, data set and embedding that the configuration names exists and fits."""
+    registry, config = study.registry.sources, study.config
+
+    def source(path: str, name: str, *kinds: str) -> None:
+        if name not in registry:
+            raise IsotropyError(f"config: {path}: no source {name!r} in {config.sources.registry}: {suggest(name, registry)}")
+        if registry[name].kind not in kinds:
+            raise IsotropyError(f"config: {path}: {name!r} is a {registry[name].kind}, needed is a {' or '.join(kinds)}")
+
+    for name, dataset in config.datasets.items():
+        if isinstance(dataset, SentencesSpec):
+            source(f"datasets.{name}.source", dataset.source, "dataset")
+        else:
+            source(f"datasets.{name}.lexicon", dataset.lexicon, "lexicon")
+            source(f"datasets.{name}.vectors", dataset.vectors, "vectors")
+    for name, setup in config.mickus2024.setups.items():
+        path = f"mickus2024.setups.{name}"
+        if setup.dataset not in config.datasets:
+            hint = suggest(setup.dataset, config.datasets)
+            raise IsotropyError(f"config: {path}.dataset: no data set {setup.dataset!r} in datasets: {hint}")
+        dataset = config.datasets[setup.dataset]
+        if isinstance(dataset, SentencesSpec):
+            source(f"{path}.embedding", setup.embedding, "model")
+        else:
+            source(f"{path}.embedding", setup.embedding, "vectors")
+            if setup.embedding != dataset.vectors:
+                raise IsotropyError(
+                    f"config: {path}.embedding: {setup.embedding!r}, but datasets.{setup.dataset}.vectors chose its words "
+                    f"from {dataset.vectors!r}; use the same vectors for both"
+                )
+
+
+def _explain(error: ValidationError) -> str:
+    """The first mistake in one sentence."""
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in first["loc"] if part not in ("sentences", "supersenses"))
+    value = first["input"]
+    if first["type"] == "extra_forbidden":
+        return f"config: {path}: unknown key; {suggest(path.rsplit('.', 1)[-1], _known_keys())}"
+    if first["type"] == "missing":
+        return f"config: {path}: missing; see config.yaml for an example"
+    hint = ""
+    if isinstance(value, str) and first["type"] in ("float_type", "int_type"):
+        hint = "; a number must not be in quotes, and YAML reads 1e-3 as text: write 0.001"
+    return f"config: {path}: {first['msg']}, got {value!r}{hint}"
+
+
+def _known_keys() -> set[str]:
+    definitions = Config.model_json_schema()["$defs"].values()
+    return set(Config.model_fields) | {key for d in definitions for key in d.get("properties", {})}

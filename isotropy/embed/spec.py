@@ -1,0 +1,26 @@
+"""What defines embeddings: of sentences by an encoder, of words by a table."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from isotropy.sources.registry import Encoder
+from isotropy.spec import Spec
+
+
+class EmbedSpec(Spec):
+    """What defines the embeddings of a data set."""
+
+    dataset: str
+    model: str
+    encoder: Encoder
+    token_budget: int
+    device: Literal["auto", "cpu", "cuda"]
+    dtype: Literal["float32", "bfloat16"]
+
+
+class LookUpSpec(Spec):
+    """What defines the static embeddings of a data set of words."""
+
+    dataset: str
+    vectors: str

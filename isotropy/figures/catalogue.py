@@ -1,0 +1,49 @@
+"""The list of figures: a new figure is one function and one entry here."""
+
+from __future__ import annotations
+
+from isotropy.spec import Spec
+
+
+class FigureSpec(Spec):
+    """What defines a figure; also its entry on the results page."""
+
+    id: str
+    """Paper and number: `results/figures/<id>.pdf`."""
+    function: str
+    """Function in `isotropy.figures.<paper>`."""
+    tables: list[str]
+    """Tables it reads, in the order of the function's arguments: `results/tables/<table>.parquet`."""
+    section: str
+    """Section of the paper."""
+    caption: str
+
+
+FIGURES = {
+    entry.id: entry
+    for entry in (
+        FigureSpec(
+            id="mickus2024/figure1",
+            function="chord_and_angle",
+            tables=[],
+            section="2.2",
+            caption="The isotropy defect as a chord between the observed and the ideal variance vector: the shorter the "
+            "chord, the smaller the angle, the higher IsoScore.",
+        ),
+        FigureSpec(
+            id="mickus2024/figure2",
+            function="scores_over_updates",
+            tables=["mickus2024/trajectories"],
+            section="3.2",
+            caption="IsoScore, silhouette and loss while embeddings are optimized for a linear classifier. IsoScore falls "
+            "and silhouette rises.",
+        ),
+        FigureSpec(
+            id="mickus2024/figure3",
+            function="isoscore_against_silhouette",
+            tables=["mickus2024/trajectories", "mickus2024/correlations"],
+            section="3.2",
+            caption="Silhouette against IsoScore along the same trajectories: a monotonically decreasing relationship.",
+        ),
+    )
+}

@@ -1,0 +1,47 @@
+"""One look for all figures, and byte-stable files."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib.figure import Figure
+
+# Okabe & Ito's colours: told apart with any form of colour blindness.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+STATUS_COLOURS = {"original": "#005A8C", "stand-in": "#A04000"}
+
+_METADATA: dict[str, dict[str, Any]] = {
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".png": {"Software": None},
+}
+
+
+def use_style() -> None:
+    """Set fonts, grid and colours; numbers that make SVG identifiers the same in every run."""
+    sns.set_theme(context="paper", style="ticks", palette=COLOURS, font="DejaVu Sans", font_scale=1.1)
+    mpl.rcParams.update(
+        {
+            "svg.hashsalt": "isotropy",
+            "pdf.fonttype": 42,
+            "axes.grid": True,
+            "grid.alpha": 0.3,
+            "figure.constrained_layout.use": True,
+        }
+    )
+
+
+def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
+    """A note under the figure: data, status, schedule. Text wraps at `width` characters."""
+    lines = "\n".join(line for part in text.split("\n") for line in textwrap.wrap(part, width) or [""])
+    figure.supxlabel(lines, x=0.01, ha="left", fontsize=7.5, color="#333333")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure in the format of the path's name, without dates or versions."""
+    suffix = next(s for s in _METADATA if s in path.name)
+    figure.savefig(path, format=suffix[1:], dpi=200, metadata=_METADATA[suffix])

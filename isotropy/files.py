@@ -1,0 +1,76 @@
+"""Files: atomic writes, digests, and the one stem that all outputs of a job share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+RECORD_SUFFIX = ".record.json"
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's bytes, as 64 hex digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def files_below(path: Path) -> list[Path]:
+    """The file itself, or all files below a folder in a fixed order, without the mark that Snakemake leaves in folders.
+
+    Raises:
+        ValueError: a symbolic link, whose bytes are elsewhere.
+    """
+    found = [path] if not path.is_dir() else sorted(p for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
+    found = [p for p in found if p.name != ".snakemake_timestamp"]
+    for p in found:
+        if p.is_symlink():
+            raise ValueError(f"{p} is a symbolic link: results hold plain files only")
+    return found
+
+
+def record_of(path: Path) -> Path:
+    """Where the record of the job that wrote `path` lies: beside it, under the name up to the first dot."""
+    return path.with_name(path.name.split(".")[0] + RECORD_SUFFIX)
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; rename it into place, synced, when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    remove(temporary)
+    try:
+        yield temporary
+        for file in files_below(temporary):
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+        if path.is_dir():  # a folder cannot be renamed over another
+            remove(path)
+        os.replace(temporary, path)
+    finally:
+        remove(temporary)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON for people and diffs: indented, sorted, atomic."""
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n", "utf8")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file."""
+    return json.loads(path.read_text("utf8"))

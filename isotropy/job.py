@@ -1,0 +1,166 @@
+"""A job: spec in, record out. The only module that touches the `snakemake` object of a script.
+
+    with Job(snakemake, EmbedSpec) as job:
+        rows = read(job.input["texts"])
+        with job.write("vectors") as path:
+            save(path, embed(job.spec, rows))
+
+Entering turns the hub's clients offline, limits threads and starts the log. Leaving checks that every declared output is
+there, digests inputs and outputs and writes the record. An `IsotropyError` ends the job with its sentence alone; any
+error removes what was written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from isotropy.errors import IsotropyError
+from isotropy.files import RECORD_SUFFIX, atomic, record_of, remove, write_json
+from isotropy.provenance.code import changed_files
+from isotropy.provenance.environment import describe_environment, peak_memory_bytes
+from isotropy.provenance.record import Determinism, File, Lineage, Record, describe_files, lineage_of
+from isotropy.spec import Spec, digest
+
+log = logging.getLogger("isotropy")
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+SpecT = TypeVar("SpecT", bound=Spec)
+
+
+class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
+    """One run of a rule's script.
+
+    Attributes:
+        spec: the parsed spec.
+        input, output: named paths, the record left out; inputs of several paths by `inputs(name)`.
+        lineage: what the inputs stand on; a job may add to it.
+        measurements: facts that only this run has (times, rates), for the record.
+        seeds: named seeds that were used, for the record.
+        work: a folder that outlives a killed job with the same spec, code and inputs; removed on success.
+    """
+
+    def __init__(self, snakemake: Any, spec: type[SpecT], *, determinism: Determinism = "bitwise", online: bool = False):
+        self._snakemake = snakemake
+        self._determinism = determinism
+        self._online = online
+        self.spec: SpecT = spec.parse(snakemake.params.spec)
+        self.code: dict[str, Any] = json.loads(snakemake.params.code)
+        # A named input is one path or a list of paths.
+        self._named = {n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()}
+        self.input = {name: Path(paths[0]) for name, paths in self._named.items() if len(paths) == 1}
+        self.output = {name: Path(path) for name, path in snakemake.output.items() if name != "record"}
+        self.record = Path(snakemake.output.record)
+        self.threads = int(snakemake.threads)
+        self.lineage = Lineage()
+        self.measurements: dict[str, Any] = {}
+        self.seeds: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        self._started, self._clock = datetime.now(UTC), perf_counter()
+        self._start_log()
+        try:
+            self._check()
+            if not self._online:  # read by the clients when they are imported, and by child processes
+                os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
+            self._limits = threadpool_limits(limits=self.threads)
+            if torch := sys.modules.get("torch"):
+                torch.set_num_threads(self.threads)
+            inputs = [path for name in self._named for path in self.inputs(name)]
+            self._inputs = describe_files(inputs)
+            self.lineage = lineage_of(inputs, self._inputs)
+            identity = digest([self.spec.model_dump(mode="json"), self.code, [f.model_dump() for f in self._inputs]])
+            stem = self.record.name.removesuffix(RECORD_SUFFIX)
+            self.work = self.record.with_name(f".{stem}.work") / identity[:16]
+        except BaseException as error:
+            self._fail(error)
+            raise
+        return self
+
+    def inputs(self, name: str) -> list[Path]:
+        """All paths of a named input, in the rule's order; none if the rule left it empty."""
+        return [Path(path) for path in self._named.get(name, [])]
+
+    @contextmanager
+    def write(self, name: str) -> Iterator[Path]:
+        """A temporary path for the output `name`, renamed into place when the block ends without an error."""
+        with atomic(self.output[name]) as temporary:
+            yield temporary
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            try:
+                self._write_record()
+                remove(self.work.parent)
+                return
+            except Exception as failure:
+                error = failure
+        self._fail(error)
+        raise error
+
+    def _check(self) -> None:
+        """The outputs share the record's stem, and the code is still what the workflow started with."""
+        for path in self.output.values():
+            if record_of(path) != self.record:
+                raise IsotropyError(f"{path} and {self.record} do not share a name: its record would not be found")
+        if changed := changed_files(PROJECT, self.code["files"]):
+            raise IsotropyError(f"{', '.join(changed)} changed while the workflow was running: start it again")
+
+    def _start_log(self) -> None:
+        path = Path(self._snakemake.log[0])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        form = logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S")
+        handlers: list[logging.Handler] = [logging.FileHandler(path, mode="w", encoding="utf8"), logging.StreamHandler()]
+        for handler in handlers:
+            handler.setFormatter(form)
+        logging.getLogger("isotropy").handlers = handlers
+        logging.getLogger("isotropy").setLevel(logging.INFO)
+        log.info("%s %s", self._snakemake.rule, dict(self._snakemake.wildcards.items()) or "")
+
+    def _write_record(self) -> None:
+        missing = [str(p) for p in self.output.values() if not p.exists()]
+        if missing:
+            raise IsotropyError(f"the job ended without writing {', '.join(missing)}")
+        outputs: list[File] = describe_files(list(self.output.values()))
+        record = Record(
+            rule=self._snakemake.rule,
+            wildcards={str(k): str(v) for k, v in self._snakemake.wildcards.items()},
+            spec=self.spec.model_dump(mode="json"),
+            code=self.code,
+            inputs=self._inputs,
+            outputs=outputs,
+            lineage=self.lineage,
+            determinism=self._determinism,
+            seeds=self.seeds,
+            measurements=self.measurements,
+            environment=describe_environment(self.threads),
+            started=self._started.isoformat(timespec="seconds"),
+            ended=datetime.now(UTC).isoformat(timespec="seconds"),
+            seconds=round(perf_counter() - self._clock, 3),
+            peak_memory_bytes=peak_memory_bytes(),
+            exit="completed",
+        )
+        write_json(self.record, record.model_dump(mode="json"))
+        log.info("done in %.1f s: %s", record.seconds, ", ".join(str(p) for p in self.output.values()))
+
+    def _fail(self, error: BaseException) -> None:
+        """Remove outputs; for an error that a user can act on, end with its sentence alone."""
+        for path in (*self.output.values(), self.record):
+            remove(path)
+        if isinstance(error, IsotropyError):
+            log.error("error: %s", error)
+            raise SystemExit(1) from None
+        log.error("%s", "".join(traceback.format_exception(error)))

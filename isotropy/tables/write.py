@@ -1,0 +1,59 @@
+"""Write a table three times: Parquet for programs, CSV for spreadsheets, Markdown for readers."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pyarrow.parquet
+
+
+class Writer(Protocol):
+    """What gives temporary paths for named outputs: a job."""
+
+    def write(self, name: str) -> AbstractContextManager[Path]:
+        """A temporary path, renamed into place at the end of the block."""
+
+
+def write_all(job: Writer, table: pd.DataFrame) -> None:
+    """Write the outputs `parquet`, `csv` and `markdown` of a job."""
+    for name, write in (("parquet", write_parquet), ("csv", write_csv), ("markdown", write_markdown)):
+        with job.write(name) as path:
+            write(path, table)
+
+
+def write_parquet(path: Path, table: pd.DataFrame) -> None:
+    """Parquet without pandas' own metadata, which would name its version."""
+    arrow = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
+    pyarrow.parquet.write_table(arrow, path)
+
+
+def write_csv(path: Path, table: pd.DataFrame) -> None:
+    """CSV with every digit (the shortest text that reads back to the same number)."""
+    table.to_csv(path, index=False, lineterminator="\n")
+
+
+def write_markdown(path: Path, table: pd.DataFrame) -> None:
+    """A Markdown table, four significant digits."""
+    lines = [_row([str(c) for c in table.columns]), _row(["---"] * len(table.columns))]
+    lines += [_row([format_cell(v) for v in row]) for row in table.itertuples(index=False)]
+    path.write_text("\n".join(lines) + "\n", "utf8")
+
+
+def format_cell(value: object) -> str:
+    """A cell for readers: grouped integers, four significant digits, nothing for what is not there."""
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else f"{value:.4g}"
+    return str(value)
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

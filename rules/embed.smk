@@ -1,0 +1,54 @@
+"""embed: a vector for each text of a data set. Needs: a prepared data set, and a fetched model or vectors.
+Gives: results/embed/{dataset}/{model}.safetensors, with the array `vectors` (n, d), float32.
+"""
+
+
+rule embed_sentences:
+    """Sentence embeddings of an encoder (mickus2024, section 3.1)."""
+    input:
+        dataset="results/prepare/{dataset}.parquet",
+        model="results/fetch/{model}",
+    output:
+        vectors="results/embed/{dataset}/{model}.safetensors",
+        record="results/embed/{dataset}/{model}.record.json",
+    log:
+        "results/logs/embed/{dataset}/{model}.log",
+    benchmark:
+        "results/logs/embed/{dataset}/{model}.jsonl"
+    wildcard_constraints:
+        model=alternatives(MODELS),
+    conda:
+        "../envs/embed.yaml"
+    threads: 2
+    resources:
+        gpu=gpus(),
+        mem_mb=4000,
+        runtime=60,
+    params:
+        spec=embed_spec,
+        code=code("embed_sentences"),
+    script:
+        "../scripts/embed/embed_sentences.py"
+
+
+rule embed_words:
+    """Static vectors of words (mickus2024, section 3.1)."""
+    input:
+        dataset="results/prepare/{dataset}.parquet",
+        vectors_source="results/fetch/{vectors}",
+    output:
+        vectors="results/embed/{dataset}/{vectors}.safetensors",
+        record="results/embed/{dataset}/{vectors}.record.json",
+    log:
+        "results/logs/embed/{dataset}/{vectors}.log",
+    benchmark:
+        "results/logs/embed/{dataset}/{vectors}.jsonl"
+    wildcard_constraints:
+        vectors=alternatives(VECTORS),
+    conda:
+        "../envs/embed.yaml"
+    params:
+        spec=look_up_spec,
+        code=code("embed_words"),
+    script:
+        "../scripts/embed/embed_words.py"

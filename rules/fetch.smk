@@ -1,0 +1,28 @@
+"""fetch: sources of the registry, verified. Needs: a network, a mirror folder, or neither if fetched before.
+Gives: results/fetch/{source}/, its files and source.json, which says what came and from where.
+"""
+
+
+localrules:
+    fetch_source,
+
+
+rule fetch_source:
+    """Fetch a source from the first of its origins that can be reached."""
+    output:
+        source=directory("results/fetch/{source}"),
+        record="results/fetch/{source}.record.json",
+    log:
+        "results/logs/fetch/{source}.log",
+    benchmark:
+        "results/logs/fetch/{source}.jsonl"
+    conda:
+        "../envs/fetch.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    params:
+        spec=fetch_spec,
+        code=code("fetch_source"),
+    script:
+        "../scripts/fetch/fetch_source.py"

@@ -1,0 +1,24 @@
+"""figures: drawn from tables alone. Needs: the tables that the figure's entry in isotropy/figures/catalogue.py names.
+Gives: results/figures/{paper}/{figure}.pdf, .svg and .png."""
+
+
+rule draw_figure:
+    """One figure of the catalogue; its entry names the paper's section."""
+    input:
+        tables=figure_tables,
+    output:
+        pdf="results/figures/{paper}/{figure}.pdf",
+        svg="results/figures/{paper}/{figure}.svg",
+        png="results/figures/{paper}/{figure}.png",
+        record="results/figures/{paper}/{figure}.record.json",
+    log:
+        "results/logs/figures/{paper}/{figure}.log",
+    benchmark:
+        "results/logs/figures/{paper}/{figure}.jsonl"
+    conda:
+        "../envs/figures.yaml"
+    params:
+        spec=figure_spec,
+        code=figure_code,
+    script:
+        "../scripts/figures/draw_figure.py"

@@ -1,0 +1,29 @@
+"""optimize: embeddings as parameters of a classification task, measured on the way. Needs: a prepared data set and its
+embeddings. Gives: results/optimize/mickus2024/{setup}/seed{seed}.parquet, a row per evaluated step, and facts as JSON.
+"""
+
+
+rule optimize_embeddings:
+    """One trajectory of direct optimization (mickus2024, section 3). One thread: seeds run side by side."""
+    input:
+        dataset=setup_dataset,
+        embeddings=setup_embeddings,
+    output:
+        trajectory="results/optimize/mickus2024/{setup}/seed{seed}.parquet",
+        run="results/optimize/mickus2024/{setup}/seed{seed}.json",
+        record="results/optimize/mickus2024/{setup}/seed{seed}.record.json",
+    log:
+        "results/logs/optimize/mickus2024/{setup}/seed{seed}.log",
+    benchmark:
+        "results/logs/optimize/mickus2024/{setup}/seed{seed}.jsonl"
+    conda:
+        "../envs/optimize.yaml"
+    resources:
+        gpu=gpus(),
+        mem_mb=2500,
+        runtime=240,
+    params:
+        spec=optimize_spec,
+        code=code("optimize_embeddings"),
+    script:
+        "../scripts/optimize/optimize_embeddings.py"

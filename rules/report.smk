@@ -1,0 +1,21 @@
+"""report: the results page. Needs: all figures and tables. Gives: results/index.html."""
+
+
+rule write_page:
+    """One page with every figure and table, and the way to its numbers, code and record."""
+    input:
+        results=figure_files() + table_files(),
+    output:
+        page="results/index.html",
+        record="results/index.record.json",
+    log:
+        "results/logs/report/index.log",
+    benchmark:
+        "results/logs/report/index.jsonl"
+    conda:
+        "../envs/report.yaml"
+    params:
+        spec=page_spec(),
+        code=code("write_page"),
+    script:
+        "../scripts/report/write_page.py"

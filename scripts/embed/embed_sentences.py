@@ -1,0 +1,19 @@
+"""Makes the embeddings of a data set's sentences with an encoder."""
+
+import torch
+from safetensors.numpy import save_file
+
+from isotropy.embed.sentences import SentenceEncoder, embed, pick_device
+from isotropy.embed.spec import EmbedSpec
+from isotropy.job import Job
+from isotropy.prepare.datasets import read_dataset
+
+with Job(snakemake, EmbedSpec) as job:
+    table, _ = read_dataset(job.input["dataset"])
+    dtype = getattr(torch, job.spec.dtype)
+    encoder = SentenceEncoder(job.input["model"], job.spec.encoder, pick_device(job.spec.device), dtype)
+    vectors, job.measurements = embed(
+        encoder, list(table["text"]), token_budget=job.spec.token_budget, workers=job.threads, work=job.work
+    )
+    with job.write("vectors") as path:
+        save_file({"vectors": vectors}, path)

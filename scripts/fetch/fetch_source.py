@@ -1,0 +1,13 @@
+"""Puts a source's files, verified, into a folder: from the first of its origins that can be reached."""
+
+from isotropy.files import write_json
+from isotropy.job import Job
+from isotropy.provenance.record import Lineage
+from isotropy.sources.fetch import FACTS, FetchSpec, fetch
+
+with Job(snakemake, FetchSpec, online=True) as job, job.write("source") as folder:
+    folder.mkdir()
+    source = fetch(job.spec, job.work, folder)
+    write_json(folder / FACTS, source.model_dump(mode="json"))
+    reasons = [source.content.title] if source.status == "stand-in" else []
+    job.lineage.join(Lineage(status=source.status, reasons=reasons, sources=[source.model_dump(mode="json")]))

@@ -1,0 +1,21 @@
+"""Makes one trajectory: embeddings optimized for a classification task, measured on the way."""
+
+from safetensors.numpy import load_file
+
+from isotropy.embed.sentences import pick_device
+from isotropy.job import Job
+from isotropy.optimize.optimize import describe_run, optimize
+from isotropy.optimize.spec import OptimizeSpec
+from isotropy.prepare.datasets import read_dataset, targets
+from isotropy.tables.write import write_parquet
+
+with Job(snakemake, OptimizeSpec) as job:
+    dataset_table, dataset = read_dataset(job.input["dataset"])
+    embeddings = load_file(job.input["embeddings"])["vectors"]
+    goal = targets(dataset_table, dataset)
+    job.seeds["initialization"] = job.spec.seed
+    rows, job.measurements = optimize(job.spec, embeddings, goal, pick_device(job.spec.device), job.work)
+    with job.write("trajectory") as path:
+        write_parquet(path, rows)
+    with job.write("run") as path:
+        path.write_text(describe_run(job.spec, embeddings, goal, job.lineage).canonical() + "\n", "utf8")
