@@ -12,7 +12,6 @@ error removes what was written.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -29,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, atomic, record_of, remove, write_json
-from isotropy.provenance.code import changed_files
+from isotropy.provenance.code import code_identity, code_param
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
 from isotropy.provenance.record import Determinism, File, Lineage, Record, describe_files, lineage_of
 from isotropy.spec import Spec, digest
@@ -58,7 +57,6 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         self._determinism = determinism
         self._online = online
         self.spec: SpecT = spec.parse(snakemake.params.spec)
-        self.code: dict[str, Any] = json.loads(snakemake.params.code)
         # A named input is one path or a list of paths.
         self._named = {n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()}
         self.input = {name: Path(paths[0]) for name, paths in self._named.items() if len(paths) == 1}
@@ -116,8 +114,10 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         for path in self.output.values():
             if record_of(path) != self.record:
                 raise IsotropyError(f"{path} and {self.record} do not share a name: its record would not be found")
-        if changed := changed_files(PROJECT, self.code["files"]):
-            raise IsotropyError(f"{', '.join(changed)} changed while the workflow was running: start it again")
+        modules = self._snakemake.params.code.split()[1:]
+        self.code = code_identity(PROJECT, self._snakemake.rule, modules)
+        if code_param(PROJECT, self._snakemake.rule, *modules) != self._snakemake.params.code:
+            raise IsotropyError("the project's code changed while the workflow was running: start it again")
 
     def _start_log(self) -> None:
         path = Path(self._snakemake.log[0])
@@ -139,7 +139,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             rule=self._snakemake.rule,
             wildcards={str(k): str(v) for k, v in self._snakemake.wildcards.items()},
             spec=self.spec.model_dump(mode="json"),
-            code=self.code,
+            code=self.code._asdict(),
             inputs=self._inputs,
             outputs=outputs,
             lineage=self.lineage,

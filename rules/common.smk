@@ -4,9 +4,14 @@ Needs: the merged configuration. Gives: nothing that writes files; a mistake end
 """
 
 import os
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+
+# This checkout's package, here and in the scripts, in whatever environment they run.
+sys.path.insert(0, workflow.basedir)
+os.environ.update(PYTHONPATH=workflow.basedir)
 
 from isotropy.config import load_study
 from isotropy.embed.spec import EmbedSpec, LookUpSpec
@@ -14,15 +19,12 @@ from isotropy.errors import IsotropyError
 from isotropy.figures.catalogue import FIGURES
 from isotropy.optimize.spec import OptimizeSpec
 from isotropy.prepare.spec import SentencesSpec, SupersensesSpec
-from isotropy.provenance.code import code_identity
+from isotropy.provenance.code import code_param
 from isotropy.report.page import PAPERS, PageSpec
 from isotropy.sources.fetch import FetchSpec
 from isotropy.tables.catalogue import TABLES, read_published
 
 PROJECT = Path(workflow.basedir)
-
-# Scripts import the package from this checkout, in whatever environment they run.
-os.environ.update(PYTHONPATH=str(PROJECT))
 
 try:
     STUDY = load_study(config, PROJECT)
@@ -53,7 +55,7 @@ VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
 
 def code(rule, *modules):
     """Identity of the code behind a rule, see isotropy.provenance.code."""
-    return code_identity(PROJECT, rule, modules)
+    return code_param(PROJECT, rule, *modules)
 
 
 def fetch_spec(wildcards):

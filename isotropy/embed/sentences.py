@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tqdm import tqdm
 from transformers import AutoModel, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
@@ -30,22 +31,12 @@ log = logging.getLogger(__name__)
 TEXTS_PER_PART = 1024  # texts between two saves; a killed job repeats at most this many
 
 
-def pick_device(wanted: str) -> torch.device:
-    """`auto` is the GPU where torch sees one, else the CPU.
-
-    Raises:
-        IsotropyError: a GPU was asked for and torch sees none.
-    """
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise IsotropyError("device: cuda was asked for, but torch sees no GPU here; set device: auto, or fix the driver")
-    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
-
-
 class SentenceEncoder:
     """A transformer encoder and its pooling, read from a folder of plain files."""
 
     def __init__(self, folder: Path, encoder: Encoder, device: torch.device, dtype: torch.dtype = torch.float32) -> None:
         self.encoder, self.device = encoder, device
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # loading is over before a bar could be read
         self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model: Any = AutoModel.from_pretrained(
             folder, local_files_only=True, use_safetensors=True, dtype=dtype, attn_implementation="sdpa"

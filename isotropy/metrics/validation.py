@@ -43,7 +43,7 @@ def as_points(X: Points, *, min_points: int = 2, min_dims: int = 2) -> torch.Ten
     if not bool(torch.isfinite(points).all()):
         bad = int((~torch.isfinite(points)).any(dim=1).sum())
         raise ValueError(f"{bad} of {n} points hold NaN or infinity: a metric of them has no meaning")
-    return points
+    return points.contiguous()  # the same bytes give the same score, whatever the layout
 
 
 def as_codes(labels: Any, n: int) -> torch.Tensor:

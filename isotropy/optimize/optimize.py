@@ -30,7 +30,7 @@ from isotropy.provenance.record import Lineage
 
 log = logging.getLogger(__name__)
 
-CHECKPOINT_SECONDS = 15.0  # how much work a killed run loses at most; where it is cut does not change the result
+CHECKPOINT_SECONDS = 5.0  # how much work a killed run loses at most; where it is cut does not change the result
 
 
 class Classifier(nn.Module):

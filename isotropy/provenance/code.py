@@ -13,15 +13,23 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from isotropy.files import sha256_file
-from isotropy.spec import canonical_json
+from isotropy.spec import digest
 
 PACKAGE = "isotropy"
 
 
-def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> str:
-    """Canonical JSON of the code behind a rule: `{"files": {path: sha256}, "rule": sha256}`.
+class CodeIdentity(NamedTuple):
+    """The code behind a rule: project file -> sha256, and the sha256 of the rule's text."""
+
+    files: dict[str, str]
+    rule: str
+
+
+def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> CodeIdentity:
+    """Find the files that a rule's script runs, and digest them.
 
     Args:
         root: the project's folder, which holds `rules/` and the package.
@@ -34,12 +42,12 @@ def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> str:
     text, script = _rule(root, rule)
     files = [script, *(_module_file(root, m) for m in modules)]
     hashes = {p.relative_to(root).as_posix(): sha256_file(p) for f in files if f for p in _closure(root, f)}
-    return canonical_json({"files": hashes, "rule": hashlib.sha256(text.encode()).hexdigest()})
+    return CodeIdentity(dict(sorted(hashes.items())), hashlib.sha256(text.encode()).hexdigest())
 
 
-def changed_files(root: Path, hashes: dict[str, str]) -> list[str]:
-    """Paths whose bytes are no longer those of a code identity, removed files included."""
-    return [path for path, sha in hashes.items() if not (root / path).is_file() or sha256_file(root / path) != sha]
+def code_param(root: Path, rule: str, *modules: str) -> str:
+    """The parameter by which a rule carries its code identity: a digest, then the modules loaded by name."""
+    return " ".join([digest(code_identity(root, rule, modules)), *modules])
 
 
 def _rule(root: Path, rule: str) -> tuple[str, Path]:

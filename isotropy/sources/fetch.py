@@ -8,13 +8,12 @@ from pathlib import Path
 from isotropy.errors import IsotropyError
 from isotropy.files import remove, sha256_file
 from isotropy.sources import clients
+from isotropy.sources.fetched import FetchedSource
 from isotropy.sources.readers import has_rows, read_rows, verify_rows
-from isotropy.sources.registry import Content, Origin, Source, Status, Tier
-from isotropy.spec import Spec, Strict
+from isotropy.sources.registry import Content, Origin, Source, Tier
+from isotropy.spec import Spec
 
 log = logging.getLogger(__name__)
-
-FACTS = "source.json"  # what was fetched, beside the payload
 
 
 class FetchSpec(Spec):
@@ -25,20 +24,6 @@ class FetchSpec(Spec):
     order: list[Tier]
     mirror: str | None
     trust_on_first_use: bool
-
-
-class FetchedSource(Strict):
-    """What really came: written as `source.json`, and into the records of everything made from it."""
-
-    id: str
-    kind: str
-    status: Status
-    content: Content
-    origin: str
-    licence: str
-    citation: str
-    not_used: list[str]
-    """Origins that were tried before, each with the reason."""
 
 
 def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> FetchedSource:
@@ -89,11 +74,6 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> FetchedSource:
         + "; ".join(not_used)
         + ". Check the network, or name a mirror folder in sources.mirror"
     )
-
-
-def fetched(folder: Path) -> FetchedSource:
-    """What a fetched folder holds."""
-    return FetchedSource.model_validate_json((folder / FACTS).read_text("utf8"))
 
 
 def verify(source: str, content: Content, folder: Path) -> None:

@@ -3,10 +3,11 @@
 import torch
 from safetensors.numpy import save_file
 
-from isotropy.embed.sentences import SentenceEncoder, embed, pick_device
+from isotropy.device import pick_device
+from isotropy.embed.sentences import SentenceEncoder, embed
 from isotropy.embed.spec import EmbedSpec
 from isotropy.job import Job
-from isotropy.prepare.datasets import read_dataset
+from isotropy.prepare.table import read_dataset
 
 with Job(snakemake, EmbedSpec) as job:
     table, _ = read_dataset(job.input["dataset"])

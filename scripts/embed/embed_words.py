@@ -5,8 +5,8 @@ from safetensors.numpy import save_file
 from isotropy.embed.spec import LookUpSpec
 from isotropy.embed.words import look_up
 from isotropy.job import Job
-from isotropy.prepare.datasets import read_dataset
-from isotropy.sources.fetch import fetched
+from isotropy.prepare.table import read_dataset
+from isotropy.sources.fetched import fetched
 from isotropy.sources.readers import read_vectors
 
 with Job(snakemake, LookUpSpec) as job:

@@ -3,7 +3,8 @@
 from isotropy.files import write_json
 from isotropy.job import Job
 from isotropy.provenance.record import Lineage
-from isotropy.sources.fetch import FACTS, FetchSpec, fetch
+from isotropy.sources.fetch import FetchSpec, fetch
+from isotropy.sources.fetched import FACTS
 
 with Job(snakemake, FetchSpec, online=True) as job, job.write("source") as folder:
     folder.mkdir()

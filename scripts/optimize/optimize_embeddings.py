@@ -2,11 +2,11 @@
 
 from safetensors.numpy import load_file
 
-from isotropy.embed.sentences import pick_device
+from isotropy.device import pick_device
 from isotropy.job import Job
 from isotropy.optimize.optimize import describe_run, optimize
 from isotropy.optimize.spec import OptimizeSpec
-from isotropy.prepare.datasets import read_dataset, targets
+from isotropy.prepare.table import read_dataset, targets
 from isotropy.tables.write import write_parquet
 
 with Job(snakemake, OptimizeSpec) as job:

@@ -1,10 +1,11 @@
 """Makes the canonical table of a data set of labelled sentences."""
 
 from isotropy.job import Job
-from isotropy.prepare.datasets import prepare_sentences, write_dataset
+from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
+from isotropy.prepare.table import write_dataset
 from isotropy.provenance.record import Lineage
-from isotropy.sources.fetch import fetched
+from isotropy.sources.fetched import fetched
 from isotropy.sources.readers import read_rows
 
 with Job(snakemake, SentencesSpec) as job:

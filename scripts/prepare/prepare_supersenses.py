@@ -1,9 +1,10 @@
 """Makes the canonical table of words with their WordNet noun supersenses."""
 
 from isotropy.job import Job
-from isotropy.prepare.datasets import prepare_supersenses, write_dataset
+from isotropy.prepare.datasets import prepare_supersenses
 from isotropy.prepare.spec import SupersensesSpec
-from isotropy.sources.fetch import fetched
+from isotropy.prepare.table import write_dataset
+from isotropy.sources.fetched import fetched
 from isotropy.sources.readers import read_rows, read_vectors
 
 with Job(snakemake, SupersensesSpec) as job:

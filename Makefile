@@ -1,0 +1,43 @@
+# Two commands do everything: `make figures` and `make test`. Both first make the environment, once.
+# CORES: cores to use (default: all). ARGS: more arguments for Snakemake, e.g. ARGS="--configfile config/paper.yaml".
+
+PYTHON ?= python3
+VENV ?= .venv
+CORES ?= all
+ARGS ?=
+TEST_ARGS ?=
+READY := $(VENV)/.ready
+
+.PHONY: figures test environment benchmarks lock
+
+figures: $(READY)
+	$(VENV)/bin/snakemake --cores $(CORES) --quiet rules $(ARGS)
+	@echo "Done. Open results/index.html: every figure and table, with its numbers, code and record."
+
+test: $(READY)
+	$(VENV)/bin/python -m pytest --junitxml=.pytest_cache/report.xml $(TEST_ARGS)
+	@echo "All tests passed. What each one shows is in its docstring under tests/; timings are in .pytest_cache/report.xml."
+
+environment: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3" if sys.version_info < (3, 11) else 0)'
+	@echo "Making the environment in $(VENV): a few minutes, once."
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --disable-pip-version-check --requirement requirements.lock
+	$(VENV)/bin/python -m pip install --disable-pip-version-check --no-deps --editable .
+	@touch $(READY)
+
+benchmarks: $(READY)
+	$(VENV)/bin/python benchmarks/metrics.py
+	$(VENV)/bin/python benchmarks/embed.py
+
+# Resolve pyproject.toml anew and write down what came. torch pins its own CUDA packages, which differ between systems.
+lock:
+	rm -rf .lock-env
+	$(PYTHON) -m venv .lock-env
+	.lock-env/bin/python -m pip install --upgrade pip
+	.lock-env/bin/python -m pip install --editable ".[workflow,dev]"
+	printf '%s\n' '# Exact versions of everything. Made by `make lock` from pyproject.toml; do not edit.' > requirements.lock
+	.lock-env/bin/python -m pip freeze --exclude-editable | grep -vE '^(nvidia|cuda|triton)' | sed 's/+cpu$$//' >> requirements.lock
+	rm -rf .lock-env

@@ -1,0 +1,70 @@
+"""The console command `isotropy`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from isotropy.errors import IsotropyError
+from isotropy.provenance import audit
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results.")
+audit_app = typer.Typer(no_args_is_help=True, help="Check results back to the bytes they came from.")
+app.add_typer(audit_app, name="audit")
+
+
+@app.callback()
+def main() -> None:
+    """Measure embedding spaces, and audit results."""
+
+
+@app.command()
+def schema(
+    write: Annotated[bool, typer.Option("--write", help="Write schemas/config.schema.json instead of printing.")] = False,
+) -> None:
+    """Print the JSON schema of the configuration."""
+    from isotropy.config import schema as config_schema
+
+    if write:
+        Path("schemas/config.schema.json").write_text(config_schema(), "utf8")
+    else:
+        typer.echo(config_schema(), nl=False)
+
+
+@audit_app.command()
+def verify(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Results: files or folders, relative to the run.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All results, and files that no record speaks of.")] = False,
+    root: Annotated[Path, typer.Option(help="Folder of the run.")] = Path(),
+) -> None:
+    """Recompute every sha256 from results to sources: intact, altered, missing, without record. Exit 0: all intact."""
+    console = Console(highlight=False)
+    if everything == bool(paths):
+        console.print("Name results to check, or give --all.", style="red")
+        raise typer.Exit(2)
+    try:
+        findings = audit.verify_all(root) if everything else audit.verify(root, [_relative(p, root) for p in paths or []])
+    except IsotropyError as error:
+        console.print(str(error), style="red", markup=False)
+        raise typer.Exit(2) from None
+    bad = [f for f in findings if f.state != "intact"]
+    if bad:
+        table = Table("file", "state", "what is known", box=None)
+        for finding in bad:
+            table.add_row(finding.path, finding.state, finding.detail)
+        console.print(table, markup=False)
+    counts = Counter(f.state for f in findings)
+    summary = ", ".join(f"{counts[state]} {state}" for state in get_args(audit.State))
+    console.print(f"{len(findings)} files: {summary}", style="red" if bad else "green")
+    raise typer.Exit(1 if bad else 0)
+
+
+def _relative(path: Path, root: Path) -> Path:
+    """A path as records name it."""
+    absolute, base = path.resolve(), root.resolve()
+    return absolute.relative_to(base) if absolute.is_relative_to(base) else path

@@ -1,0 +1,114 @@
+"""The lock, the conda files of the stages and what the code imports agree; and the tree is clean by its own linters."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from isotropy.config import schema
+from isotropy.provenance.code import code_identity
+
+# Where the name that is imported, the conda package and the PyPI package differ.
+CONDA_NAME = {"torch": "pytorch", "yaml": "pyyaml", "matplotlib": "matplotlib-base", "seaborn": "seaborn-base"}
+CONDA_NAME |= {"msgpack": "msgpack-python"}
+PYPI_NAME = {"pytorch": "torch", "matplotlib-base": "matplotlib", "seaborn-base": "seaborn", "msgpack-python": "msgpack"}
+LOADED_BY_NAME = {"draw_figure": ["isotropy.figures.mickus2024"]}
+
+
+def normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def locked(project: Path) -> dict[str, str]:
+    lines = (project / "requirements.lock").read_text().splitlines()
+    return {normalized(line.split("==")[0]): line.split("==")[1] for line in lines if "==" in line and line[0] != "#"}
+
+
+def conda_file(path: Path) -> dict[str, str]:
+    pins = [d.partition("=") for d in yaml.safe_load(path.read_text())["dependencies"]]
+    return {name: version for name, _, version in pins if name not in ("python", "pip")}
+
+
+def rules(project: Path) -> list[tuple[str, str]]:
+    """Every rule with a script, and its conda file."""
+    found = []
+    for path in (project / "rules").glob("*.smk"):
+        for match in re.finditer(r"^rule (\w+):\n((?:[ \t]+.*\n|\n)*)", path.read_text(), re.M):
+            found.append((match[1], re.search(r"envs/(\w+\.yaml)", match[2])[1]))
+    return found
+
+
+def test_conda_files_have_the_locked_versions(project: Path) -> None:
+    lock = locked(project)
+    for path in (project / "envs").glob("*.yaml"):
+        for name, version in conda_file(path).items():
+            assert lock[normalized(PYPI_NAME.get(name, name))] == version, f"{path.name}: {name}"
+
+
+def test_conda_files_have_what_the_scripts_import(project: Path) -> None:
+    """Scripts get Snakemake's own packages for free in a test, not in a conda environment: so read the imports."""
+    assert len(rules(project)) >= 10
+    for rule, env in rules(project):
+        imported = set()
+        for file in code_identity(project, rule, LOADED_BY_NAME.get(rule, [])).files:
+            for node in ast.walk(ast.parse((project / file).read_text("utf8"))):
+                if isinstance(node, ast.Import):
+                    imported |= {a.name.split(".")[0] for a in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    imported.add(node.module.split(".")[0])
+        needed = {CONDA_NAME.get(n, n) for n in imported - set(sys.stdlib_module_names) - {"isotropy"}}
+        missing = needed - set(conda_file(project / "envs" / env))
+        assert not missing, f"rule {rule}: {env} lacks {missing}"
+
+
+def test_schema_has_not_drifted(project: Path) -> None:
+    """If this fails: `isotropy schema --write`."""
+    assert (project / "schemas/config.schema.json").read_text("utf8") == schema()
+
+
+def test_floors(project: Path) -> None:
+    """Imports go down only: metrics import nothing of the project but themselves; nothing under isotropy/ knows Snakemake."""
+    for path in (project / "isotropy").rglob("*.py"):
+        text = path.read_text("utf8")
+        assert not re.search(r"^\s*(import|from) snakemake", text, re.M), path
+        if path.parent.name == "metrics":
+            assert set(re.findall(r"from isotropy\.(\w+)", text)) <= {"metrics"}, path
+        if path.parent.name == "figures":
+            assert set(re.findall(r"from isotropy\.(\w+)", text)) <= {"figures", "spec"}, path
+
+
+def test_rules_are_short_and_complete(project: Path) -> None:
+    """At most 25 lines; docstring, log, benchmark and conda in each; no functions in rule files other than common.smk."""
+    for path in (project / "rules").glob("*.smk"):
+        text = path.read_text()
+        if path.name != "common.smk":
+            assert not re.search(r"\b(def|lambda)\b|config\[", text), path
+        for match in re.finditer(r"^rule (\w+):\n((?:[ \t]+.*\n|\n)*)", text, re.M):
+            assert len(match[2].rstrip().splitlines()) <= 25, match[1]
+            for part in ('"""', "log:", "benchmark:", "conda:", "spec=", "code=", "record="):
+                assert part in match[2], f"{match[1]} lacks {part}"
+    assert len((project / "Snakefile").read_text().splitlines()) < 60
+    for path in (project / "scripts").rglob("*.py"):
+        assert len(path.read_text().splitlines()) < 60, path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        ["mypy"],
+        ["snakefmt", "--check", "Snakefile", "rules"],
+        ["snakemake", "--lint"],
+    ],
+    ids=" ".join,
+)
+def test_linters(project: Path, command: list[str]) -> None:
+    result = subprocess.run([sys.executable, "-m", *command], cwd=project, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr

