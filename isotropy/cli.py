@@ -8,7 +8,6 @@ from typing import Annotated, get_args
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from isotropy.errors import IsotropyError
 from isotropy.provenance import audit
@@ -53,11 +52,9 @@ def verify(
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(2) from None
     bad = [f for f in findings if f.state != "intact"]
-    if bad:
-        table = Table("file", "state", "what is known", box=None)
-        for finding in bad:
-            table.add_row(finding.path, finding.state, finding.detail)
-        console.print(table, markup=False)
+    for finding in bad:
+        # One line each, never cut: a path that cannot be copied is of no use.
+        console.print(f"{finding.state}: {finding.path} ({finding.detail})", markup=False, soft_wrap=True)
     counts = Counter(f.state for f in findings)
     summary = ", ".join(f"{counts[state]} {state}" for state in get_args(audit.State))
     console.print(f"{len(findings)} files: {summary}", style="red" if bad else "green")

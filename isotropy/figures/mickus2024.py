@@ -99,7 +99,8 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
         rows = correlations[correlations["setup"] == setup].set_index("seed")
         published = rows.loc["mean", "published_pearson_r"]
         text = f"Pearson r = {rows.loc['mean', 'pearson_r']:.3f} ± {np.nan_to_num(rows.loc['sd', 'pearson_r']):.3f}"
-        text += f"\nSpearman ρ = {rows.loc['mean', 'spearman_rho']:.4f}\npublished r = {published:.3f} (second-hand)"
+        text += f"\nSpearman ρ = {rows.loc['mean', 'spearman_rho']:.4f}\npublished r = {published:.3f} (third-party quote)"
+        text = text.replace("-", "−").replace("third−party", "third-party")
         axes.text(
             0.03,
             0.04,
@@ -112,7 +113,12 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
         axes.set(xlabel="IsoScore (0 a line, 1 isotropic)", ylabel="Silhouette of the labels (−1 to 1)")
         axes.legend(fontsize=7.5, loc="upper right")
     figure.colorbar(dots, ax=list(grid[0]), label="update", shrink=0.85)
-    footnote(figure, _notes(trajectories) + " Correlations: mean ± sd over seeds, step 0 included.", width=60 * len(setups))
+    footnote(
+        figure,
+        _notes(trajectories) + " Correlations over all updates, interpolated between "
+        "measured steps: mean ± sd over seeds, step 0 included.",
+        width=60 * len(setups),
+    )
     return figure
 
 

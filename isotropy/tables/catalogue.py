@@ -55,8 +55,9 @@ TABLES = {
         TableSpec(
             id="mickus2024/correlations",
             section="3.2",
-            caption="Correlation of IsoScore with silhouette along each trajectory, per seed, with mean and standard "
-            "deviation over seeds, beside the published value and how far to trust it.",
+            caption="Correlation of IsoScore with silhouette over all updates of each trajectory (interpolated linearly "
+            "where fewer steps were measured), per seed, with mean and standard deviation over seeds, beside the published "
+            "value and how far to trust it.",
         ),
     )
 }

@@ -1,0 +1,5 @@
+"""`python -m isotropy` is the console command."""
+
+from isotropy.cli import app
+
+app()

@@ -1,0 +1,68 @@
+"""Figures: byte-stable, and they say what a reader must know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from isotropy.figures import mickus2024
+from isotropy.figures.catalogue import FIGURES
+from isotropy.figures.style import save, use_style
+from isotropy.tables.catalogue import TABLES
+from isotropy.tables.write import format_cell, write_markdown
+from tests.conftest import Workflow
+
+
+def texts(figure: Figure) -> str:
+    return " ".join(t.get_text() for t in figure.findobj(plt.Text))
+
+
+@pytest.fixture(scope="module")
+def tables(smoke: Workflow) -> dict[str, pd.DataFrame]:
+    folder = smoke.folder / "results/tables"
+    return {name: pd.read_parquet(folder / f"{name}.parquet") for name in TABLES}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_drawn_twice_gives_the_same_bytes(name: str, smoke: Workflow, tables: dict[str, pd.DataFrame], tmp_path: Path) -> None:
+    """And they are the bytes that the workflow's own job wrote, in another process."""
+    use_style()
+    entry = FIGURES[name]
+    figure = getattr(mickus2024, entry.function)(*(tables[t] for t in entry.tables))
+    for kind in ("pdf", "svg", "png"):
+        save(figure, tmp_path / f"f.{kind}")
+        assert (tmp_path / f"f.{kind}").read_bytes() == (smoke.folder / f"results/figures/{name}.{kind}").read_bytes()
+    plt.close(figure)
+
+
+def test_figures_state_status_seeds_and_schedule(tables: dict[str, pd.DataFrame]) -> None:
+    figure = mickus2024.scores_over_updates(tables["mickus2024/trajectories"])
+    shown = texts(figure)
+    for part in ("stand-in", "2 seeds", "then after every", "IsoScore", "Silhouette", "Loss", "update", "mean over seeds"):
+        assert part in shown
+    # The band is the standard deviation over seeds, drawn from the table's numbers.
+    table = tables["mickus2024/trajectories"]
+    sd = table[table["setup"] == "polarity"].groupby("step")["isoscore"].std(ddof=1)
+    band = figure.axes[0].collections[0].get_paths()[0].vertices
+    assert np.ptp(band[band[:, 0] == 30][:, 1]) == pytest.approx(2 * sd[30], rel=1e-6)
+
+
+def test_figure1_is_exact() -> None:
+    """The diagram's numbers follow the definition: IsoScore of the drawn variances, by the library's formula."""
+    shown = texts(mickus2024.chord_and_angle())
+    variances = np.sqrt(2) * np.array([np.cos(np.deg2rad(27)), np.sin(np.deg2rad(27))])
+    defect = np.linalg.norm(variances - 1) / np.sqrt(2 * (2 - np.sqrt(2)))
+    score = variances.sum() ** 2 / (variances**2).sum() - 1
+    assert f"δ = {defect:.2f}, IsoScore = {score:.2f}" in shown
+    assert "no data" in shown
+
+
+def test_markdown_cells(tmp_path: Path) -> None:
+    assert [format_cell(v) for v in (1234567, 0.123456, np.nan, True, "a|b")] == ["1,234,567", "0.1235", "", "yes", "a|b"]
+    write_markdown(tmp_path / "t.md", pd.DataFrame({"a": ["x|y"]}))
+    assert (tmp_path / "t.md").read_text() == "| a |\n| --- |\n| x\\|y |\n"

@@ -1,0 +1,197 @@
+"""Records, code identities and audit, on small jobs run for real."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from isotropy.cli import app
+from isotropy.errors import IsotropyError
+from isotropy.files import atomic, read_json, record_of, write_json
+from isotropy.job import Job
+from isotropy.provenance.audit import verify, verify_all
+from isotropy.provenance.code import code_identity, code_param
+from isotropy.provenance.record import Lineage
+from isotropy.spec import Spec
+from tests.conftest import NOT_COPIED
+
+RULE = "prepare_sentences"
+
+
+class NoteSpec(Spec):
+    """A job that writes one text."""
+
+    text: str
+
+
+class Named(list):
+    """Stands for Snakemake's lists with names, which a script gets."""
+
+    def items(self) -> list[tuple[str, Any]]:
+        return list(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return next(value for key, value in self if key == name)
+
+
+def snakemake_object(project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None) -> SimpleNamespace:
+    """What Snakemake gives a script, for a job that writes results/<stem>.txt."""
+    return SimpleNamespace(
+        rule=RULE,
+        params=SimpleNamespace(spec=NoteSpec(text=text).canonical(), code=code_param(project, RULE)),
+        input=Named((inputs or {}).items()),
+        output=Named({"note": f"results/{stem}.txt", "record": f"results/{stem}.record.json"}.items()),
+        log=[f"results/logs/{stem}.log"],
+        wildcards=Named(),
+        threads=1,
+    )
+
+
+def write_note(project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None) -> None:
+    with Job(snakemake_object(project, stem, text, inputs), NoteSpec) as job, job.write("note") as path:
+        path.write_text(job.spec.text)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path) -> Path:
+    """A folder with a chain of two jobs: a source, and a note made from it."""
+    monkeypatch.chdir(tmp_path)
+    stand_in = Lineage(status="stand-in", reasons=["not the paper's"], sources=[{"id": "a"}])
+    with Job(snakemake_object(project, "source"), NoteSpec, online=True) as job, job.write("note") as path:
+        path.write_text("bytes")
+        job.lineage.join(stand_in)
+    write_note(project, "note", inputs={"source": "results/source.txt"})
+    return tmp_path
+
+
+def test_record_says_what_happened(run: Path) -> None:
+    record = read_json(run / "results/note.record.json")
+    assert record["spec"] == {"text": "hello"}
+    assert record["inputs"][0]["path"] == "results/source.txt"
+    assert record["outputs"][0]["bytes"] == 5
+    assert record["lineage"] == {"status": "stand-in", "reasons": ["not the paper's"], "sources": [{"id": "a"}]}
+    assert record["exit"] == "completed"
+    assert "isotropy/job.py" not in record["code"]["rule"]
+    assert f"scripts/prepare/{RULE}.py" in record["code"]["files"]
+    environment = record["environment"]
+    assert environment["packages"]["numpy"]
+    gpu = environment["gpu"]
+    assert gpu.get("devices") or gpu["reason"]  # known, or null with a reason
+
+
+def test_secrets_are_not_recorded(run: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret_value")
+    write_note(project, "other")
+    assert "hf_secret_value" not in (run / "results/other.record.json").read_text()
+
+
+def test_job_that_writes_nothing_has_failed(run: Path, project: Path) -> None:
+    with pytest.raises(SystemExit), Job(snakemake_object(project, "empty"), NoteSpec):
+        pass
+    assert not (run / "results/empty.record.json").exists()
+    assert "ended without writing results/empty.txt" in (run / "results/logs/empty.log").read_text()
+
+
+def test_error_leaves_nothing(run: Path, project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Also not an output that was already complete; the sentence stands alone, without a trace."""
+    logging.getLogger("isotropy").propagate = True
+    with pytest.raises(SystemExit), Job(snakemake_object(project, "bad"), NoteSpec) as job:
+        with job.write("note") as path:
+            path.write_text("x")
+        raise IsotropyError("the data are wrong")
+    assert sorted(p.name for p in (run / "results").glob("*bad*")) == []
+    text = (run / "results/logs/bad.log").read_text()
+    assert "error: the data are wrong" in text
+    assert "Traceback" not in text
+
+
+def test_altered_input_stops_the_next_job(run: Path, project: Path) -> None:
+    (run / "results/source.txt").write_text("other")
+    with pytest.raises(SystemExit):
+        write_note(project, "late", inputs={"source": "results/source.txt"})
+    assert "results/source.txt is not what the job that made it wrote" in (run / "results/logs/late.log").read_text()
+
+
+def test_input_without_record_stops_the_job(run: Path, project: Path) -> None:
+    (run / "results/by_hand.txt").write_text("x")
+    with pytest.raises(SystemExit):
+        write_note(project, "late", inputs={"source": "results/by_hand.txt"})
+
+
+def test_atomic_write_keeps_the_old_file(tmp_path: Path) -> None:
+    """A write that breaks half-way changes nothing and leaves nothing."""
+    write_json(tmp_path / "a.json", 1)
+    with pytest.raises(OSError, match="disk full"), atomic(tmp_path / "a.json") as temporary:
+        temporary.write_text("half")
+        raise OSError("disk full")
+    assert read_json(tmp_path / "a.json") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def states(findings: list[Any]) -> dict[str, str]:
+    return {f.path: f.state for f in findings}
+
+
+def test_verify_finds_each_kind_of_damage(run: Path) -> None:
+    note = Path("results/note.txt")
+    assert states(verify(run, [note])) == {"results/note.txt": "intact", "results/source.txt": "intact"}
+    (run / "results/source.txt").write_text("BYTES")
+    assert states(verify(run, [note]))["results/source.txt"] == "altered"
+    (run / "results/source.txt").unlink()
+    assert states(verify(run, [note]))["results/source.txt"] == "missing"
+    (run / "results/stray.txt").write_text("?")
+    assert states(verify_all(run))["results/stray.txt"] == "without record"
+    record_of(run / note).unlink()
+    assert states(verify(run, [note]))["results/note.txt"] == "without record"
+
+
+def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Path) -> None:
+    """Each file is what its own job wrote, yet the two do not belong together."""
+    write_note(project, "source", text="newer")
+    finding = next(f for f in verify(run, [Path("results/note.txt")]) if f.path == "results/note.txt")
+    assert finding.state == "altered"
+    assert "made from an earlier results/source.txt" in finding.detail
+
+
+def test_verify_command(run: Path) -> None:
+    """Exit 0 when all is well, 1 on a finding, 2 when it cannot be told; the last line sums up."""
+    cli = CliRunner()
+    good = cli.invoke(app, ["audit", "verify", "--all"])
+    assert (good.exit_code, good.output.splitlines()[-1]) == (0, "2 files: 2 intact, 0 altered, 0 missing, 0 without record")
+    (run / "results/note.txt").write_text("HELLO")
+    bad = cli.invoke(app, ["audit", "verify", "results/note.txt"])
+    assert bad.exit_code == 1
+    assert "altered" in bad.output
+    assert cli.invoke(app, ["audit", "verify"]).exit_code == 2
+    assert cli.invoke(app, ["audit", "verify", "--all", "--root", "nowhere"]).exit_code == 2
+
+
+def test_code_identity_follows_imports(tmp_path: Path, project: Path) -> None:
+    """A module counts for the rules that reach it, directly or not; a comment in the rule file's head does not."""
+    root = tmp_path / "checkout"
+    shutil.copytree(project, root, ignore=NOT_COPIED)
+    before = {rule: code_param(root, rule) for rule in ("embed_sentences", "optimize_embeddings", "fetch_source")}
+    with (root / "isotropy/metrics/validation.py").open("a") as stream:  # reached through silhouette
+        stream.write("# edited\n")
+    after = {rule: code_param(root, rule) for rule in before}
+    assert [rule for rule in before if before[rule] != after[rule]] == ["optimize_embeddings"]
+    rules = root / "rules/fetch.smk"
+    rules.write_text(rules.read_text().replace("mem_mb=2000", "mem_mb=3000"))
+    assert code_param(root, "fetch_source") != after["fetch_source"]
+    assert "isotropy/figures/mickus2024.py" in code_identity(root, "draw_figure", ["isotropy.figures.mickus2024"]).files
+    with pytest.raises(LookupError, match="no rule"):
+        code_identity(root, "no_such_rule")
+
+
+def test_code_changed_during_a_run_stops_the_job(run: Path, project: Path) -> None:
+    script = snakemake_object(project, "late")
+    script.params.code = "0" * 64
+    with pytest.raises(SystemExit), Job(script, NoteSpec):
+        pass
+    assert "changed while the workflow was running" in (run / "results/logs/late.log").read_text()

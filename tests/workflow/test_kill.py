@@ -1,0 +1,69 @@
+"""kill -9 of the whole run while it fetches, embeds and optimizes; then a rerun gives the bytes of an undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import Workflow, copy_checkout
+from tests.workflow.test_rerun import digests
+
+OVERLAY = {
+    "study": "kill",
+    "datasets": {"polarity": {"sample": {"n_items": 2600, "seed": 1}}},
+    "mickus2024": {"seeds": [0], "updates": 140, "schedule": {"every_until": 1000, "then_every": 1}},
+}
+TARGET = "results/optimize/mickus2024/polarity/seed0.parquet"
+
+
+def study(folder: Path) -> Workflow:
+    workflow = Workflow(copy_checkout(folder))
+    (workflow.folder / "config/kill.yaml").write_text(yaml.safe_dump(OVERLAY))
+    workflow.overlays = ["config/kill.yaml"]
+    return workflow
+
+
+def kill_when(workflow: Workflow, ready: Callable[[], object], what: str) -> None:
+    """Start the run, wait until `ready`, and kill the run with all its jobs as a crash of the machine would."""
+    command = workflow.command("--", TARGET)
+    process = subprocess.Popen(
+        command, cwd=workflow.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not ready():
+        assert process.poll() is None, f"the run ended before {what}"
+        assert time.monotonic() < deadline, f"no {what} in two minutes"
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    workflow.done("--unlock")
+
+
+@pytest.mark.timeout(900)
+def test_killed_three_times(tmp_path: Path) -> None:
+    undisturbed = study(tmp_path / "undisturbed")
+    undisturbed.done("--", TARGET)
+    killed = study(tmp_path / "killed")
+    results = killed.folder / "results"
+
+    kill_when(killed, lambda: list(results.glob("fetch/.*.work/*/*")), "download")
+    assert not list(results.glob("optimize/**/*.parquet"))
+
+    kill_when(killed, lambda: list(results.glob("embed/polarity/.*.work/*/part00000.safetensors")), "part of the embeddings")
+    assert not list(results.glob("embed/polarity/*.safetensors"))
+
+    kill_when(killed, lambda: list(results.glob("optimize/mickus2024/polarity/.*.work/*/checkpoint.safetensors")), "checkpoint")
+    assert not (killed.folder / TARGET).exists()
+
+    output = killed.done("--", TARGET)
+    assert "going on from update" in output
+    assert digests(killed.folder) == digests(undisturbed.folder)
+    left = [p for p in results.rglob("*") if p.name.endswith((".tmp", ".work"))]
+    assert left == []

@@ -1,0 +1,143 @@
+"""What reruns and what does not: edits, touches, clones, copies, swapped values. Real Snakemake on the real smoke study."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import Workflow, copy_checkout
+
+AFTER_OPTIMIZE = {
+    "tabulate_trajectories": 1,
+    "tabulate_setups": 1,
+    "tabulate_correlations": 1,
+    "draw_figure": 2,
+    "write_page": 1,
+}
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Bytes of all results but records and logs, which hold times."""
+    files = [p for p in (folder / "results").rglob("*") if p.is_file() and "logs" not in p.parts and p.suffix != ".jsonl"]
+    kept = [p for p in files if not p.name.endswith(".record.json") and p.name != ".snakemake_timestamp"]
+    return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept}
+
+
+def test_finished_study_has_nothing_to_do(smoke_copy: Workflow) -> None:
+    assert smoke_copy.planned() == {}
+
+
+def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow) -> None:
+    """Not fetch, prepare, embed; not Figure 1, which has no data. The results are the same bytes."""
+    before = digests(smoke_copy.folder)
+    with (smoke_copy.folder / "isotropy/metrics/silhouette.py").open("a") as stream:
+        stream.write("\n# an edit\n")
+    assert smoke_copy.planned() == {"optimize_embeddings": 4} | AFTER_OPTIMIZE
+    smoke_copy.done()
+    assert smoke_copy.planned() == {}
+    assert digests(smoke_copy.folder) == before
+
+
+def test_touching_and_readme_rerun_nothing(smoke_copy: Workflow) -> None:
+    for path in smoke_copy.folder.rglob("*"):
+        if path.is_file() and not {"results", ".snakemake"} & set(path.relative_to(smoke_copy.folder).parts):
+            os.utime(path)
+    with (smoke_copy.folder / "README.md").open("a") as stream:
+        stream.write("\nA remark.\n")
+    assert smoke_copy.planned() == {}
+
+
+@pytest.mark.parametrize("with_metadata", [True, False])
+def test_results_copied_into_a_fresh_clone_rerun_nothing(smoke: Workflow, tmp_path: Path, with_metadata: bool) -> None:
+    """With Snakemake's own notes or without them; time stamps kept, as `cp -a` does."""
+    clone = Workflow(copy_checkout(tmp_path / "clone"))
+    for folder in ["results", *([".snakemake"] if with_metadata else [])]:
+        shutil.copytree(smoke.folder / folder, clone.folder / folder)
+    assert clone.planned() == {}
+
+
+def test_swapping_two_values_reruns(smoke_copy: Workflow) -> None:
+    """The same set of numbers under other names is another spec."""
+    overlay = smoke_copy.folder / "config/smoke.yaml"
+    config = yaml.safe_load(overlay.read_text())
+    schedule = config["mickus2024"]["schedule"]
+    schedule["every_until"], schedule["then_every"] = schedule["then_every"], schedule["every_until"]
+    overlay.write_text(yaml.safe_dump(config))
+    assert smoke_copy.planned() == {"optimize_embeddings": 4} | AFTER_OPTIMIZE
+
+
+def test_editing_a_figure_reruns_only_figures(smoke_copy: Workflow) -> None:
+    with (smoke_copy.folder / "isotropy/figures/mickus2024.py").open("a") as stream:
+        stream.write("\n# an edit\n")
+    assert smoke_copy.planned() == {"draw_figure": 3, "write_page": 1}
+
+
+def test_study_is_intact_and_an_edit_is_found(smoke_copy: Workflow) -> None:
+    """The audit of the real study, from a figure to the model's weights, and one flipped byte there."""
+    command = [sys.executable, "-m", "isotropy", "audit", "verify"]
+    good = subprocess.run([*command, "--all"], cwd=smoke_copy.folder, capture_output=True, text=True)
+    assert good.returncode == 0, good.stdout
+    assert "0 altered, 0 missing, 0 without record" in good.stdout
+    weights = smoke_copy.folder / "results/fetch/all-MiniLM-L6-v2/model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    figure = "results/figures/mickus2024/figure3.pdf"
+    bad = subprocess.run([*command, figure], cwd=smoke_copy.folder, capture_output=True, text=True)
+    assert bad.returncode == 1
+    assert "model.safetensors" in bad.stdout
+    assert "1 altered" in bad.stdout
+
+
+def test_results_page_leads_everywhere(smoke: Workflow) -> None:
+    """Every link on the page is a file; stand-ins are named; nothing is fetched from outside."""
+    folder = smoke.folder / "results"
+    page = (folder / "index.html").read_text("utf8")
+    links = re.findall(r'(?:href|src)="([^"]+)"', page)
+    assert len(links) > 20
+    for link in links:
+        assert (folder / link).is_file(), link
+    assert page.count('class="status stand-in"') >= 5
+    assert "isotropy/figures/mickus2024.py" in page
+    assert "section 3.2" in page
+
+
+@pytest.mark.parametrize("overlay", ["config/paper.yaml", "config/smoke.yaml"])
+def test_graph_builds(checkout: Workflow, overlay: str) -> None:
+    checkout.overlays = [overlay]
+    planned = checkout.planned()
+    assert planned["optimize_embeddings"] == (10 if "paper" in overlay else 4)
+    assert planned["draw_figure"] == 3
+
+
+def test_jobs_refuse_to_work_without_their_gpu(smoke_copy: Workflow) -> None:
+    """`device: cuda` on a machine without a GPU: one sentence, and nothing that looks finished."""
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    target = "results/embed/polarity/all-MiniLM-L6-v2.safetensors"
+    result = smoke_copy.run("--config", "compute={device: cuda}", "--", target)
+    assert result.returncode != 0
+    assert "error: device: cuda was asked for, but torch sees no GPU here" in result.stdout
+    assert not (smoke_copy.folder / target).exists()
+
+
+def test_mistakes_end_the_run_before_the_first_job(checkout: Workflow, refuses: object) -> None:
+    """Unknown key, text for a number, misspelt source: as a user meets them."""
+    overlay = checkout.folder / "config/smoke.yaml"
+    for change, message in [
+        ({"mickus2024": {"updatse": 3}}, "mickus2024.updatse: unknown key; did you mean 'updates'"),
+        ({"mickus2024": {"learning_rate": "0.1"}}, "valid number, got '0.1'"),
+        ({"datasets": {"polarity": {"source": "polarty"}}}, "did you mean 'polarity'"),
+    ]:
+        overlay.write_text(yaml.safe_dump(change))
+        refuses(checkout, message)  # type: ignore[operator]
