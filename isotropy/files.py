@@ -53,6 +53,8 @@ def atomic(path: Path) -> Iterator[Path]:
         if path.is_dir():  # a folder cannot be renamed over another
             remove(path)
         os.replace(temporary, path)
+        for leftover in path.parent.glob(f".{path.name}.*.tmp"):  # of a process that was killed
+            remove(leftover)
     finally:
         remove(temporary)
 

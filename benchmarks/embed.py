@@ -1,0 +1,65 @@
+"""Side-by-side speed of sentence embedding: ours and SentenceTransformer.encode in one run, the same model and texts.
+
+Takes the model and the sentences that the workflow has fetched: run `make figures` first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
+from isotropy.embed.sentences import SentenceEncoder, embed
+from isotropy.prepare.table import read_dataset
+from isotropy.sources.registry import Encoder
+
+
+def main() -> None:
+    """Interleave both on the same sentences; print medians, ratio and the largest difference of a coordinate."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--texts", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    folder = options.results / "fetch/all-MiniLM-L6-v2"
+    if not folder.is_dir():
+        sys.exit(f"{folder} is not there: run `make figures` first")
+    texts = list(read_dataset(options.results / "prepare/polarity.parquet")[0]["text"][: options.texts])
+    encoder = SentenceEncoder(folder, Encoder(pooling="mean", normalize=True, max_length=256), torch.device("cpu"))
+    modules = [Transformer(str(folder), max_seq_length=256), Pooling(encoder.dim, pooling_mode="mean"), Normalize()]
+    peer = SentenceTransformer(modules=modules, device="cpu")
+    workers = torch.get_num_threads()
+
+    def ours() -> np.ndarray:
+        with tempfile.TemporaryDirectory() as work:
+            return embed(encoder, texts, token_budget=2048, workers=workers, work=Path(work))[0]
+
+    difference = np.abs(ours() - peer.encode(texts)).max()
+    times: dict[str, list[float]] = {"ours": [], "peer": []}
+    for _ in range(options.rounds):
+        for name, function in (("ours", ours), ("peer", lambda: peer.encode(texts))):
+            start = time.perf_counter()
+            function()
+            times[name].append(time.perf_counter() - start)
+    rates = {name: len(texts) / statistics.median(taken) for name, taken in times.items()}
+    ratios = sorted(b / a for a, b in zip(times["ours"], times["peer"], strict=True))
+    print(f"{len(texts)} sentences, {workers} threads, all-MiniLM-L6-v2, float32")
+    print(f"ours {rates['ours']:.0f} texts/s; SentenceTransformer.encode {rates['peer']:.0f} texts/s")
+    print(
+        f"ratio {rates['ours'] / rates['peer']:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}); largest difference {difference:.1e}"
+    )
+
+
+if __name__ == "__main__":
+    main()
