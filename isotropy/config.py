@@ -53,6 +53,8 @@ class Setup(Strict):
     """Cross-entropy for one label per item, binary cross-entropy per label for several."""
     bias: bool
     """Whether the linear classifier has a bias."""
+    mean_norm: Annotated[float, Field(gt=0)] | None = None
+    """Scale the starting vectors by one factor to this mean Euclidean norm; null: as they come."""
 
 
 class Mickus2024(Strict):

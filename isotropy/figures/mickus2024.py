@@ -57,7 +57,7 @@ def chord_and_angle() -> Figure:
 def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     """Figure 2: IsoScore, silhouette and loss over updates, one column per setup, mean ± sd over seeds."""
     setups = list(dict.fromkeys(trajectories["setup"]))
-    figure = Figure(figsize=(4.4 * len(setups), 7.4))
+    figure = Figure(figsize=(4.0 * len(setups), 7.4))
     grid = figure.subplots(len(METRICS), len(setups), sharex="col", squeeze=False)
     for column, setup in enumerate(setups):
         group = trajectories[trajectories["setup"] == setup]
@@ -70,6 +70,7 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
             axes.plot(mean.index, mean, color=COLOURS[row], lw=1.6, label="mean over seeds")
             axes.text(0.98, 0.5, f"largest sd {sd.max():.2g}", transform=axes.transAxes, ha="right", fontsize=8)
             axes.set_ylabel(label if column == 0 else "")
+            axes.ticklabel_format(useOffset=False)
             axes.legend(fontsize=7.5, loc="best")
         grid[-1, column].set_xlabel("update")
     footnote(figure, _notes(trajectories), width=58 * len(setups))
@@ -79,7 +80,7 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
 def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
     """Figure 3: silhouette against IsoScore at each evaluated step, one panel per setup, coloured by update."""
     setups = list(dict.fromkeys(trajectories["setup"]))
-    figure = Figure(figsize=(4.4 * len(setups) + 0.8, 4.6))
+    figure = Figure(figsize=(4.0 * len(setups) + 0.8, 4.4))
     grid = figure.subplots(1, len(setups), squeeze=False)
     for axes, setup in zip(grid[0], setups, strict=True):
         group = trajectories[trajectories["setup"] == setup]
@@ -99,7 +100,9 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
         rows = correlations[correlations["setup"] == setup].set_index("seed")
         published = rows.loc["mean", "published_pearson_r"]
         text = f"Pearson r = {rows.loc['mean', 'pearson_r']:.3f} ± {np.nan_to_num(rows.loc['sd', 'pearson_r']):.3f}"
-        text += f"\nSpearman ρ = {rows.loc['mean', 'spearman_rho']:.4f}\npublished r = {published:.3f} (third-party quote)"
+        text += f"\nSpearman ρ = {rows.loc['mean', 'spearman_rho']:.4f}"
+        if not np.isnan(published):
+            text += f"\npublished r = {published:.3f} (third-party quote)"
         text = text.replace("-", "−").replace("third−party", "third-party")
         axes.text(
             0.03,
@@ -117,7 +120,7 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
         figure,
         _notes(trajectories) + " Correlations over all updates, interpolated between "
         "measured steps: mean ± sd over seeds, step 0 included.",
-        width=60 * len(setups),
+        width=62 * len(setups),
     )
     return figure
 
@@ -128,6 +131,7 @@ def _title(axes: Axes, group: pd.DataFrame) -> None:
     axes.set_title(group["setup"].iloc[0], loc="left", fontweight="bold")
     axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
     axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
+    axes.ticklabel_format(useOffset=False)
 
 
 def _notes(trajectories: pd.DataFrame) -> str:

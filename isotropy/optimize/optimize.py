@@ -60,7 +60,7 @@ def optimize(
 
     Args:
         spec: task, schedule and hyper-parameters.
-        embeddings: starting points, shape (n, d).
+        embeddings: starting points, shape (n, d), before `mean_norm` scales them.
         targets: class numbers, shape (n,), for cross-entropy; indicators, shape (n, n_labels), for binary cross-entropy.
         device: where to compute.
         work: folder of the checkpoint from which a killed run goes on, with the same bytes as an undisturbed one.
@@ -75,6 +75,10 @@ def optimize(
     if (spec.loss == "cross_entropy") != (targets.ndim == 1):
         raise IsotropyError(f"setup {spec.setup}: loss {spec.loss} does not fit targets of shape {targets.shape}")
     n_labels = int(targets.max()) + 1 if targets.ndim == 1 else targets.shape[1]
+    if spec.mean_norm is not None:
+        embeddings = embeddings * (spec.mean_norm / np.linalg.norm(embeddings, axis=1).mean(dtype=np.float64)).astype(
+            np.float32
+        )
     model = Classifier(embeddings, n_labels, bias=spec.bias, seed=spec.seed).to(device)
     adam = torch.optim.Adam(model.parameters(), lr=spec.learning_rate, fused=True)
     goal = torch.from_numpy(targets).to(device)
@@ -118,11 +122,13 @@ def describe_run(spec: OptimizeSpec, embeddings: np.ndarray, targets: np.ndarray
     """Facts about a run that its tables and figures need; the same for the same spec and inputs."""
     titles = {source["kind"]: source["content"]["title"] for source in lineage.sources}
     n_labels = int(targets.max()) + 1 if targets.ndim == 1 else targets.shape[1]
+    scaled = "" if spec.mean_norm is None else f", scaled to mean norm {spec.mean_norm:g}"
     return Run(
         setup=spec.setup,
+        dataset=spec.dataset,
         seed=spec.seed,
         data=titles.get("dataset") or titles["lexicon"],
-        embedding=titles.get("model") or titles["vectors"],
+        embedding=(titles.get("model") or titles["vectors"]) + scaled,
         status=lineage.status,
         schedule=spec.schedule.describe(spec.updates),
         n_items=len(targets),

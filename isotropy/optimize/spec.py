@@ -40,6 +40,7 @@ class OptimizeSpec(Spec):
     embedding: str
     loss: Literal["cross_entropy", "binary_cross_entropy"]
     bias: bool
+    mean_norm: float | None
     seed: int
     updates: int
     learning_rate: float
@@ -51,6 +52,7 @@ class Run(Spec):
     """Facts about one trajectory, written beside it for tables and figures."""
 
     setup: str
+    dataset: str
     seed: int
     data: str
     """Title of the data set's content."""

@@ -16,7 +16,7 @@ from isotropy.spec import Spec, Strict
 from isotropy.tables.catalogue import TableSpec
 from isotropy.tables.write import format_cell
 
-LONGEST_TABLE = 60  # rows shown on the page; longer tables are linked
+LONGEST_TABLE = 40  # rows; a longer table is linked, not shown
 
 
 class Paper(Strict):
@@ -70,13 +70,14 @@ def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, 
         "lineage": record.lineage,
         "link": os.path.relpath(path.with_suffix(""), folder),
         "is_figure": isinstance(entry, FigureSpec),
-        "code": sorted(f for f in record.code["files"] if f.startswith(("scripts/", f"isotropy/{path.parts[-3]}/"))),
+        "code": [
+            f for f in record.code["files"] if f.startswith("scripts/") or f.endswith(f"{path.parts[-3]}/{path.parts[-2]}.py")
+        ],
     }
     if isinstance(entry, TableSpec):
         table = pd.read_parquet(path)
         item["columns"] = list(table.columns)
         item["n_rows"] = len(table)
-        item["rows"] = [[format_cell(v) for v in row] for row in table.head(LONGEST_TABLE).itertuples(index=False)]
-        if len(table) > LONGEST_TABLE:
-            item["rows"] = []
+        shown = table if len(table) <= LONGEST_TABLE else table.head(0)
+        item["rows"] = [[format_cell(v) for v in row] for row in shown.itertuples(index=False)]
     return item

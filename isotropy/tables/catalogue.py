@@ -13,7 +13,7 @@ class PublishedNumber(Strict):
 
     locator: str
     """Table, figure or section."""
-    setup: str
+    dataset: str
     quantity: str
     value: float
     trust: str

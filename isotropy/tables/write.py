@@ -46,6 +46,8 @@ def write_markdown(path: Path, table: pd.DataFrame) -> None:
 
 def format_cell(value: object) -> str:
     """A cell for readers: grouped integers, four significant digits, nothing for what is not there."""
+    if value is None or value is pd.NA:
+        return ""
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, int | np.integer):

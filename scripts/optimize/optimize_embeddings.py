@@ -7,12 +7,15 @@ from isotropy.job import Job
 from isotropy.optimize.optimize import describe_run, optimize
 from isotropy.optimize.spec import OptimizeSpec
 from isotropy.prepare.table import read_dataset, targets
+from isotropy.provenance.record import Lineage
 from isotropy.tables.write import write_parquet
 
 with Job(snakemake, OptimizeSpec) as job:
     dataset_table, dataset = read_dataset(job.input["dataset"])
     embeddings = load_file(job.input["embeddings"])["vectors"]
     goal = targets(dataset_table, dataset)
+    if job.spec.mean_norm is not None:
+        job.lineage.join(Lineage(status="stand-in", reasons=[f"vectors scaled to mean norm {job.spec.mean_norm:g}"]))
     job.seeds["initialization"] = job.spec.seed
     rows, job.measurements = optimize(job.spec, embeddings, goal, pick_device(job.spec.device), job.work)
     with job.write("trajectory") as path:

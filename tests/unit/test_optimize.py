@@ -33,7 +33,7 @@ CPU = torch.device("cpu")
 def spec(**changes: object) -> OptimizeSpec:
     values = {
         "paper": "mickus2024", "setup": "polarity", "dataset": "polarity", "embedding": "all-MiniLM-L6-v2",
-        "loss": "cross_entropy", "bias": False, "seed": 3, "updates": 12, "learning_rate": 0.001,
+        "loss": "cross_entropy", "bias": False, "mean_norm": None, "seed": 3, "updates": 12, "learning_rate": 0.001,
         "schedule": Schedule(every_until=12, then_every=1), "device": "cpu",
     }  # fmt: skip
     return OptimizeSpec(**(values | changes))
@@ -108,6 +108,17 @@ def test_schedule_does_not_change_the_trajectory(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(every[every["step"].isin(some["step"])].reset_index(drop=True), some, check_exact=True)
 
 
+def test_scaling_keeps_the_shape_and_sets_the_norm(tmp_path: Path) -> None:
+    """One factor: the scores before any update stay, the way from there does not."""
+    plain, _ = optimize(spec(), points(), SINGLE, CPU, tmp_path)
+    scaled, _ = optimize(spec(mean_norm=20.0), points(), SINGLE, CPU, tmp_path)
+    assert scaled.loc[0, ["isoscore", "silhouette"]].tolist() == pytest.approx(
+        plain.loc[0, ["isoscore", "silhouette"]].tolist()
+    )
+    moved = [abs(rows["isoscore"].iloc[-1] - rows["isoscore"].iloc[0]) for rows in (plain, scaled)]
+    assert moved[1] < moved[0] / 4
+
+
 def test_diverged_training_stops(tmp_path: Path) -> None:
     with pytest.raises(IsotropyError, match=r"the loss is .* at update \d+: training diverged"):
         optimize(spec(learning_rate=1e30), points(), SINGLE, CPU, tmp_path)
@@ -175,7 +186,15 @@ def test_tables_of_known_runs(project: Path) -> None:
         frame = pd.DataFrame(
             {"step": steps, "loss": 1.0, "accuracy": 1.0, "isoscore": rng.random(6), "silhouette": rng.random(6)}
         )
-        facts = {"setup": "polarity", "seed": seed, "data": "d", "embedding": "e", "status": "original", "schedule": "s"}
+        facts = {
+            "setup": "mine",
+            "dataset": "polarity",
+            "seed": seed,
+            "data": "d",
+            "embedding": "e",
+            "status": "original",
+            "schedule": "s",
+        }
         facts |= {"n_items": 5, "n_vectors": 5, "n_params": 7, "dim": 2, "n_labels": 2, "n_classes": 2}
         runs.append((Run(**facts, loss="cross_entropy", bias=False), frame))
     table = correlations(trajectories(runs), published).set_index("seed")

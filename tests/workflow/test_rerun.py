@@ -40,7 +40,7 @@ def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow
     before = digests(smoke_copy.folder)
     with (smoke_copy.folder / "isotropy/metrics/silhouette.py").open("a") as stream:
         stream.write("\n# an edit\n")
-    assert smoke_copy.planned() == {"optimize_embeddings": 4} | AFTER_OPTIMIZE
+    assert smoke_copy.planned() == {"optimize_embeddings": 6} | AFTER_OPTIMIZE
     smoke_copy.done()
     assert smoke_copy.planned() == {}
     assert digests(smoke_copy.folder) == before
@@ -71,7 +71,7 @@ def test_swapping_two_values_reruns(smoke_copy: Workflow) -> None:
     schedule = config["mickus2024"]["schedule"]
     schedule["every_until"], schedule["then_every"] = schedule["then_every"], schedule["every_until"]
     overlay.write_text(yaml.safe_dump(config))
-    assert smoke_copy.planned() == {"optimize_embeddings": 4} | AFTER_OPTIMIZE
+    assert smoke_copy.planned() == {"optimize_embeddings": 6} | AFTER_OPTIMIZE
 
 
 def test_editing_a_figure_reruns_only_figures(smoke_copy: Workflow) -> None:
@@ -114,7 +114,7 @@ def test_results_page_leads_everywhere(smoke: Workflow) -> None:
 def test_graph_builds(checkout: Workflow, overlay: str) -> None:
     checkout.overlays = [overlay]
     planned = checkout.planned()
-    assert planned["optimize_embeddings"] == (10 if "paper" in overlay else 4)
+    assert planned["optimize_embeddings"] == (15 if "paper" in overlay else 6)
     assert planned["draw_figure"] == 3
 
 
