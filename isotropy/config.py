@@ -60,7 +60,7 @@ class Setup(Strict):
 class Mickus2024(Strict):
     """Isotropy, Clusters, and Classifiers: direct optimization of embeddings."""
 
-    setups: dict[Name, Setup]
+    setups: Annotated[dict[Name, Setup], Field(min_length=1)]
     """Setups to run, by name."""
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     """Initializations of the classifier."""

@@ -35,15 +35,16 @@ FIGURES = {
             function="scores_over_updates",
             tables=["mickus2024/trajectories"],
             section="3.2",
-            caption="IsoScore, silhouette and loss while embeddings are optimized for a linear classifier. IsoScore falls "
-            "and silhouette rises.",
+            caption="IsoScore, silhouette and loss while embeddings are optimized for a linear classifier. The paper finds "
+            "that IsoScore falls and silhouette rises.",
         ),
         FigureSpec(
             id="mickus2024/figure3",
             function="isoscore_against_silhouette",
             tables=["mickus2024/trajectories", "mickus2024/correlations"],
             section="3.2",
-            caption="Silhouette against IsoScore along the same trajectories: a monotonically decreasing relationship.",
+            caption="Silhouette against IsoScore along the same trajectories. The paper finds a monotonically decreasing "
+            "relationship in every setup.",
         ),
     )
 }

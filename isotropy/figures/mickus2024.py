@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import ticker
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from isotropy.figures.style import COLOURS, STATUS_COLOURS, footnote
@@ -27,7 +28,7 @@ def chord_and_angle() -> Figure:
     axes.plot(radius * np.cos(arc), radius * np.sin(arc), color="#777777", lw=1.2, label="circle of radius √d")
     axes.plot([0, 1], [0, 1], color="black", lw=1)
     axes.plot(1, 1, "o", color="black", label="ideal: vector of ones")
-    for name, degrees, colour, reach in (("A", 27.0, COLOURS[0], 0.42), ("B", 4.0, COLOURS[1], 0.62)):
+    for name, degrees, colour, reach, shift in (("A", 27.0, COLOURS[0], 0.42, 0.07), ("B", 4.0, COLOURS[1], 0.62, -0.26)):
         angle = np.deg2rad(degrees)
         x, y = radius * np.cos(angle), radius * np.sin(angle)
         alpha = np.pi / 4 - angle
@@ -41,7 +42,7 @@ def chord_and_angle() -> Figure:
         axes.plot(reach * np.cos(bow), reach * np.sin(bow), color=colour, lw=1)
         middle = (angle + np.pi / 4) / 2 - (0.13 if name == "B" else 0)
         axes.text((reach + 0.05) * np.cos(middle), (reach + 0.05) * np.sin(middle), f"α({name})", color=colour, va="center")
-        axes.text((x + 1) / 2 + 0.03, (y + 1) / 2 + 0.01, f"chord {name}", color=colour)
+        axes.text((x + 1) / 2 + shift, (y + 1) / 2 + 0.01, f"chord {name}", color=colour)
     axes.set(xlim=(0, 1.75), ylim=(0, 1.75), aspect="equal")
     axes.set(xlabel="normalized variance of dimension 1", ylabel="normalized variance of dimension 2")
     axes.legend(loc="upper right", fontsize=8, frameon=True)
@@ -85,41 +86,27 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
     for axes, setup in zip(grid[0], setups, strict=True):
         group = trajectories[trajectories["setup"] == setup]
         _title(axes, group)
-        mean = group.groupby("step")[["isoscore", "silhouette"]].mean()
-        axes.plot(mean["isoscore"], mean["silhouette"], color="#999999", lw=1, zorder=1, label="mean over seeds")
+        path = group.groupby("step")[["isoscore", "silhouette"]].mean()
+        axes.plot(path["isoscore"], path["silhouette"], color="#999999", lw=1, zorder=1, label="mean over seeds")
+        # Most of the way is covered in the first updates: colours spread them out.
+        scale = PowerNorm(0.4, vmin=0, vmax=trajectories["step"].max())
         dots = axes.scatter(
-            group["isoscore"],
-            group["silhouette"],
-            c=group["step"],
-            cmap="viridis",
-            s=9,
-            lw=0,
-            zorder=2,
-            label="one seed, one step",
+            group["isoscore"], group["silhouette"], c=group["step"], cmap="viridis", norm=scale, s=9, lw=0, zorder=2
         )
+        dots.set_label("one seed, one step")
         rows = correlations[correlations["setup"] == setup].set_index("seed")
-        published = rows.loc["mean", "published_pearson_r"]
-        text = f"Pearson r = {rows.loc['mean', 'pearson_r']:.3f} ± {np.nan_to_num(rows.loc['sd', 'pearson_r']):.3f}"
-        text += f"\nSpearman ρ = {rows.loc['mean', 'spearman_rho']:.4f}"
+        mean, sd, published = rows.loc["mean"], rows.loc["sd"], rows.loc["mean", "published_pearson_r"]
+        text = f"Pearson r = {mean['pearson_r']:.3f} ± {np.nan_to_num(sd['pearson_r']):.3f}"
+        text += f"\nSpearman ρ = {mean['spearman_rho']:.4f}"
         if not np.isnan(published):
-            text += f"\npublished r = {published:.3f} (third-party quote)"
-        text = text.replace("-", "−").replace("third−party", "third-party")
-        axes.text(
-            0.03,
-            0.04,
-            text,
-            transform=axes.transAxes,
-            fontsize=8.5,
-            va="bottom",
-            bbox={"fc": "white", "ec": "none", "alpha": 0.8},
-        )
+            text += f"\npublished r = {published:.3f} *"
+        axes.legend(title=text.replace("-", "−"), fontsize=7.5, title_fontsize=8.5, loc="best", alignment="left")
         axes.set(xlabel="IsoScore (0 a line, 1 isotropic)", ylabel="Silhouette of the labels (−1 to 1)")
-        axes.legend(fontsize=7.5, loc="upper right")
     figure.colorbar(dots, ax=list(grid[0]), label="update", shrink=0.85)
     footnote(
         figure,
         _notes(trajectories) + " Correlations over all updates, interpolated between "
-        "measured steps: mean ± sd over seeds, step 0 included.",
+        "measured steps: mean ± sd over seeds, step 0 included. * Quoted by a third party.",
         width=62 * len(setups),
     )
     return figure
