@@ -25,7 +25,7 @@ $(READY): requirements.lock pyproject.toml
 	@echo "Making the environment in $(VENV): a few minutes, once."
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --disable-pip-version-check --requirement requirements.lock
-	$(VENV)/bin/python -m pip install --disable-pip-version-check --no-deps --editable .
+	$(VENV)/bin/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
 benchmarks: $(READY)
@@ -38,6 +38,8 @@ lock:
 	$(PYTHON) -m venv .lock-env
 	.lock-env/bin/python -m pip install --upgrade pip
 	.lock-env/bin/python -m pip install --editable ".[workflow,dev]"
-	printf '%s\n' '# Exact versions of everything. Made by `make lock` from pyproject.toml; do not edit.' > requirements.lock
-	.lock-env/bin/python -m pip freeze --exclude-editable | grep -vE '^(nvidia|cuda|triton)' | sed 's/+cpu$$//' >> requirements.lock
+	.lock-env/bin/python -m pip freeze --all --exclude-editable > .lock-env/all.txt
+	{ echo '# Exact versions of everything. Made by `make lock` from pyproject.toml; do not edit.'; \
+	  grep -vE '^(pip|wheel|nvidia|cuda|triton)[=-]' .lock-env/all.txt | sed 's/+cpu$$//'; } > .lock-env/requirements.lock
+	mv .lock-env/requirements.lock requirements.lock
 	rm -rf .lock-env

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, get_args
@@ -63,5 +64,4 @@ def verify(
 
 def _relative(path: Path, root: Path) -> Path:
     """A path as records name it."""
-    absolute, base = path.resolve(), root.resolve()
-    return absolute.relative_to(base) if absolute.is_relative_to(base) else path
+    return Path(os.path.relpath(path, root))

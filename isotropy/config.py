@@ -6,16 +6,22 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
 from isotropy.errors import IsotropyError, suggest
 from isotropy.optimize.spec import Schedule
 from isotropy.prepare.spec import SentencesSpec, SupersensesSpec
-from isotropy.sources.registry import Registry, Tier, load_registry
+from isotropy.sources.registry import Origin, Registry, Source, Tier, load_registry
 from isotropy.spec import Strict
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 """Names become parts of paths: letters, digits, - and _ only (a dot would end the name of a record)."""
+
+
+def _distinct(values: list[int]) -> list[int]:
+    if len(set(values)) < len(values):
+        raise ValueError("a value stands there twice")
+    return values
 
 
 class Sources(Strict):
@@ -24,7 +30,7 @@ class Sources(Strict):
     registry: str
     """Path of the source registry, relative to the project."""
     order: Annotated[list[Tier], Field(min_length=1)]
-    """Tiers of origins, in the order in which they are tried."""
+    """Kinds of origins, in the order in which they are tried."""
     mirror: str | None
     """A folder in the layout of the official homes, relative to the project; null: none."""
     trust_on_first_use: bool
@@ -62,9 +68,9 @@ class Mickus2024(Strict):
 
     setups: Annotated[dict[Name, Setup], Field(min_length=1)]
     """Setups to run, by name."""
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1), AfterValidator(_distinct)]
     """Initializations of the classifier."""
-    updates: Annotated[int, Field(ge=1)]
+    updates: Annotated[int, Field(ge=2)]
     """Updates of full-batch Adam."""
     learning_rate: Annotated[float, Field(gt=0)]
     """Adam's learning rate; the other hyper-parameters are PyTorch's defaults."""
@@ -106,9 +112,17 @@ def load_study(raw: dict[str, Any], root: Path) -> Study:
     except ValidationError as error:
         raise IsotropyError(_explain(error)) from error
     registry = load_registry(root / config.sources.registry)
+    mirror = config.sources.mirror
+    if mirror is not None and not (root / mirror).is_dir():
+        raise IsotropyError(f"config: sources.mirror: {mirror!r} is not a folder; correct the path, or set it to null")
     study = Study(config=config, registry=registry)
     _check_names(study)
     return study
+
+
+def usable_origins(source: Source, sources: Sources) -> list[Origin]:
+    """The origins of a source that the configuration lets be tried."""
+    return [o for o in source.origins if o.type in sources.order and (o.type != "mirror" or sources.mirror is not None)]
 
 
 def schema() -> str:
@@ -125,6 +139,9 @@ def _check_names(study: Study) -> None:
             raise IsotropyError(f"config: {path}: no source {name!r} in {config.sources.registry}: {suggest(name, registry)}")
         if registry[name].kind not in kinds:
             raise IsotropyError(f"config: {path}: {name!r} is a {registry[name].kind}, needed is a {' or '.join(kinds)}")
+        if not usable_origins(registry[name], config.sources):
+            kinds_there = ", ".join(sorted({o.type for o in registry[name].origins}))
+            raise IsotropyError(f"config: sources.order: {name} comes by {kinds_there} only (mirror: if sources.mirror is set)")
 
     for name, dataset in config.datasets.items():
         if isinstance(dataset, SentencesSpec):
@@ -138,6 +155,9 @@ def _check_names(study: Study) -> None:
             hint = suggest(setup.dataset, config.datasets)
             raise IsotropyError(f"config: {path}.dataset: no data set {setup.dataset!r} in datasets: {hint}")
         dataset = config.datasets[setup.dataset]
+        fitting = "cross_entropy" if isinstance(dataset, SentencesSpec) else "binary_cross_entropy"
+        if setup.loss != fitting:
+            raise IsotropyError(f"config: {path}.loss: {setup.loss!r} does not fit {setup.dataset}, which needs {fitting!r}")
         if isinstance(dataset, SentencesSpec):
             source(f"{path}.embedding", setup.embedding, "model")
         else:
@@ -152,7 +172,9 @@ def _check_names(study: Study) -> None:
 def _explain(error: ValidationError) -> str:
     """The first mistake in one sentence."""
     first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"] if part not in ("sentences", "supersenses"))
+    # The third part of a data set's path is the kind by which the model was chosen, not a key of the configuration.
+    location = [part for i, part in enumerate(first["loc"]) if (first["loc"][0], i) != ("datasets", 2)]
+    path = ".".join(str(part) for part in location)
     value = first["input"]
     if first["type"] == "extra_forbidden":
         return f"config: {path}: unknown key; {suggest(path.rsplit('.', 1)[-1], _known_keys())}"

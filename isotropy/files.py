@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from isotropy.errors import IsotropyError
 
 RECORD_SUFFIX = ".record.json"
 
@@ -24,13 +28,13 @@ def files_below(path: Path) -> list[Path]:
     """The file itself, or all files below a folder in a fixed order, without the mark that Snakemake leaves in folders.
 
     Raises:
-        ValueError: a symbolic link, whose bytes are elsewhere.
+        IsotropyError: a symbolic link, whose bytes are elsewhere.
     """
     found = [path] if not path.is_dir() else sorted(p for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
     found = [p for p in found if p.name != ".snakemake_timestamp"]
     for p in found:
         if p.is_symlink():
-            raise ValueError(f"{p} is a symbolic link: results hold plain files only")
+            raise IsotropyError(f"{p} is a symbolic link: results hold plain files only")
     return found
 
 
@@ -43,7 +47,7 @@ def record_of(path: Path) -> Path:
 def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it into place, synced, when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
     remove(temporary)
     try:
         yield temporary
@@ -53,10 +57,20 @@ def atomic(path: Path) -> Iterator[Path]:
         if path.is_dir():  # a folder cannot be renamed over another
             remove(path)
         os.replace(temporary, path)
-        for leftover in path.parent.glob(f".{path.name}.*.tmp"):  # of a process that was killed
-            remove(leftover)
+        _remove_leftovers(path)
     finally:
         remove(temporary)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what killed processes of this host left of earlier writes; a living process keeps its own."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*.tmp"):
+        try:
+            os.kill(int(leftover.name.split(".")[-2]), 0)
+        except ProcessLookupError:
+            remove(leftover)
+        except PermissionError:
+            pass  # another user's process
 
 
 def remove(path: Path) -> None:

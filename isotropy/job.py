@@ -5,15 +5,15 @@
         with job.write("vectors") as path:
             save(path, embed(job.spec, rows))
 
-Entering turns the hub's clients offline, limits threads and starts the log. Leaving checks that every declared output is
+Entering limits threads and starts the log. Leaving checks that every declared output is
 there, digests inputs and outputs and writes the record. An `IsotropyError` ends the job with its sentence alone; any
 error removes what was written.
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
-import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TextIO, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -30,7 +30,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, atomic, record_of, remove, write_json
 from isotropy.provenance.code import code_identity, code_param
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
-from isotropy.provenance.record import Determinism, File, Lineage, Record, describe_files, lineage_of
+from isotropy.provenance.record import Determinism, File, Lineage, Record, describe_files, producers
 from isotropy.spec import Spec, digest
 
 log = logging.getLogger("isotropy")
@@ -47,15 +47,14 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         spec: the parsed spec.
         input, output: named paths, the record left out; inputs of several paths by `inputs(name)`.
         lineage: what the inputs stand on; a job may add to it.
+        determinism: what a repetition gives; `bitwise` unless the job says otherwise.
         measurements: facts that only this run has (times, rates), for the record.
         seeds: named seeds that were used, for the record.
         work: a folder that outlives a killed job with the same spec, code and inputs; removed on success.
     """
 
-    def __init__(self, snakemake: Any, spec: type[SpecT], *, determinism: Determinism = "bitwise", online: bool = False):
+    def __init__(self, snakemake: Any, spec: type[SpecT]) -> None:
         self._snakemake = snakemake
-        self._determinism = determinism
-        self._online = online
         self.spec: SpecT = spec.parse(snakemake.params.spec)
         # A named input is one path or a list of paths.
         self._named = {n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()}
@@ -64,6 +63,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         self.record = Path(snakemake.output.record)
         self.threads = int(snakemake.threads)
         self.lineage = Lineage()
+        self.determinism: Determinism = "bitwise"
+        self._lock: TextIO | None = None
         self.measurements: dict[str, Any] = {}
         self.seeds: dict[str, int] = {}
 
@@ -72,17 +73,18 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         self._start_log()
         try:
             self._check()
-            if not self._online:  # read by the clients when they are imported, and by child processes
-                os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
             self._limits = threadpool_limits(limits=self.threads)
             if torch := sys.modules.get("torch"):
                 torch.set_num_threads(self.threads)
             inputs = [path for name in self._named for path in self.inputs(name)]
             self._inputs = describe_files(inputs)
-            self.lineage = lineage_of(inputs, self._inputs)
+            self._producers = producers(inputs, self._inputs)
+            for record in self._producers.values():
+                self.lineage.join(record.lineage)
             identity = digest([self.spec.model_dump(mode="json"), self.code, [f.model_dump() for f in self._inputs]])
             stem = self.record.name.removesuffix(RECORD_SUFFIX)
             self.work = self.record.with_name(f".{stem}.work") / identity[:16]
+            self._lock = self._take_lock()
         except BaseException as error:
             self._fail(error)
             raise
@@ -119,6 +121,23 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         if code_param(PROJECT, self._snakemake.rule, *modules) != self._snakemake.params.code:
             raise IsotropyError("the project's code changed while the workflow was running: start it again")
 
+    def _take_lock(self) -> TextIO:
+        """Make sure that no other process is at this job, such as one that outlived a killed run.
+
+        Raises:
+            IsotropyError: there is one.
+        """
+        self.work.parent.mkdir(parents=True, exist_ok=True)
+        lock = (self.work.parent / "lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise IsotropyError(
+                f"another process is still making {self.record.name.removesuffix(RECORD_SUFFIX)}, perhaps of a run that was "
+                "killed: wait for it or end it, then start again"
+            ) from None
+        return lock
+
     def _start_log(self) -> None:
         path = Path(self._snakemake.log[0])
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,9 +160,10 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             spec=self.spec.model_dump(mode="json"),
             code=self.code._asdict(),
             inputs=self._inputs,
+            input_records={path: record.identity() for path, record in self._producers.items()},
             outputs=outputs,
             lineage=self.lineage,
-            determinism=self._determinism,
+            determinism=self.determinism,
             seeds=self.seeds,
             measurements=self.measurements,
             environment=describe_environment(self.threads),
@@ -160,6 +180,10 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         """Remove outputs; for an error that a user can act on, end with its sentence alone."""
         for path in (*self.output.values(), self.record):
             remove(path)
+        if self._lock is not None:
+            self._lock.close()
+            if not self.work.exists():  # nothing to take up again
+                remove(self.work.parent)
         if isinstance(error, IsotropyError):
             log.error("error: %s", error)
             raise SystemExit(1) from None

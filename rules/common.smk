@@ -11,9 +11,16 @@ from snakemake.exceptions import WorkflowError
 
 # This checkout's package, here and in the scripts, in whatever environment they run.
 sys.path.insert(0, workflow.basedir)
-os.environ.update(PYTHONPATH=workflow.basedir)
+python_path = [workflow.basedir, *filter(None, [os.environ.get("PYTHONPATH")])]
+# Only fetch asks the network, and switches the hub's clients on for itself.
+os.environ.update(
+    PYTHONPATH=os.pathsep.join(python_path),
+    HF_HUB_OFFLINE="1",
+    TRANSFORMERS_OFFLINE="1",
+    HF_DATASETS_OFFLINE="1",
+)
 
-from isotropy.config import load_study
+from isotropy.config import load_study, usable_origins
 from isotropy.embed.spec import EmbedSpec, LookUpSpec
 from isotropy.errors import IsotropyError
 from isotropy.figures.catalogue import FIGURES
@@ -59,15 +66,20 @@ def code(rule, *modules):
 
 
 def fetch_spec(wildcards):
-    """Spec of fetching a source. The mirror is named only if it can be used."""
-    sources = CONFIG.sources
-    mirror = sources.mirror if "mirror" in sources.order else None
+    """Spec of fetching a source. Mirror and trust are named only where they can make a difference."""
+    source, sources = SOURCES[wildcards.source], CONFIG.sources
+    mirror = (
+        sources.mirror
+        if any(origin.type == "mirror" for origin in usable_origins(source, sources))
+        else None
+    )
     return FetchSpec(
         id=wildcards.source,
-        source=SOURCES[wildcards.source],
+        source=source,
         order=sources.order,
         mirror=None if mirror is None else os.path.relpath(PROJECT / mirror),
-        trust_on_first_use=sources.trust_on_first_use,
+        trust_on_first_use=sources.trust_on_first_use
+        and any(not source.pins(origin) for origin in source.origins),
     ).canonical()
 
 

@@ -47,6 +47,10 @@ rule embed_words:
         vectors=alternatives(VECTORS),
     conda:
         "../envs/embed.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
     params:
         spec=look_up_spec,
         code=code("embed_words"),

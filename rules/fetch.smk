@@ -18,6 +18,7 @@ rule fetch_source:
         "results/logs/fetch/{source}.jsonl"
     conda:
         "../envs/fetch.yaml"
+    threads: 1
     resources:
         mem_mb=2000,
         runtime=60,

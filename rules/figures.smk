@@ -17,6 +17,10 @@ rule draw_figure:
         "results/logs/figures/{paper}/{figure}.jsonl"
     conda:
         "../envs/figures.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
     params:
         spec=figure_spec,
         code=figure_code,

@@ -18,6 +18,7 @@ rule optimize_embeddings:
         "results/logs/optimize/mickus2024/{setup}/seed{seed}.jsonl"
     conda:
         "../envs/optimize.yaml"
+    threads: 1
     resources:
         gpu=gpus(),
         mem_mb=2500,

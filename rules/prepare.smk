@@ -17,6 +17,10 @@ rule prepare_sentences:
         dataset=alternatives(SENTENCES),
     conda:
         "../envs/prepare.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
     params:
         spec=dataset_spec,
         code=code("prepare_sentences"),
@@ -40,6 +44,10 @@ rule prepare_supersenses:
         dataset=alternatives(SUPERSENSES),
     conda:
         "../envs/prepare.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
     params:
         spec=dataset_spec,
         code=code("prepare_supersenses"),

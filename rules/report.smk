@@ -14,6 +14,10 @@ rule write_page:
         "results/logs/report/index.jsonl"
     conda:
         "../envs/report.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
     params:
         spec=page_spec(),
         code=code("write_page"),

@@ -18,6 +18,10 @@ rule tabulate_trajectories:
         "results/logs/tables/mickus2024/trajectories.jsonl"
     conda:
         "../envs/tables.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
     params:
         spec=table_spec("mickus2024/trajectories"),
         code=code("tabulate_trajectories"),
@@ -41,6 +45,10 @@ rule tabulate_setups:
         "results/logs/tables/mickus2024/table1.jsonl"
     conda:
         "../envs/tables.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
     params:
         spec=table_spec("mickus2024/table1"),
         code=code("tabulate_setups"),
@@ -63,6 +71,10 @@ rule tabulate_correlations:
         "results/logs/tables/mickus2024/correlations.jsonl"
     conda:
         "../envs/tables.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
     params:
         spec=table_spec("mickus2024/correlations"),
         code=code("tabulate_correlations"),

@@ -66,10 +66,13 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
         for row, (metric, label) in enumerate(METRICS.items()):
             axes = grid[row, column]
             by_step = group.groupby("step")[metric]
-            mean, sd = by_step.mean(), by_step.std(ddof=1).fillna(0)
-            axes.fill_between(mean.index, mean - sd, mean + sd, color=COLOURS[row], alpha=0.3, lw=0, label="± sd over seeds")
+            mean, sd = by_step.mean(), by_step.std(ddof=1)
+            if sd.notna().any():  # one seed has no standard deviation
+                axes.fill_between(
+                    mean.index, mean - sd, mean + sd, color=COLOURS[row], alpha=0.3, lw=0, label="± sd over seeds"
+                )
+                axes.text(0.98, 0.5, f"largest sd {sd.max():.2g}", transform=axes.transAxes, ha="right", fontsize=8)
             axes.plot(mean.index, mean, color=COLOURS[row], lw=1.6, label="mean over seeds")
-            axes.text(0.98, 0.5, f"largest sd {sd.max():.2g}", transform=axes.transAxes, ha="right", fontsize=8)
             axes.set_ylabel(label if column == 0 else "")
             axes.ticklabel_format(useOffset=False)
             axes.legend(fontsize=7.5, loc="best")
@@ -96,17 +99,21 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
         dots.set_label("one seed, one step")
         rows = correlations[correlations["setup"] == setup].set_index("seed")
         mean, sd, published = rows.loc["mean"], rows.loc["sd"], rows.loc["mean", "published_pearson_r"]
-        text = f"Pearson r = {mean['pearson_r']:.3f} ± {np.nan_to_num(sd['pearson_r']):.3f}"
+        text = f"Pearson r = {mean['pearson_r']:.3f}"
+        text += " (one seed)" if np.isnan(sd["pearson_r"]) else f" ± {sd['pearson_r']:.3f}"
         text += f"\nSpearman ρ = {mean['spearman_rho']:.4f}"
         if not np.isnan(published):
             text += f"\npublished r = {published:.3f} *"
         axes.legend(title=text.replace("-", "−"), fontsize=7.5, title_fontsize=8.5, loc="best", alignment="left")
         axes.set(xlabel="IsoScore (0 a line, 1 isotropic)", ylabel="Silhouette of the labels (−1 to 1)")
+    known = correlations.dropna(subset="published_pearson_r")
+    trust = "".join(f" * {text[0].upper()}{text[1:]}." for text in dict.fromkeys(known["published_trust"]))
     figure.colorbar(dots, ax=list(grid[0]), label="update", shrink=0.85)
     footnote(
         figure,
         _notes(trajectories) + " Correlations over all updates, interpolated between "
-        "measured steps: mean ± sd over seeds, step 0 included. * Quoted by a third party.",
+        "measured steps: mean ± sd over seeds, step 0 included."
+        f"{trust}",
         width=62 * len(setups),
     )
     return figure

@@ -37,7 +37,8 @@ def isoscore(X: Points) -> float | torch.Tensor:
     centred = points - points.mean(dim=0, dtype=torch.float64).to(points.dtype)
     # The score does not depend on the unit; a unit of one keeps squares of squares inside the float range.
     scale = centred.detach().abs().amax()
-    if not bool(scale > 0):
+    # Equal points differ from their mean by its rounding, no more.
+    if not bool(scale > 4 * torch.finfo(points.dtype).eps * points.detach().abs().amax()):
         raise ValueError("all points are equal: IsoScore is undefined")
     centred = centred / scale
     # X'X and XX' have the same trace and Frobenius norm: take the smaller.

@@ -26,7 +26,7 @@ from isotropy.metrics.validation import Points, as_codes, as_points
 TILE = 512  # rows; a float32 tile of 1 MB stays in the cache of one core
 CLOSE = 1e-3  # squared distance over the sum of squared norms, under which a pair is computed directly
 MAX_SUMS_BYTES = 256 * 2**20  # above this, distance sums are held for one tile of rows at a time
-PAIRS_AT_ONCE = 2**15
+NUMBERS_AT_ONCE = 2**22  # in the differences of pairs that are computed directly
 
 
 class _Chunk(NamedTuple):
@@ -81,6 +81,8 @@ def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
     codes, order, counts = codes[order].to(device), order.to(device), counts.to(device)
     centred = points[order]
     centred = centred - centred.mean(dim=0, dtype=torch.float64).to(centred.dtype)
+    # The score does not depend on the unit; a unit of one keeps squares inside the float range.
+    centred = centred / centred.abs().amax().clamp(min=torch.finfo(centred.dtype).tiny)
     chunks = _chunks(counts.tolist())
     tiles = _Tiles(centred, chunks, codes)
     k = len(counts)
@@ -170,7 +172,8 @@ class _Tiles:
     ) -> None:
         """Compute pairs that lost digits by cancellation again, from their difference."""
         i, j = torch.nonzero(squared < CLOSE * (nx[:, None] + ny), as_tuple=True)
-        for a, b in zip(torch.split(i, PAIRS_AT_ONCE), torch.split(j, PAIRS_AT_ONCE), strict=True):
+        pairs = max(1, NUMBERS_AT_ONCE // x.shape[1])
+        for a, b in zip(torch.split(i, pairs), torch.split(j, pairs), strict=True):
             squared[a, b] = (x[a] - y[b]).square_().sum(dim=1)
 
     def sum_by_class(self, distances: torch.Tensor, columns: _Chunk) -> torch.Tensor:
@@ -181,11 +184,11 @@ class _Tiles:
 
 
 def _scores(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """Silhouettes from sums of distances to each class, shape (rows, K)."""
+    """Silhouettes from sums of distances to each class, shape (rows, K), which are overwritten."""
     own = codes[:, None]
     size = counts[codes]
     cohesion = sums.gather(1, own)[:, 0] / (size - 1).clamp(min=1)
-    separation = (sums / counts).scatter_(1, own, torch.inf).amin(dim=1)
+    separation = sums.div_(counts).scatter_(1, own, torch.inf).amin(dim=1)
     scores = (separation - cohesion) / torch.maximum(cohesion, separation)
     # Classes of one point score 0 by definition; 0/0 (all of both classes in one place) is 0 as in scikit-learn.
     return torch.where(size > 1, scores, 0.0).nan_to_num(nan=0.0)

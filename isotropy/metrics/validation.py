@@ -13,7 +13,7 @@ import torch
 Points = Any  # np.ndarray | pd.DataFrame | torch.Tensor, shape (n, d)
 
 
-def as_points(X: Points, *, min_points: int = 2, min_dims: int = 2) -> torch.Tensor:
+def as_points(X: Points, *, min_dims: int = 2) -> torch.Tensor:
     """Return a point cloud as a floating tensor of shape (n, d), on the device it came from.
 
     Half precision is widened to float32, integers to float64 (a metric of truncated integers would be silently wrong).
@@ -28,12 +28,14 @@ def as_points(X: Points, *, min_points: int = 2, min_dims: int = 2) -> torch.Ten
         array = np.asarray(X)
         if array.dtype.kind not in "fiub":
             raise TypeError(f"a point cloud must be numeric, got dtype {array.dtype}")
-        points = torch.from_numpy(np.array(array, copy=True) if not array.flags.writeable else array)
+        # torch takes neither foreign byte orders nor negative strides nor read-only memory.
+        array = np.require(array, dtype=array.dtype.newbyteorder("="), requirements=["C", "W"])
+        points = torch.from_numpy(array)
     if points.ndim != 2:
         raise ValueError(f"a point cloud must have shape (n, d), got {tuple(points.shape)}")
     n, d = points.shape
-    if n < min_points or d < min_dims:
-        raise ValueError(f"need at least {min_points} points and {min_dims} dimensions, got n = {n}, d = {d}")
+    if n < 2 or d < min_dims:
+        raise ValueError(f"need at least 2 points and {min_dims} dimensions, got n = {n}, d = {d}")
     if points.dtype in (torch.float16, torch.bfloat16):
         points = points.float()
     elif not points.dtype.is_floating_point:

@@ -54,7 +54,7 @@ class Classifier(nn.Module):
 
 
 def optimize(
-    spec: OptimizeSpec, embeddings: np.ndarray, targets: np.ndarray, device: torch.device, work: Path
+    spec: OptimizeSpec, embeddings: np.ndarray, targets: np.ndarray, n_labels: int, device: torch.device, work: Path
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Optimize embeddings for a classification task and measure them on the way.
 
@@ -62,6 +62,7 @@ def optimize(
         spec: task, schedule and hyper-parameters.
         embeddings: starting points, shape (n, d), before `mean_norm` scales them.
         targets: class numbers, shape (n,), for cross-entropy; indicators, shape (n, n_labels), for binary cross-entropy.
+        n_labels: outputs of the classifier.
         device: where to compute.
         work: folder of the checkpoint from which a killed run goes on, with the same bytes as an undisturbed one.
 
@@ -70,11 +71,12 @@ def optimize(
         share of right decisions: one per item, or one per item and label.
 
     Raises:
-        IsotropyError: targets that do not fit the loss, or a loss that is not finite.
+        IsotropyError: targets that do not fit the loss or are all alike, or a loss that is not finite.
     """
     if (spec.loss == "cross_entropy") != (targets.ndim == 1):
         raise IsotropyError(f"setup {spec.setup}: loss {spec.loss} does not fit targets of shape {targets.shape}")
-    n_labels = int(targets.max()) + 1 if targets.ndim == 1 else targets.shape[1]
+    if len(np.unique(targets, axis=0)) < 2:
+        raise IsotropyError(f"setup {spec.setup}: all items have the same label, there is nothing to classify")
     if spec.mean_norm is not None:
         embeddings = embeddings * (spec.mean_norm / np.linalg.norm(embeddings, axis=1).mean(dtype=np.float64)).astype(
             np.float32
@@ -118,14 +120,14 @@ def optimize(
     }
 
 
-def describe_run(spec: OptimizeSpec, embeddings: np.ndarray, targets: np.ndarray, lineage: Lineage) -> Run:
+def describe_run(spec: OptimizeSpec, embeddings: np.ndarray, targets: np.ndarray, n_labels: int, lineage: Lineage) -> Run:
     """Facts about a run that its tables and figures need; the same for the same spec and inputs."""
     titles = {source["kind"]: source["content"]["title"] for source in lineage.sources}
-    n_labels = int(targets.max()) + 1 if targets.ndim == 1 else targets.shape[1]
     scaled = "" if spec.mean_norm is None else f", scaled to mean norm {spec.mean_norm:g}"
     return Run(
         setup=spec.setup,
         dataset=spec.dataset,
+        model=spec.embedding,
         seed=spec.seed,
         data=titles.get("dataset") or titles["lexicon"],
         embedding=(titles.get("model") or titles["vectors"]) + scaled,

@@ -56,8 +56,10 @@ class Run(Spec):
     seed: int
     data: str
     """Title of the data set's content."""
+    model: str
+    """Source id of the model or vectors."""
     embedding: str
-    """Title of the model or vectors."""
+    """Title of the model or vectors, and what was done to them."""
     status: str
     """`original` or `stand-in`."""
     schedule: str

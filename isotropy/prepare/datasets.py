@@ -15,7 +15,7 @@ from isotropy.sources.readers import NOUN_LEXNAMES, Row, StaticVectors
 
 SCHEMA = pa.DataFrameSchema(
     {
-        "text": pa.Column(str, pa.Check.str_length(min_value=1), unique=True),
+        "text": pa.Column(str, pa.Check.str_length(min_value=1)),
         "labels": pa.Column(object, pa.Check(lambda labels: labels.map(len) > 0, error="an item without a label")),
     },
     strict=True,
@@ -61,7 +61,12 @@ def prepare_supersenses(spec: SupersensesSpec, lexicon: Sequence[Row], vectors: 
 def _checked(name: str, table: pd.DataFrame) -> pd.DataFrame:
     if table.empty:
         raise IsotropyError(f"{name}: no items")
+    repeated = table["text"][table["text"].duplicated()]
+    if len(repeated):
+        raise IsotropyError(
+            f"{name}: {len(repeated)} texts occur more than once, {repeated.iloc[0]!r} first; items must differ"
+        )
     try:
         return SCHEMA.validate(table)
     except pa.errors.SchemaError as error:
-        raise IsotropyError(f"{name}: {error}") from error
+        raise IsotropyError(f"{name}: " + " ".join(str(error).split())) from error

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RECORD_SUFFIX, files_below, record_of, sha256_file
+from isotropy.files import RECORD_SUFFIX, record_of, sha256_file
 from isotropy.provenance.record import Record, read_record
 
 State = Literal["intact", "altered", "missing", "without record"]
 
 RESULTS = Path("results")
-NOT_RESULTS = ("logs",)  # folders of RESULTS that hold no results
 
 
 class Finding(NamedTuple):
@@ -33,9 +32,12 @@ def verify(root: Path, paths: Iterable[Path]) -> list[Finding]:
 
     Returns:
         One finding per file, sorted by path. A file is intact if its bytes are those that the job which made it wrote,
-        and each job on the way read the bytes that are there now.
+        each job on the way read the bytes that are there now, and the records of what it read say what they said then.
     """
-    return _Chain(root).verify(paths)
+    chain = _Chain(root)
+    for path in paths:
+        chain.start(path)
+    return chain.sorted()
 
 
 def verify_all(root: Path) -> list[Finding]:
@@ -44,20 +46,9 @@ def verify_all(root: Path) -> list[Finding]:
     Raises:
         IsotropyError: there is no results folder.
     """
-    folder = root / RESULTS
-    if not folder.is_dir():
-        raise IsotropyError(f"{folder} is not there: run the workflow first, or give --root the folder of the run")
-    chain = _Chain(root)
-    for record in sorted(folder.rglob(f"*{RECORD_SUFFIX}")):
-        chain.follow(record.relative_to(root))
-    for file in files_below(folder):
-        path = file.relative_to(root)
-        hidden = any(part.startswith(".") for part in path.parts)
-        if not hidden and path.parts[1] not in NOT_RESULTS and not file.name.endswith(RECORD_SUFFIX):
-            chain.findings.setdefault(
-                path.as_posix(), Finding(path.as_posix(), "without record", "no job says that it wrote it")
-            )
-    return chain.sorted()
+    if not (root / RESULTS).is_dir():
+        raise IsotropyError(f"{root / RESULTS} is not there: run the workflow first, or give --root the folder of the run")
+    return verify(root, [RESULTS])
 
 
 class _Chain:
@@ -69,34 +60,54 @@ class _Chain:
         self._digests: dict[str, str | None] = {}
         self._followed: dict[str, Record | None] = {}
 
-    def verify(self, paths: Iterable[Path]) -> list[Finding]:
-        for path in paths:
-            if not (self.root / path).exists():
-                self._note(path.as_posix(), "missing", "there is no such file")
-            elif path.name.endswith(RECORD_SUFFIX):
-                self.follow(path)
-            elif path.is_dir() and not (self.root / record_of(path)).is_file():
-                for record in sorted((self.root / path).rglob(f"*{RECORD_SUFFIX}")):
-                    self.follow(record.relative_to(self.root))
-            else:
-                maker = self.follow(record_of(path))
-                if maker is None or not any(Path(f.path).is_relative_to(path) for f in maker.outputs):
-                    self._note(path.as_posix(), "without record", f"{record_of(path)} does not speak of it")
-        return self.sorted()
+    def start(self, path: Path) -> None:
+        """Check a file, or all files of a folder."""
+        there = self.root / path
+        if not there.exists():
+            self._note(path.as_posix(), "missing", "there is no such file")
+        elif there.is_dir():
+            self._start_folder(path)
+        elif path.name.endswith(RECORD_SUFFIX):
+            self.follow(path)
+        else:
+            maker = self.follow(record_of(path))
+            if maker is None or path.as_posix() not in {f.path for f in maker.outputs}:
+                self._note(path.as_posix(), "without record", f"{record_of(path)} does not speak of it")
+
+    def _start_folder(self, path: Path) -> None:
+        if (self.root / record_of(path)).is_file():  # a folder that a job wrote whole
+            self.follow(record_of(path))
+        files = sorted(p.relative_to(self.root) for p in (self.root / path).rglob("*") if p.is_symlink() or not p.is_dir())
+        for file in files:
+            if file.name.endswith(RECORD_SUFFIX):
+                self.follow(file)
+        for file in files:
+            hidden = any(part.startswith(".") for part in file.parts)
+            if hidden or file.parts[1:2] == ("logs",) or file.name.endswith(RECORD_SUFFIX):
+                continue
+            if (self.root / file).is_symlink():
+                self._note(file.as_posix(), "altered", "a symbolic link: results hold plain files only")
+            elif file.as_posix() not in self.findings:
+                self._note(file.as_posix(), "without record", "no job says that it wrote it")
+        if not files:
+            self._note(path.as_posix(), "missing", "an empty folder")
 
     def sorted(self) -> list[Finding]:
+        """All findings, by path."""
         return [self.findings[path] for path in sorted(self.findings)]
 
     def follow(self, path: Path) -> Record | None:
-        """Check a record's outputs and go on to the records of its inputs."""
+        """Check a record's outputs and go on to the records of its inputs; None if it cannot be read."""
         key = path.as_posix()
         if key in self._followed:
             return self._followed[key]
         self._followed[key] = None
+        if not (self.root / path).is_file():
+            return None
         try:
             record = read_record(self.root / path)
         except IsotropyError as error:
-            self._note(key, "altered" if (self.root / path).exists() else "missing", str(error))
+            self._note(key, "altered", str(error))
             return None
         self._followed[key] = record
         for output in record.outputs:
@@ -107,35 +118,37 @@ class _Chain:
                 self._note(output.path, "altered", f"{record.rule} wrote {output.sha256[:12]}…, now {found[:12]}…")
             else:
                 self._note(output.path, "intact")
-        for source in record.inputs:
-            self._check_input(record, Path(source.path), source.sha256)
+        for read in record.inputs:
+            self._check_input(record, Path(read.path), read.sha256)
+        for name, identity in record.input_records.items():
+            producer = self.follow(Path(name))
+            if producer is not None and producer.identity() != identity:
+                self._blame(record, f"{name} no longer says what it said when this was made")
         return record
 
     def _check_input(self, consumer: Record, path: Path, expected: str) -> None:
-        producer_path = self._producer(path)
-        if producer_path is None:
+        producer = self.follow(self._producer(path))
+        if producer is None:
             self._note(path.as_posix(), "without record", f"{consumer.rule} read it")
             return
-        producer = self.follow(producer_path)
-        written = {f.path: f.sha256 for f in producer.outputs} if producer else {}
-        if written.get(path.as_posix(), expected) != expected:
-            for output in consumer.outputs:
-                self._note(output.path, "altered", f"made from an earlier {path}: run the workflow again")
+        written = {f.path: f.sha256 for f in producer.outputs}
+        if written.get(path.as_posix()) != expected:
+            self._blame(consumer, f"made from another {path} than the one that is there: run the workflow again")
 
-    def _producer(self, path: Path) -> Path | None:
+    def _producer(self, path: Path) -> Path:
         """The record of a file, or of the folder that it was fetched in."""
-        for candidate in (path, *path.parents):
-            if (self.root / record_of(candidate)).is_file():
-                return record_of(candidate)
-            if candidate == RESULTS:
-                break
-        return None
+        folders = [p for p in path.parents if p not in (RESULTS, *RESULTS.parents)]
+        return next((r for r in map(record_of, (path, *folders)) if (self.root / r).is_file()), record_of(path))
 
     def _digest(self, path: str) -> str | None:
         if path not in self._digests:
             file = self.root / path
             self._digests[path] = sha256_file(file) if file.is_file() else None
         return self._digests[path]
+
+    def _blame(self, consumer: Record, detail: str) -> None:
+        for output in consumer.outputs:
+            self._note(output.path, "altered", detail)
 
     def _note(self, path: str, state: State, detail: str = "") -> None:
         """Keep the worst that is known of a file."""

@@ -94,6 +94,8 @@ def _closure(root: Path, file: Path) -> set[Path]:
         current = waiting.pop()
         if current not in seen:
             seen.add(current)
+            # A template beside a module, under its name, is part of it.
+            seen |= {p for p in current.parent.glob(f"{current.stem}.*") if p.suffix in (".html", ".yaml", ".csv")}
             stat = current.stat()
             waiting.extend(_imports(root, current, (stat.st_mtime_ns, stat.st_size)))
     return seen

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from isotropy.errors import IsotropyError
 from isotropy.files import files_below, read_json, record_of, sha256_file
+from isotropy.spec import digest
 
 Determinism = Literal["bitwise", "tolerance", "statistical"]
-FORMAT = 1
 
 
 class File(BaseModel):
@@ -49,12 +49,14 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    format: int = FORMAT
+    format: Literal[1] = 1
     rule: str
     wildcards: dict[str, str]
     spec: dict[str, Any]
     code: dict[str, Any]
     inputs: list[File]
+    input_records: dict[str, str]
+    """Path of each input's record -> its `identity` when it was read."""
     outputs: list[File]
     lineage: Lineage
     determinism: Determinism
@@ -66,6 +68,15 @@ class Record(BaseModel):
     seconds: float
     peak_memory_bytes: int
     exit: Literal["completed"]
+
+    def identity(self) -> str:
+        """Digest of what a result is and stands on, without when, where and by which version of the code it was made.
+
+        The records of results made from this one hold it, so that a changed record is noticed. Code is left out: a job
+        that is made again by edited code, with the same bytes, leaves what was made from it as it is.
+        """
+        parts = {"rule", "wildcards", "spec", "inputs", "input_records", "outputs", "lineage", "determinism", "seeds"}
+        return digest(self.model_dump(mode="json", include=parts))
 
 
 def describe_files(paths: list[Path]) -> list[File]:
@@ -85,20 +96,23 @@ def read_record(path: Path) -> Record:
         raise IsotropyError(f"{path} is not a readable record: {error}") from error
 
 
-def lineage_of(inputs: list[Path], files: list[File]) -> Lineage:
-    """Join the lineages of a job's inputs; each input must be what its own record says.
+def producers(inputs: list[Path], files: list[File]) -> dict[str, Record]:
+    """The records of a job's inputs, by path; each input must be exactly what its own record says.
+
+    Args:
+        inputs: files and folders.
+        files: what `describe_files` found in them.
 
     Raises:
-        IsotropyError: an input without a record, or changed since it was made.
+        IsotropyError: an input without a record; or files changed, added or removed since it was made.
     """
-    total = Lineage()
-    digests = {f.path: f.sha256 for f in files}
+    found = {}
     for path in inputs:
         record = read_record(record_of(path))
-        for output in record.outputs:
-            if digests.get(output.path, output.sha256) != output.sha256:
-                raise IsotropyError(
-                    f"{output.path} is not what the job that made it wrote; delete it, so that it is made again"
-                )
-        total.join(record.lineage)
-    return total
+        name = os.path.relpath(path)
+        there = {f.path: f.sha256 for f in files if Path(f.path).is_relative_to(name)}
+        written = {f.path: f.sha256 for f in record.outputs if Path(f.path).is_relative_to(name)}
+        if changed := sorted(p for p in there.keys() | written.keys() if there.get(p) != written.get(p)):
+            raise IsotropyError(f"{changed[0]} is not what {record.rule} wrote; delete {name}, so that it is made again")
+        found[os.path.relpath(record_of(path))] = record
+    return found

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import lzma
 import shutil
 import subprocess
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -14,6 +16,11 @@ from typing import IO
 from isotropy.errors import IsotropyError
 
 _ZIP = (".zip", ".whl")
+# RuntimeError and NotImplementedError: what zipfile says of encrypted members and unknown compression.
+_DAMAGED = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError),
+    *(RuntimeError, NotImplementedError, subprocess.CalledProcessError),
+)
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.xz")
 
 
@@ -50,7 +57,7 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
                 _from_tar(archive, t, members, destination)
         else:
             raise IsotropyError(f"{archive.name}: not a zip, wheel, tar or Debian package")
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, subprocess.CalledProcessError) as error:
+    except _DAMAGED as error:
         raise IsotropyError(f"{archive.name} cannot be unpacked ({error}): it is damaged or incomplete") from error
 
 

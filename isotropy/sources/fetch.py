@@ -26,7 +26,7 @@ class FetchSpec(Spec):
     trust_on_first_use: bool
 
 
-def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> FetchedSource:
+def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedSource, list[str]]:
     """Put a source's payload into `destination` (an empty folder), verified.
 
     Args:
@@ -34,14 +34,17 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> FetchedSource:
         downloads: a folder that outlives a killed job, so that a complete download is not repeated.
         destination: where the payload files go.
 
+    Returns:
+        What came, and the origins that were tried before, each with the reason why it was not used.
+
     Raises:
         IsotropyError: no origin could be reached (with the reason for each), or what came is not what the registry
             expects.
     """
     downloads.mkdir(parents=True, exist_ok=True)
     origins = sorted(
-        (o for o in spec.source.origins if o.tier in spec.order and (o.tier != "mirror" or spec.mirror)),
-        key=lambda o: spec.order.index(o.tier),
+        (o for o in spec.source.origins if o.type in spec.order and (o.type != "mirror" or spec.mirror)),
+        key=lambda o: spec.order.index(o.type),
     )
     if not origins:
         raise IsotropyError(f"source {spec.id}: none of its origins is in sources.order ({', '.join(spec.order)})")
@@ -50,16 +53,20 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> FetchedSource:
         content = spec.source.contents[origin.content]
         try:
             log.info("%s: trying %s", spec.id, origin.describe())
+            _require_known(spec, origin)
             _deliver(spec, origin, downloads, destination)
+            verify(spec.id, content, destination)
         except clients.Unavailable as error:
             not_used.append(f"{origin.describe()}: {error}")
             log.info("%s: not used: %s", spec.id, error)
             for leftover in destination.iterdir():
                 remove(leftover)
             continue
-        verify(spec.id, content, destination)
+        except (IsotropyError, OSError) as error:
+            remove(downloads)  # what is wrong is not to be taken up again by the next run
+            raise error if isinstance(error, IsotropyError) else IsotropyError(f"source {spec.id}: {error}") from error
         log.info("%s: %s (%s)", spec.id, content.title, content.status)
-        return FetchedSource(
+        source = FetchedSource(
             id=spec.id,
             kind=spec.source.kind,
             status=content.status,
@@ -67,8 +74,8 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> FetchedSource:
             origin=origin.describe(),
             licence=spec.source.licence,
             citation=spec.source.citation,
-            not_used=not_used,
         )
+        return source, not_used
     raise IsotropyError(
         f"source {spec.id}: no origin could be used. "
         + "; ".join(not_used)
@@ -90,12 +97,18 @@ def verify(source: str, content: Content, folder: Path) -> None:
         verify_rows(content, read_rows(content, folder))
 
 
+def _require_known(spec: FetchSpec, origin: Origin) -> None:
+    """Refuse what could not be verified, unless the configuration trusts it."""
+    if not spec.source.pins(origin) and not spec.trust_on_first_use:
+        raise clients.Unavailable("its sha256 is not known: set sources.trust_on_first_use to accept what comes and record it")
+
+
 def _deliver(spec: FetchSpec, origin: Origin, downloads: Path, destination: Path) -> None:
     match origin.type:
         case "hub":
             clients.from_hub(origin, downloads, destination)
         case "url":
-            clients.from_url(origin, downloads, destination, trust_on_first_use=spec.trust_on_first_use)
+            clients.from_url(origin, downloads, destination)
         case "mirror":
             clients.from_mirror(origin, Path(spec.mirror or ""), destination)
         case "package":

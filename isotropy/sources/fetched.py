@@ -20,8 +20,6 @@ class FetchedSource(Strict):
     origin: str
     licence: str
     citation: str
-    not_used: list[str]
-    """Origins that were tried before, each with the reason."""
 
 
 def fetched(folder: Path) -> FetchedSource:

@@ -12,12 +12,14 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
 
-from isotropy.errors import IsotropyError, suggest
+from isotropy.errors import IsotropyError
 from isotropy.spec import Strict
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Revision = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-Tier = Literal["hub", "url", "mirror", "registry"]
+Tier = Literal["hub", "url", "mirror", "package"]
+"""Kinds of origins, as `sources.order` ranks them."""
+
 Status = Literal["original", "stand-in"]
 
 
@@ -47,11 +49,6 @@ class HubOrigin(_Origin):
     repo_type: Literal["model", "dataset"]
     revision: Revision
 
-    @property
-    def tier(self) -> Tier:
-        """Where this origin stands in `sources.order`."""
-        return "hub"
-
     def describe(self) -> str:
         """One line for logs, records and pages."""
         return f"hub {self.repo_type} {self.repo} at {self.revision[:12]}"
@@ -64,11 +61,6 @@ class UrlOrigin(_Origin):
     url: Annotated[str, StringConstraints(pattern=r"^https?://")]
     sha256: Sha256 | None
     """Digest of the download. Null: not known; then fetched only with `sources.trust_on_first_use`."""
-
-    @property
-    def tier(self) -> Tier:
-        """Where this origin stands in `sources.order`."""
-        return "url"
 
     def describe(self) -> str:
         """One line for logs, records and pages."""
@@ -83,11 +75,6 @@ class MirrorOrigin(_Origin):
     """Path of an archive below the mirror, whose members `files` names. Null: `files` names files of the mirror."""
     sha256: Sha256 | None = None
     """Digest of the archive, where mirrors hold it unchanged."""
-
-    @property
-    def tier(self) -> Tier:
-        """Where this origin stands in `sources.order`."""
-        return "mirror"
 
     def describe(self) -> str:
         """One line for logs, records and pages."""
@@ -104,11 +91,6 @@ class PackageOrigin(_Origin):
     sha256: Sha256 | None
     """Digest of the package file. Null where registries rebuild it (Debian): the payload's digests decide."""
 
-    @property
-    def tier(self) -> Tier:
-        """Where this origin stands in `sources.order`."""
-        return "registry"
-
     def describe(self) -> str:
         """One line for logs, records and pages."""
         return f"{self.client} package {self.package} {self.version}"
@@ -124,7 +106,7 @@ class Content(Strict):
     """`original`: the paper's own input. `stand-in`: a substitute, which never counts as a reproduction."""
     title: str
     """What it is, as captions name it."""
-    format: str | None = None
+    format: Literal["rt-polarity", "movie-reviews", "wordnet-nouns", "spacy-vectors", "word2vec-binary"] | None = None
     """Name of the reader (`isotropy.sources.readers`); null for models."""
     files: dict[str, Sha256] = {}
     """Digests of payload files, where every origin has the same bytes."""
@@ -152,14 +134,22 @@ class Source(Strict):
     citation: str
     encoder: Encoder | None = None
     contents: dict[str, Content]
-    origins: list[Origin]
-    """In order of preference within a tier; `sources.order` ranks the tiers."""
+    origins: Annotated[list[Origin], Field(min_length=1)]
+    """In order of preference within a kind; `sources.order` ranks the kinds."""
+
+    def pins(self, origin: Origin) -> bool:
+        """Whether what an origin delivers can be verified: by row digest, by its files' digests, or by the archive's."""
+        content = self.contents[origin.content]
+        whole = set(origin.files) <= set(content.files)
+        return bool(content.content_sha256 or whole or getattr(origin, "sha256", None))
 
     @model_validator(mode="after")
     def _consistent(self) -> Source:
         for origin in self.origins:
             if origin.content not in self.contents:
                 raise ValueError(f"origin {origin.describe()}: no content {origin.content!r}")
+            if missing := set(self.contents[origin.content].files) - set(origin.files):
+                raise ValueError(f"origin {origin.describe()} does not deliver {', '.join(sorted(missing))}")
         if (self.kind == "model") != (self.encoder is not None):
             raise ValueError("a model needs `encoder`, and nothing else has one")
         for name, content in self.contents.items():
@@ -173,12 +163,6 @@ class Registry(Strict):
 
     sources: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")], Source]
 
-    def __getitem__(self, source: str) -> Source:
-        """Look a source up; a misspelt name names the nearest known ones."""
-        if source not in self.sources:
-            raise IsotropyError(f"unknown source {source!r}: {suggest(source, self.sources)}")
-        return self.sources[source]
-
 
 def load_registry(path: Path) -> Registry:
     """Read and validate a registry file.
@@ -188,7 +172,7 @@ def load_registry(path: Path) -> Registry:
     """
     try:
         data = yaml.safe_load(path.read_text("utf8"))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise IsotropyError(f"source registry {path}: {error}") from error
     try:
         return Registry.model_validate({"sources": data})

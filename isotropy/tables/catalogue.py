@@ -14,6 +14,7 @@ class PublishedNumber(Strict):
     locator: str
     """Table, figure or section."""
     dataset: str
+    model: str
     quantity: str
     value: float
     trust: str

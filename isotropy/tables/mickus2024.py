@@ -21,10 +21,10 @@ def trajectories(runs: Sequence[tuple[Run, pd.DataFrame]]) -> pd.DataFrame:
     """All trajectories in one long table: the facts of each run that figures need, then a row per evaluated step."""
     parts = []
     for run, steps in runs:
-        facts = run.model_dump(include={"setup", "dataset", "seed", "status", "data", "embedding", "schedule"})
+        facts = run.model_dump(include={"setup", "dataset", "model", "seed", "status", "data", "embedding", "schedule"})
         parts.append(pd.DataFrame([facts]).merge(steps, how="cross"))
     table = pd.concat(parts, ignore_index=True)
-    first = ["setup", "dataset", "status", "data", "embedding", "schedule", "seed", "step"]
+    first = ["setup", "dataset", "model", "status", "data", "embedding", "schedule", "seed", "step"]
     return table[first + [c for c in table.columns if c not in first]]
 
 
@@ -33,9 +33,7 @@ def table1(runs: Sequence[tuple[Run, pd.DataFrame]], published: pd.DataFrame) ->
     rows = []
     for setup in dict.fromkeys(run.setup for run, _ in runs):
         run = next(r for r, _ in runs if r.setup == setup)
-        known = published[(published["dataset"] == run.dataset) & (published["locator"] == "Table 1")].set_index("quantity")[
-            "value"
-        ]
+        known = _published(published, run.dataset, run.model)
         rows.append(
             {
                 "setup": setup,
@@ -43,9 +41,9 @@ def table1(runs: Sequence[tuple[Run, pd.DataFrame]], published: pd.DataFrame) ->
                 "embedding": run.embedding,
                 "status": run.status,
                 "n_items": run.n_items,
-                "published_n_items": known.get("n_items"),
+                "published_n_items": known["value"].get("n_items"),
                 "n_params": run.n_params,
-                "published_n_params": known.get("n_params"),
+                "published_n_params": known["value"].get("n_params"),
                 "dim": run.dim,
                 "n_labels": run.n_labels,
                 "n_classes": run.n_classes,
@@ -76,12 +74,18 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         both.insert(1, "status", group["status"].iloc[0])
         both["updates"] = group["step"].max()
         both["measured_steps"] = group["step"].nunique()
-        known = published[(published["dataset"] == group["dataset"].iloc[0]) & (published["quantity"] == "pearson_r")]
+        known = _published(published, group["dataset"].iloc[0], group["model"].iloc[0])
         mean = both["seed"] == "mean"
-        both["published_pearson_r"] = np.where(mean, known["value"].iloc[0] if len(known) else np.nan, np.nan)
-        both["published_trust"] = np.where(mean, known["trust"].iloc[0] if len(known) else "nothing published", "")
+        both["published_pearson_r"] = np.where(mean, known["value"].get("pearson_r", np.nan), np.nan)
+        both["published_spearman_below"] = np.where(mean, known["value"].get("spearman_rho_upper_bound", np.nan), np.nan)
+        both["published_trust"] = np.where(mean, known["trust"].get("pearson_r", "nothing published"), "")
         rows.append(both)
     return pd.concat(rows, ignore_index=True)
+
+
+def _published(published: pd.DataFrame, dataset: str, model: str) -> pd.DataFrame:
+    """What the paper prints for a data set and model, by quantity; nothing for another pair."""
+    return published[(published["dataset"] == dataset) & (published["model"] == model)].set_index("quantity")
 
 
 def _correlate(steps: pd.DataFrame) -> dict[str, float]:

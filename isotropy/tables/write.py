@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 import pandas as pd
-import pyarrow
-import pyarrow.parquet
+
+from isotropy.parquet import write_parquet
 
 
 class Writer(Protocol):
@@ -24,12 +24,6 @@ def write_all(job: Writer, table: pd.DataFrame) -> None:
     for name, write in (("parquet", write_parquet), ("csv", write_csv), ("markdown", write_markdown)):
         with job.write(name) as path:
             write(path, table)
-
-
-def write_parquet(path: Path, table: pd.DataFrame) -> None:
-    """Parquet without pandas' own metadata, which would name its version."""
-    arrow = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
-    pyarrow.parquet.write_table(arrow, path)
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:

@@ -12,9 +12,11 @@ from isotropy.prepare.table import read_dataset
 with Job(snakemake, EmbedSpec) as job:
     table, _ = read_dataset(job.input["dataset"])
     dtype = getattr(torch, job.spec.dtype)
-    encoder = SentenceEncoder(job.input["model"], job.spec.encoder, pick_device(job.spec.device), dtype)
+    device = pick_device(job.spec.device)
+    job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
+    encoder = SentenceEncoder(job.input["model"], job.spec.encoder, device, dtype)
     vectors, job.measurements = embed(
-        encoder, list(table["text"]), token_budget=job.spec.token_budget, workers=job.threads, work=job.work
+        encoder, list(table["text"]), token_budget=job.spec.token_budget, workers=job.threads, work=job.work / device.type
     )
     with job.write("vectors") as path:
         save_file({"vectors": vectors}, path)

@@ -6,9 +6,9 @@ from isotropy.provenance.record import Lineage
 from isotropy.sources.fetch import FetchSpec, fetch
 from isotropy.sources.fetched import FACTS
 
-with Job(snakemake, FetchSpec, online=True) as job, job.write("source") as folder:
+with Job(snakemake, FetchSpec) as job, job.write("source") as folder:
     folder.mkdir()
-    source = fetch(job.spec, job.work, folder)
+    source, job.measurements["origins_not_used"] = fetch(job.spec, job.work, folder)
     write_json(folder / FACTS, source.model_dump(mode="json"))
     reasons = [source.content.title] if source.status == "stand-in" else []
     job.lineage.join(Lineage(status=source.status, reasons=reasons, sources=[source.model_dump(mode="json")]))

@@ -76,6 +76,15 @@ def test_tensors_stay_tensors_and_carry_gradients() -> None:
     assert isoscore(X.detach().float()).dtype == torch.float64
 
 
+def test_any_memory_layout() -> None:
+    """Reversed, column-major, foreign byte order, read-only: the same numbers give the same score."""
+    X = cloud(5, 40, 6)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    for same in (X[::-1][::-1], np.asfortranarray(X), X.astype(">f8"), frozen):
+        assert isoscore(same) == isoscore(X)
+
+
 def test_integers_and_frames_are_not_truncated() -> None:
     """The published package gives 0 for integers; we give the score of the same numbers."""
     X = np.random.default_rng(4).integers(-9, 9, (50, 6))
@@ -90,6 +99,8 @@ def test_integers_and_frames_are_not_truncated() -> None:
         (np.array([[0.0, np.nan], [1, 1]]), "NaN or infinity"),
         (np.array([[0.0, np.inf], [1, 1]]), "NaN or infinity"),
         (np.ones((5, 3)), "undefined"),
+        (np.full((7, 3), 0.1), "undefined"),
+        (np.full((33, 3), 1e8, dtype=np.float32), "undefined"),
         (np.ones(5), "shape"),
         (np.ones((1, 5)), "at least 2 points"),
         (np.ones((5, 1)), "2 dimensions"),

@@ -50,9 +50,9 @@ MULTI = (np.random.default_rng(2).random((90, 5)) < 0.3).astype(np.float32)
 @pytest.mark.parametrize(("loss", "bias", "goal"), [("cross_entropy", False, SINGLE), ("binary_cross_entropy", True, MULTI)])
 def test_equals_the_papers_loop(loss: str, bias: bool, goal: np.ndarray, tmp_path: Path) -> None:
     """torch's default Adam, the published IsoScore package and scikit-learn, step by step."""
-    rows, _ = optimize(spec(loss=loss, bias=bias), points(), goal, CPU, tmp_path)
-    torch.manual_seed(3)
     n_labels = 2 if goal.ndim == 1 else goal.shape[1]
+    rows, _ = optimize(spec(loss=loss, bias=bias), points(), goal, n_labels, CPU, tmp_path)
+    torch.manual_seed(3)
     linear = torch.nn.Linear(16, n_labels, bias=bias)
     embeddings = torch.nn.Parameter(torch.from_numpy(points()))
     adam = torch.optim.Adam([embeddings, *linear.parameters()])
@@ -73,7 +73,7 @@ def test_equals_the_papers_loop(loss: str, bias: bool, goal: np.ndarray, tmp_pat
 
 def test_interrupted_run_has_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process killed with SIGKILL between two checkpoints; the next one goes on to the same bits."""
-    undisturbed, _ = optimize(spec(updates=400), points(), SINGLE, CPU, tmp_path / "a")
+    undisturbed, _ = optimize(spec(updates=400), points(), SINGLE, 2, CPU, tmp_path / "a")
     program = f"""
         import sys; sys.path.insert(0, {str(Path(module.__file__).parents[2])!r})
         from pathlib import Path
@@ -85,7 +85,7 @@ def test_interrupted_run_has_the_same_bytes(tmp_path: Path, monkeypatch: pytest.
             t.time.sleep(0.01)
             return measure(*args)
         m._measure = slow
-        m.optimize(t.spec(updates=400), t.points(), t.SINGLE, t.CPU, Path({str(tmp_path / "b")!r}))
+        m.optimize(t.spec(updates=400), t.points(), t.SINGLE, 2, t.CPU, Path({str(tmp_path / "b")!r}))
     """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, "OMP_NUM_THREADS": "1"})
     checkpoint = tmp_path / "b/checkpoint.safetensors"
@@ -95,23 +95,23 @@ def test_interrupted_run_has_the_same_bytes(tmp_path: Path, monkeypatch: pytest.
     time.sleep(0.2)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    resumed, measured = optimize(spec(updates=400), points(), SINGLE, CPU, tmp_path / "b")
+    resumed, measured = optimize(spec(updates=400), points(), SINGLE, 2, CPU, tmp_path / "b")
     assert 0 < measured["updates_taken_up_from_a_killed_run"] < 400
     pd.testing.assert_frame_equal(undisturbed, resumed, check_exact=True)
 
 
 def test_schedule_does_not_change_the_trajectory(tmp_path: Path) -> None:
     """Measuring less often gives the same values where both measure."""
-    every, _ = optimize(spec(), points(), SINGLE, CPU, tmp_path)
-    some, _ = optimize(spec(schedule=Schedule(every_until=2, then_every=5)), points(), SINGLE, CPU, tmp_path)
+    every, _ = optimize(spec(), points(), SINGLE, 2, CPU, tmp_path)
+    some, _ = optimize(spec(schedule=Schedule(every_until=2, then_every=5)), points(), SINGLE, 2, CPU, tmp_path)
     assert list(some["step"]) == [0, 1, 2, 5, 10, 12]
     pd.testing.assert_frame_equal(every[every["step"].isin(some["step"])].reset_index(drop=True), some, check_exact=True)
 
 
 def test_scaling_keeps_the_shape_and_sets_the_norm(tmp_path: Path) -> None:
     """One factor: the scores before any update stay, the way from there does not."""
-    plain, _ = optimize(spec(), points(), SINGLE, CPU, tmp_path)
-    scaled, _ = optimize(spec(mean_norm=20.0), points(), SINGLE, CPU, tmp_path)
+    plain, _ = optimize(spec(), points(), SINGLE, 2, CPU, tmp_path)
+    scaled, _ = optimize(spec(mean_norm=20.0), points(), SINGLE, 2, CPU, tmp_path)
     for score in ("isoscore", "silhouette"):
         assert scaled.loc[0, score] == pytest.approx(plain.loc[0, score], abs=1e-6)
     moved = [abs(rows["isoscore"].iloc[-1] - rows["isoscore"].iloc[0]) for rows in (plain, scaled)]
@@ -120,12 +120,17 @@ def test_scaling_keeps_the_shape_and_sets_the_norm(tmp_path: Path) -> None:
 
 def test_diverged_training_stops(tmp_path: Path) -> None:
     with pytest.raises(IsotropyError, match=r"the loss is .* at update \d+: training diverged"):
-        optimize(spec(learning_rate=1e30), points(), SINGLE, CPU, tmp_path)
+        optimize(spec(learning_rate=1e30), points(), SINGLE, 2, CPU, tmp_path)
+
+
+def test_one_class_is_nothing_to_classify(tmp_path: Path) -> None:
+    with pytest.raises(IsotropyError, match="all items have the same label"):
+        optimize(spec(), points(), np.zeros_like(SINGLE), 2, CPU, tmp_path)
 
 
 def test_loss_must_fit_the_targets(tmp_path: Path) -> None:
     with pytest.raises(IsotropyError, match="does not fit targets"):
-        optimize(spec(loss="binary_cross_entropy"), points(), SINGLE, CPU, tmp_path)
+        optimize(spec(loss="binary_cross_entropy"), points(), SINGLE, 2, CPU, tmp_path)
 
 
 def test_parameter_counts_of_the_paper() -> None:
@@ -158,7 +163,7 @@ def test_prepared_tables(tmp_path: Path) -> None:
         prepare_sentences(sentences.model_copy(update={"label_names": ["no"], "sample": None}), rows)
     with pytest.raises(IsotropyError, match="no items"):
         prepare_sentences(sentences.model_copy(update={"sample": None}), [])
-    with pytest.raises(IsotropyError, match="text"):
+    with pytest.raises(IsotropyError, match="s: 1 texts occur more than once, 'text 0' first"):
         prepare_sentences(sentences.model_copy(update={"sample": None}), [rows[0], rows[0]])
 
 
@@ -188,6 +193,7 @@ def test_tables_of_known_runs(project: Path) -> None:
         facts = {
             "setup": "mine",
             "dataset": "polarity",
+            "model": "all-MiniLM-L6-v2",
             "seed": seed,
             "data": "d",
             "embedding": "e",
@@ -201,5 +207,8 @@ def test_tables_of_known_runs(project: Path) -> None:
     assert list(table.loc[["0", "1"], "pearson_r"]) == pytest.approx(expected)
     assert table.loc["mean", "pearson_r"] == pytest.approx(np.mean(expected))
     assert table.loc["sd", "pearson_r"] == pytest.approx(np.std(expected, ddof=1))
-    assert table.loc["mean", "published_pearson_r"] == -0.808
+    assert table.loc["mean", ["published_pearson_r", "published_spearman_below"]].tolist() == [-0.808, -0.998]
+    # Another model on the same data is not what the paper measured.
+    other = [(run.model_copy(update={"model": "mine"}), frame) for run, frame in runs]
+    assert np.isnan(correlations(trajectories(other), published).set_index("seed").loc["mean", "published_pearson_r"])
     assert table1(runs, published).loc[0, ["n_params", "published_n_params"]].tolist() == [7, 4094976]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import socket
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,7 +66,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path) -> Path:
     """A folder with a chain of two jobs: a source, and a note made from it."""
     monkeypatch.chdir(tmp_path)
     stand_in = Lineage(status="stand-in", reasons=["not the paper's"], sources=[{"id": "a"}])
-    with Job(snakemake_object(project, "source"), NoteSpec, online=True) as job, job.write("note") as path:
+    with Job(snakemake_object(project, "source"), NoteSpec) as job, job.write("note") as path:
         path.write_text("bytes")
         job.lineage.join(stand_in)
     write_note(project, "note", inputs={"source": "results/source.txt"})
@@ -115,13 +118,26 @@ def test_altered_input_stops_the_next_job(run: Path, project: Path) -> None:
     (run / "results/source.txt").write_text("other")
     with pytest.raises(SystemExit):
         write_note(project, "late", inputs={"source": "results/source.txt"})
-    assert "results/source.txt is not what the job that made it wrote" in (run / "results/logs/late.log").read_text()
+    assert (
+        "results/source.txt is not what prepare_sentences wrote; delete results/source.txt"
+        in (run / "results/logs/late.log").read_text()
+    )
 
 
 def test_input_without_record_stops_the_job(run: Path, project: Path) -> None:
     (run / "results/by_hand.txt").write_text("x")
     with pytest.raises(SystemExit):
         write_note(project, "late", inputs={"source": "results/by_hand.txt"})
+
+
+def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path) -> None:
+    host = socket.gethostname()
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for pid in (dead.pid, os.getppid()):
+        (tmp_path / f".a.json.{host}.{pid}.tmp").write_text("half")
+    write_json(tmp_path / "a.json", 1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f".a.json.{host}.{os.getppid()}.tmp", "a.json"]
 
 
 def test_atomic_write_keeps_the_old_file(tmp_path: Path) -> None:
@@ -151,12 +167,66 @@ def test_verify_finds_each_kind_of_damage(run: Path) -> None:
     assert states(verify(run, [note]))["results/note.txt"] == "without record"
 
 
+def test_job_refuses_a_folder_with_files_added_or_removed(run: Path, project: Path) -> None:
+    """A reader that takes all files of a folder would use them."""
+    script = snakemake_object(project, "folder")
+    script.output = Named({"note": "results/folder", "record": "results/folder.record.json"}.items())
+    with Job(script, NoteSpec) as job, job.write("note") as path:
+        path.mkdir()
+        (path / "a").write_text("1")
+        (path / "b").write_text("2")
+    write_note(project, "user", inputs={"source": "results/folder"})
+    (run / "results/folder/c").write_text("3")
+    with pytest.raises(SystemExit):
+        write_note(project, "user", inputs={"source": "results/folder"})
+    (run / "results/folder/c").unlink()
+    (run / "results/folder/b").unlink()
+    with pytest.raises(SystemExit):
+        write_note(project, "user", inputs={"source": "results/folder"})
+    assert "results/folder/b is not what" in (run / "results/logs/user.log").read_text()
+
+
+def test_two_processes_do_not_make_the_same_result(run: Path, project: Path) -> None:
+    """A job that outlived its killed run still works: the next run's job stops with a sentence."""
+    with Job(snakemake_object(project, "twice"), NoteSpec) as first, first.write("note") as path:
+        path.write_text("1")
+        with pytest.raises(SystemExit), Job(snakemake_object(project, "twice"), NoteSpec):
+            pass
+    assert "another process is still making twice" in (run / "results/logs/twice.log").read_text()
+
+
+@pytest.mark.parametrize("field", ["lineage", "spec", "inputs", "seeds"])
+def test_verify_finds_a_changed_record(run: Path, project: Path, field: str) -> None:
+    """What a result was made from cannot be rewritten: the results made from it hold the digest of its record."""
+    write_note(project, "end", inputs={"source": "results/note.txt"})
+    path = run / "results/note.record.json"
+    record = read_json(path)
+    record[field] = {"lineage": Lineage().model_dump(), "spec": {"text": "x"}, "inputs": [], "seeds": {"a": 1}}[field]
+    write_json(path, record)
+    finding = next(f for f in verify(run, [Path("results/end.txt")]) if f.path == "results/end.txt")
+    assert (finding.state, "note.record.json no longer says" in finding.detail) == ("altered", True)
+
+
+def test_verify_folder(run: Path) -> None:
+    """Files without a record count in a folder as well; so do links, and an empty folder is not intact."""
+    (run / "results/stray.txt").write_text("?")
+    (run / "results/link.txt").symlink_to("/etc/hostname")
+    assert states(verify(run, [Path("results")])) == {
+        "results/note.txt": "intact",
+        "results/source.txt": "intact",
+        "results/stray.txt": "without record",
+        "results/link.txt": "altered",
+    }
+    (run / "results/empty").mkdir()
+    assert states(verify(run, [Path("results/empty")])) == {"results/empty": "missing"}
+
+
 def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Path) -> None:
     """Each file is what its own job wrote, yet the two do not belong together."""
     write_note(project, "source", text="newer")
     finding = next(f for f in verify(run, [Path("results/note.txt")]) if f.path == "results/note.txt")
     assert finding.state == "altered"
-    assert "made from an earlier results/source.txt" in finding.detail
+    assert "made from another results/source.txt" in finding.detail
 
 
 def test_verify_command(run: Path) -> None:
@@ -181,6 +251,10 @@ def test_code_identity_follows_imports(tmp_path: Path, project: Path) -> None:
         stream.write("# edited\n")
     after = {rule: code_param(root, rule) for rule in before}
     assert [rule for rule in before if before[rule] != after[rule]] == ["optimize_embeddings"]
+    page = code_param(root, "write_page")
+    with (root / "isotropy/report/page.html").open("a") as stream:
+        stream.write("<!-- edited -->\n")
+    assert code_param(root, "write_page") != page
     rules = root / "rules/fetch.smk"
     rules.write_text(rules.read_text().replace("mem_mb=2000", "mem_mb=3000"))
     assert code_param(root, "fetch_source") != after["fetch_source"]

@@ -52,6 +52,15 @@ def test_each_point_equals_scikit_learn(name: str, dtype: type, tolerance: float
     assert silhouette(X, labels) == pytest.approx(expected.mean(), abs=tolerance)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [(np.float32, 1e25), (np.float32, 1e-25), (np.float64, 1e160), (np.float64, 1e-160)]
+)
+def test_squares_beyond_the_float_range(dtype: type, scale: float) -> None:
+    """The unit does not matter, even where squared distances have no number."""
+    X, labels = CLOUDS["unit norm"]
+    assert silhouette((X * scale).astype(dtype), labels) == pytest.approx(silhouette(X, labels), abs=1e-6)
+
+
 def test_bounded_memory_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without symmetry, as for very many classes, the scores are the same."""
     X, labels = CLOUDS["several thousand classes"]

