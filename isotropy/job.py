@@ -147,7 +147,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             handler.setFormatter(form)
         logging.getLogger("isotropy").handlers = handlers
         logging.getLogger("isotropy").setLevel(logging.INFO)
-        log.info("%s %s", self._snakemake.rule, dict(self._snakemake.wildcards.items()) or "")
+        wildcards = (f"{name}={value}" for name, value in self._snakemake.wildcards.items())
+        log.info("%s", " ".join([self._snakemake.rule, *wildcards]))
 
     def _write_record(self) -> None:
         missing = [str(p) for p in self.output.values() if not p.exists()]

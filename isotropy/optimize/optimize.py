@@ -30,6 +30,7 @@ from isotropy.provenance.record import Lineage
 
 log = logging.getLogger(__name__)
 
+LOG_SECONDS = 20.0
 CHECKPOINT_SECONDS = 5.0  # how much work a killed run loses at most; where it is cut does not change the result
 
 
@@ -89,7 +90,7 @@ def optimize(
     first, rows = _load(checkpoint, model, adam)
     if first:
         log.info("going on from update %d of a killed run", first)
-    started = saved = perf_counter()
+    started = saved = said = perf_counter()
     metric_seconds = 0.0
     with tqdm(total=spec.updates, initial=first, unit="update", disable=not sys.stderr.isatty(), desc=spec.setup) as bar:
         for step in range(first, spec.updates + 1):
@@ -104,8 +105,11 @@ def optimize(
             if perf_counter() - saved > CHECKPOINT_SECONDS:
                 _save(checkpoint, model, adam, step, rows)
                 saved = perf_counter()
-                if not sys.stderr.isatty():
-                    log.info("update %d of %d: %s", step, spec.updates, rows[-1])
+            if not sys.stderr.isatty() and perf_counter() - said > LOG_SECONDS:
+                said, row = perf_counter(), rows[-1]
+                log.info(
+                    "update %d of %d: IsoScore %.4f, silhouette %.4f", step, spec.updates, row["isoscore"], row["silhouette"]
+                )
             adam.zero_grad(set_to_none=True)
             torch.autograd.backward(loss)
             adam.step()
