@@ -28,7 +28,10 @@ def chord_and_angle() -> Figure:
     axes.plot(radius * np.cos(arc), radius * np.sin(arc), color="#777777", lw=1.2, label="circle of radius √d")
     axes.plot([0, 1], [0, 1], color="black", lw=1)
     axes.plot(1, 1, "o", color="black", label="ideal: vector of ones")
-    for name, degrees, colour, reach, shift in (("A", 27.0, COLOURS[0], 0.42, 0.07), ("B", 4.0, COLOURS[1], 0.62, -0.26)):
+    for name, degrees, colour, reach, along, shift in (
+        ("A", 27.0, COLOURS[0], 0.42, 0.5, 0.07),
+        ("B", 4.0, COLOURS[1], 0.62, 0.75, -0.28),
+    ):
         angle = np.deg2rad(degrees)
         x, y = radius * np.cos(angle), radius * np.sin(angle)
         alpha = np.pi / 4 - angle
@@ -42,7 +45,7 @@ def chord_and_angle() -> Figure:
         axes.plot(reach * np.cos(bow), reach * np.sin(bow), color=colour, lw=1)
         middle = (angle + np.pi / 4) / 2 - (0.13 if name == "B" else 0)
         axes.text((reach + 0.05) * np.cos(middle), (reach + 0.05) * np.sin(middle), f"α({name})", color=colour, va="center")
-        axes.text((x + 1) / 2 + shift, (y + 1) / 2 + 0.01, f"chord {name}", color=colour)
+        axes.text(1 + along * (x - 1) + shift, 1 + along * (y - 1), f"chord {name}", color=colour)
     axes.set(xlim=(0, 1.75), ylim=(0, 1.75), aspect="equal")
     axes.set(xlabel="normalized variance of dimension 1", ylabel="normalized variance of dimension 2")
     axes.legend(loc="upper right", fontsize=8, frameon=True)
@@ -63,17 +66,16 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     for column, setup in enumerate(setups):
         group = trajectories[trajectories["setup"] == setup]
         _title(grid[0, column], group)
-        for row, (metric, label) in enumerate(METRICS.items()):
+        for row, (metric, name) in enumerate(METRICS.items()):
             axes = grid[row, column]
             by_step = group.groupby("step")[metric]
             mean, sd = by_step.mean(), by_step.std(ddof=1)
             if sd.notna().any():  # one seed has no standard deviation
-                axes.fill_between(
-                    mean.index, mean - sd, mean + sd, color=COLOURS[row], alpha=0.3, lw=0, label="± sd over seeds"
-                )
-                axes.text(0.98, 0.5, f"largest sd {sd.max():.2g}", transform=axes.transAxes, ha="right", fontsize=8)
-            axes.plot(mean.index, mean, color=COLOURS[row], lw=1.6, label="mean over seeds")
-            axes.set_ylabel(label if column == 0 else "")
+                label = f"± sd over seeds (at most {sd.max():.1g})"
+                axes.fill_between(mean.index, mean - sd, mean + sd, color=COLOURS[row], alpha=0.3, lw=0, label=label)
+            several = "mean over seeds" if group["seed"].nunique() > 1 else "one seed"
+            axes.plot(mean.index, mean, color=COLOURS[row], lw=1.6, label=several)
+            axes.set_ylabel(name if column == 0 else "")
             axes.ticklabel_format(useOffset=False)
             axes.legend(fontsize=7.5, loc="best")
         grid[-1, column].set_xlabel("update")
@@ -134,6 +136,7 @@ def _notes(trajectories: pd.DataFrame) -> str:
     for setup, group in trajectories.groupby("setup", sort=False):
         row = group.iloc[0]
         parts.append(f"{setup} ({row['status']}): {row['data']}; {row['embedding']}.")
+    n = trajectories["seed"].nunique()
     schedules = ". ".join(dict.fromkeys(trajectories["schedule"]))
-    parts.append(f"{trajectories['seed'].nunique()} seeds; {schedules}.")
+    parts.append(f"{n} seed{'s' if n > 1 else ''}; {schedules}.")
     return " ".join(parts)

@@ -26,6 +26,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.metrics import isoscore, silhouette
 from isotropy.optimize.spec import OptimizeSpec, Run
+from isotropy.prepare.table import Dataset
 from isotropy.provenance.record import Lineage
 
 log = logging.getLogger(__name__)
@@ -124,16 +125,17 @@ def optimize(
     }
 
 
-def describe_run(spec: OptimizeSpec, embeddings: np.ndarray, targets: np.ndarray, n_labels: int, lineage: Lineage) -> Run:
+def describe_run(spec: OptimizeSpec, embeddings: np.ndarray, targets: np.ndarray, dataset: Dataset, lineage: Lineage) -> Run:
     """Facts about a run that its tables and figures need; the same for the same spec and inputs."""
     titles = {source["kind"]: source["content"]["title"] for source in lineage.sources}
+    n_labels = len(dataset.label_names)
     scaled = "" if spec.mean_norm is None else f", scaled to mean norm {spec.mean_norm:g}"
     return Run(
         setup=spec.setup,
         dataset=spec.dataset,
         model=spec.embedding,
         seed=spec.seed,
-        data=titles.get("dataset") or titles["lexicon"],
+        data=(titles.get("dataset") or titles["lexicon"]) + (f", a sample of {len(targets)}" if dataset.sampled else ""),
         embedding=(titles.get("model") or titles["vectors"]) + scaled,
         status=lineage.status,
         schedule=spec.schedule.describe(spec.updates),

@@ -76,7 +76,7 @@ def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, 
     }
     if isinstance(entry, TableSpec):
         table = pd.read_parquet(path)
-        item["columns"] = list(table.columns)
+        item["columns"] = [(name, pd.api.types.is_numeric_dtype(table[name])) for name in table.columns]
         item["n_rows"] = len(table)
         shown = table if len(table) <= LONGEST_TABLE else table.head(0)
         item["rows"] = [[format_cell(v) for v in row] for row in shown.itertuples(index=False)]

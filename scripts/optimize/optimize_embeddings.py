@@ -24,4 +24,4 @@ with Job(snakemake, OptimizeSpec) as job:
     with job.write("trajectory") as path:
         write_parquet(path, rows)
     with job.write("run") as path:
-        path.write_text(describe_run(job.spec, embeddings, goal, n_labels, job.lineage).canonical() + "\n", "utf8")
+        path.write_text(describe_run(job.spec, embeddings, goal, dataset, job.lineage).canonical() + "\n", "utf8")
