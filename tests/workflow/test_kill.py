@@ -56,10 +56,14 @@ def test_killed_three_times(tmp_path: Path) -> None:
     kill_when(killed, lambda: list(results.glob("fetch/.*.work/*/*")), "download")
     assert not list(results.glob("optimize/**/*.parquet"))
 
-    kill_when(killed, lambda: list(results.glob("embed/polarity/.*.work/*/part00000.safetensors")), "part of the embeddings")
+    kill_when(
+        killed, lambda: list(results.glob("embed/polarity/.*.work/*/cpu/part00000.safetensors")), "part of the embeddings"
+    )
     assert not list(results.glob("embed/polarity/*.safetensors"))
 
-    kill_when(killed, lambda: list(results.glob("optimize/mickus2024/polarity/.*.work/*/checkpoint.safetensors")), "checkpoint")
+    kill_when(
+        killed, lambda: list(results.glob("optimize/mickus2024/polarity/.*.work/*/cpu/checkpoint.safetensors")), "checkpoint"
+    )
     assert not (killed.folder / TARGET).exists()
 
     output = killed.done("--", TARGET)
