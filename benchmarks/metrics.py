@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from IsoScore import IsoScore as published_package
 from sklearn.metrics import silhouette_score
+from threadpoolctl import threadpool_limits
 
 from isotropy.metrics import isoscore, silhouette
 
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    threadpool_limits(options.threads)  # the peers' libraries as well
     rng = np.random.default_rng(0)
     rate = matrix_rate()
     print(f"{options.threads} threads; float32 matrix product {rate / 1e9:.0f} Gop/s\n")

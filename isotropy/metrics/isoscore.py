@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import torch
 
-from isotropy.metrics.validation import Points, as_points
+from isotropy.metrics.validation import Points, as_points, require_finite
 
+_TINY, _HUGE = 1e-12, 1e12  # between these, squares and their sums are exact enough in float32
 ROWS_PER_BLOCK = 4096  # float32 products are summed over at most this many rows before they join a float64 total
 
 
@@ -32,23 +33,31 @@ def isoscore(X: Points) -> float | torch.Tensor:
     Raises:
         ValueError: bad shape, NaN or infinity, or all points equal (0/0: the score is undefined).
     """
-    points = as_points(X)
+    points = as_points(X, finite=False)
     n, d = points.shape
-    centred = points - points.mean(dim=0, dtype=torch.float64).to(points.dtype)
-    # The score does not depend on the unit; a unit of one keeps squares of squares inside the float range.
-    scale = centred.detach().abs().amax()
+    mean = points.mean(dim=0)
+    centred = points - mean
+    scatter = _scatter(centred)
+    trace = scatter.diagonal().sum()
+    spread = (trace / n).sqrt()  # root mean square distance from the mean
+    if not bool(torch.isfinite(spread)) or not _TINY < float(spread.detach()) < _HUGE:
+        # NaN, or squares beyond the float range. The score does not depend on the unit: take the largest value as one.
+        require_finite(points)
+        centred = centred / centred.detach().abs().amax().clamp(min=torch.finfo(points.dtype).tiny)
+        scatter = _scatter(centred)
+        trace = scatter.diagonal().sum()
     # Equal points differ from their mean by its rounding, no more.
-    if not bool(scale > 4 * torch.finfo(points.dtype).eps * points.detach().abs().amax()):
+    rounding = 4 * torch.finfo(points.dtype).eps * mean.detach().abs().amax()
+    if not bool(spread.detach() > rounding) or not bool(trace > 0):
         raise ValueError("all points are equal: IsoScore is undefined")
-    centred = centred / scale
-    # X'X and XX' have the same trace and Frobenius norm: take the smaller.
-    scatter = _scatter(centred) if n >= d else _scatter(centred.T)
-    score = (scatter.diagonal().sum() ** 2 / scatter.square().sum() - 1) / (d - 1)
+    score = (trace**2 / scatter.square().sum() - 1) / (d - 1)
     return score if isinstance(X, torch.Tensor) else float(score)
 
 
 def _scatter(centred: torch.Tensor) -> torch.Tensor:
-    """A'A in float64 from blocks of rows multiplied in the dtype of A, shape (columns, columns)."""
+    """X'X, or the smaller XX', which has the same trace and Frobenius norm; float64, from products in the dtype of X."""
+    if centred.shape[0] < centred.shape[1]:
+        centred = centred.T
     total = torch.zeros(centred.shape[1], centred.shape[1], dtype=torch.float64, device=centred.device)
     for block in torch.split(centred, ROWS_PER_BLOCK):
         total = total + (block.T @ block).double()

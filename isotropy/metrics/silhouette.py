@@ -137,9 +137,7 @@ class _Tiles:
         self.centred = centred
         self.norms = centred.square().sum(dim=1)
         self.own_centred, self.own_norms = self._centre_on_class(chunks)
-        self.one_hot = {
-            c: torch.nn.functional.one_hot(codes[c.rows] - c.first).to(centred.dtype) for c in chunks if c.first < c.last
-        }
+        self.own_class = {c: codes[c.rows] - c.first for c in chunks}  # counted from the chunk's first
 
     def _centre_on_class(self, chunks: list[_Chunk]) -> tuple[torch.Tensor, torch.Tensor]:
         """The cloud with each large class moved to its own mean, and its squared norms."""
@@ -178,9 +176,10 @@ class _Tiles:
 
     def sum_by_class(self, distances: torch.Tensor, columns: _Chunk) -> torch.Tensor:
         """Sum each row over the classes of its columns, shape (rows, classes in the chunk), float64."""
-        if columns not in self.one_hot:
+        if columns.first == columns.last:
             return distances.sum(dim=1, keepdim=True).double()
-        return (distances @ self.one_hot[columns]).double()
+        sums = distances.new_zeros(columns.last - columns.first + 1, len(distances))
+        return sums.index_add_(0, self.own_class[columns], distances.T.contiguous()).T.double()
 
 
 def _scores(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:

@@ -13,8 +13,10 @@ import torch
 Points = Any  # np.ndarray | pd.DataFrame | torch.Tensor, shape (n, d)
 
 
-def as_points(X: Points, *, min_dims: int = 2) -> torch.Tensor:
+def as_points(X: Points, *, min_dims: int = 2, finite: bool = True) -> torch.Tensor:
     """Return a point cloud as a floating tensor of shape (n, d), on the device it came from.
+
+    With `finite=False` the caller checks for NaN and infinity itself, which costs a pass over the data here.
 
     Half precision is widened to float32, integers to float64 (a metric of truncated integers would be silently wrong).
 
@@ -42,10 +44,16 @@ def as_points(X: Points, *, min_dims: int = 2) -> torch.Tensor:
         if points.dtype.is_complex:
             raise TypeError("a point cloud must be real, got complex numbers")
         points = points.double()
+    if finite:
+        require_finite(points)
+    return points.contiguous()  # the same bytes give the same score, whatever the layout
+
+
+def require_finite(points: torch.Tensor) -> None:
+    """Raise a ValueError that counts the points with NaN or infinity, if there are any."""
     if not bool(torch.isfinite(points).all()):
         bad = int((~torch.isfinite(points)).any(dim=1).sum())
-        raise ValueError(f"{bad} of {n} points hold NaN or infinity: a metric of them has no meaning")
-    return points.contiguous()  # the same bytes give the same score, whatever the layout
+        raise ValueError(f"{bad} of {len(points)} points hold NaN or infinity: a metric of them has no meaning")
 
 
 def as_codes(labels: Any, n: int) -> torch.Tensor:
