@@ -179,9 +179,9 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     def _fail(self, error: BaseException) -> None:
         """Remove outputs; for an error that a user can act on, end with its sentence alone."""
-        for path in (*self.output.values(), self.record):
-            remove(path)
-        if self._lock is not None:
+        if self._lock is not None:  # without it, what is there is another process's
+            for path in (*self.output.values(), self.record):
+                remove(path)
             self._lock.close()
             if not self.work.exists():  # nothing to take up again
                 remove(self.work.parent)

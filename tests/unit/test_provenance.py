@@ -192,6 +192,7 @@ def test_two_processes_do_not_make_the_same_result(run: Path, project: Path) -> 
         path.write_text("1")
         with pytest.raises(SystemExit), Job(snakemake_object(project, "twice"), NoteSpec):
             pass
+    assert (run / "results/twice.txt").read_text() == "1"
     assert "another process is still making twice" in (run / "results/logs/twice.log").read_text()
 
 
