@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, atomic, record_of, remove, write_json
-from isotropy.provenance.code import code_identity, code_param
+from isotropy.provenance.code import code_identity
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
 from isotropy.provenance.record import Determinism, File, Lineage, Record, describe_files, producers
 from isotropy.spec import Spec, digest
@@ -116,9 +116,9 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         for path in self.output.values():
             if record_of(path) != self.record:
                 raise IsotropyError(f"{path} and {self.record} do not share a name: its record would not be found")
-        modules = self._snakemake.params.code.split()[1:]
+        expected, *modules = self._snakemake.params.code.split()
         self.code = code_identity(PROJECT, self._snakemake.rule, modules)
-        if code_param(PROJECT, self._snakemake.rule, *modules) != self._snakemake.params.code:
+        if digest(self.code) != expected:
             raise IsotropyError("the project's code changed while the workflow was running: start it again")
 
     def _take_lock(self) -> TextIO:

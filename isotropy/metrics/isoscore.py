@@ -28,7 +28,7 @@ def isoscore(X: Points) -> float | torch.Tensor:
         X: point cloud, shape (n, d), n >= 2, d >= 2. Array or tensor on any device.
 
     Returns:
-        A float; for a torch tensor a 0-d float64 tensor on its device, so that a training loop is not forced to wait.
+        A float; for a torch tensor a 0-d float64 tensor on its device, through which gradients flow.
 
     Raises:
         ValueError: bad shape, NaN or infinity, or all points equal (0/0: the score is undefined).
@@ -40,12 +40,13 @@ def isoscore(X: Points) -> float | torch.Tensor:
     scatter = _scatter(centred)
     trace = scatter.diagonal().sum()
     spread = (trace / n).sqrt()  # root mean square distance from the mean
-    if not bool(torch.isfinite(spread)) or not _TINY < float(spread.detach()) < _HUGE:
+    if not _TINY < float(spread.detach()) < _HUGE:
         # NaN, or squares beyond the float range. The score does not depend on the unit: take the largest value as one.
         require_finite(points)
-        centred = centred / centred.detach().abs().amax().clamp(min=torch.finfo(points.dtype).tiny)
-        scatter = _scatter(centred)
+        unit = centred.detach().abs().amax().clamp(min=torch.finfo(points.dtype).tiny)
+        scatter = _scatter(centred / unit)
         trace = scatter.diagonal().sum()
+        spread = (trace / n).sqrt() * unit.double()
     # Equal points differ from their mean by its rounding, no more.
     rounding = 4 * torch.finfo(points.dtype).eps * mean.detach().abs().amax()
     if not bool(spread.detach() > rounding) or not bool(trace > 0):

@@ -76,6 +76,13 @@ def test_tensors_stay_tensors_and_carry_gradients() -> None:
     assert isoscore(X.detach().float()).dtype == torch.float64
 
 
+@pytest.mark.parametrize(("dtype", "exponent"), [(np.float32, 25), (np.float32, -25), (np.float64, 160), (np.float64, -170)])
+def test_squares_beyond_the_float_range(dtype: type, exponent: int) -> None:
+    """The unit does not matter, even where squares have no number."""
+    X = cloud(6, 40, 6)
+    assert isoscore((X * 10.0**exponent).astype(dtype)) == pytest.approx(isoscore(X), abs=1e-6)
+
+
 def test_any_memory_layout() -> None:
     """Reversed, column-major, foreign byte order, read-only: the same numbers give the same score."""
     X = cloud(5, 40, 6)
