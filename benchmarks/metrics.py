@@ -1,7 +1,7 @@
-"""Side-by-side speed of the metrics: ours and the peer in one run, interleaved, on the paper's own shapes.
+"""Side-by-side speed of metrics and transforms: ours and the peer in one run, interleaved, on the papers' own shapes.
 
-Prints medians, the ratio with its spread, the largest difference in value, and which share of the machine's own matrix
-rate (measured here, in the same process) the operations that cannot be avoided amount to.
+Prints medians, the ratio with its spread, the largest difference in value, and the share of the floor: the time that the
+operations or the reading of data that cannot be avoided would take at the machine's own rates, measured here.
 """
 
 from __future__ import annotations
@@ -9,82 +9,298 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
+import skdim
 import torch
 from IsoScore import IsoScore as published_package
+from pynndescent import NNDescent
+from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
+from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from isotropy.metrics import isoscore, silhouette
+from isotropy.metrics import (
+    ShrinkageCovariance,
+    cosines,
+    dimension,
+    isoscore,
+    isoscore_star,
+    lid_mle,
+    mean_cosine,
+    silhouette,
+    silhouette_of_labelings,
+    two_nn,
+    type_cosines,
+)
+from isotropy.metrics import silhouettes as tiles
+from isotropy.transforms import ClusterBasedEnhancement
+
+Function = Callable[[], object]
+REST = 0.3  # seconds before each timing: threads of the other side linger on the cores for a while
+LEAST = 0.2  # seconds that a timing takes at least: fast functions are called several times
 
 
-def interleaved(ours: Callable[[], float], peer: Callable[[], float], rounds: int) -> tuple[list[float], list[float], float]:
+class Comparison(NamedTuple):
+    """What is timed; `operations` or `bytes_read` make the floor."""
+
+    what: str
+    peer_name: str
+    ours: Function
+    peer: Function
+    operations: float = 0
+    bytes_read: float = 0
+    rounds: int = 0  # 0: as asked
+
+
+def cloud(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Gaussian points, float32."""
+    return rng.standard_normal((n, d), dtype=np.float32)
+
+
+def isoscores(rng: np.random.Generator) -> Iterator[Comparison]:
+    """The cloud of each comparison is made when it is reached."""
+    for n, d in ((10662, 384), (2275, 300), (20000, 768)):
+        X = cloud(rng, n, d)
+        yield Comparison(
+            f"isoscore {n:,}×{d}",
+            "IsoScore 2.0.1",
+            lambda X=X: isoscore(X),
+            lambda X=X: published_package.IsoScore(X),
+            n * d * d,
+        )
+    for n, d in ((32, 768), (416, 768)):
+        points, S = torch.from_numpy(cloud(rng, n, d)).requires_grad_(), torch.cov(torch.from_numpy(cloud(rng, 3 * d, d)).T)
+        prepared = ShrinkageCovariance(S)
+        yield Comparison(
+            f"I-STAR {n}×{d}, forward and backward",
+            "IsoScore 2.0.1",
+            lambda X=points, S=prepared: gradient(X, isoscore_star(X, 0.2, S)),
+            lambda X=points, S=S: gradient(X, published_package.istar().IsoScore_star(X, S, 0.2, is_eval=False)),
+            2 * n * d * d + 3 * n * n * d,
+        )
+
+
+def silhouettes(rng: np.random.Generator) -> Iterator[Comparison]:
+    """One labeling, and the search for a number of clusters."""
+    for n, d, k in ((10662, 384, 2), (2275, 300, 900), (11462, 300, 2431)):
+        X, y = cloud(rng, n, d), np.r_[np.arange(k), rng.integers(0, k, n - k)]
+        what, ours, floor = f"silhouette {n:,}×{d}, {k:,} classes", lambda X=X, y=y: silhouette(X, y), n * n * d
+        yield Comparison(what, "scikit-learn", ours, lambda X=X, y=y: silhouette_score(X, y), floor)
+        if k != 900:
+            yield Comparison(what, "our plain torch", ours, lambda X=X, y=y: plain_silhouette(X, y), floor, rounds=3)
+    n, d = 10_000, 768
+    X, labelings = cloud(rng, n, d), [rng.integers(0, k, n) for k in range(2, 16)]
+    yield Comparison(
+        f"silhouettes for k = 2…15, {n:,}×{d}",
+        "scikit-learn, 14 times",
+        lambda: silhouette_of_labelings(X, labelings).numpy(),
+        lambda: np.array([silhouette_score(X, y) for y in labelings]),
+        n * n * (d + 2 * sum(range(2, 16))),
+        rounds=1,
+    )
+    big, many = cloud(rng, 20_000, d), [rng.integers(0, k, 20_000) for k in range(2, 16)]
+    yield Comparison(
+        f"silhouettes for k = 2…15, 20,000×{d}",
+        "scikit-learn, k = 2 alone",
+        lambda: silhouette_of_labelings(big, many).numpy()[0],
+        lambda: silhouette_score(big, many[0]),
+        20_000**2 * (d + 2 * sum(range(2, 16))),
+        rounds=1,
+    )
+
+
+def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
+    """Intrinsic dimension."""
+    n, d = 10_000, 768
+    X, Y = cloud(rng, n, d), cloud(rng, 30_000, 384)
+    what = f"two_nn {n:,}×{d}"
+    yield Comparison(
+        what, "scikit-dimension", lambda: two_nn(X), lambda: skdim.id.TwoNN().fit(X).dimension_, n * n * d, rounds=3
+    )
+    yield Comparison(what, "faiss, whole square", lambda: two_nn(X), lambda: two_nn_by_search(X), n * n * d)
+    n, d = Y.shape
+    what, ours = f"lid_mle {n:,}×{d}, k = 100, exact", lambda: lid_mle(Y)
+    yield Comparison(what, "pynndescent (approximate)", ours, lambda: lid_by_graph(Y), n * n * d, rounds=1)
+    yield Comparison(what, "scikit-learn's search", ours, lambda: lid_by_sklearn(Y), n * n * d, rounds=1)
+
+
+def means(rng: np.random.Generator) -> Iterator[Comparison]:
+    """Mean cosines."""
+    n, d, k = 200_000, 768, 16_744
+    X, types = cloud(rng, n, d), rng.permutation(np.r_[np.arange(k), np.minimum(rng.zipf(1.3, n - k), k) - 1])
+    what, ours = f"s_inter and s_intra, {n:,}×{d}, {k:,} types, exact", lambda: np.array(type_cosines(X, types))
+    peer = "scikit-learn on the papers' samples"
+    yield Comparison(what, peer, ours, lambda: sampled_type_cosines(X, types), bytes_read=4 * n * d, rounds=3)
+    plain = lambda: np.array(plain_type_cosines(X, types))  # noqa: E731
+    yield Comparison(what, "our plain torch", ours, plain, bytes_read=4 * n * d, rounds=2)
+    n = 1_000_000
+    big = torch.randn(n, d)
+    yield Comparison(
+        f"mean_cosine {n:,}×{d}, exact",
+        "scikit-learn on 10,000 points",
+        lambda: mean_cosine(big),
+        lambda: sampled_mean_cosine(big.numpy()),
+        bytes_read=4 * n * d,
+        rounds=3,
+    )
+
+
+def removals(rng: np.random.Generator) -> Iterator[Comparison]:
+    """Cluster-based enhancement, without the clustering, which is scikit-learn's on both sides."""
+    n, d, k = 54_000, 768, 27
+    X = cloud(rng, n, d) + cloud(rng, k, d)[rng.integers(0, k, n)]
+    enhancement = ClusterBasedEnhancement(k, 12, max_iter=10).fit(X)
+    labels, model = enhancement.labels_, enhancement._model
+    enhancement._fitted_clusterer = lambda X: model  # type: ignore[method-assign]
+    yield Comparison(
+        f"mean and 12 components removed from {k} given clusters, {n:,}×{d}",
+        "scikit-learn PCA (full)",
+        lambda: enhancement.fit(X).transform(X)[:1000],
+        lambda: pca_removed(X, labels)[:1000],
+        n * d * d,
+        rounds=2,
+    )
+
+
+def gradient(X: torch.Tensor, score: torch.Tensor) -> np.ndarray:
+    """The gradient, relative to its largest entry."""
+    X.grad = None
+    torch.autograd.backward(score)
+    assert X.grad is not None
+    return (X.grad / X.grad.abs().max()).numpy()
+
+
+def plain_silhouette(X: np.ndarray, y: np.ndarray) -> float:
+    """The path that a GPU takes, on the CPU."""
+    codes = tiles.as_codes(y, len(X))
+    parts = tiles._scores_by_torch(tiles.normalized(torch.from_numpy(X)), codes, torch.bincount(codes))
+    return float(torch.cat(list(parts)).mean())
+
+
+def plain_type_cosines(X: np.ndarray, types: np.ndarray) -> cosines.TypeCosines:
+    """The path that a GPU takes, on the CPU."""
+    kept, cosines._sums = cosines._sums, cosines._sums_by_torch
+    try:
+        return type_cosines(X, types)
+    finally:
+        cosines._sums = kept
+
+
+def two_nn_by_search(X: np.ndarray) -> float:
+    """two_nn with the search that lid_mle uses."""
+    kept, dimension._two_nearest = dimension._two_nearest, lambda cloud: dimension._nearest(cloud, 2, None)
+    try:
+        return two_nn(X)
+    finally:
+        dimension._two_nearest = kept
+
+
+def lid_by_graph(X: np.ndarray) -> float:
+    """The same estimate from approximate neighbours."""
+    r = NNDescent(X, n_neighbors=101, random_state=0).neighbor_graph[1][:, 1:].astype(np.float64)
+    return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
+
+
+def lid_by_sklearn(X: np.ndarray) -> float:
+    """The same estimate from scikit-learn's exact neighbours."""
+    r = NearestNeighbors(n_neighbors=101, algorithm="brute").fit(X).kneighbors(X)[0][:, 1:].astype(np.float64)
+    return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
+
+
+def sampled_type_cosines(X: np.ndarray, types: np.ndarray) -> np.ndarray:
+    """As Cai et al.: one occurrence of each of 8,000 types; 2,000 types with at most 1,000 occurrences each."""
+    order = np.argsort(types, kind="stable")
+    _, starts, counts = np.unique(types[order], return_index=True, return_counts=True)
+    mean = lambda C: (C.sum(dtype=np.float64) - len(C)) / (len(C) * (len(C) - 1))  # noqa: E731
+    inter = mean(cosine_similarity(X[order[starts[:8000]]]))
+    repeated = np.flatnonzero(counts > 1)[:2000]
+    return np.array(
+        [inter, np.mean([mean(cosine_similarity(X[order[starts[t] :][: min(counts[t], 1000)]])) for t in repeated])]
+    )
+
+
+def sampled_mean_cosine(X: np.ndarray) -> float:
+    """A sample, as is usual today."""
+    C = cosine_similarity(X[:: len(X) // 10_000])
+    return float((C.sum(dtype=np.float64) - len(C)) / (len(C) * (len(C) - 1)))
+
+
+def pca_removed(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The authors' steps for given clusters."""
+    result = np.empty_like(X)
+    for c in np.unique(labels):
+        members = X[labels == c]
+        members = members - members.mean(axis=0)
+        pcs = PCA(svd_solver="full").fit(members).components_[:12]
+        result[labels == c] = members - members @ pcs.T @ pcs
+    return result
+
+
+def interleaved(ours: Function, peer: Function, rounds: int) -> tuple[list[float], list[float], float]:
     """Seconds of each, A B A B, after one round that does not count; and the difference of the values."""
-    difference = abs(float(ours()) - float(peer()))
+    difference = float(np.max(np.abs(np.asarray(ours()) - np.asarray(peer()))))
     times: tuple[list[float], list[float]] = ([], [])
+    repeats = [max(1, int(LEAST / seconds(function, 1))) for function in (ours, peer)]
     for _ in range(rounds):
-        for function, taken in zip((ours, peer), times, strict=True):
-            start = time.perf_counter()
-            function()
-            taken.append(time.perf_counter() - start)
+        for function, taken, n in zip((ours, peer), times, repeats, strict=True):
+            time.sleep(REST)
+            taken.append(seconds(function, n))
     return *times, difference
 
 
-def matrix_rate() -> float:
-    """Operations per second of a large float32 matrix product, the best of a few."""
+def seconds(function: Function, n: int) -> float:
+    """Mean seconds of n calls in a row."""
+    start = time.perf_counter()
+    for _ in range(n):
+        function()
+    return (time.perf_counter() - start) / n
+
+
+def best(function: Function, rounds: int = 4) -> float:
+    """Least seconds of a few."""
+    function()
+    return min(seconds(function, 1) for _ in range(rounds))
+
+
+def rates() -> tuple[float, float]:
+    """Operations per second of a float32 matrix product, and bytes per second of a sum over an array."""
     A = torch.randn(4096, 4096)
-    torch.mm(A, A)
-    best = np.inf
-    for _ in range(4):
-        start = time.perf_counter()
-        torch.mm(A, A)
-        best = min(best, time.perf_counter() - start)
-    return 2 * 4096**3 / best
+    values = torch.randn(2**28)
+    return 2 * 4096**3 / best(lambda: torch.mm(A, A)), 4 * 2**28 / best(lambda: values.sum())
 
 
 def main() -> None:
-    """Run all comparisons and print a Markdown table."""
+    """Run the comparisons and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--only", default="", help="run comparisons whose name holds this text")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     threadpool_limits(options.threads)  # the peers' libraries as well
+    warnings.simplefilter("ignore")
+    operations, read = rates()
+    print(f"{options.threads} threads; float32 matrix product {operations / 1e9:.0f} Gop/s, reading {read / 1e9:.0f} GB/s\n")
+    print("| what | peer | ours (ms) | peer (ms) | ratio (least to largest) | difference | share of the floor |")
+    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
     rng = np.random.default_rng(0)
-    rate = matrix_rate()
-    print(f"{options.threads} threads; float32 matrix product {rate / 1e9:.0f} Gop/s\n")
-    print("| what | peer | ours (ms) | peer (ms) | ratio (least to largest) | difference | share of matrix rate |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-
-    def report(what: str, peer_name: str, operations: float, ours: Callable[[], float], peer: Callable[[], float]) -> None:
-        a, b, difference = interleaved(ours, peer, options.rounds)
+    for c in chain.from_iterable(make(rng) for make in (isoscores, silhouettes, neighbours, means, removals)):
+        if options.only not in c.what:
+            continue
+        a, b, difference = interleaved(c.ours, c.peer, c.rounds or options.rounds)
         ratios = sorted(y / x for x, y in zip(a, b, strict=True))
         mine, theirs = statistics.median(a), statistics.median(b)
+        floor = c.operations / operations + c.bytes_read / read
         print(
-            f"| {what} | {peer_name} | {mine * 1e3:.1f} | {theirs * 1e3:.1f} | {theirs / mine:.1f} "
-            f"({ratios[0]:.1f} to {ratios[-1]:.1f}) | {difference:.0e} | {operations / rate / mine:.0%} |"
-        )
-
-    for n, d in ((10662, 384), (2275, 300), (20000, 768)):
-        X = rng.standard_normal((n, d)).astype(np.float32)
-        report(
-            f"isoscore {n:,}×{d}",
-            "IsoScore 2.0.1",
-            2.0 * n * d * d,
-            lambda X=X: isoscore(X),
-            lambda X=X: published_package.IsoScore(X),
-        )
-    for n, d, k in ((10662, 384, 2), (2275, 300, 900), (11462, 300, 2431)):
-        X = rng.standard_normal((n, d)).astype(np.float32)
-        y = np.r_[np.arange(k), rng.integers(0, k, n - k)]
-        report(
-            f"silhouette {n:,}×{d}, {k:,} classes",
-            "scikit-learn",
-            1.0 * n * n * d,
-            lambda X=X, y=y: silhouette(X, y),
-            lambda X=X, y=y: silhouette_score(X, y),
+            f"| {c.what} | {c.peer_name} | {mine * 1e3:,.1f} | {theirs * 1e3:,.1f} | {theirs / mine:.1f} "
+            f"({ratios[0]:.1f} to {ratios[-1]:.1f}) | {difference:.0e} | {floor / mine:.0%} |",
+            flush=True,
         )
 
 

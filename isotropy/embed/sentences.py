@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,6 +23,7 @@ from transformers.utils import logging as transformers_logging
 
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
+from isotropy.metrics.matrix import worker_threads
 from isotropy.sources.registry import Encoder
 
 log = logging.getLogger(__name__)
@@ -145,10 +145,5 @@ def _map(
     """Apply a function to batches, in worker threads with one compute thread each on the CPU."""
     if device.type != "cpu":
         return [function(batch) for batch in part]
-    threads = torch.get_num_threads()
-    # The setting is the thread's own; without it each worker would start as many compute threads as there are cores.
-    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        try:
-            return list(pool.map(function, part))
-        finally:
-            torch.set_num_threads(threads)
+    with worker_threads(workers) as pool:
+        return list(pool.map(function, part))

@@ -1,6 +1,36 @@
-"""Metrics of embedding spaces. Each takes a point cloud of shape (n, d) as array or tensor."""
+"""Metrics of embedding spaces. Each takes a point cloud of shape (n, d) as array or tensor.
 
-from isotropy.metrics.isoscore import isoscore
-from isotropy.metrics.silhouette import silhouette, silhouette_samples
+Names are loaded when they are first used: what measures IsoScore does not load the neighbour search. Within the project,
+import from the modules themselves, so that a job's code identity holds the metrics that it uses and no others.
+"""
 
-__all__ = ["isoscore", "silhouette", "silhouette_samples"]
+from importlib import import_module
+from typing import Any
+
+_MODULES = {
+    "clusters": ["ClusterCount", "cluster_count"],
+    "cosines": ["TypeCosines", "mean_cosine", "s_inter", "s_intra", "type_cosines"],
+    "dimension": ["lid_mle", "lid_mle_samples", "two_nn"],
+    "identities": ["cosine_to_ones", "isotropy_defect", "silhouette_objective", "triplet_objective", "variance_by_pairs"],
+    "isoscores": [
+        "ShrinkageCovariance",
+        "StreamingCovariance",
+        "StreamingIsoScore",
+        "isoscore",
+        "isoscore_from_covariance",
+        "isoscore_star",
+    ],
+    "partition": ["partition_isotropy"],
+    "silhouettes": ["silhouette", "silhouette_of_labelings", "silhouette_samples"],
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULE_OF])

@@ -24,7 +24,8 @@ from tqdm import tqdm
 
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
-from isotropy.metrics import isoscore, silhouette
+from isotropy.metrics.isoscores import isoscore
+from isotropy.metrics.silhouettes import silhouette
 from isotropy.optimize.spec import OptimizeSpec, Run
 from isotropy.prepare.table import Dataset
 from isotropy.provenance.record import Lineage

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from isotropy import metrics
 from isotropy.config import schema
 from isotropy.provenance.code import code_identity
 
@@ -74,14 +75,43 @@ def test_schema_has_not_drifted(project: Path) -> None:
 
 
 def test_floors(project: Path) -> None:
-    """Imports go down only: metrics import nothing of the project but themselves; nothing under isotropy/ knows Snakemake."""
+    """Imports go down only: metrics import nothing of the project but themselves; nothing under isotropy/ knows Snakemake.
+
+    Nor does the project import from the package `isotropy.metrics` itself, which loads by name: a job's code identity would
+    miss what it loads.
+    """
     for path in (project / "isotropy").rglob("*.py"):
         text = path.read_text("utf8")
         assert not re.search(r"^\s*(import|from) snakemake", text, re.M), path
         if path.parent.name == "metrics":
             assert set(re.findall(r"from isotropy\.(\w+)", text)) <= {"metrics"}, path
+        if path.name in ("losses.py", "transforms.py"):
+            assert set(re.findall(r"from isotropy\.(\w+)", text)) <= {"metrics"}, path
+        if path != project / "isotropy/metrics/__init__.py":
+            assert not re.search(r"from isotropy\.metrics import|import isotropy\.metrics\b", text), path
         if path.parent.name == "figures":
             assert set(re.findall(r"from isotropy\.(\w+)", text)) <= {"figures", "spec"}, path
+
+
+def test_the_library_loads_what_is_used() -> None:
+    """IsoScore alone loads no neighbour search and no compiler; every name of `isotropy.metrics` can be had."""
+    program = (
+        "import sys; from isotropy.metrics import isoscore; "
+        "assert not {'faiss', 'numba', 'sklearn', 'transformers'} & set(sys.modules); "
+        "import isotropy.metrics as m; assert all(callable(getattr(m, n)) for n in m._MODULE_OF); "
+        "assert set(m._MODULE_OF) <= set(dir(m)); "
+        "from isotropy.metrics import nothing"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "cannot import name 'nothing' from 'isotropy.metrics'" in result.stderr
+
+
+def test_what_the_package_offers_is_what_its_types_say(project: Path) -> None:
+    """`isotropy/metrics/__init__.pyi` names each function and the module it is in, as `__init__.py` does."""
+    stub = ast.parse((project / "isotropy/metrics/__init__.pyi").read_text("utf8"))
+    named = {a.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for a in node.names}
+    assert named == {name: f"isotropy.metrics.{module}" for name, module in metrics._MODULE_OF.items()}
 
 
 def test_rules_are_short_and_complete(project: Path) -> None:

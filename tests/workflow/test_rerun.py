@@ -38,7 +38,7 @@ def test_finished_study_has_nothing_to_do(smoke_copy: Workflow) -> None:
 def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow) -> None:
     """Not fetch, prepare, embed; not Figure 1, which has no data. The results are the same bytes."""
     before = digests(smoke_copy.folder)
-    with (smoke_copy.folder / "isotropy/metrics/silhouette.py").open("a") as stream:
+    with (smoke_copy.folder / "isotropy/metrics/silhouettes.py").open("a") as stream:
         stream.write("\n# an edit\n")
     assert smoke_copy.planned() == {"optimize_embeddings": 6} | AFTER_OPTIMIZE
     smoke_copy.done()

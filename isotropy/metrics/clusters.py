@@ -1,0 +1,67 @@
+"""How many clusters a cloud has, as Cai et al. count them.
+
+Cai, Huang, Bian & Church (2021), "Isotropy in the Contextual Embedding Space: Clusters and Manifolds", ICLR, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from sklearn.cluster import KMeans
+
+from isotropy.metrics.silhouettes import silhouette_of_labelings
+from isotropy.metrics.validation import Points, as_points, sample_rows
+
+
+class ClusterCount(NamedTuple):
+    """The number of clusters, the cluster of each point, shape (n,), and the silhouette for each k that was tried."""
+
+    k: int
+    labels: np.ndarray
+    silhouettes: dict[int, float]
+
+
+def cluster_count(
+    X: Points,
+    *,
+    k_range: Iterable[int] = range(2, 16),
+    sample_size: int | None = 20_000,
+    threshold: float = 0.1,
+    seed: int = 0,
+    n_init: int = 1,
+    max_iter: int = 300,
+) -> ClusterCount:
+    """Cluster by k-means for each k and take the k of largest silhouette; one cluster if that is under the threshold.
+
+    Args:
+        X: point cloud, shape (n, d), array or tensor on any device; k-means runs on the CPU, on all points.
+        k_range: numbers of clusters that are tried.
+        sample_size: points on which the silhouette is taken, one sample for all k; None: all.
+        threshold: least silhouette of a cloud that has clusters.
+        seed: of k-means (k-means++ starts) and of the sample. The authors seed nothing.
+        n_init: starts of k-means for each k.
+        max_iter: its iterations.
+
+    Raises:
+        ValueError: bad shapes, NaN or infinity, a k below 2 or not below the number of different points.
+    """
+    points = as_points(X, min_dims=1).detach()
+    tried = sorted(set(k_range))
+    if not tried or tried[0] < 2 or tried[-1] >= len(points):
+        raise ValueError(f"k_range must hold numbers from 2 to {len(points) - 1} for {len(points)} points, got {tried}")
+    array = points.cpu().numpy()
+    labels = {}
+    for k in tried:
+        labels[k] = KMeans(k, n_init=n_init, max_iter=max_iter, random_state=seed).fit_predict(array)
+        if len(np.unique(labels[k])) < k:
+            raise ValueError(f"k-means found {len(np.unique(labels[k]))} clusters for k = {k}: too few different points")
+    rows = torch.arange(len(points)) if sample_size is None else sample_rows(len(points), sample_size, seed)
+    scores = silhouette_of_labelings(points[rows.to(points.device)], [labels[k][rows.numpy()] for k in tried])
+    found = dict(zip(tried, scores.tolist(), strict=True))
+    best = max(tried, key=lambda k: found[k])
+    if found[best] < threshold:
+        return ClusterCount(1, np.zeros(len(points), dtype=labels[best].dtype), found)
+    return ClusterCount(best, labels[best], found)

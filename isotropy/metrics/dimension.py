@@ -1,0 +1,218 @@
+"""Intrinsic dimension from the distances to nearest neighbours, which are exact.
+
+Facco, d'Errico, Rodriguez & Laio (2017), doi:10.1038/s41598-017-11873-y (TwoNN). Levina & Bickel (2005), NIPS; Amsaleg et
+al. (2015), doi:10.1145/2783258.2783405 (maximum likelihood of the local dimension).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import faiss
+import numpy as np
+import torch
+
+from isotropy.metrics.distances import TILE, keep_two_least, normalized, squared_norms
+from isotropy.metrics.matrix import product, rounds, worker_threads
+from isotropy.metrics.validation import Points, as_points, sample_rows
+
+MORE = 8  # neighbours searched beyond k, at least
+LOST = 0.02  # squared distance over the sum of squared norms, under which it is computed from the difference
+ROUNDING = 1e-6  # error of a squared distance in float32, over the sum of squared norms
+GPU_ROWS = 2048  # queries at a time
+CLAMP = 1e-8  # least 1 - cos in the code of Cai et al.
+
+
+def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
+    """Intrinsic dimension by TwoNN, as Rudman & Eickhoff (2024) measure it (Figure 7).
+
+    With mu the ratio of the distances to the second and the first neighbour, log(mu) is exponential with rate d: the slope,
+    through the origin, of -log(1 - F(mu)) on log(mu), where F is the empirical distribution.
+
+    Args:
+        X: point cloud, shape (n, d), array or tensor on any device. Of equal points one is kept, with a warning.
+        discard_fraction: share of the largest ratios that is left out of the fit, as in scikit-dimension.
+
+    Raises:
+        ValueError: bad shapes, NaN or infinity, fewer than three different points, or `discard_fraction` outside [0, 1).
+    """
+    if not 0 <= discard_fraction < 1:
+        raise ValueError(f"discard_fraction must lie in [0, 1), got {discard_fraction}")
+    points = _different(as_points(X, min_points=3, min_dims=1).detach(), "two_nn")
+    two = _two_nearest(normalized(points)) if points.is_cpu else _nearest(normalized(points), 2, None)
+    log_mu = np.sort(np.log(two[:, 1] / two[:, 0]))
+    n = len(log_mu)
+    kept = int(n * (1 - discard_fraction))
+    if kept < 2 or not log_mu[kept - 1] > 0:
+        raise ValueError(f"two_nn needs neighbours at different distances; {kept} of {n} ratios are left")
+    x, y = log_mu[:kept], -np.log1p(-np.arange(1, kept + 1) / n)
+    if discard_fraction * n < 1:
+        x, y = x[:-1], y[:-1]  # F = 1 at the last
+    return float((x * y).sum() / (x * x).sum())
+
+
+def lid_mle(
+    X: Points,
+    k: int = 100,
+    *,
+    metric: Literal["euclidean", "cosine"] = "euclidean",
+    squared: bool = False,
+    repeated: Literal["drop", "keep"] = "drop",
+    n_queries: int | None = None,
+    seed: int = 0,
+) -> float:
+    """Mean local intrinsic dimension. Arguments, values and errors as in `lid_mle_samples`."""
+    arguments = {"metric": metric, "squared": squared, "repeated": repeated, "n_queries": n_queries, "seed": seed}
+    return float(lid_mle_samples(X, k, **arguments).mean())  # type: ignore[arg-type]
+
+
+def lid_mle_samples(
+    X: Points,
+    k: int = 100,
+    *,
+    metric: Literal["euclidean", "cosine"] = "euclidean",
+    squared: bool = False,
+    repeated: Literal["drop", "keep"] = "drop",
+    n_queries: int | None = None,
+    seed: int = 0,
+) -> np.ndarray:
+    """Local intrinsic dimension at each point by maximum likelihood: -1 / mean over i = 1..k of log(r_i / r_k).
+
+    The conventional estimate is the default. The published one of Cai et al. (2021, section 5) is `squared=True,
+    repeated="keep"`: their neighbour search returns squared distances (and 1 - cos, half the squared distance of unit
+    vectors), of which no root is taken, so that each value is half the conventional one.
+
+    Args:
+        X: point cloud, shape (n, d), array or tensor on any device.
+        k: neighbours, the point itself not counted; 2 <= k < n.
+        metric: "euclidean", or "cosine": distances between the unit vectors.
+        squared: use squared distances, as published.
+        repeated: "drop": of equal points one is kept, with a warning. "keep": they are neighbours at distance 0 (for
+            1 - cos at least 1e-8), as published: a point that has one gets 0.
+        n_queries: measure at this many points, drawn with `seed`, with neighbours among all; None: at all points.
+        seed: of the draw.
+
+    Returns:
+        Estimates, shape (points,), float64; infinite where all k neighbours are equally far.
+
+    Raises:
+        ValueError: bad shapes, NaN or infinity, k out of range, an unknown metric, or a zero vector for "cosine".
+    """
+    if metric not in ("euclidean", "cosine"):
+        raise ValueError(f'metric must be "euclidean" or "cosine", got {metric!r}')
+    if repeated not in ("drop", "keep"):
+        raise ValueError(f'repeated must be "drop" or "keep", got {repeated!r}')
+    points = as_points(X, min_dims=1).detach()
+    if metric == "cosine":
+        norms = torch.linalg.vector_norm(points, dim=1, keepdim=True)
+        if not bool((norms > 0).all()):
+            raise ValueError(f"{int((norms == 0).sum())} points are zero: they have no cosine")
+        points = points / norms
+    if repeated == "drop":
+        points = _different(points, "lid_mle")
+    n = len(points)
+    if not 2 <= k < n:
+        raise ValueError(f"k must lie between 2 and {n - 1} for {n} different points, got {k}")
+    queries = None if n_queries is None or n_queries >= n else sample_rows(n, n_queries, seed)
+    r = _nearest(normalized(points) if metric == "euclidean" else points, k, queries)
+    if metric == "cosine" and repeated == "keep":
+        r = np.maximum(r, np.sqrt(2 * CLAMP))
+    with np.errstate(divide="ignore"):
+        mean_log = np.log(r[:, -1:] / r).mean(axis=1)  # infinite where a distance is 0
+        estimates: np.ndarray = 1 / ((2 if squared else 1) * mean_log)
+    return estimates
+
+
+def _different(points: torch.Tensor, what: str) -> torch.Tensor:
+    """The cloud without repetitions, in its own order."""
+    rows = np.ascontiguousarray(points.cpu().numpy() + 0.0)  # -0.0 becomes 0.0
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).reshape(-1)
+    _, first = np.unique(keys, return_index=True)
+    if len(first) == len(points):
+        return points
+    warnings.warn(f"{what}: {len(points) - len(first)} of {len(points)} points repeat another and were left out", stacklevel=3)
+    return points[torch.from_numpy(np.sort(first)).to(points.device)]
+
+
+def _two_nearest(cloud: torch.Tensor) -> np.ndarray:
+    """Distances to the two nearest neighbours, shape (n, 2), on the CPU; each pair of tiles is visited once."""
+    norms = squared_norms(cloud).numpy()
+    least = np.full((n := len(cloud), 2), np.finfo(norms.dtype).max, dtype=norms.dtype)
+    parts = [slice(start, min(start + TILE, n)) for start in range(0, n, TILE)]
+
+    def visit(pair: tuple[int, int]) -> None:
+        a, b = parts[pair[0]], parts[pair[1]]
+        x, y = cloud[a], cloud[b]
+        keep_two_least(product(x, y).numpy(), x.numpy(), y.numpy(), norms[a], norms[b], least[a], least[b])
+
+    with worker_threads() as pool:
+        for pairs in rounds(len(parts)):
+            list(pool.map(visit, pairs))
+    return least.astype(np.float64)
+
+
+def _nearest(cloud: torch.Tensor, k: int, queries: torch.Tensor | None) -> np.ndarray:
+    """Distances to the k nearest neighbours, the point itself left out, ascending, shape (queries, k), float64.
+
+    The search works in float32, with squares from products. So a few more neighbours are taken than asked for, squares that
+    lost digits are computed again from the difference, and a row is done when no point beyond those found can be nearer than
+    its k-th; else it is searched again for more.
+    """
+    rows = torch.arange(len(cloud)) if queries is None else queries
+    search = _search_by_faiss if cloud.is_cpu else _search_by_torch
+    norms = squared_norms(cloud).cpu().float()
+    result = torch.empty(len(rows), k, dtype=torch.float64)
+    waiting, wanted = torch.arange(len(rows)), min(len(cloud) - 1, k + max(MORE, k // 8))
+    while len(waiting):
+        own = rows[waiting]
+        squared, found = search(cloud, own, wanted)
+        nearest = _corrected(cloud, own, squared, found, norms).sort(dim=1).values[:, :k]
+        result[waiting] = nearest.sqrt()
+        error = ROUNDING * (norms[own] + norms.amax())
+        done = (nearest[:, -1] + error <= squared.amax(dim=1) - error) | (wanted == len(cloud) - 1)
+        waiting, wanted = waiting[~done], min(len(cloud) - 1, 4 * wanted)
+    return result.numpy()
+
+
+def _corrected(
+    cloud: torch.Tensor, rows: torch.Tensor, squared: torch.Tensor, found: torch.Tensor, norms: torch.Tensor
+) -> torch.Tensor:
+    """Squared distances, shape (rows, neighbours), float64: all anew for a double cloud, else those that lost digits."""
+    lost = squared < LOST * (norms[rows, None] + norms[found])
+    i, j = torch.nonzero(lost | (cloud.dtype == torch.float64), as_tuple=True)
+    exact = squared.clamp(min=0).double()
+    pairs = max(1, 2**22 // cloud.shape[1])
+    for a, b in zip(torch.split(i, pairs), torch.split(j, pairs), strict=True):
+        difference = cloud[rows[a].to(cloud.device)] - cloud[found[a, b].to(cloud.device)]
+        exact[a, b] = torch.linalg.vector_norm(difference, dim=1).double().cpu() ** 2
+    return exact
+
+
+def _search_by_faiss(cloud: torch.Tensor, rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Squared distances to the k nearest neighbours and their numbers, shapes (rows, k), by search in float32."""
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    base = cloud.float().numpy()
+    queries = base if len(rows) == len(base) else base[rows.numpy()]
+    squared, found = faiss.knn(queries, base, k + 1)
+    return _without_self(torch.from_numpy(squared), torch.from_numpy(found), rows)
+
+
+def _search_by_torch(cloud: torch.Tensor, rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same in plain torch, block by block, on any device."""
+    base = cloud.float()
+    norms = squared_norms(base)
+    parts = []
+    for part in torch.split(rows, GPU_ROWS):
+        own = part.to(cloud.device)
+        squared = torch.addmm(norms, base[own], base.T, alpha=-2).add_(norms[own, None])
+        parts.append([t.cpu() for t in torch.topk(squared, k + 1, largest=False)])
+    return _without_self(torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts]), rows)
+
+
+def _without_self(squared: torch.Tensor, found: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Drop each row's own number from its k + 1 neighbours, or the last where equal points have pushed it out."""
+    own = found == rows[:, None]
+    own[~own.any(dim=1), -1] = True
+    shape = (len(rows), found.shape[1] - 1)
+    return squared[~own].reshape(shape), found[~own].reshape(shape)

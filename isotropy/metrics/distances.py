@@ -1,0 +1,206 @@
+"""Euclidean distances between tiles of a cloud, and their sums over classes: the work of silhouette and neighbour search.
+
+A tile is one matrix product, |x|^2 + |y|^2 - 2xy, which loses digits where x and y are close. Two measures keep float32
+within 1e-6 of float64: the caller centres the cloud, and a pair closer than CLOSE of its norms is computed again from
+the difference. On the CPU the product goes to the fastest library and all else is one fused pass over the tile, by
+numba. The reference, which the tests compare with and which serves on a GPU, is `distances` with `sum_by_class`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+
+TILE = 512  # rows on the CPU; a float32 tile of 1 MB stays in the cache
+CLOSE = 1e-3  # squared distance over the sum of squared norms, under which a pair is computed directly
+_TINY, _HUGE = 1e-9, 1e9  # between these, squares of coordinates and their sums keep their digits in float32
+NUMBERS_AT_ONCE = 2**24  # in the differences of pairs that are computed directly
+
+# `fastmath` lets sums be vectorized: the cloud is finite and its squares are in the float range.
+_compiled = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+
+
+def normalized(points: torch.Tensor) -> torch.Tensor:
+    """The cloud centred, and in another unit if squares of its coordinates would leave the float range."""
+    centred = points - points.mean(dim=0)
+    least, largest = torch.aminmax(centred)
+    extent = max(-float(least), float(largest))
+    return centred if not extent or _TINY < extent < _HUGE else centred / extent
+
+
+def squared_norms(points: torch.Tensor) -> torch.Tensor:
+    """|x|^2 of each row of a normalized cloud, shape (n,)."""
+    norms: torch.Tensor = torch.linalg.vector_norm(points, dim=1)
+    return norms.square_()
+
+
+def distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Distances between rows of x, shape (m, d), and rows of y, shape (k, d), of a normalized cloud; shape (m, k)."""
+    nx, ny = squared_norms(x), squared_norms(y)
+    squared = torch.addmm(ny, x, y.T, alpha=-2).add_(nx[:, None])
+    i, j = torch.nonzero(squared < CLOSE * (nx[:, None] + ny), as_tuple=True)
+    pairs = max(1, NUMBERS_AT_ONCE // x.shape[1])
+    for a, b in zip(torch.split(i, pairs), torch.split(j, pairs), strict=True):
+        squared[a, b] = (x[a] - y[b]).square_().sum(dim=1)
+    return squared.clamp_(min=0).sqrt_()
+
+
+def sum_by_class(tile: torch.Tensor, codes: torch.Tensor, n_classes: int) -> torch.Tensor:
+    """Sum each row of a tile, shape (m, k), over the classes of its columns, shape (k,): shape (m, n_classes), float64."""
+    return (tile @ torch.nn.functional.one_hot(codes, n_classes).to(tile.dtype)).double()
+
+
+@_compiled
+def _to_distances(row: np.ndarray, x: np.ndarray, y: np.ndarray, nx: Any, ny: np.ndarray) -> None:
+    """Turn a row of scalar products, shape (k,), into distances between the point x, shape (d,), and rows of y."""
+    zero, one, two, close = row.dtype.type(0), row.dtype.type(1), row.dtype.type(2), row.dtype.type(CLOSE)
+    n_close = zero  # counted in floats: the loop is vectorized
+    for j in range(len(row)):
+        norms = nx + ny[j]
+        squared = norms - two * row[j]
+        n_close += one if squared < close * norms else zero
+        row[j] = np.sqrt(max(squared, zero))
+    if n_close > zero:
+        wider = row.dtype.type(1.001 * CLOSE)  # the root was rounded
+        for j in range(len(row)):
+            if row[j] * row[j] <= wider * (nx + ny[j]):
+                squared = zero
+                for c in range(len(x)):
+                    difference = x[c] - y[j, c]
+                    squared += difference * difference
+                row[j] = np.sqrt(squared)
+
+
+@_compiled
+def tile_to_distances(tile: np.ndarray, x: np.ndarray, y: np.ndarray, nx: np.ndarray, ny: np.ndarray) -> None:
+    """Turn scalar products, shape (m, k), into distances, in place. nx and ny are the squared norms of x and y."""
+    for i in range(len(x)):
+        _to_distances(tile[i], x[i], y, nx[i], ny)
+
+
+@_compiled
+def _sum(values: np.ndarray) -> Any:
+    total = values.dtype.type(0)
+    for j in range(len(values)):
+        total += values[j]
+    return total
+
+
+@_compiled
+def _add(values: np.ndarray, totals: np.ndarray) -> None:
+    for j in range(len(values)):
+        totals[j] += values[j]
+
+
+@_compiled
+def add_sums(
+    tile: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    nx: np.ndarray,
+    ny: np.ndarray,
+    x_starts: np.ndarray,
+    y_starts: np.ndarray,
+    x_sums: np.ndarray,
+    y_sums: np.ndarray,
+) -> None:
+    """Turn scalar products into distances and add them up over the classes of the rows and of the columns, in one pass.
+
+    Args:
+        tile: scalar products x y' in its upper left, shape (m, k) or larger; overwritten.
+        x: points, shape (m, d).
+        y: points, shape (k, d); the same array for a tile on the diagonal.
+        nx: squared norms of x.
+        ny: squared norms of y.
+        x_starts: where each class of the rows begins, and the end.
+        y_starts: the same of the columns.
+        x_sums: float64, shape (m, classes of y): sums of each row are added.
+        y_sums: float64, shape (k, classes of x): sums of each column are added; of length 0 if they are not wanted.
+    """
+    m, k = len(x), len(y)
+    diagonal = x is y or (m == k and x.ctypes.data == y.ctypes.data)
+    columns = np.zeros((len(x_starts) - 1 if len(y_sums) else 0, k), dtype=np.float64)
+    of_row = 0  # class of the row
+    short = k < 32 * (len(y_starts) - 1)  # a loop per class costs more than it saves
+    y_codes = np.zeros(k, dtype=np.uint64)
+    for c in range(1, len(y_starts) - 1):
+        y_codes[y_starts[c] :] = c
+    for i in range(m):
+        row = tile[i, :k]
+        if diagonal:
+            row[i] = -nx[i]  # a point is no close pair with itself
+        _to_distances(row, x[i], y, nx[i], ny)
+        if diagonal:
+            row[i] = 0
+        into = x_sums[i]
+        if short:
+            for j in range(k):
+                into[y_codes[j]] += row[j]
+        else:
+            for c in range(len(y_starts) - 1):
+                into[c] += _sum(row[y_starts[c] : y_starts[c + 1]])
+        if len(y_sums):
+            while i >= x_starts[of_row + 1]:
+                of_row += 1
+            _add(row, columns[of_row])
+    for first in range(0, len(columns), 8):  # transposed in strips that stay in the cache
+        last = min(first + 8, len(columns))
+        for j in range(len(y_sums)):
+            for c in range(first, last):
+                y_sums[j, c] += columns[c, j]
+
+
+@_compiled
+def keep_two_least(
+    tile: np.ndarray, x: np.ndarray, y: np.ndarray, nx: np.ndarray, ny: np.ndarray, x_least: np.ndarray, y_least: np.ndarray
+) -> None:
+    """Turn scalar products, shape (m, k), into distances and keep the two least of each row and each column.
+
+    x_least and y_least, shapes (m, 2) and (k, 2), hold the two least so far, in order; the same for a tile on the diagonal.
+    """
+    m, k = len(x), len(y)
+    diagonal = m == k and x.ctypes.data == y.ctypes.data
+    one, zero = tile.dtype.type(1), tile.dtype.type(0)
+    second = y_least[:, 1].copy()
+    for i in range(m):
+        row = tile[i]
+        if diagonal:
+            row[i] = -nx[i]
+        _to_distances(row, x[i], y, nx[i], ny)
+        if diagonal:
+            row[i] = np.finfo(row.dtype).max
+        hits, own = zero, x_least[i, 1]
+        for j in range(k):  # counted in floats: the loop is vectorized
+            hits += one if row[j] < second[j] or row[j] < own else zero
+        if hits > zero:
+            for j in range(k):
+                _keep(row[j], x_least[i])
+                if not diagonal:
+                    _keep(row[j], y_least[j])
+                    second[j] = y_least[j, 1]
+
+
+@_compiled
+def _keep(value: Any, least: np.ndarray) -> None:
+    if value < least[0]:
+        least[1] = least[0]
+        least[0] = value
+    elif value < least[1]:
+        least[1] = value
+
+
+@_compiled
+def least_mean(sums: np.ndarray, counts: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Least of sums / counts over the classes other than the own one, for each row of sums, shape (m, K)."""
+    least = np.empty(len(sums))
+    for i in range(len(sums)):
+        row = sums[i]
+        kept, row[own[i]] = row[own[i]], np.finfo(np.float64).max
+        best = row[0] / counts[0]
+        for c in range(len(counts)):
+            best = min(best, row[c] / counts[c])
+        least[i], row[own[i]] = best, kept
+    return least

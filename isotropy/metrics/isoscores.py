@@ -1,0 +1,306 @@
+"""IsoScore and IsoScore* of a point cloud, in the closed form that needs no eigendecomposition.
+
+Rudman, Gillman, Rayne & Eickhoff (2022), "IsoScore: Measuring the Uniformity of Embedding Space Utilization",
+Findings of ACL, doi:10.18653/v1/2022.findings-acl.262. Rudman & Eickhoff (2024), "Stable Anisotropic Regularization", ICLR.
+
+With Sigma the covariance (ddof = 1) and PR = tr(Sigma)^2 / ||Sigma||_F^2 the participation ratio,
+
+    IsoScore = (PR - 1) / (d - 1).
+
+This equals steps 1 to 4 of the first paper's Algorithm 1: with Lambda the eigenvalues of Sigma,
+||sqrt(d) Lambda/||Lambda|| - 1||^2 = 2d - 2 sqrt(d) tr(Sigma)/||Sigma||_F. IsoScore* is the same on the shrunk covariance
+(1 - zeta) Sigma + zeta Sigma_S. The reference, which the tests compare with:
+
+    S = (1 - zeta) * torch.cov(X.T) + zeta * shrinkage_covariance
+    score = (S.trace() ** 2 / S.square().sum() - 1) / (d - 1)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from isotropy.metrics.matrix import gram, scatter
+from isotropy.metrics.validation import Points, as_points, require_finite
+
+_TINY, _HUGE = 1e-12, 1e12  # between these, squares and their sums are exact enough in float32
+
+
+def isoscore(X: Points) -> float | torch.Tensor:
+    """IsoScore: the share of dimensions that a cloud uses uniformly, from 0 (a line) to 1 (equal variances).
+
+    Args:
+        X: point cloud, shape (n, d), n >= 2, d >= 2. Array or tensor on any device.
+
+    Returns:
+        A float; for a torch tensor a 0-d float64 tensor on its device, through which gradients flow, twice if need be.
+
+    Raises:
+        ValueError: bad shape, NaN or infinity, or all points equal (0/0: the score is undefined).
+    """
+    return isoscore_star(X, 0.0)
+
+
+def isoscore_star(
+    X: Points, zeta: float, shrinkage_covariance: Points | ShrinkageCovariance | None = None
+) -> float | torch.Tensor:
+    """IsoScore*: IsoScore of (1 - zeta) Sigma_X + zeta Sigma_S, stable for few points (Rudman & Eickhoff 2024, Algorithm 1).
+
+    Args:
+        X: point cloud, shape (n, d), n >= 2, d >= 2. Array or tensor on any device.
+        zeta: share of the shrinkage covariance, in [0, 1]: 0 is IsoScore, 1 ignores X. (The paper's running text swaps
+            the two in one version; this is the authors' code.)
+        shrinkage_covariance: Sigma_S, shape (d, d), of a larger sample, on the device of X; may be None for zeta = 0.
+            The authors' package suggests the identity where there is none; it depends on the unit of X. Wrap it in
+            `ShrinkageCovariance` once where it is used for many X.
+
+    Returns:
+        A float; for a torch tensor a 0-d float64 tensor on its device, through which gradients flow to X and to
+        `shrinkage_covariance`, twice if need be.
+
+    Raises:
+        ValueError: bad shape, zeta outside [0, 1], NaN or infinity, no shrinkage covariance for zeta > 0 or one that is
+            not symmetric, tensors on different devices, or zero variance (0/0: the score is undefined).
+    """
+    points = as_points(X, finite=False)
+    if not 0 <= zeta <= 1:
+        raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
+    shrinkage = None
+    if zeta > 0:
+        if shrinkage_covariance is None:
+            raise ValueError("zeta > 0 needs a shrinkage_covariance, shape (d, d); torch.eye(d) is the authors' default")
+        shrinkage = as_shrinkage(shrinkage_covariance)
+        shrinkage.require_fit(points)
+    try:
+        score = _score(points, shrinkage, zeta, True)
+    except _BeyondFloats:
+        # NaN, or squares beyond the float range. The score does not depend on the unit: take the largest value as one.
+        require_finite(points)
+        unit = (points.detach() - points.detach().mean(dim=0)).abs().amax()
+        unit = torch.where(unit > 0, unit, 1)
+        shrinkage = None if shrinkage is None else ShrinkageCovariance(shrinkage.matrix / unit.double() ** 2)
+        score = _score(points / unit, shrinkage, zeta, False)
+    return score if isinstance(X, torch.Tensor) else float(score)
+
+
+class ShrinkageCovariance:
+    """A covariance Sigma_S, shape (d, d), checked once for use with many batches.
+
+    Raises:
+        ValueError: not square, not symmetric, NaN or infinity, or zero.
+    """
+
+    def __init__(self, covariance: Points) -> None:
+        S = as_points(covariance).double()
+        if S.shape[0] != S.shape[1]:
+            raise ValueError(f"shrinkage_covariance must have shape (d, d), got {tuple(S.shape)}")
+        largest = S.detach().abs().amax()
+        if not bool(largest > 0) or not bool((S - S.T).detach().abs().amax() <= 1e-5 * largest):
+            raise ValueError("shrinkage_covariance must be symmetric, and not zero")
+        self.matrix = S  # float64, with the caller's graph
+        self.trace, self.square = S.detach().trace(), S.detach().square().sum()
+        self._as: dict[torch.dtype, torch.Tensor] = {torch.float64: S.detach()}
+
+    def as_dtype(self, dtype: torch.dtype) -> torch.Tensor:
+        """The matrix in another precision, made once."""
+        return self._as.setdefault(dtype, self.matrix.detach().to(dtype))
+
+    def require_fit(self, points: torch.Tensor) -> None:
+        """Raise a ValueError if points have other dimensions or are on another device."""
+        d = points.shape[1]
+        if len(self.matrix) != d:
+            found = tuple(self.matrix.shape)
+            raise ValueError(f"shrinkage_covariance must have shape ({d}, {d}) for points of {d} dimensions, got {found}")
+        if self.matrix.device != points.device:
+            here, there = self.matrix.device, points.device
+            raise ValueError(f"shrinkage_covariance is on {here}, the points are on {there}: move one of them")
+
+
+def as_shrinkage(covariance: Points | ShrinkageCovariance) -> ShrinkageCovariance:
+    """A shrinkage covariance, checked if it is not yet."""
+    return covariance if isinstance(covariance, ShrinkageCovariance) else ShrinkageCovariance(covariance)
+
+
+def isoscore_from_covariance(covariance: Points) -> float | torch.Tensor:
+    """IsoScore of a cloud whose covariance is known, shape (d, d). Returns and raises as `isoscore`."""
+    S = as_points(covariance)
+    if S.shape[0] != S.shape[1]:
+        raise ValueError(f"a covariance must have shape (d, d), got {tuple(S.shape)}")
+    S = S.double() / S.detach().double().abs().amax().clamp(min=torch.finfo(torch.float64).tiny)
+    if not bool(S.trace() > 0):
+        raise ValueError("the variance is zero: IsoScore is undefined")
+    score = (S.trace() ** 2 / S.square().sum() - 1) / (len(S) - 1)
+    return score if isinstance(covariance, torch.Tensor) else float(score)
+
+
+class StreamingCovariance(nn.Module):
+    """Covariance of data that arrive in batches or shards, in float64, in memory d x d.
+
+    A module, so that `.to(device)` moves it and `state_dict()` saves it. Batches are merged by Chan, Golub & LeVeque
+    (1983), doi:10.1080/00031305.1983.10483115: exact far from the origin as well.
+    """
+
+    n: torch.Tensor
+    mean: torch.Tensor
+    scatter: torch.Tensor
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("mean", torch.zeros(d, dtype=torch.float64))
+        self.register_buffer("scatter", torch.zeros(d, d, dtype=torch.float64))
+
+    def reset(self) -> None:
+        """Forget all data."""
+        for buffer in (self.n, self.mean, self.scatter):
+            buffer.zero_()
+
+    @torch.no_grad()
+    def update(self, X: Points) -> None:
+        """Add a batch of points, shape (n, d), n >= 1.
+
+        Raises:
+            ValueError: another number of dimensions, NaN or infinity; nothing is added.
+        """
+        points = as_points(X, min_points=1).to(self.mean.device)
+        if points.shape[1] != len(self.mean):
+            raise ValueError(f"a batch of {points.shape[1]} dimensions does not fit a stream of {len(self.mean)}")
+        mean = points.mean(dim=0, dtype=torch.float64)
+        # The mean in the dtype of the points is off by its rounding, which the second term puts right.
+        rounded = mean.to(points.dtype)
+        own = scatter(points - rounded) - len(points) * torch.outer(mean - rounded, mean - rounded)
+        self._add(torch.tensor(len(points), device=self.n.device), mean, own)
+
+    def merge(self, other: StreamingCovariance) -> None:
+        """Add the data of another stream, as if they had been seen here."""
+        if len(other.mean) != len(self.mean):
+            raise ValueError(f"a stream of {len(other.mean)} dimensions does not fit one of {len(self.mean)}")
+        device = self.mean.device
+        self._add(other.n.to(device), other.mean.to(device), other.scatter.to(device))
+
+    def covariance(self) -> torch.Tensor:
+        """The covariance so far, shape (d, d), float64, ddof = 1.
+
+        Raises:
+            ValueError: fewer than two points so far.
+        """
+        if int(self.n) < 2:
+            raise ValueError(f"a covariance needs at least 2 points, the stream has seen {int(self.n)}")
+        return self.scatter / (self.n - 1)
+
+    def _add(self, n: torch.Tensor, mean: torch.Tensor, scatter: torch.Tensor) -> None:
+        if int(n) == 0:
+            return
+        delta, share = mean - self.mean, n.double() / (self.n + n)  # integers would divide to float32
+        self.scatter += scatter + torch.outer(delta, delta) * (self.n * share)
+        self.mean += delta * share
+        self.n += n
+
+
+class StreamingIsoScore(StreamingCovariance):
+    """IsoScore of data that do not fit memory: `update` batch by batch, `merge` shards, then `compute`."""
+
+    def compute(self, zeta: float = 0.0, shrinkage_covariance: Points | ShrinkageCovariance | None = None) -> float:
+        """IsoScore, or IsoScore* with zeta > 0, of all points so far. Arguments and errors as in `isoscore_star`."""
+        covariance = self.covariance()
+        if not 0 <= zeta <= 1:
+            raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
+        if zeta > 0:
+            if shrinkage_covariance is None:
+                raise ValueError("zeta > 0 needs a shrinkage_covariance, shape (d, d)")
+            shrinkage = as_shrinkage(shrinkage_covariance)
+            shrinkage.require_fit(covariance)
+            covariance = (1 - zeta) * covariance + zeta * shrinkage.matrix.detach()
+        return float(isoscore_from_covariance(covariance))
+
+
+class _BeyondFloats(Exception):
+    """Squares of the points, or their sums, are outside the range where floats are exact enough."""
+
+
+class _IsoScoreStar(torch.autograd.Function):
+    """IsoScore* with its gradient in closed form.
+
+    With a = (1 - zeta)/(n - 1), S = X'X of the centred points and C the shrinkage covariance,
+    t = a tr S + zeta tr C,  f = a^2 ||S||^2 + 2 a zeta <S, C> + zeta^2 ||C||^2,  score = (t^2/f - 1)/(d - 1),
+    dt/dX = 2 a X,  df/dX = 4 a X (a S + zeta C). For n < d the smaller XX' stands in for S: it has the same trace and norm,
+    <S, C> = sum(X * XC), and X S = (XX') X.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        points: torch.Tensor,
+        covariance: torch.Tensor | None,
+        shrinkage: ShrinkageCovariance | None,
+        zeta: float,
+        check_range: bool,
+    ) -> torch.Tensor:
+        n, d = points.shape
+        mean = points.mean(dim=0)
+        centred = points - mean
+        a = (1 - zeta) / (n - 1)
+        second = gram(centred) if n < d else scatter(centred)
+        trace = second.trace()
+        spread = float((trace / n).sqrt())  # root mean square distance from the mean
+        if check_range and not _TINY < spread < _HUGE:
+            raise _BeyondFloats
+        # Equal points differ from their mean by its rounding, no more.
+        if zeta == 0 and not spread > 4 * torch.finfo(points.dtype).eps * float(mean.abs().amax()):
+            raise ValueError("all points are equal: IsoScore is undefined")
+        t, f = a * trace, a**2 * second.square().sum()
+        ctx.product = None  # XC, where it is needed
+        if shrinkage is not None:
+            if n < d:
+                ctx.product = centred @ shrinkage.as_dtype(centred.dtype)
+                cross = (centred * ctx.product).sum().double()
+            else:
+                cross = (second * shrinkage.as_dtype(torch.float64)).sum()
+            t = t + zeta * shrinkage.trace
+            f = f + 2 * a * zeta * cross + zeta**2 * shrinkage.square
+        if not bool(f > 0):
+            raise ValueError("the variance is zero or not a number: IsoScore is undefined")
+        ctx.save_for_backward(points, covariance)
+        ctx.zeta, ctx.centred, ctx.second, ctx.t, ctx.f = zeta, centred, second, t, f
+        return (t**2 / f - 1) / (d - 1)
+
+    @staticmethod
+    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None, None]:
+        points, covariance = ctx.saved_tensors
+        n, d = points.shape
+        if torch.is_grad_enabled():  # a second derivative is wanted: write it out, for autograd to see
+            with torch.enable_grad():
+                score = _written_out(points, covariance, ctx.zeta)
+                wanted = [x for x, need in zip((points, covariance), ctx.needs_input_grad[:2], strict=True) if need]
+                found = iter(torch.autograd.grad(score, wanted, outer[0], create_graph=True))
+            first, second = (next(found) if need else None for need in ctx.needs_input_grad[:2])
+            return first, second, None, None, None
+        a, t, f = (1 - ctx.zeta) / (n - 1), ctx.t, ctx.f
+        dt, df = outer[0] * 2 * t / f / (d - 1), -outer[0] * t**2 / f**2 / (d - 1)  # of the score
+        of_points = of_covariance = None
+        X, S, dtype = ctx.centred, ctx.second, ctx.centred.dtype
+        if ctx.needs_input_grad[0]:
+            if n < d:
+                XS = (a * S).to(dtype) @ X
+                XS = XS if ctx.product is None else XS.add_(ctx.product, alpha=ctx.zeta)
+            else:
+                XS = X @ (a * S if covariance is None else a * S + ctx.zeta * covariance).to(dtype)
+            of_points = XS.mul_((4 * a * df).to(dtype)).addcmul_(X, (2 * a * dt).to(dtype))
+        if ctx.needs_input_grad[1]:
+            shrunk = a * (scatter(X) if n < d else S) + ctx.zeta * covariance
+            of_covariance = ctx.zeta * (dt * torch.eye(d, dtype=torch.float64, device=X.device) + 2 * df * shrunk)
+        return of_points, of_covariance, None, None, None
+
+
+def _score(points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float, check_range: bool) -> torch.Tensor:
+    matrix = None if shrinkage is None else shrinkage.matrix  # by itself, for autograd to see
+    return _IsoScoreStar.apply(points, matrix, shrinkage, float(zeta), check_range)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _written_out(points: torch.Tensor, covariance: torch.Tensor | None, zeta: float) -> torch.Tensor:
+    """The definition, differentiable any number of times."""
+    S = torch.cov(points.double().T)
+    S = S if covariance is None else (1 - zeta) * S + zeta * covariance
+    return (S.trace() ** 2 / S.square().sum() - 1) / (len(S) - 1)

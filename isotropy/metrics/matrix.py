@@ -1,0 +1,104 @@
+"""Matrix products on the fastest library that the machine has for them, and worker threads that share the cores.
+
+Which library is chosen depends on the processor alone, not on a timing: the same machine gives the same bytes every time.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROWS_PER_BLOCK = 4096  # float32 products are summed over at most this many rows before they join a float64 total
+PANELS, MIN_PANEL = 4, 64  # of a symmetric product: 10 of 16 blocks are computed
+
+
+def scatter(X: torch.Tensor) -> torch.Tensor:
+    """X'X in float64, shape (d, d), from products in the dtype of X, shape (n, d). Not differentiable."""
+    X = X.detach()
+    total = torch.zeros(X.shape[1], X.shape[1], dtype=torch.float64, device=X.device)
+    for block in torch.split(X, ROWS_PER_BLOCK):
+        total += gram(block.T)
+    return total
+
+
+def gram(X: torch.Tensor) -> torch.Tensor:
+    """XX' in float64, shape (n, n), from products in the dtype of X, shape (n, d). Not differentiable.
+
+    Of its panels of rows, only what lies on and above the diagonal is computed; the rest is mirrored.
+    """
+    X, n = X.detach(), len(X)
+    if n < PANELS * MIN_PANEL:
+        return product(X, X).double()
+    total = torch.empty(n, n, dtype=torch.float64, device=X.device)
+    panel = -(-n // PANELS)
+    for i in range(0, n, panel):
+        total[i : i + panel, i:] = product(X[i : i + panel], X[i:])
+        total[i + panel :, i : i + panel] = total[i : i + panel, i + panel :].T
+    return total
+
+
+def product(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """x y' for shapes (m, d) and (k, d); the result, shape (m, k), lies in `out` if that is given."""
+    if x.is_cpu and x.dtype == torch.float32 and onednn_is_faster():
+        # With strides oneDNN falls back to a loop that is a thousand times slower.
+        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x.contiguous(), y.contiguous(), None, "none", [], "")
+        return result if out is None else out.copy_(result)
+    return torch.mm(x, y.T) if out is None else torch.mm(x, y.T, out=out)
+
+
+@cache
+def onednn_is_faster() -> bool:
+    """Whether float32 products should go to oneDNN: on AMD processors with AVX-512, where torch.mm stops at AVX2."""
+    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    info = Path("/proc/cpuinfo")
+    vendor = info.read_text("utf8", errors="replace") if info.is_file() else platform.processor()
+    return "AuthenticAMD" in vendor and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def rounds(n: int) -> Iterator[list[tuple[int, int]]]:
+    """All pairs of n parts, a <= b, in rounds in which each part occurs once: the circle method of tournaments.
+
+    Threads that share a round write to different parts, in an order that never changes.
+    """
+    yield [(a, a) for a in range(n)]
+    ring: list[int | None] = [*range(n), None] if n % 2 else [*range(n)]
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        met = zip(ring[:half], reversed(ring[half:]), strict=True)
+        yield [(min(a, b), max(a, b)) for a, b in met if a is not None and b is not None]
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+
+
+@contextmanager
+def worker_threads(n: int | None = None) -> Iterator[Executor]:
+    """A pool of `n` threads (default: torch's number), each of which computes with one.
+
+    With one thread, tasks run at once in the caller, and an interrupt stops them.
+    """
+    threads = torch.get_num_threads()
+    n = threads if n is None else n
+    torch.set_num_threads(1)  # in the caller, and the default of new threads
+    try:
+        if n == 1:
+            yield _AtOnce()
+            return
+        # The setting is a thread's own; without it each would start as many compute threads as there are cores.
+        with ThreadPoolExecutor(n, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(threads)
+
+
+class _AtOnce(Executor):
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future

@@ -1,0 +1,284 @@
+"""Exact silhouette of a labelled point cloud in bounded memory, on CPU or GPU.
+
+Rousseeuw (1987), "Silhouettes: a graphical aid to the interpretation and validation of cluster analysis",
+J. Comput. Appl. Math. 20, doi:10.1016/0377-0427(87)90125-7.
+
+For a point i of class A: a(i) is its mean distance to the other points of A, b(i) the least mean distance to another
+class, s(i) = (b - a) / max(a, b), and 0 where A has no other point. The reference, which the tests compare with:
+
+    D = cdist(X, X)
+    sums = D @ one_hot(labels)                                     # (n, K)
+    a = sums[i, own] / (count[own] - 1); b = min over the others of sums / count
+
+Here D is visited in tiles, each pair of tiles once (D is symmetric), so memory is n*K, not n*n. Points are sorted by
+class; tiles within one large class are centred on it, for precision where classes have collapsed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from isotropy.metrics.distances import (
+    TILE,
+    add_sums,
+    distances,
+    least_mean,
+    normalized,
+    squared_norms,
+    sum_by_class,
+    tile_to_distances,
+)
+from isotropy.metrics.matrix import product, rounds, worker_threads
+from isotropy.metrics.validation import Points, as_codes, as_points, sample_rows
+
+GPU_TILE = 8192
+MAX_EXACT_BYTES = 32 * 2**20  # above this, distance sums are held in the dtype of the cloud
+MAX_SUMS_BYTES = 256 * 2**20  # above this, distance sums are held for one tile of rows at a time
+
+
+class _Chunk(NamedTuple):
+    """Rows start:stop of the cloud sorted by class; they hold classes first..last. `pure`: one class, a large one."""
+
+    start: int
+    stop: int
+    first: int
+    last: int
+    pure: bool
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.start, self.stop)
+
+    @property
+    def classes(self) -> slice:
+        return slice(self.first, self.last + 1)
+
+
+def silhouette(X: Points, labels: Any, *, sample_size: int | None = None, seed: int = 0) -> float:
+    """Mean silhouette: exact over all points, or over a random sample.
+
+    Args:
+        X: point cloud, shape (n, d), array or tensor on any device.
+        labels: class of each point, shape (n,), or a multi-label indicator matrix, shape (n, n_labels), each distinct
+            row of which is one class (Mickus et al. 2024, section 3.1).
+        sample_size: number of points drawn without replacement, if n is larger; the score is that of the sample alone,
+            as in scikit-learn.
+        seed: of the sample.
+
+    Returns:
+        The mean of `silhouette_samples`, in [-1, 1].
+
+    Raises:
+        ValueError: bad shapes, NaN or infinity, fewer than two classes, or each point a class of its own.
+    """
+    if sample_size is not None:
+        points = as_points(X, min_dims=1)
+        rows = sample_rows(len(points), sample_size, seed)
+        codes = as_codes(labels, len(points))
+        return float(silhouette_samples(points[rows.to(points.device)], codes[rows]).mean())
+    return float(silhouette_samples(X, labels).mean())
+
+
+def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
+    """Silhouette of each point, shape (n,), float64, on the device of X. Arguments and errors as in `silhouette`.
+
+    Costs n^2 d operations (a matrix product with symmetry) and about 8 n K bytes for K classes, at most 256 MB; beyond
+    that, symmetry is given up and memory stays bounded. The number of threads is torch's and does not change the bytes.
+    """
+    with worker_threads() as pool:  # for all of it: torch's own threads would linger beside the workers
+        points = as_points(X, min_dims=1).detach()
+        n = points.shape[0]
+        codes = as_codes(labels, n)
+        order = torch.argsort(codes, stable=True)
+        counts = torch.bincount(codes)
+        if len(counts) == n:
+            raise ValueError(f"each of the {n} points is a class of its own: silhouette is undefined")
+        codes, order = codes[order], order.to(points.device)
+        cloud = normalized(points[order])
+        parts = _scores_on_cpu(cloud, codes, counts, pool) if cloud.is_cpu else _scores_by_torch(cloud, codes, counts)
+        scores = torch.empty(n, dtype=torch.float64, device=cloud.device)
+        scores[order] = torch.cat(list(parts))
+        return scores
+
+
+def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor:
+    """Mean silhouette of the same cloud under several labelings, which share the distances; shape (len(labelings),).
+
+    For comparing numbers of clusters: n^2 (d + 2 K) operations for K classes in all labelings together. Arguments and
+    errors as in `silhouette`; float64, on the CPU.
+    """
+    points = as_points(X, min_dims=1).detach()
+    n = points.shape[0]
+    codes = [as_codes(labels, n).to(points.device) for labels in labelings]
+    counts = [torch.bincount(c) for c in codes]
+    if any(len(c) == n for c in counts):
+        raise ValueError(f"each of the {n} points is a class of its own: silhouette is undefined")
+    # Columns of `indicators`: the classes of all labelings, one after another.
+    indicators = torch.cat([torch.nn.functional.one_hot(c, len(k)) for c, k in zip(codes, counts, strict=True)], dim=1)
+    sums = _sums_over_columns(normalized(points), indicators.to(points.dtype))
+    starts = np.cumsum([0, *map(len, counts)])
+    means = [
+        _scores(sums[:, a:b].clone(), c, k).mean() for a, b, c, k in zip(starts[:-1], starts[1:], codes, counts, strict=True)
+    ]
+    return torch.stack(means).cpu()
+
+
+def _scores_by_torch(cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Scores of a cloud sorted by class, tile by tile in plain torch, on any device."""
+    codes, counts = codes.to(cloud.device), counts.to(cloud.device)
+    for rows, own in zip(torch.split(cloud, GPU_TILE), torch.split(codes, GPU_TILE), strict=True):
+        tiles = zip(torch.split(cloud, GPU_TILE), torch.split(codes, GPU_TILE), strict=True)
+        sums = torch.zeros(len(rows), len(counts), dtype=torch.float64, device=cloud.device)
+        for columns, theirs in tiles:
+            sums += sum_by_class(distances(rows, columns), theirs, len(counts))
+        yield _scores(sums, own, counts)
+
+
+def _scores_on_cpu(cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, pool: Executor) -> Iterator[torch.Tensor]:
+    """The same by the fused pass over each tile, in worker threads."""
+    n, k = len(cloud), len(counts)
+    chunks = _chunks(counts.tolist())
+    tiles = _Tiles(cloud, chunks, counts)
+    if n * k * 8 <= MAX_SUMS_BYTES:
+        # A small class lies in one chunk, so that its sums are written once: float32 then only rounds them, and the
+        # memory, which costs more than the arithmetic, is half.
+        sums = np.zeros((n, k), dtype=np.float64 if n * k * 8 <= MAX_EXACT_BYTES else cloud.numpy().dtype)
+
+        def visit(pair: tuple[int, int]) -> None:
+            rows, columns = chunks[pair[0]], chunks[pair[1]]
+            tiles.add(rows, columns, sums[rows.rows], sums[columns.rows])
+
+        for pairs in rounds(len(chunks)):
+            list(pool.map(visit, pairs))
+        yield _scores_of_rows(sums, codes, counts)
+        return
+
+    def of_rows(rows: _Chunk) -> torch.Tensor:
+        sums = np.zeros((rows.stop - rows.start, k))
+        for columns in chunks:
+            tiles.add(rows, columns, sums, None)
+        return _scores_of_rows(sums, codes[rows.rows], counts)
+
+    yield from pool.map(of_rows, chunks)
+
+
+def _scores_of_rows(sums: np.ndarray, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """`_scores` in one pass over the sums."""
+    own, sizes = codes.numpy(), counts.numpy().astype(np.float64)
+    separation = torch.from_numpy(least_mean(sums, sizes, own))
+    cohesion = torch.from_numpy(sums[np.arange(len(sums)), own].astype(np.float64) / np.maximum(sizes[own] - 1, 1))
+    return _compared(cohesion, separation, counts[codes])
+
+
+def _chunks(counts: list[int]) -> list[_Chunk]:
+    """Cut the sorted rows into chunks of at most TILE rows: large classes by themselves, small ones packed together."""
+    chunks: list[_Chunk] = []
+    start = packed = 0  # `packed`: rows of small classes that wait since `start`
+    first = 0
+    for label, count in enumerate(counts):
+        large = 2 * count > TILE
+        if packed and (large or packed + count > TILE):
+            chunks.append(_Chunk(start, start + packed, first, label - 1, False))
+            start, packed = start + packed, 0
+        if large:
+            stop = start + count
+            chunks += [_Chunk(s, min(s + TILE, stop), label, label, True) for s in range(start, stop, TILE)]
+            start = stop
+        else:
+            first = first if packed else label
+            packed += count
+    if packed:
+        chunks.append(_Chunk(start, start + packed, first, len(counts) - 1, False))
+    return chunks
+
+
+class _Tiles:
+    """Sums of distances between chunks of a normalized cloud on the CPU."""
+
+    def __init__(self, cloud: torch.Tensor, chunks: list[_Chunk], counts: torch.Tensor) -> None:
+        starts = np.r_[0, np.cumsum(counts.numpy())]
+        self.starts = {c: starts[c.first : c.last + 2].clip(c.start, c.stop) - c.start for c in chunks}
+        self.kept = threading.local()
+        self.cloud, self.norms = cloud, squared_norms(cloud)
+        self.own_cloud, self.own_norms = torch.empty_like(cloud), torch.empty_like(self.norms)
+        for label in {c.first for c in chunks if c.pure}:  # each large class by itself, moved to its own mean
+            rows = slice(starts[label], starts[label + 1])
+            torch.sub(cloud[rows], cloud[rows].mean(dim=0), out=self.own_cloud[rows])
+            self.own_norms[rows] = squared_norms(self.own_cloud[rows])
+
+    def scratch(self) -> torch.Tensor:
+        """The thread's own tile, kept, for fresh memory costs more than arithmetic; whole, for products with aligned rows."""
+        if not hasattr(self.kept, "tile"):
+            self.kept.tile = torch.empty(TILE, TILE, dtype=self.cloud.dtype)
+        tile: torch.Tensor = self.kept.tile
+        return tile
+
+    def add(self, rows: _Chunk, columns: _Chunk, row_sums: np.ndarray, column_sums: np.ndarray | None) -> None:
+        """Add the sums of distances of two chunks to their rows' sums, shape (rows, K), and to the columns'."""
+        same_class = rows.pure and columns.pure and rows.first == columns.first
+        cloud, norms = (self.own_cloud, self.own_norms) if same_class else (self.cloud, self.norms)
+        x, y = cloud[rows.rows], cloud[columns.rows]
+        if column_sums is None or rows is columns:
+            column_sums = row_sums[:0]
+        tile = self.scratch()
+        product(x, y, out=tile[: len(x), : len(y)])
+        add_sums(
+            tile.numpy(),
+            x.numpy(),
+            y.numpy(),
+            norms[rows.rows].numpy(),
+            norms[columns.rows].numpy(),
+            self.starts[rows],
+            self.starts[columns],
+            row_sums[:, columns.classes],
+            column_sums[:, rows.classes],
+        )
+
+
+def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.Tensor:
+    """Distances times indicators, shape (n, K), float64; each tile of distances is made once and used twice on the CPU."""
+    sums = torch.zeros(indicators.shape, dtype=torch.float64, device=cloud.device)
+    if not cloud.is_cpu:
+        for rows in range(0, len(cloud), GPU_TILE):
+            for columns in range(0, len(cloud), GPU_TILE):
+                tile = distances(cloud[rows : rows + GPU_TILE], cloud[columns : columns + GPU_TILE])
+                sums[rows : rows + GPU_TILE] += tile @ indicators[columns : columns + GPU_TILE]
+        return sums
+    norms = squared_norms(cloud)
+
+    parts = [slice(start, min(start + TILE, len(cloud))) for start in range(0, len(cloud), TILE)]
+
+    def visit(pair: tuple[int, int]) -> None:
+        a, b = parts[pair[0]], parts[pair[1]]
+        tile = product(cloud[a], cloud[b])
+        tile_to_distances(tile.numpy(), cloud[a].numpy(), cloud[b].numpy(), norms[a].numpy(), norms[b].numpy())
+        if a == b:
+            tile.fill_diagonal_(0)
+        sums[a] += torch.mm(tile, indicators[b])
+        if a != b:
+            sums[b] += torch.mm(tile.T, indicators[a])
+
+    with worker_threads() as pool:
+        for pairs in rounds(len(parts)):
+            list(pool.map(visit, pairs))
+    return sums
+
+
+def _scores(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """Silhouettes from sums of distances to each class, shape (rows, K), which are overwritten."""
+    own = codes[:, None]
+    cohesion = sums.gather(1, own)[:, 0] / (counts[codes] - 1).clamp(min=1)
+    separation = sums.div_(counts).scatter_(1, own, torch.inf).amin(dim=1)
+    return _compared(cohesion, separation, counts[codes])
+
+
+def _compared(cohesion: torch.Tensor, separation: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
+    """(b - a) / max(a, b). Classes of one point score 0 by definition; 0/0 (both classes in one place) as in scikit-learn."""
+    scores = (separation - cohesion) / torch.maximum(cohesion, separation)
+    return torch.where(size > 1, scores, 0.0).nan_to_num(nan=0.0)

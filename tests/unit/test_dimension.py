@@ -1,0 +1,159 @@
+"""TwoNN and the maximum-likelihood local dimension against scikit-dimension, and what Cai et al. published."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import skdim
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from isotropy.metrics import dimension as module
+from isotropy.metrics import lid_mle, lid_mle_samples, two_nn
+
+RNG = np.random.default_rng(0)
+PLANE = RNG.standard_normal((1300, 3)) @ RNG.standard_normal((3, 40))
+BALL = RNG.standard_normal((1200, 30))
+CLUMPS = RNG.standard_normal((1500, 20)) * 1e-3 + RNG.standard_normal((8, 20))[RNG.integers(0, 8, 1500)]
+CLOUDS = {
+    "plane": PLANE,
+    "ball": BALL,
+    "clumps": CLUMPS,
+    "far away": BALL + 100,
+}  # clumps: float32 cannot tell neighbours by products
+
+
+def levina_bickel(X: np.ndarray, k: int) -> np.ndarray:
+    """scikit-dimension's pointwise estimate; it divides by k - 1 where Amsaleg et al. and Cai et al. divide by k."""
+    return skdim.id.MLE().fit(X, n_neighbors=k, comb="mean").dimension_pw_ * k / (k - 1)
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 2e-5)])
+def test_two_nn_equals_scikit_dimension(name: str, dtype: type, tolerance: float) -> None:
+    X = CLOUDS[name].astype(dtype)
+    assert two_nn(X) == pytest.approx(skdim.id.TwoNN().fit(X.astype(np.float64)).dimension_, rel=tolerance)
+    expected = skdim.id.TwoNN(discard_fraction=0.3).fit(X.astype(np.float64)).dimension_
+    assert two_nn(torch.from_numpy(X), discard_fraction=0.3) == pytest.approx(expected, rel=tolerance)
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 1e-4)])
+def test_each_lid_equals_scikit_dimension(name: str, dtype: type, tolerance: float) -> None:
+    """Each point's estimate; float32 against double precision of the same rounded cloud."""
+    X = CLOUDS[name].astype(dtype)
+    if name == "clumps":  # scikit-learn's double distances lose digits too; centring in float32 rounds by 1e-5 of a distance
+        tolerance *= 3
+    assert lid_mle_samples(X, 100) == pytest.approx(levina_bickel(X.astype(np.float64), 100), rel=tolerance)
+    assert lid_mle(X, 20) == pytest.approx(levina_bickel(X.astype(np.float64), 20).mean(), rel=tolerance)
+
+
+def cai(X: np.ndarray, k: int, metric: str) -> float:
+    """The published estimate, as its code computes it: squared distances, or 1 - cos; equal points included."""
+    D = cdist(X, X, "sqeuclidean") if metric == "euclidean" else np.maximum(cdist(X, X, "cosine"), 1e-8)
+    np.fill_diagonal(D, -1)  # itself first
+    r = np.sort(D, axis=1)[:, 1 : k + 1]
+    with np.errstate(divide="ignore"):
+        return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_published_estimate(metric: str) -> None:
+    """`squared` is the published form: half the conventional one, for cosines as well (against distances of unit vectors)."""
+    published = lid_mle(BALL, 100, metric=metric, squared=True, repeated="keep")
+    assert published == pytest.approx(cai(BALL, 100, metric), rel=1e-9)
+    assert published == pytest.approx(lid_mle(BALL, 100, metric=metric) / 2, rel=1e-12)
+    units = BALL / np.linalg.norm(BALL, axis=1, keepdims=True)
+    assert lid_mle(BALL, 50, metric="cosine") == pytest.approx(lid_mle(units, 50), rel=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_repeated_points(metric: str) -> None:
+    """Dropped with a warning; kept, as published, they pull the mean down: to 0 (euclidean) or a clamp (cosine)."""
+    X = np.vstack([BALL, BALL[:100]])
+    with pytest.warns(UserWarning, match="100 of 1300 points repeat"):
+        assert lid_mle(X, 100, metric=metric) == pytest.approx(lid_mle(BALL, 100, metric=metric), rel=1e-9)
+    kept = lid_mle(X, 100, metric=metric, squared=True, repeated="keep")
+    assert kept == pytest.approx(cai(X, 100, metric), rel=1e-6)
+    if metric == "euclidean":
+        assert (lid_mle_samples(X, 100, repeated="keep") == 0).sum() == 200
+        with pytest.warns(UserWarning, match="repeat"):
+            assert two_nn(X) == pytest.approx(two_nn(BALL), rel=1e-12)
+
+
+def test_queries_are_a_sample_with_neighbours_among_all() -> None:
+    whole = lid_mle_samples(BALL, 30)
+    drawn = lid_mle_samples(BALL, 30, n_queries=200, seed=3)
+    assert drawn.shape == (200,)
+    assert np.isin(drawn.round(9), whole.round(9)).all()
+    assert np.array_equal(drawn, lid_mle_samples(BALL, 30, n_queries=200, seed=3))
+    assert np.array_equal(lid_mle_samples(BALL, 30, n_queries=10**6), whole)
+
+
+def test_search_in_plain_torch_equals_faiss_and_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path that a GPU takes, run on the CPU."""
+    monkeypatch.setattr(module, "_search_by_faiss", module._search_by_torch)
+    by_torch = lid_mle_samples(BALL, 30)
+    monkeypatch.undo()
+    assert by_torch == pytest.approx(lid_mle_samples(BALL, 30), rel=1e-12)
+    cloud = module.normalized(torch.from_numpy(PLANE))
+    assert module._two_nearest(cloud) == pytest.approx(module._nearest(cloud, 2, None), rel=1e-9)
+
+
+def test_known_dimension() -> None:
+    """A plane of 3 dimensions in 40 has dimension 3; uniform data, as TwoNN assumes, within a tenth."""
+    X = RNG.uniform(size=(3000, 3)) @ RNG.standard_normal((3, 40))
+    assert two_nn(X) == pytest.approx(3, rel=0.1)
+    assert lid_mle(X, 50) == pytest.approx(3, rel=0.15)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(12, 60), d=st.integers(2, 6), scale=st.floats(1e-6, 1e6))
+def test_invariance(seed: int, n: int, d: int, scale: float) -> None:
+    """Rotation, translation, scale and order do not matter."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    R = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    for changed in (X @ R + 5, X * scale, X[rng.permutation(n)]):
+        assert two_nn(changed) == pytest.approx(two_nn(X), rel=1e-6)
+        assert lid_mle(changed, 8) == pytest.approx(lid_mle(X, 8), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda: lid_mle(BALL[:50], 50), "k must lie between 2 and 49"),
+        (lambda: lid_mle(BALL[:50], 1), "k must lie between 2 and 49"),
+        (lambda: lid_mle(BALL, 10, metric="manhattan"), "metric"),
+        (lambda: lid_mle(BALL, 10, repeated="ignore"), "repeated"),
+        (lambda: lid_mle(np.vstack([np.zeros(30), BALL]), 10, metric="cosine"), "1 points are zero"),
+        (lambda: lid_mle(np.where(BALL > 2, np.nan, BALL), 10), "NaN"),
+        (lambda: two_nn(np.where(BALL > 2, np.inf, BALL)), "NaN"),
+        (lambda: two_nn(BALL[:2]), "at least 3 points"),
+        (lambda: two_nn(BALL, discard_fraction=1), "discard_fraction"),
+        (lambda: two_nn(np.eye(12)), "different distances"),
+    ],
+)
+def test_bad_input(function: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        function()  # type: ignore[operator]
+
+
+@pytest.mark.filterwarnings("ignore:two_nn")
+def test_constant_cloud() -> None:
+    with pytest.raises(ValueError, match="different distances"):
+        two_nn(np.ones((20, 3)))
+
+
+def test_equal_distances_have_no_dimension() -> None:
+    """The corners of a simplex are equally far from each other: the estimate is infinite, as the formula says."""
+    assert np.isinf(lid_mle_samples(np.eye(12), 8)).all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_gpu_equals_cpu() -> None:
+    X = torch.from_numpy(BALL)
+    assert two_nn(X.cuda()) == pytest.approx(two_nn(X), rel=1e-6)
+    assert lid_mle(X.cuda(), 50) == pytest.approx(lid_mle(X, 50), rel=1e-6)

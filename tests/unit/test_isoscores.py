@@ -1,0 +1,303 @@
+"""IsoScore and IsoScore* against the authors' package, the definition in double precision, and their properties."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from IsoScore import IsoScore as published_package
+
+from isotropy.metrics import (
+    ShrinkageCovariance,
+    StreamingCovariance,
+    StreamingIsoScore,
+    isoscore,
+    isoscore_from_covariance,
+    isoscore_star,
+)
+
+
+def algorithm_1(X: np.ndarray) -> float:
+    """Steps 1 to 4 of the paper, by eigenvalues, in double precision."""
+    d = X.shape[1]
+    eigenvalues = np.clip(np.linalg.eigvalsh(np.cov(X.astype(np.float64).T)), 0, None)
+    normalized = np.sqrt(d) * eigenvalues / np.linalg.norm(eigenvalues)
+    defect = np.linalg.norm(normalized - 1) / np.sqrt(2 * (d - np.sqrt(d)))
+    phi = (d - defect**2 * (d - np.sqrt(d))) ** 2 / d**2
+    return float((d * phi - 1) / (d - 1))
+
+
+def cloud(seed: int, n: int, d: int, offset: float = 0.0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, d)) * rng.uniform(0.1, 3, d) + offset
+
+
+@pytest.mark.parametrize(("n", "d"), [(500, 20), (2275, 300), (30, 100), (2, 2), (9000, 64)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-6)])
+def test_equals_the_definition(n: int, d: int, dtype: type, tolerance: float) -> None:
+    """Both branches (n >= d and n < d), both precisions."""
+    X = cloud(0, n, d).astype(dtype)
+    assert isoscore(X) == pytest.approx(algorithm_1(X), abs=tolerance)
+
+
+@pytest.mark.parametrize(("n", "d"), [(500, 20), (60, 100)])
+def test_equals_the_published_package(n: int, d: int) -> None:
+    """IsoScore 2.0.1 takes (n, d), like us; its constants are float32, hence the tolerance."""
+    X = cloud(1, n, d)
+    assert isoscore(X) == pytest.approx(float(published_package.IsoScore(torch.from_numpy(X).numpy())), abs=1e-6)
+
+
+def test_float32_far_from_the_origin() -> None:
+    """A large mean must not eat the digits of the variance."""
+    X = cloud(2, 4000, 50, offset=100.0).astype(np.float32)
+    assert isoscore(X) == pytest.approx(algorithm_1(X), abs=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(3, 60), d=st.integers(2, 12), scale=st.floats(1e-12, 1e12))
+def test_invariance_and_bounds(seed: int, n: int, d: int, scale: float) -> None:
+    """Rotation, translation, scale and order of points do not matter; the score lies in [0, 1]."""
+    X = cloud(seed, n, d)
+    score = isoscore(X)
+    rng = np.random.default_rng(seed)
+    rotation = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    assert -1e-12 <= score <= 1 + 1e-12
+    assert score <= (min(n - 1, d) - 1) / (d - 1) + 1e-12  # the rank bound
+    for changed in (X @ rotation, X + rng.standard_normal(d), X * scale, X[rng.permutation(n)]):
+        assert isoscore(changed) == pytest.approx(score, abs=1e-9)
+
+
+def test_limits() -> None:
+    """Equal variances give 1, a line gives 0."""
+    assert isoscore(np.vstack([np.eye(5), -np.eye(5)])) == pytest.approx(1, abs=1e-12)
+    assert isoscore(np.outer(np.arange(6.0), np.ones(3))) == pytest.approx(0, abs=1e-12)
+
+
+def test_tensors_stay_tensors_and_carry_gradients() -> None:
+    """A tensor gives a 0-d tensor whose gradient is that of finite differences."""
+    X = torch.from_numpy(cloud(3, 7, 4)).requires_grad_()
+    assert torch.autograd.gradcheck(isoscore, (X,))
+    assert torch.autograd.gradgradcheck(isoscore, (X,))
+    assert isoscore(X.detach().float()).dtype == torch.float64
+
+
+@pytest.mark.parametrize(("dtype", "exponent"), [(np.float32, 25), (np.float32, -25), (np.float64, 160), (np.float64, -170)])
+def test_squares_beyond_the_float_range(dtype: type, exponent: int) -> None:
+    """The unit does not matter, even where squares have no number."""
+    X = cloud(6, 40, 6)
+    assert isoscore((X * 10.0**exponent).astype(dtype)) == pytest.approx(isoscore(X), abs=1e-6)
+
+
+def test_any_memory_layout() -> None:
+    """Reversed, column-major, foreign byte order, read-only: the same numbers give the same score."""
+    X = cloud(5, 40, 6)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    for same in (X[::-1][::-1], np.asfortranarray(X), X.astype(">f8"), frozen):
+        assert isoscore(same) == isoscore(X)
+
+
+def test_integers_and_frames_are_not_truncated() -> None:
+    """Integers have the score of the same numbers as floats."""
+    X = np.random.default_rng(4).integers(-9, 9, (50, 6))
+    assert isoscore(X) == pytest.approx(algorithm_1(X), abs=1e-12)
+    assert isoscore(pd.DataFrame(X)) == isoscore(X)
+    assert isoscore(torch.from_numpy(X)).item() == isoscore(X)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.array([[0.0, np.nan], [1, 1]]), "NaN or infinity"),
+        (np.array([[0.0, np.inf], [1, 1]]), "NaN or infinity"),
+        (np.ones((5, 3)), "undefined"),
+        (np.full((7, 3), 0.1), "undefined"),
+        (np.full((33, 3), 1e8, dtype=np.float32), "undefined"),
+        (np.ones(5), "shape"),
+        (np.ones((1, 5)), "at least 2 points"),
+        (np.ones((5, 1)), "2 dimensions"),
+        (np.empty((0, 3)), "at least 2 points"),
+    ],
+)
+def test_bad_input(X: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        isoscore(X)
+
+
+def test_text_is_refused() -> None:
+    with pytest.raises(TypeError, match="numeric"):
+        isoscore(np.array([["a", "b"], ["c", "d"]]))
+
+
+def star_reference(X: torch.Tensor, zeta: float, S: torch.Tensor) -> torch.Tensor:
+    """The definition by eigenvalues, in double precision."""
+    d = X.shape[1]
+    eigenvalues = torch.linalg.eigvalsh((1 - zeta) * torch.cov(X.double().T) + zeta * S.double())
+    return (eigenvalues.sum() ** 2 / eigenvalues.square().sum() - 1) / (d - 1)
+
+
+def covariance(seed: int, d: int) -> torch.Tensor:
+    return torch.cov(torch.from_numpy(cloud(seed, 4 * d, d)).T)
+
+
+@pytest.mark.parametrize("zeta", [0.0, 0.2, 0.8, 1.0])
+@pytest.mark.parametrize(("n", "d"), [(400, 30), (20, 60), (2, 5)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+def test_star_equals_the_definition(n: int, d: int, zeta: float, dtype: torch.dtype, tolerance: float) -> None:
+    X, S = torch.from_numpy(cloud(0, n, d)).to(dtype), covariance(1, d).to(dtype)
+    expected = float(star_reference(X, zeta, S))
+    assert float(isoscore_star(X, zeta, S)) == pytest.approx(expected, abs=tolerance)
+    assert isoscore_star(X.numpy(), zeta, S.numpy()) == pytest.approx(expected, abs=tolerance)
+    assert float(isoscore_star(X, zeta, ShrinkageCovariance(S))) == pytest.approx(expected, abs=tolerance)
+
+
+def test_star_equals_the_published_package_for_which_zeta_0_is_isoscore() -> None:
+    """The convention of the code: zeta = 0 is IsoScore, zeta = 1 ignores the batch."""
+    X, S = torch.from_numpy(cloud(0, 50, 20)), covariance(1, 20)
+    for zeta in (0.0, 0.3, 1.0):
+        assert float(isoscore_star(X, zeta, S)) == pytest.approx(float(published_package.IsoScore_star(X, S, zeta)), abs=1e-6)
+    assert float(isoscore_star(X, 0.0)) == float(isoscore(X))
+    assert float(isoscore_star(X, 1.0, S)) == pytest.approx(float(isoscore_star(X * 7 + 1, 1.0, S)), abs=1e-12)
+    assert float(isoscore_star(X, 1.0, S)) == pytest.approx(float(isoscore_from_covariance(S)), abs=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(3, 12), d=st.integers(2, 8), zeta=st.floats(0, 1))
+def test_star_bounds_rotation_and_gradients(seed: int, n: int, d: int, zeta: float) -> None:
+    """In [0, 1]; cloud and covariance may rotate together; first and second derivatives are those of finite differences."""
+    X, S = torch.from_numpy(cloud(seed, n, d)), covariance(seed + 1, d)
+    score = isoscore_star(X, zeta, S)
+    assert -1e-12 <= score <= 1 + 1e-12
+    R = torch.linalg.qr(torch.from_numpy(np.random.default_rng(seed).standard_normal((d, d))))[0]
+    assert float(isoscore_star(X @ R + 3, zeta, R.T @ S @ R)) == pytest.approx(float(score), abs=1e-9)
+    X.requires_grad_(), S.requires_grad_()
+    symmetric = lambda X, S: isoscore_star(X, zeta, (S + S.T) / 2)  # noqa: E731
+    assert torch.autograd.gradcheck(symmetric, (X, S))
+    assert torch.autograd.gradgradcheck(symmetric, (X, S))
+
+
+@pytest.mark.parametrize(("n", "d"), [(32, 768), (800, 96)])
+def test_float32_gradient(n: int, d: int) -> None:
+    """Relative to the largest entry, the float32 gradient is within 5e-6 of double precision."""
+    X, S = torch.from_numpy(cloud(0, n, d)), covariance(1, d)
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        Y = X.to(dtype).requires_grad_()
+        torch.autograd.backward(isoscore_star(Y, 0.2, S))
+        gradients.append(Y.grad.double())
+    assert (gradients[0] - gradients[1]).abs().max() < 5e-6 * gradients[1].abs().max()
+
+
+def test_half_precision_carries_gradients() -> None:
+    X = torch.from_numpy(cloud(0, 20, 6)).bfloat16().requires_grad_()
+    torch.autograd.backward(isoscore(X))
+    assert X.grad.dtype == torch.bfloat16
+    assert isoscore(X).item() == isoscore(X.float()).item()
+
+
+@pytest.mark.parametrize("exponent", [25, -25])
+def test_star_of_squares_beyond_the_float_range(exponent: int) -> None:
+    """Cloud and covariance in another unit give the same score."""
+    X, S, unit = torch.from_numpy(cloud(0, 40, 6)), covariance(1, 6), 10.0**exponent
+    expected = float(isoscore_star(X, 0.3, S))
+    assert float(isoscore_star((X * unit).float(), 0.3, S * unit**2)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_where_the_published_package_is_wrong() -> None:
+    """Version 2.0.1: its functions cut the gradient, take the transpose for another cloud, and give NaN for a constant one."""
+    X = torch.from_numpy(cloud(0, 60, 8)).requires_grad_()
+    with pytest.warns(UserWarning, match="copy construct"):
+        assert not published_package.IsoScore(X).requires_grad
+    assert isoscore(X).requires_grad
+    isotropic = np.random.default_rng(0).standard_normal((2000, 4))  # version 1.0 and its README: (d, n)
+    assert float(published_package.IsoScore(isotropic)) > 0.99
+    assert float(published_package.IsoScore(isotropic.T)) < 0.01
+    assert np.isnan(float(published_package.IsoScore(np.ones((5, 3)))))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    cuts=st.lists(st.integers(1, 199), min_size=1, max_size=6, unique=True),
+    shards=st.integers(1, 4),
+    offset=st.floats(-1e4, 1e4),
+)
+def test_streams_equal_the_whole(seed: int, cuts: list[int], shards: int, offset: float) -> None:
+    """Any batches, in any number of shards that are merged: mean, covariance and score of the whole."""
+    X = cloud(seed, 200, 7, offset)
+    streams = [StreamingIsoScore(7) for _ in range(shards)]
+    for i, batch in enumerate(np.split(X, sorted(cuts))):
+        streams[i % shards].update(batch)
+    whole = streams[-1]
+    for stream in streams[:-1]:
+        whole.merge(stream)
+    assert int(whole.n) == 200
+    assert whole.mean.numpy() == pytest.approx(X.mean(0), rel=1e-9, abs=1e-9)
+    assert whole.covariance().numpy() == pytest.approx(np.cov(X.T), rel=1e-8, abs=1e-8)
+    assert whole.compute() == pytest.approx(isoscore(X), abs=1e-8)
+    S = covariance(seed, 7)
+    assert whole.compute(0.4, S) == pytest.approx(isoscore_star(X, 0.4, S.numpy()), abs=1e-8)
+
+
+def test_stream_of_float32_far_from_the_origin_and_its_state() -> None:
+    X = cloud(2, 4000, 20, offset=100.0).astype(np.float32)
+    stream = StreamingIsoScore(20)
+    for batch in np.split(X, 10):
+        stream.update(torch.from_numpy(batch))
+    assert stream.compute() == pytest.approx(algorithm_1(X), abs=1e-7)
+    copy = StreamingIsoScore(20)
+    copy.load_state_dict(stream.state_dict())
+    assert copy.compute() == stream.compute()
+    copy.reset()
+    with pytest.raises(ValueError, match="seen 0"):
+        copy.compute()
+
+
+def test_bad_input_of_streams() -> None:
+    stream = StreamingCovariance(3)
+    for batch, message in ((np.ones((2, 4)), "does not fit"), (np.array([[1, np.nan, 1]]), "NaN"), (np.empty((0, 3)), "need")):
+        with pytest.raises(ValueError, match=message):
+            stream.update(batch)
+    assert int(stream.n) == 0
+    with pytest.raises(ValueError, match="does not fit"):
+        stream.merge(StreamingCovariance(2))
+    constant = StreamingIsoScore(3)
+    constant.update(np.ones((5, 3)))
+    with pytest.raises(ValueError, match="variance is zero"):
+        constant.compute()
+
+
+@pytest.mark.parametrize(
+    ("zeta", "S", "message"),
+    [
+        (-0.1, np.eye(3), "zeta"),
+        (1.5, np.eye(3), "zeta"),
+        (float("nan"), np.eye(3), "zeta"),
+        (0.5, None, "needs a shrinkage_covariance"),
+        (0.5, np.eye(4), r"\(3, 3\)"),
+        (0.5, np.ones((3, 2)), r"\(d, d\)"),
+        (0.5, np.triu(np.ones((3, 3))), "symmetric"),
+        (0.5, np.zeros((3, 3)), "zero"),
+        (0.5, np.full((3, 3), np.nan), "NaN"),
+    ],
+)
+def test_bad_shrinkage(zeta: float, S: np.ndarray | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        isoscore_star(cloud(0, 9, 3), zeta, S)
+
+
+def test_devices_must_agree() -> None:
+    """A covariance on another device is an error that names both, not a crash inside a product."""
+    shrinkage = ShrinkageCovariance(torch.eye(3))
+    shrinkage.matrix = shrinkage.matrix.to("meta")
+    with pytest.raises(ValueError, match="is on meta, the points are on cpu"):
+        isoscore_star(torch.rand(9, 3), 0.5, shrinkage)
+
+
+def test_shrinkage_saves_a_constant_batch() -> None:
+    """Points all equal have no IsoScore, but an IsoScore*: that of the shrinkage covariance."""
+    S = covariance(0, 3)
+    assert float(isoscore_star(torch.ones(4, 3), 0.5, S)) == pytest.approx(float(isoscore_from_covariance(S)), abs=1e-6)

@@ -1,0 +1,88 @@
+"""I(W) against its definition, in the range where that has numbers and beyond."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isotropy.metrics import partition_isotropy
+
+RNG = np.random.default_rng(0)
+
+
+def definition(W: np.ndarray, *, both: bool = False) -> float:
+    """Mu & Viswanath (2018), by loops, with the sign that we fix."""
+    values = []
+    for u in np.linalg.eigh(W.T @ W)[1].T:
+        u = u * np.sign(u[np.abs(u).argmax()])
+        values += [sum(np.exp(s * u @ w) for w in W) for s in ((1, -1) if both else (1,))]
+    return min(values) / max(values)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(4, 40), d=st.integers(2, 6), shift=st.floats(0, 2))
+def test_equals_the_definition(seed: int, n: int, d: int, shift: float) -> None:
+    """In [0, 1]; the order of points does not matter; no sign can change the value over both signs."""
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((n, d)) * rng.uniform(0.5, 1, d) + shift
+    score, both = partition_isotropy(W), partition_isotropy(W, signs="both")
+    assert score == pytest.approx(definition(W), rel=1e-6)
+    assert both == pytest.approx(definition(W, both=True), rel=1e-6)
+    assert 0 < both <= score <= 1
+    assert partition_isotropy(W[rng.permutation(n)]) == pytest.approx(score, rel=1e-6)
+    assert partition_isotropy(-W, signs="both") == pytest.approx(both, rel=1e-9)
+    assert np.exp(partition_isotropy(W, log=True)) == pytest.approx(score, rel=1e-12)
+
+
+def test_float32_and_several_blocks() -> None:
+    W = RNG.standard_normal((9000, 16)) * np.linspace(0.3, 1, 16) + 0.1
+    assert partition_isotropy(torch.from_numpy(W).float()) == pytest.approx(definition(W), rel=1e-4)
+
+
+def test_no_underflow_where_exp_has_no_numbers() -> None:
+    """One dimension with mean 300: F reaches e^300 times the rest; the plain formula gives 0 in float32 and loses digits."""
+    W = RNG.standard_normal((300, 8)) + 300 * np.eye(8)[0]
+    assert partition_isotropy(W) == pytest.approx(definition(W), rel=1e-6)
+    with np.errstate(over="ignore", invalid="ignore"):
+        F = np.exp((W @ np.linalg.eigh(W.T @ W)[1]).astype(np.float32)).sum(0)
+        assert not F.min() / F.max() > 0
+    far = W * 10  # e^3000: no double holds it
+    assert partition_isotropy(far) == 0
+    assert -3400 < partition_isotropy(far, log=True) < -2900
+
+
+def test_the_sign_matters() -> None:
+    """Why the rule is stated: the same eigenvectors with other signs give another value."""
+    W = RNG.standard_normal((200, 5)) * np.array([1, 0.9, 0.8, 0.7, 0.6]) + 0.5
+    assert partition_isotropy(-W) != pytest.approx(partition_isotropy(W), rel=0.01)
+    assert partition_isotropy(W, signs="both") < partition_isotropy(W)
+
+
+def test_published_package_of_isoscore_is_not_this() -> None:
+    """The IsoScore repository's partition_score takes rows of the eigenvectors and multiplies without summing (its issue 3)."""
+    W = RNG.standard_normal((60, 4)) * np.array([1.5, 1, 0.7, 0.4]) + 0.5
+    _, vectors = np.linalg.eig(W.T @ W)
+    as_there = [np.exp((row[:, None] * W.T).T).sum() for row in vectors]  # what its loop computes, on (d, n) points
+    assert min(as_there) / max(as_there) != pytest.approx(partition_isotropy(W), rel=0.05)
+    assert min(as_there) / max(as_there) != pytest.approx(partition_isotropy(-W), rel=0.05)
+
+
+def test_isotropic_limit() -> None:
+    assert partition_isotropy(np.vstack([np.eye(4), -np.eye(4)])) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("W", "options", "message"),
+    [
+        (np.zeros((5, 3)), {}, "all points are zero"),
+        (np.array([[1, np.nan], [1, 1]]), {}, "NaN"),
+        (np.ones((5, 1)), {}, "2 dimensions"),
+        (np.ones((5, 3)), {"signs": "any"}, "signs must be"),
+    ],
+)
+def test_bad_input(W: np.ndarray, options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        partition_isotropy(W, **options)

@@ -1,0 +1,169 @@
+"""The transforms: scikit-learn's own estimator checks, the published steps in double precision, small and empty clusters."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+from sklearn.utils.estimator_checks import check_estimator
+
+from isotropy.metrics import isoscore, partition_isotropy
+from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
+
+RNG = np.random.default_rng(0)
+LABELS = RNG.integers(0, 5, 1200)
+X = RNG.standard_normal((1200, 24)) * np.linspace(2, 0.3, 24) + 6 * RNG.standard_normal((5, 24))[LABELS]
+
+ESTIMATORS = [
+    Center(),
+    AllButTheTop(),
+    AllButTheTop(0),
+    ClusterBasedEnhancement(),
+    ClusterBasedEnhancement(3, 1, init="random", max_iter=10, tol=0),
+    ClusterBasedEnhancement(2, clusterer="gmm"),
+    ClusterBasedEnhancement(3, remove="mean"),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+def test_estimator_checks_of_scikit_learn(estimator: object) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a check of k-means on 1 point warns
+        results = check_estimator(estimator, on_fail=None)
+    assert len(results) > 30
+    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] not in ("passed", "skipped")]
+    assert not failed
+
+
+def published_steps(X: np.ndarray, labels: np.ndarray, n_components: int) -> np.ndarray:
+    """Subtract each cluster's mean; PCA per cluster; subtract the projection on the first components. In double precision."""
+    result = np.empty_like(X, dtype=np.float64)
+    for c in np.unique(labels):
+        members = X[labels == c].astype(np.float64)
+        members -= members.mean(0)
+        pcs = np.linalg.svd(members, full_matrices=False)[2][:n_components]
+        result[labels == c] = members - members @ pcs.T @ pcs
+    return result
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 5e-4)])
+@pytest.mark.parametrize("options", [{}, {"clusterer": "gmm"}, {"init": "random", "max_iter": 10, "tol": 0}])
+def test_equals_the_published_steps(dtype: type, tolerance: float, options: dict[str, object]) -> None:
+    cloud = X.astype(dtype)
+    enhancement = ClusterBasedEnhancement(5, 3, **options)  # type: ignore[arg-type]
+    result = enhancement.fit_transform(cloud)
+    assert result.dtype == dtype
+    assert np.abs(result - published_steps(X, enhancement.labels_, 3)).max() < tolerance
+    assert np.array_equal(result, enhancement.transform(cloud))
+    mean_only = ClusterBasedEnhancement(5, 3, remove="mean", **options)  # type: ignore[arg-type]
+    assert np.abs(mean_only.fit_transform(cloud) - published_steps(X, enhancement.labels_, 0)).max() < tolerance
+
+
+@pytest.mark.parametrize("n", [1200, 15])
+def test_all_but_the_top_is_the_case_of_one_cluster(n: int) -> None:
+    """More points than dimensions, and fewer."""
+    cloud = X[:n]
+    expected = published_steps(cloud, np.zeros(n), 4)
+    assert AllButTheTop(4).fit_transform(cloud) == pytest.approx(expected, abs=1e-9)
+    assert ClusterBasedEnhancement(1, 4).fit_transform(cloud) == pytest.approx(expected, abs=1e-9)
+    assert AllButTheTop(0).fit_transform(cloud) == pytest.approx(Center().fit_transform(cloud), abs=1e-12)
+    components, theirs = AllButTheTop(4).fit(cloud).components_, PCA(4, svd_solver="full").fit(cloud).components_
+    assert np.abs(components @ theirs.T) == pytest.approx(np.eye(4), abs=1e-6)
+
+
+def test_rule_of_thumb() -> None:
+    """d / 100, at least 1."""
+    assert len(AllButTheTop().fit(X).components_) == 1
+    assert len(AllButTheTop().fit(RNG.standard_normal((400, 300))).components_) == 3
+
+
+def test_it_raises_isotropy() -> None:
+    """What the method is for: I(W) and IsoScore of a clustered cone go up."""
+    cone = X + 4
+    enhanced = ClusterBasedEnhancement(5, 3).fit_transform(cone)
+    assert partition_isotropy(enhanced, log=True) > partition_isotropy(cone, log=True)
+    assert isoscore(enhanced) > isoscore(cone)
+
+
+def test_small_clusters_are_dissolved() -> None:
+    """Clusters with no more points than components would vanish: their points go to the nearest cluster that is left."""
+    outliers = np.vstack([X, 1e3 + RNG.standard_normal((3, 24)), -1e3 + RNG.standard_normal((1, 24))])
+    enhancement = ClusterBasedEnhancement(7, 4).fit(outliers)
+    sizes = np.bincount(enhancement.labels_)
+    assert enhancement.n_clusters_ < 7
+    assert sizes.min() > 4
+    assert len(sizes) == enhancement.n_clusters_ == len(enhancement.components_) == len(enhancement.means_)
+    result = enhancement.transform(outliers)
+    assert np.isfinite(result).all()
+    assert (np.linalg.norm(result, axis=1) > 0).all()
+    assert np.array_equal(enhancement.fit_transform(outliers), result)
+    every_cluster = ClusterBasedEnhancement(40, 20).fit(X[:60])  # all too small: one is left
+    assert every_cluster.n_clusters_ == 1
+    assert np.abs(every_cluster.transform(X[:60]) - published_steps(X[:60], np.zeros(60), 20)).max() < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+def test_empty_clusters() -> None:
+    """Fewer different points than clusters, and mixture components that no point belongs to."""
+    few = np.repeat(RNG.standard_normal((4, 6)), 10, axis=0) + 1e-9 * RNG.standard_normal((40, 6))
+    for options in ({}, {"clusterer": "gmm"}):
+        result = ClusterBasedEnhancement(8, 1, **options).fit_transform(few)  # type: ignore[arg-type]
+        assert np.isfinite(result).all()
+    same = np.repeat(RNG.standard_normal((4, 6)), 10, axis=0)
+    assert np.isfinite(ClusterBasedEnhancement(8, 1).fit_transform(same)).all()
+
+
+def test_seed() -> None:
+    """The same seed gives the same bytes; the ten iterations from random points depend on it."""
+    fit = lambda seed: ClusterBasedEnhancement(12, 2, init="random", max_iter=10, tol=0, random_state=seed).fit_transform(X)  # noqa: E731
+    assert fit(1).tobytes() == fit(1).tobytes()
+    assert not np.array_equal(fit(1), fit(2))
+    assert ClusterBasedEnhancement(5, 1, init="random", max_iter=10, tol=0).fit(X).n_iter_ <= 10
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(8, 60), d=st.integers(2, 10), k=st.integers(1, 6))
+def test_properties(seed: int, n: int, d: int, k: int) -> None:
+    """Components are orthonormal, the result has none of them left and a mean of zero in each cluster."""
+    rng = np.random.default_rng(seed)
+    cloud = rng.standard_normal((n, d)) + 3
+    removed = min(k, n - 1, d - 1)
+    pcs = principal_components(cloud - cloud.mean(0), removed)
+    assert pcs @ pcs.T == pytest.approx(np.eye(removed), abs=1e-7)
+    transform = AllButTheTop(removed).fit(cloud)
+    result = transform.transform(cloud)
+    assert result @ transform.components_.T == pytest.approx(0, abs=1e-8)
+    enhancement = ClusterBasedEnhancement(min(k, n), removed).fit(cloud)
+    for c in range(enhancement.n_clusters_):
+        assert enhancement.transform(cloud)[enhancement.labels_ == c].mean(0) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "cloud", "message"),
+    [
+        (AllButTheTop(24), X, "n_components must lie between 0 and 23"),
+        (AllButTheTop(-1), X, "n_components"),
+        (AllButTheTop(12), X[:12], "between 0 and 11"),
+        (ClusterBasedEnhancement(5, 24), X, "n_components"),
+        (ClusterBasedEnhancement(0), X, "n_clusters"),
+        (ClusterBasedEnhancement(1201), X, "n_clusters"),
+        (ClusterBasedEnhancement(clusterer="ward"), X, "clusterer"),
+        (ClusterBasedEnhancement(remove="all"), X, "remove"),
+        (Center(), np.where(X > 5, np.nan, X), "NaN"),
+        (ClusterBasedEnhancement(), np.where(X > 5, np.inf, X), "infinity"),
+        (Center(), X[0], "2D array"),
+        (AllButTheTop(), X[:1], "minimum of 2"),
+    ],
+)
+def test_bad_input(estimator: Center, cloud: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(cloud)
+
+
+def test_other_dimensions_than_in_fit() -> None:
+    with pytest.raises(ValueError, match="24 features"):
+        AllButTheTop().fit(X).transform(X[:, :5])
