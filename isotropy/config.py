@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 from isotropy.errors import IsotropyError, suggest
 from isotropy.optimize.spec import Schedule
 from isotropy.prepare.spec import SentencesSpec, SupersensesSpec
-from isotropy.sources.registry import Origin, Registry, Source, Tier, load_registry
+from isotropy.sources.registry import Registry, Tier, load_registry
 from isotropy.spec import Strict
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
@@ -120,11 +120,6 @@ def load_study(raw: dict[str, Any], root: Path) -> Study:
     return study
 
 
-def usable_origins(source: Source, sources: Sources) -> list[Origin]:
-    """The origins of a source that the configuration lets be tried."""
-    return [o for o in source.origins if o.type in sources.order and (o.type != "mirror" or sources.mirror is not None)]
-
-
 def schema() -> str:
     """JSON schema of the configuration, for editors and for `schemas/config.schema.json`."""
     return json.dumps(Config.model_json_schema(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
@@ -139,7 +134,7 @@ def _check_names(study: Study) -> None:
             raise IsotropyError(f"config: {path}: no source {name!r} in {config.sources.registry}: {suggest(name, registry)}")
         if registry[name].kind not in kinds:
             raise IsotropyError(f"config: {path}: {name!r} is a {registry[name].kind}, needed is a {' or '.join(kinds)}")
-        if not usable_origins(registry[name], config.sources):
+        if not registry[name].usable(config.sources.order, mirror=config.sources.mirror is not None):
             kinds_there = ", ".join(sorted({o.type for o in registry[name].origins}))
             raise IsotropyError(f"config: sources.order: {name} comes by {kinds_there} only (mirror: if sources.mirror is set)")
 

@@ -20,7 +20,7 @@ os.environ.update(
     HF_DATASETS_OFFLINE="1",
 )
 
-from isotropy.config import load_study, usable_origins
+from isotropy.config import load_study
 from isotropy.embed.spec import EmbedSpec, LookUpSpec
 from isotropy.errors import IsotropyError
 from isotropy.figures.catalogue import FIGURES
@@ -68,11 +68,8 @@ def code(rule, *modules):
 def fetch_spec(wildcards):
     """Spec of fetching a source. Mirror and trust are named only where they can make a difference."""
     source, sources = SOURCES[wildcards.source], CONFIG.sources
-    mirror = (
-        sources.mirror
-        if any(origin.type == "mirror" for origin in usable_origins(source, sources))
-        else None
-    )
+    usable = source.usable(sources.order, mirror=sources.mirror is not None)
+    mirror = sources.mirror if any(o.type == "mirror" for o in usable) else None
     return FetchSpec(
         id=wildcards.source,
         source=source,

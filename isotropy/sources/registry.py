@@ -6,6 +6,7 @@ contents (the paper's own, or a stand-in for it), and each origin says which con
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
@@ -142,6 +143,11 @@ class Source(Strict):
         content = self.contents[origin.content]
         whole = set(origin.files) <= set(content.files)
         return bool(content.content_sha256 or whole or getattr(origin, "sha256", None))
+
+    def usable(self, order: Sequence[Tier], *, mirror: bool) -> list[Origin]:
+        """The origins that may be tried, in the order of their kinds; those of a mirror only if there is one."""
+        usable = [o for o in self.origins if o.type in order and (o.type != "mirror" or mirror)]
+        return sorted(usable, key=lambda o: order.index(o.type))
 
     @model_validator(mode="after")
     def _consistent(self) -> Source:
