@@ -84,18 +84,16 @@ class IStarLoss(_HiddenStatePenalty):
             raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
         self.strength, self.zeta = strength, zeta
         self.shrinkage = StreamingCovariance(d)
-        self._prepared: ShrinkageCovariance | None = None
+        self._prepared: tuple[object, ShrinkageCovariance] | None = None
 
     def reset_shrinkage(self) -> None:
         """Forget Sigma_S."""
         self.shrinkage.reset()
-        self._prepared = None
 
     @torch.no_grad()
     def update_shrinkage(self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None) -> int:
         """Add a batch to the estimate of Sigma_S; returns the number of token vectors that it stands on."""
         self.shrinkage.update(self.tokens(hidden_states, attention_mask))
-        self._prepared = None
         return int(self.shrinkage.n)
 
     def forward(self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -109,16 +107,14 @@ class IStarLoss(_HiddenStatePenalty):
         if self.zeta > 0:
             if int(self.shrinkage.n) < 2:
                 raise ValueError("zeta > 0 needs a shrinkage covariance: call update_shrinkage on training batches first")
-            if self._prepared is None or self._prepared.matrix.device != tokens.device:
-                self._prepared = ShrinkageCovariance(self.shrinkage.covariance().to(tokens.device))
-            shrinkage = self._prepared
+            buffer = self.shrinkage.scatter
+            state = (id(buffer), buffer._version, tokens.device)  # changes with whatever changes the estimate
+            if self._prepared is None or self._prepared[0] != state:
+                self._prepared = state, ShrinkageCovariance(self.shrinkage.covariance().to(tokens.device))
+            shrinkage = self._prepared[1]
         score = isoscore_star(tokens, self.zeta, shrinkage)
         penalty: torch.Tensor = self.strength * (1 - score)  # type: ignore[assignment]
         return penalty.to(tokens.dtype if tokens.dtype in (torch.float32, torch.float64) else torch.float32)
-
-    def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
-        self._prepared = None
-        super()._load_from_state_dict(*args, **kwargs)
 
 
 class CosRegLoss(_HiddenStatePenalty):

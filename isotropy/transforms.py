@@ -47,7 +47,7 @@ class AllButTheTop(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Subtract the mean and the projection on the first principal components (the "global approach" of Rajaee & Pilehvar).
 
     Args:
-        n_components: components to remove, 0 <= n_components < min(n, d). None: d / 100, rounded, and at least 1 (the rule
+        n_components: components to remove, 0 <= n_components < min(n - 1, d). None: d / 100, rounded, and at least 1 (the rule
             of thumb of Mu & Viswanath). Rajaee & Pilehvar remove 15 (BERT), 25 (RoBERTa), 30 (GPT-2).
 
     Attributes:
@@ -63,8 +63,8 @@ class AllButTheTop(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         n, d = X.shape
         wanted = max(1, round(d / 100)) if self.n_components is None else self.n_components
-        if self.n_components is None and d == 1:
-            wanted = 0
+        if self.n_components is None:
+            wanted = min(wanted, min(n - 1, d) - 1)
         _require_components(wanted, n, d)
         self.mean_ = X.mean(axis=0, dtype=np.float64)
         self.components_ = principal_components(X - self.mean_.astype(X.dtype), wanted)
@@ -80,7 +80,7 @@ class AllButTheTop(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Cluster the cloud; in each cluster subtract the mean and the projection on the first principal components.
 
-    A cluster with no more than `n_components` points has no variance beyond what would be removed: it is dissolved, smallest
+    A cluster of `n_components` + 1 points or fewer has no variance beyond what would be removed: it is dissolved, smallest
     first, and its points go to the nearest cluster that is left. New points belong to the cluster that the clusterer says, or
     whose centre is nearest.
 
@@ -186,11 +186,11 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         return pairwise_distances_argmin(X, self.centers_.astype(X.dtype))  # type: ignore[no-any-return]
 
     def _dissolve(self, X: np.ndarray, n_components: int) -> None:
-        """Drop empty clusters and those with no more than `n_components` points, smallest first."""
+        """Drop empty clusters and those of which nothing would be left, smallest first; m points have rank m - 1."""
         while len(self.centers_) > 1:
             sizes = np.bincount(self._assigned(X), minlength=len(self.centers_))
             smallest = int(sizes.argmin())
-            if sizes[smallest] > n_components:
+            if sizes[smallest] > n_components + (n_components > 0):
                 return
             self.centers_ = np.delete(self.centers_, smallest, axis=0)
             self._dissolved = True
@@ -205,7 +205,7 @@ def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
     n, d = centred.shape
     if n_components == 0:
         return np.empty((0, d))
-    wide = centred if n < d else centred.T
+    wide = centred.astype(np.float64) if n < d else centred.T
     S = np.zeros((len(wide), len(wide)))
     for start in range(0, wide.shape[1], ROWS_PER_BLOCK):
         block = wide[:, start : start + ROWS_PER_BLOCK]
@@ -213,9 +213,9 @@ def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
     top = [len(S) - n_components, len(S) - 1]
     values, vectors = scipy.linalg.eigh(S, subset_by_index=top, overwrite_a=True, check_finite=False)
     if n < d:
-        # Directions without variance have no image; they come last, and any others orthogonal to the rest would do as well.
-        vectors = centred.T.astype(np.float64) @ (vectors / np.sqrt(np.maximum(values, np.finfo(np.float64).tiny)))
-        vectors = np.where(values > values.max() * 1e-12, vectors, 0)
+        # Largest first, so that rounding in a small direction does not turn a large one; directions without variance are 0.
+        images = scipy.linalg.qr(wide.T @ vectors[:, ::-1], mode="economic")[0][:, ::-1]
+        vectors = np.where(values > values.max() * 1e-12, images, 0)
     rows = vectors.T[::-1]
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
     signed: np.ndarray = np.where(largest < 0, -rows, rows)
@@ -232,8 +232,9 @@ def _removed(centred: np.ndarray, components: np.ndarray) -> np.ndarray:
 
 
 def _require_components(wanted: int, n: int, d: int) -> None:
-    if not 0 <= wanted < min(n, d):
+    most = max(0, min(n - 1, d) - 1)
+    if not 0 <= wanted <= most:
         raise ValueError(
-            f"n_components must lie between 0 and {min(n, d) - 1} for {n} points of {d} dimensions "
+            f"n_components must lie between 0 and {most} for {n} points of {d} dimensions "
             f"(n_samples={n}, n_features={d}), got {wanted}: nothing would be left"
         )

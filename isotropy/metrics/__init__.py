@@ -24,6 +24,7 @@ _MODULES = {
     "silhouettes": ["silhouette", "silhouette_of_labelings", "silhouette_samples"],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,10 @@ from isotropy.metrics.validation import Points, as_points, sample_rows
 
 
 class ClusterCount(NamedTuple):
-    """The number of clusters, the cluster of each point, shape (n,), and the silhouette for each k that was tried."""
+    """The number of clusters, the cluster of each point, shape (n,), and the silhouette for each k that was tried.
+
+    A silhouette is NaN where the sample holds no two clusters.
+    """
 
     k: int
     labels: np.ndarray
@@ -59,9 +62,13 @@ def cluster_count(
         if len(np.unique(labels[k])) < k:
             raise ValueError(f"k-means found {len(np.unique(labels[k]))} clusters for k = {k}: too few different points")
     rows = torch.arange(len(points)) if sample_size is None else sample_rows(len(points), sample_size, seed)
-    scores = silhouette_of_labelings(points[rows.to(points.device)], [labels[k][rows.numpy()] for k in tried])
-    found = dict(zip(tried, scores.tolist(), strict=True))
-    best = max(tried, key=lambda k: found[k])
+    # A cluster so small that the sample misses all but one has no silhouette there.
+    scored = [k for k in tried if 1 < len(np.unique(labels[k][rows.numpy()])) < len(rows)]
+    if not scored:
+        raise ValueError(f"the sample of {len(rows)} points holds one cluster for each k: take a larger sample_size")
+    scores = silhouette_of_labelings(points[rows.to(points.device)], [labels[k][rows.numpy()] for k in scored])
+    found = dict.fromkeys(tried, float("nan")) | dict(zip(scored, scores.tolist(), strict=True))
+    best = max(scored, key=lambda k: found[k])
     if found[best] < threshold:
         return ClusterCount(1, np.zeros(len(points), dtype=labels[best].dtype), found)
     return ClusterCount(best, labels[best], found)

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numba import njit
 
-from isotropy.metrics.matrix import ROWS_PER_BLOCK, worker_threads
+from isotropy.metrics.matrix import ROWS_PER_BLOCK, full_precision, worker_threads
 from isotropy.metrics.validation import Points, as_codes, as_points, require_finite
 
 BLOCKS = 64  # parts of the data, whatever the number of threads, so that the bytes do not depend on it
@@ -35,6 +35,7 @@ class TypeCosines(NamedTuple):
     s_intra: float
 
 
+@full_precision
 def mean_cosine(X: Points) -> float:
     """Mean cosine over all pairs i != j, in [-1/(n - 1), 1]. Raises ValueError for bad shapes, NaN or infinity.
 
@@ -46,8 +47,9 @@ def mean_cosine(X: Points) -> float:
     units = torch.zeros((), dtype=torch.int64, device=points.device)
     for block in torch.split(points, ROWS_PER_BLOCK):  # stays in the cache between its two readings
         norms = torch.linalg.vector_norm(block, dim=1)
-        total += torch.where(norms > 0, 1 / norms, 0) @ block
-        units += ((norms > 0) & torch.isfinite(norms)).sum()
+        directed = norms > _least_square(points.dtype) ** 0.5
+        total += torch.where(directed, 1 / norms, 0) @ block
+        units += (directed & torch.isfinite(norms)).sum()
     n = len(points)
     if (int(units) < n or not bool(torch.isfinite(total).all())) and (unit := _needed_unit(points)):
         return mean_cosine(points / unit)
@@ -97,7 +99,7 @@ def type_cosines(X: Points, types: Any, clusters: Any = None, *, weighted: bool 
     pairs, groups = torch.unique(cluster * n_types + codes, return_inverse=True)
     of_cluster = pairs // n_types
     sums = _sums(points, groups, of_cluster, means)
-    directed = int(sums.units.sum()) == n and bool(torch.isfinite(sums.centres).all())
+    directed = bool(torch.isfinite(sums.centres).all()) and round(float(sums.units.sum())) == n
     if not directed and (unit := _needed_unit(points)):
         return type_cosines(points / unit, types, clusters, weighted=weighted)
     k = torch.bincount(groups).double()
@@ -110,6 +112,12 @@ def type_cosines(X: Points, types: Any, clusters: Any = None, *, weighted: bool 
     )
     weights = torch.bincount(cluster).double() if weighted else torch.ones(len(types_in), dtype=torch.float64)
     return TypeCosines(_mean(inter, weights), _mean(intra, weights))
+
+
+def _least_square(dtype: torch.dtype) -> float:
+    """A squared length below this has lost digits to the least float: such a vector counts as zero."""
+    info = torch.finfo(dtype)
+    return info.tiny / info.eps
 
 
 def _needed_unit(points: torch.Tensor) -> float | None:
@@ -127,13 +135,18 @@ class _Sums(NamedTuple):
 
 def _sums_by_torch(points: torch.Tensor, groups: torch.Tensor, of_cluster: torch.Tensor, means: torch.Tensor) -> _Sums:
     """Sums of unit vectors over groups, shape (n,), each of which lies in one cluster; vectors are moved by its mean."""
-    device = points.device
+    device, (least, near) = points.device, _limits(points.dtype, means)
     groups, of_cluster = groups.to(device), of_cluster.to(device)
-    units = torch.nn.functional.normalize(points.double() - means[of_cluster[groups]], dim=1, eps=1e-300)
-    totals = torch.zeros(len(of_cluster), points.shape[1], dtype=torch.float64, device=device).index_add_(0, groups, units)
+    totals = torch.zeros(len(of_cluster), points.shape[1], dtype=torch.float64, device=device)
+    directed = torch.zeros(len(of_cluster), dtype=torch.float64, device=device)
+    for block, g in zip(torch.split(points, ROWS_PER_BLOCK), torch.split(groups, ROWS_PER_BLOCK), strict=True):
+        moved = block.double() - means[of_cluster[g]]
+        square = moved.square().sum(dim=1, keepdim=True)
+        known = (square > least) & (square > near.to(device)[of_cluster[g], None])
+        totals.index_add_(0, g, torch.where(known, moved / square.sqrt(), 0))
+        directed.index_add_(0, g, known[:, 0].double())
     counts = torch.bincount(groups)
     centres = torch.zeros_like(means).index_add_(0, of_cluster, totals / counts[:, None])
-    directed = torch.bincount(groups, weights=units.square().sum(dim=1))
     return _Sums(totals.square().sum(dim=1).cpu(), directed.cpu(), centres.cpu())
 
 
@@ -144,12 +157,13 @@ def _sums(points: torch.Tensor, groups: torch.Tensor, of_cluster: torch.Tensor, 
     order, counts = torch.argsort(groups, stable=True).numpy(), torch.bincount(groups).numpy()
     starts = np.r_[0, np.cumsum(counts)]
     squares, units = np.zeros(len(counts)), np.zeros(len(counts))
+    least, near = _limits(points.dtype, means)
     # Blocks of whole groups with about as many rows each.
     cuts = np.unique(np.searchsorted(starts, np.linspace(0, len(points), BLOCKS + 1)))
 
     def add(block: tuple[int, int]) -> np.ndarray:
         centres = np.zeros(means.shape)
-        arguments = (points.numpy(), order, starts, of_cluster.numpy(), means.numpy())
+        arguments = (points.numpy(), order, starts, of_cluster.numpy(), means.numpy(), least, near.numpy())
         _add_units(*arguments, *block, squares, units, centres)
         return centres
 
@@ -168,6 +182,8 @@ def _add_units(
     starts: np.ndarray,
     of_cluster: np.ndarray,
     means: np.ndarray,
+    least: float,
+    near: np.ndarray,
     first: int,
     last: int,
     squares: np.ndarray,
@@ -188,7 +204,7 @@ def _add_units(
             for c in range(d):
                 moved[c] = row[c] - mean[c]
                 square += moved[c] * moved[c]
-            if square != zero:
+            if not (square <= least or square <= near[of_cluster[g]]):  # NaN goes on, to be seen in the result
                 length = one / np.sqrt(square)
                 units[g] += length > zero  # not where the square left the float range
                 for c in range(d):
@@ -199,6 +215,11 @@ def _add_units(
         share = 1 / (starts[g + 1] - starts[g])
         for c in range(d):
             into[c] += total[c] * share
+
+
+def _limits(dtype: torch.dtype, means: torch.Tensor) -> tuple[float, torch.Tensor]:
+    """Squared lengths up to which a vector counts as zero: anywhere, and at each cluster's mean, whose rounding they are."""
+    return _least_square(dtype), (4 * torch.finfo(dtype).eps) ** 2 * means.square().sum(dim=1).cpu()
 
 
 def _means(points: torch.Tensor, cluster: torch.Tensor) -> torch.Tensor:

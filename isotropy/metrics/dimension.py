@@ -13,17 +13,19 @@ import faiss
 import numpy as np
 import torch
 
-from isotropy.metrics.distances import TILE, keep_two_least, normalized, squared_norms
-from isotropy.metrics.matrix import product, rounds, worker_threads
+from isotropy.metrics.distances import TILE, keep_two_least, normalized, scaled, squared_norms
+from isotropy.metrics.matrix import full_precision, product, rounds, worker_threads
 from isotropy.metrics.validation import Points, as_points, sample_rows
 
 MORE = 8  # neighbours searched beyond k, at least
 LOST = 0.02  # squared distance over the sum of squared norms, under which it is computed from the difference
 ROUNDING = 1e-6  # error of a squared distance in float32, over the sum of squared norms
+NEIGHBOURS_AT_ONCE = 2**23  # in the search, over all rows of a part
 GPU_ROWS = 2048  # queries at a time
 CLAMP = 1e-8  # least 1 - cos in the code of Cai et al.
 
 
+@full_precision
 def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     """Intrinsic dimension by TwoNN, as Rudman & Eickhoff (2024) measure it (Figure 7).
 
@@ -40,15 +42,17 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     if not 0 <= discard_fraction < 1:
         raise ValueError(f"discard_fraction must lie in [0, 1), got {discard_fraction}")
     points = _different(as_points(X, min_points=3, min_dims=1).detach(), "two_nn")
-    two = _two_nearest(normalized(points)) if points.is_cpu else _nearest(normalized(points), 2, None)
+    two = _two_nearest(points) if points.is_cpu else _nearest(points, 2, None)
+    if not (two[:, 0] > 0).all():
+        raise ValueError(
+            f"{(two[:, 0] == 0).sum()} points are nearer to another than {points.dtype} can tell: pass more digits"
+        )
     log_mu = np.sort(np.log(two[:, 1] / two[:, 0]))
     n = len(log_mu)
-    kept = int(n * (1 - discard_fraction))
-    if kept < 2 or not log_mu[kept - 1] > 0:
-        raise ValueError(f"two_nn needs neighbours at different distances; {kept} of {n} ratios are left")
+    kept = min(int(n * (1 - discard_fraction)), n - 1)  # F = 1 at the last, where the logarithm ends
     x, y = log_mu[:kept], -np.log1p(-np.arange(1, kept + 1) / n)
-    if discard_fraction * n < 1:
-        x, y = x[:-1], y[:-1]  # F = 1 at the last
+    if not (x * x).sum() > 0:
+        raise ValueError(f"two_nn needs neighbours at different distances; in none of {kept} points they are")
     return float((x * y).sum() / (x * x).sum())
 
 
@@ -67,6 +71,7 @@ def lid_mle(
     return float(lid_mle_samples(X, k, **arguments).mean())  # type: ignore[arg-type]
 
 
+@full_precision
 def lid_mle_samples(
     X: Points,
     k: int = 100,
@@ -89,7 +94,7 @@ def lid_mle_samples(
         metric: "euclidean", or "cosine": distances between the unit vectors.
         squared: use squared distances, as published.
         repeated: "drop": of equal points one is kept, with a warning. "keep": they are neighbours at distance 0 (for
-            1 - cos at least 1e-8), as published: a point that has one gets 0.
+            1 - cos at least 1e-8), as published: a point that has one gets 0 (euclidean).
         n_queries: measure at this many points, drawn with `seed`, with neighbours among all; None: at all points.
         seed: of the draw.
 
@@ -105,6 +110,7 @@ def lid_mle_samples(
         raise ValueError(f'repeated must be "drop" or "keep", got {repeated!r}')
     points = as_points(X, min_dims=1).detach()
     if metric == "cosine":
+        points = scaled(points)
         norms = torch.linalg.vector_norm(points, dim=1, keepdim=True)
         if not bool((norms > 0).all()):
             raise ValueError(f"{int((norms == 0).sum())} points are zero: they have no cosine")
@@ -115,12 +121,13 @@ def lid_mle_samples(
     if not 2 <= k < n:
         raise ValueError(f"k must lie between 2 and {n - 1} for {n} different points, got {k}")
     queries = None if n_queries is None or n_queries >= n else sample_rows(n, n_queries, seed)
-    r = _nearest(normalized(points) if metric == "euclidean" else points, k, queries)
+    r = _nearest(points, k, queries)
     if metric == "cosine" and repeated == "keep":
         r = np.maximum(r, np.sqrt(2 * CLAMP))
-    with np.errstate(divide="ignore"):
-        mean_log = np.log(r[:, -1:] / r).mean(axis=1)  # infinite where a distance is 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean_log = np.log(r[:, -1:] / r).mean(axis=1)
         estimates: np.ndarray = 1 / ((2 if squared else 1) * mean_log)
+    estimates[r[:, 0] == 0] = 0  # the limit of the formula
     return estimates
 
 
@@ -135,16 +142,17 @@ def _different(points: torch.Tensor, what: str) -> torch.Tensor:
     return points[torch.from_numpy(np.sort(first)).to(points.device)]
 
 
-def _two_nearest(cloud: torch.Tensor) -> np.ndarray:
+def _two_nearest(points: torch.Tensor) -> np.ndarray:
     """Distances to the two nearest neighbours, shape (n, 2), on the CPU; each pair of tiles is visited once."""
+    points, cloud = scaled(points), normalized(points)
     norms = squared_norms(cloud).numpy()
     least = np.full((n := len(cloud), 2), np.finfo(norms.dtype).max, dtype=norms.dtype)
     parts = [slice(start, min(start + TILE, n)) for start in range(0, n, TILE)]
 
     def visit(pair: tuple[int, int]) -> None:
         a, b = parts[pair[0]], parts[pair[1]]
-        x, y = cloud[a], cloud[b]
-        keep_two_least(product(x, y).numpy(), x.numpy(), y.numpy(), norms[a], norms[b], least[a], least[b])
+        x, y = points[a].numpy(), points[b].numpy()  # differences of near points lose no digits before centring
+        keep_two_least(product(cloud[a], cloud[b]).numpy(), x, y, norms[a], norms[b], least[a], least[b])
 
     with worker_threads() as pool:
         for pairs in rounds(len(parts)):
@@ -152,39 +160,44 @@ def _two_nearest(cloud: torch.Tensor) -> np.ndarray:
     return least.astype(np.float64)
 
 
-def _nearest(cloud: torch.Tensor, k: int, queries: torch.Tensor | None) -> np.ndarray:
+def _nearest(points: torch.Tensor, k: int, queries: torch.Tensor | None) -> np.ndarray:
     """Distances to the k nearest neighbours, the point itself left out, ascending, shape (queries, k), float64.
 
     The search works in float32, with squares from products. So a few more neighbours are taken than asked for, squares that
     lost digits are computed again from the difference, and a row is done when no point beyond those found can be nearer than
-    its k-th; else it is searched again for more.
+    its k-th (whose length is then at most the row's own and that distance); else it is searched again for more.
     """
+    points, cloud = scaled(points), normalized(points)
     rows = torch.arange(len(cloud)) if queries is None else queries
     search = _search_by_faiss if cloud.is_cpu else _search_by_torch
     norms = squared_norms(cloud).cpu().float()
     result = torch.empty(len(rows), k, dtype=torch.float64)
     waiting, wanted = torch.arange(len(rows)), min(len(cloud) - 1, k + max(MORE, k // 8))
     while len(waiting):
-        own = rows[waiting]
-        squared, found = search(cloud, own, wanted)
-        nearest = _corrected(cloud, own, squared, found, norms).sort(dim=1).values[:, :k]
-        result[waiting] = nearest.sqrt()
-        error = ROUNDING * (norms[own] + norms.amax())
-        done = (nearest[:, -1] + error <= squared.amax(dim=1) - error) | (wanted == len(cloud) - 1)
-        waiting, wanted = waiting[~done], min(len(cloud) - 1, 4 * wanted)
+        again = []
+        for part in torch.split(waiting, max(1, NEIGHBOURS_AT_ONCE // wanted)):
+            own = rows[part]
+            squared, found = search(cloud, own, wanted)
+            nearest = _corrected(points, own, squared, found, norms).sort(dim=1).values[:, :k]
+            result[part] = nearest.sqrt()
+            reach = norms[own].sqrt() + nearest[:, -1].sqrt()
+            error = ROUNDING * (norms[own] + reach.square())
+            done = (nearest[:, -1] + error <= squared.amax(dim=1) - error) | (wanted == len(cloud) - 1)
+            again.append(part[~done])
+        waiting, wanted = torch.cat(again), min(len(cloud) - 1, 4 * wanted)
     return result.numpy()
 
 
 def _corrected(
-    cloud: torch.Tensor, rows: torch.Tensor, squared: torch.Tensor, found: torch.Tensor, norms: torch.Tensor
+    points: torch.Tensor, rows: torch.Tensor, squared: torch.Tensor, found: torch.Tensor, norms: torch.Tensor
 ) -> torch.Tensor:
-    """Squared distances, shape (rows, neighbours), float64: all anew for a double cloud, else those that lost digits."""
+    """Squared distances, shape (rows, neighbours), float64: all anew for double points, else those that lost digits."""
     lost = squared < LOST * (norms[rows, None] + norms[found])
-    i, j = torch.nonzero(lost | (cloud.dtype == torch.float64), as_tuple=True)
+    i, j = torch.nonzero(lost | (points.dtype == torch.float64), as_tuple=True)
     exact = squared.clamp(min=0).double()
-    pairs = max(1, 2**22 // cloud.shape[1])
+    pairs = max(1, 2**22 // points.shape[1])
     for a, b in zip(torch.split(i, pairs), torch.split(j, pairs), strict=True):
-        difference = cloud[rows[a].to(cloud.device)] - cloud[found[a, b].to(cloud.device)]
+        difference = points[rows[a].to(points.device)] - points[found[a, b].to(points.device)]
         exact[a, b] = torch.linalg.vector_norm(difference, dim=1).double().cpu() ** 2
     return exact
 

@@ -23,12 +23,17 @@ NUMBERS_AT_ONCE = 2**24  # in the differences of pairs that are computed directl
 _compiled = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 
 
-def normalized(points: torch.Tensor) -> torch.Tensor:
-    """The cloud centred, and in another unit if squares of its coordinates would leave the float range."""
-    centred = points - points.mean(dim=0)
-    least, largest = torch.aminmax(centred)
+def scaled(points: torch.Tensor) -> torch.Tensor:
+    """The cloud, in another unit if squares of its coordinates would leave the float range."""
+    least, largest = torch.aminmax(points)
     extent = max(-float(least), float(largest))
-    return centred if not extent or _TINY < extent < _HUGE else centred / extent
+    return points if not extent or _TINY < extent < _HUGE else points / extent
+
+
+def normalized(points: torch.Tensor) -> torch.Tensor:
+    """The cloud, scaled and centred."""
+    points = scaled(points)
+    return points - points.mean(dim=0)
 
 
 def squared_norms(points: torch.Tensor) -> torch.Tensor:
@@ -50,7 +55,8 @@ def distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def sum_by_class(tile: torch.Tensor, codes: torch.Tensor, n_classes: int) -> torch.Tensor:
     """Sum each row of a tile, shape (m, k), over the classes of its columns, shape (k,): shape (m, n_classes), float64."""
-    return (tile @ torch.nn.functional.one_hot(codes, n_classes).to(tile.dtype)).double()
+    sums = tile.new_zeros(n_classes, len(tile))
+    return sums.index_add_(0, codes, tile.T).T.double()
 
 
 @_compiled
@@ -159,6 +165,7 @@ def keep_two_least(
 ) -> None:
     """Turn scalar products, shape (m, k), into distances and keep the two least of each row and each column.
 
+    x and y may be moved against the cloud that the products and norms are of: only their differences are used.
     x_least and y_least, shapes (m, 2) and (k, 2), hold the two least so far, in order; the same for a tile on the diagonal.
     """
     m, k = len(x), len(y)
@@ -198,7 +205,7 @@ def least_mean(sums: np.ndarray, counts: np.ndarray, own: np.ndarray) -> np.ndar
     least = np.empty(len(sums))
     for i in range(len(sums)):
         row = sums[i]
-        kept, row[own[i]] = row[own[i]], np.finfo(np.float64).max
+        kept, row[own[i]] = row[own[i]], np.finfo(sums.dtype).max
         best = row[0] / counts[0]
         for c in range(len(counts)):
             best = min(best, row[c] / counts[c])

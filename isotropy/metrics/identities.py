@@ -28,8 +28,10 @@ def cosine_to_ones(X: Points) -> float:
         ValueError: bad shapes, NaN or infinity, or all points equal.
     """
     points = as_points(X).double()
-    S = scatter(points - points.mean(dim=0))
-    if not bool(S.trace() > 0):
+    mean = points.mean(dim=0)
+    S = scatter(points - mean)
+    rounding = 4 * torch.finfo(torch.float64).eps * float(mean.abs().amax())  # equal points differ from their mean by it
+    if not float((S.trace() / len(points)).sqrt()) > rounding:
         raise ValueError("all points are equal: the variances have no direction")
     return float(S.trace() / (math.sqrt(len(S)) * S.square().sum().sqrt()))
 

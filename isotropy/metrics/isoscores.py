@@ -17,15 +17,16 @@ This equals steps 1 to 4 of the first paper's Algorithm 1: with Lambda the eigen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from isotropy.metrics.matrix import gram, scatter
+from isotropy.metrics.matrix import full_precision, gram, scatter
 from isotropy.metrics.validation import Points, as_points, require_finite
 
-_TINY, _HUGE = 1e-12, 1e12  # between these, squares and their sums are exact enough in float32
+_TINY, _HUGE = 1e-8, 1e8  # between these, squares, their sums and the gradient's fourth powers are floats
 
 
 def isoscore(X: Points) -> float | torch.Tensor:
@@ -105,7 +106,9 @@ class ShrinkageCovariance:
 
     def as_dtype(self, dtype: torch.dtype) -> torch.Tensor:
         """The matrix in another precision, made once."""
-        return self._as.setdefault(dtype, self.matrix.detach().to(dtype))
+        if dtype not in self._as:
+            self._as[dtype] = self.matrix.detach().to(dtype)
+        return self._as[dtype]
 
     def require_fit(self, points: torch.Tensor) -> None:
         """Raise a ValueError if points have other dimensions or are on another device."""
@@ -151,6 +154,13 @@ class StreamingCovariance(nn.Module):
         self.register_buffer("n", torch.zeros((), dtype=torch.int64))
         self.register_buffer("mean", torch.zeros(d, dtype=torch.float64))
         self.register_buffer("scatter", torch.zeros(d, d, dtype=torch.float64))
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> StreamingCovariance:
+        """Follow a model to its device, but not to its precision."""
+        device = fn(torch.empty(0, device=self.mean.device)).device
+        for name, buffer in self._buffers.items():
+            self._buffers[name] = buffer if buffer is None else buffer.to(device)
+        return self
 
     def reset(self) -> None:
         """Forget all data."""
@@ -205,6 +215,9 @@ class StreamingIsoScore(StreamingCovariance):
     def compute(self, zeta: float = 0.0, shrinkage_covariance: Points | ShrinkageCovariance | None = None) -> float:
         """IsoScore, or IsoScore* with zeta > 0, of all points so far. Arguments and errors as in `isoscore_star`."""
         covariance = self.covariance()
+        rounding = 4 * torch.finfo(torch.float64).eps * self.mean.abs().amax()
+        if zeta == 0 and not bool(covariance.trace().clamp(min=0).sqrt() > rounding):
+            raise ValueError("all points are equal: the variance is zero, IsoScore is undefined")
         if not 0 <= zeta <= 1:
             raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
         if zeta > 0:
@@ -230,6 +243,7 @@ class _IsoScoreStar(torch.autograd.Function):
     """
 
     @staticmethod
+    @full_precision
     def forward(
         ctx: Any,
         points: torch.Tensor,
@@ -267,6 +281,7 @@ class _IsoScoreStar(torch.autograd.Function):
         return (t**2 / f - 1) / (d - 1)
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None, None]:
         points, covariance = ctx.saved_tensors
         n, d = points.shape

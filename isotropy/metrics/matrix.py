@@ -9,14 +9,16 @@ import platform
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 ROWS_PER_BLOCK = 4096  # float32 products are summed over at most this many rows before they join a float64 total
 PANELS, MIN_PANEL = 4, 64  # of a symmetric product: 10 of 16 blocks are computed
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def scatter(X: torch.Tensor) -> torch.Tensor:
@@ -75,6 +77,22 @@ def rounds(n: int) -> Iterator[list[tuple[int, int]]]:
         met = zip(ring[:half], reversed(ring[half:]), strict=True)
         yield [(min(a, b), max(a, b)) for a, b in met if a is not None and b is not None]
         ring = [ring[0], ring[-1], *ring[1:-1]]
+
+
+def full_precision(function: F) -> F:
+    """Compute in the precision of the input whatever is set outside: no autocast, no TF32 on a GPU."""
+
+    @wraps(function)
+    def exact(*args: Any, **kwargs: Any) -> Any:
+        tf32 = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = False
+        try:
+            with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+                return function(*args, **kwargs)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = tf32
+
+    return exact  # type: ignore[return-value]
 
 
 @contextmanager

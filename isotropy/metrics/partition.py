@@ -42,11 +42,14 @@ def partition_isotropy(W: Points, *, signs: Literal["fixed", "both"] = "fixed", 
     """
     if signs not in ("fixed", "both"):
         raise ValueError(f'signs must be "fixed" or "both", got {signs!r}')
-    points = as_points(W).detach().double()
-    largest = points.abs().amax()
+    points = as_points(W).detach()
+    largest = points.abs().amax().double()
     if not bool(largest > 0):
         raise ValueError("all points are zero: I(W) has no directions to compare")
-    _, vectors = torch.linalg.eigh(scatter(points / largest))
+    second = torch.zeros(points.shape[1], points.shape[1], dtype=torch.float64, device=points.device)
+    for block in torch.split(points, ROWS):
+        second += scatter(block.double() / largest)
+    _, vectors = torch.linalg.eigh(second)
     rows = vectors.abs().argmax(dim=0, keepdim=True)
     vectors = vectors * vectors.gather(0, rows).sign()
     log_f = _log_partition(points, vectors)
@@ -58,5 +61,5 @@ def partition_isotropy(W: Points, *, signs: Literal["fixed", "both"] = "fixed", 
 
 def _log_partition(points: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     """log F(u) for each column u, shape (columns,)."""
-    parts = [torch.logsumexp(block @ vectors, dim=0) for block in torch.split(points, ROWS)]
+    parts = [torch.logsumexp(block.double() @ vectors, dim=0) for block in torch.split(points, ROWS)]
     return torch.logsumexp(torch.stack(parts), dim=0)

@@ -11,7 +11,7 @@ class, s(i) = (b - a) / max(a, b), and 0 where A has no other point. The referen
     a = sums[i, own] / (count[own] - 1); b = min over the others of sums / count
 
 Here D is visited in tiles, each pair of tiles once (D is symmetric), so memory is n*K, not n*n. Points are sorted by
-class; tiles within one large class are centred on it, for precision where classes have collapsed.
+class; on the CPU tiles within one large class are centred on it, for precision and speed where classes have collapsed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from isotropy.metrics.distances import (
     sum_by_class,
     tile_to_distances,
 )
-from isotropy.metrics.matrix import product, rounds, worker_threads
+from isotropy.metrics.matrix import full_precision, product, rounds, worker_threads
 from isotropy.metrics.validation import Points, as_codes, as_points, sample_rows
 
-GPU_TILE = 8192
+GPU_TILE = 4096
 MAX_EXACT_BYTES = 32 * 2**20  # above this, distance sums are held in the dtype of the cloud
 MAX_SUMS_BYTES = 256 * 2**20  # above this, distance sums are held for one tile of rows at a time
 
@@ -85,11 +85,12 @@ def silhouette(X: Points, labels: Any, *, sample_size: int | None = None, seed: 
     return float(silhouette_samples(X, labels).mean())
 
 
+@full_precision
 def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
     """Silhouette of each point, shape (n,), float64, on the device of X. Arguments and errors as in `silhouette`.
 
     Costs n^2 d operations (a matrix product with symmetry) and about 8 n K bytes for K classes, at most 256 MB; beyond
-    that, symmetry is given up and memory stays bounded. The number of threads is torch's and does not change the bytes.
+    that, symmetry is given up, and each thread holds 4 K kB. The number of threads is torch's and does not change the bytes.
     """
     with worker_threads() as pool:  # for all of it: torch's own threads would linger beside the workers
         points = as_points(X, min_dims=1).detach()
@@ -107,6 +108,7 @@ def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
         return scores
 
 
+@full_precision
 def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor:
     """Mean silhouette of the same cloud under several labelings, which share the distances; shape (len(labelings),).
 
@@ -241,15 +243,21 @@ class _Tiles:
         )
 
 
-def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.Tensor:
-    """Distances times indicators, shape (n, K), float64; each tile of distances is made once and used twice on the CPU."""
+def _sums_over_columns_by_torch(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.Tensor:
+    """Distances times indicators, shape (n, K), float64, tile by tile in plain torch, on any device."""
     sums = torch.zeros(indicators.shape, dtype=torch.float64, device=cloud.device)
+    for a in range(0, len(cloud), GPU_TILE):
+        for b in range(0, len(cloud), GPU_TILE):
+            tile = distances(cloud[a : a + GPU_TILE], cloud[b : b + GPU_TILE])
+            sums[a : a + GPU_TILE] += tile @ indicators[b : b + GPU_TILE]
+    return sums
+
+
+def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.Tensor:
+    """The same; on the CPU each tile of distances is made once and used twice."""
     if not cloud.is_cpu:
-        for rows in range(0, len(cloud), GPU_TILE):
-            for columns in range(0, len(cloud), GPU_TILE):
-                tile = distances(cloud[rows : rows + GPU_TILE], cloud[columns : columns + GPU_TILE])
-                sums[rows : rows + GPU_TILE] += tile @ indicators[columns : columns + GPU_TILE]
-        return sums
+        return _sums_over_columns_by_torch(cloud, indicators)
+    sums = torch.zeros(indicators.shape, dtype=torch.float64)
     norms = squared_norms(cloud)
 
     parts = [slice(start, min(start + TILE, len(cloud))) for start in range(0, len(cloud), TILE)]

@@ -63,3 +63,13 @@ def test_bad_input(X: np.ndarray, k_range: list[int], message: str) -> None:
 def test_too_few_different_points() -> None:
     with pytest.raises(ValueError, match="too few different points"):
         cluster_count(np.repeat(np.eye(3), 10, axis=0), k_range=[2, 5])
+
+
+def test_a_cluster_that_the_sample_misses() -> None:
+    """One point far away is a cluster for k = 2; a sample without it gives no score, and another k is chosen."""
+    X = np.vstack([CLUSTERED, np.full((1, 10), 1e4)])
+    found = cluster_count(X, k_range=[2, 5], sample_size=100)
+    assert np.isnan(found.silhouettes[2])
+    assert found.k == 5
+    with pytest.raises(ValueError, match="larger sample_size"):
+        cluster_count(X, k_range=[2], sample_size=100)

@@ -158,3 +158,30 @@ def test_gpu_equals_cpu() -> None:
     assert type_cosines(torch.from_numpy(X).cuda(), TYPES, CLUSTERS) == pytest.approx(
         type_cosines(X, TYPES, CLUSTERS), abs=1e-9
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_cluster_of_equal_vectors(dtype: type) -> None:
+    """Moved to their mean they are zero but for its rounding, which is no direction."""
+    same = np.repeat(RNG.standard_normal((1, D)), 7, axis=0)
+    cloud, types, clusters = np.vstack([X, same]), np.r_[TYPES, np.arange(7) % 3], np.r_[CLUSTERS, np.full(7, 9)]
+    cut = type_cosines(X.astype(dtype), TYPES, CLUSTERS)
+    both = type_cosines(cloud.astype(dtype), types, clusters)
+    assert both == pytest.approx([c * 4 / 5 for c in cut], abs=1e-6)  # the fifth cluster has cosines of 0
+    arguments = torch.from_numpy(cloud.astype(dtype)), torch.from_numpy(types)
+    codes = torch.unique(torch.from_numpy(clusters) * 100 + arguments[1], return_inverse=True)
+    means = module._means(arguments[0], torch.unique(torch.from_numpy(clusters), return_inverse=True)[1])
+    of_cluster = torch.unique(codes[0] // 100, return_inverse=True)[1]
+    for ours, plain in zip(
+        module._sums(arguments[0], codes[1], of_cluster, means),
+        module._sums_by_torch(arguments[0], codes[1], of_cluster, means),
+        strict=True,
+    ):
+        assert torch.allclose(ours, plain, atol=1e-4)
+
+
+@pytest.mark.parametrize("exponent", [-18, -22])
+def test_subnormal_squares(exponent: int) -> None:
+    changed = (X * 10.0**exponent).astype(np.float32)
+    assert mean_cosine(changed) == pytest.approx(mean_cosine(X), abs=1e-6)
+    assert type_cosines(changed, TYPES) == pytest.approx(type_cosines(X, TYPES), abs=1e-6)

@@ -157,3 +157,53 @@ def test_gpu_equals_cpu() -> None:
     X = torch.from_numpy(BALL)
     assert two_nn(X.cuda()) == pytest.approx(two_nn(X), rel=1e-6)
     assert lid_mle(X.cuda(), 50) == pytest.approx(lid_mle(X, 50), rel=1e-6)
+
+
+@pytest.mark.parametrize("far", [30.0, 1000.0])
+def test_one_outlier_does_not_widen_the_search(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rounding of a square depends on the two points, not on the farthest one."""
+    X = BALL.astype(np.float32)
+    X[0] *= far
+    wanted = []
+    search = module._search_by_faiss
+    monkeypatch.setattr(module, "_search_by_faiss", lambda c, r, k: wanted.append((len(r), k)) or search(c, r, k))
+    found = lid_mle_samples(X, 100)
+    assert sum(n * k for n, k in wanted) < 1.05 * len(X) * 112
+    assert found == pytest.approx(levina_bickel(X.astype(np.float64), 100), rel=1e-3)
+
+
+def test_search_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded by rows times neighbours."""
+    whole = lid_mle_samples(BALL, 30)
+    monkeypatch.setattr(module, "NEIGHBOURS_AT_ONCE", 5000)
+    assert np.array_equal(lid_mle_samples(BALL, 30), whole)
+
+
+def test_more_copies_than_neighbours() -> None:
+    """A point with k copies has r_k = 0 as well: 0 by the limit, not NaN."""
+    X = np.vstack([BALL[:300], np.repeat(BALL[:1], 60, axis=0)])
+    found = lid_mle_samples(X, 50, squared=True, repeated="keep")
+    assert (found[300:] == 0).all()
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("copies", [30, 100])
+def test_points_that_centring_would_merge(copies: int) -> None:
+    """Points 1e-8 apart near the origin are different in float32, though not after a mean of 10 is subtracted."""
+    X = RNG.standard_normal((600, 5)) + 10
+    X[:copies] = RNG.standard_normal((copies, 5)) * 1e-8
+    low = X.astype(np.float32)
+    assert two_nn(low) == pytest.approx(two_nn(low.astype(np.float64)), rel=1e-4)
+    assert lid_mle(low, 20) == pytest.approx(lid_mle(low.astype(np.float64), 20), rel=1e-4)
+
+
+@pytest.mark.parametrize("exponent", [25, -25])
+def test_squares_beyond_the_float_range(exponent: int) -> None:
+    X = (BALL * 10.0**exponent).astype(np.float32)
+    assert two_nn(X) == pytest.approx(two_nn(BALL), rel=1e-4)
+    assert lid_mle(X, 30, metric="cosine") == pytest.approx(lid_mle(BALL, 30, metric="cosine"), rel=1e-4)
+
+
+def test_three_points() -> None:
+    """The least that has a dimension: ratios 1, 2 and 2, of which the last ends the distribution."""
+    assert two_nn(np.array([[0.0], [1], [2]])) == pytest.approx(-np.log(1 / 3) / np.log(2))

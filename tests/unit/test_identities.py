@@ -76,3 +76,8 @@ def test_limits_and_bad_input(function: object) -> None:
 def test_objectives_need_two_classes() -> None:
     with pytest.raises(ValueError, match="at least 2 classes"):
         triplet_objective(np.eye(3), [0, 0, 0])
+
+
+def test_equal_points_with_rounded_mean() -> None:
+    with pytest.raises(ValueError, match="equal"):
+        cosine_to_ones(np.full((7, 3), 0.1))

@@ -301,3 +301,50 @@ def test_shrinkage_saves_a_constant_batch() -> None:
     """Points all equal have no IsoScore, but an IsoScore*: that of the shrinkage covariance."""
     S = covariance(0, 3)
     assert float(isoscore_star(torch.ones(4, 3), 0.5, S)) == pytest.approx(float(isoscore_from_covariance(S)), abs=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e10, 1e7, 1e-7, 1e-11])
+@pytest.mark.parametrize(("n", "d"), [(20, 60), (200, 10)])
+def test_gradient_at_any_scale(n: int, d: int, unit: float) -> None:
+    """The gradient goes as 1/unit; its parts, as the fourth power, must not leave the float range."""
+    X = torch.from_numpy(cloud(0, n, d))
+    gradients = []
+    for Y, scale in ((X, 1), ((X * unit).float(), unit)):
+        Y = Y.clone().requires_grad_()
+        torch.autograd.backward(isoscore(Y))
+        gradients.append(Y.grad.double() * scale)
+    assert (gradients[0] - gradients[1]).abs().max() < 2e-5 * gradients[0].abs().max()
+
+
+def test_autocast_changes_nothing() -> None:
+    """Fine-tuning runs under autocast; the penalty and its gradient are computed in float32 all the same."""
+    X, S = torch.from_numpy(cloud(0, 32, 64)).float(), covariance(1, 64)
+    X[:, 3] += 50 * torch.randn(32, generator=torch.Generator().manual_seed(0))
+    gradients = []
+    for enabled in (False, True):
+        Y = X.clone().requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            torch.autograd.backward(isoscore_star(Y, 0.2, S))
+        gradients.append(Y.grad)
+    assert torch.equal(*gradients)
+
+
+def test_streams_of_equal_points_and_of_models_in_half_precision() -> None:
+    constant = StreamingIsoScore(3)
+    constant.update(np.full((7, 3), 0.1))
+    with pytest.raises(ValueError, match="variance is zero"):
+        constant.compute()
+    stream = StreamingIsoScore(20)
+    stream.update(cloud(2, 100, 20))
+    before = stream.compute()
+    assert stream.half().compute() == before
+    assert stream.mean.dtype == torch.float64
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_gpu_equals_cpu() -> None:
+    X, S = torch.from_numpy(cloud(0, 300, 20)), covariance(1, 20)
+    assert float(isoscore_star(X.cuda(), 0.3, S.cuda())) == pytest.approx(float(isoscore_star(X, 0.3, S)), abs=1e-9)
+    stream = StreamingIsoScore(20).cuda()
+    stream.update(X)
+    assert stream.compute() == pytest.approx(float(isoscore(X)), abs=1e-9)

@@ -152,3 +152,28 @@ def test_half_precision() -> None:
 def test_bad_input(call: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()  # type: ignore[operator]
+
+
+def test_any_change_of_the_estimate_is_seen() -> None:
+    """Merging shards, or loading a state, through the public attribute: no stale estimate is used."""
+    loss, other = made(), made()
+    before = loss(STATES, MASK)
+    other.shrinkage.update(100 * torch.randn(500, D, generator=GENERATOR).double() * torch.linspace(0, 1, D))
+    loss.shrinkage.merge(other.shrinkage)
+    after = loss(STATES, MASK)
+    assert after != before
+    fresh = made()
+    fresh.shrinkage.load_state_dict(loss.shrinkage.state_dict())
+    assert fresh(STATES, MASK) == after
+    loss.shrinkage.reset()
+    with pytest.raises(ValueError, match="update_shrinkage"):
+        loss(STATES, MASK)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_gpu_equals_cpu() -> None:
+    loss = made()
+    expected = loss(STATES, MASK).item()
+    assert loss.cuda()(STATES.cuda(), MASK.cuda()).item() == pytest.approx(expected, abs=1e-9)
+    cosreg = CosRegLoss()
+    assert cosreg(STATES.cuda(), MASK.cuda()).item() == pytest.approx(cosreg(STATES, MASK).item(), abs=1e-9)

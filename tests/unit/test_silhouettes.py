@@ -56,7 +56,7 @@ def test_each_point_equals_scikit_learn(name: str, dtype: type, tolerance: float
 
 
 @pytest.mark.parametrize(
-    ("dtype", "scale"), [(np.float32, 1e25), (np.float32, 1e-25), (np.float64, 1e160), (np.float64, 1e-160)]
+    ("dtype", "scale"), [(np.float32, 1e25), (np.float32, 3e36), (np.float32, 1e-25), (np.float64, 1e160), (np.float64, 1e-160)]
 )
 def test_squares_beyond_the_float_range(dtype: type, scale: float) -> None:
     """The unit does not matter, even where squared distances have no number."""
@@ -197,3 +197,20 @@ def test_gpu_equals_cpu() -> None:
     X, labels = CLOUDS["unit norm"]
     on_gpu = silhouette_samples(torch.from_numpy(X).cuda(), labels)
     assert torch.allclose(on_gpu.cpu(), silhouette_samples(X, labels), atol=1e-6, rtol=0)
+
+
+def test_labelings_in_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path that a GPU takes, run on the CPU in several tiles."""
+    labelings = [RNG.integers(0, k, N) for k in (2, 5)]
+    whole = silhouette_of_labelings(BASE, labelings)
+    monkeypatch.setattr(module, "GPU_TILE", 600)
+    monkeypatch.setattr(module, "_sums_over_columns", module._sums_over_columns_by_torch)
+    assert torch.allclose(silhouette_of_labelings(BASE, labelings), whole, atol=1e-12)
+
+
+def test_autocast_changes_nothing() -> None:
+    X, labels = CLOUDS["unit norm"]
+    expected = silhouette(X.astype(np.float32), labels), silhouette_of_labelings(X.astype(np.float32), [labels])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert silhouette(X.astype(np.float32), labels) == expected[0]
+        assert torch.equal(silhouette_of_labelings(X.astype(np.float32), [labels]), expected[1])

@@ -110,7 +110,7 @@ def test_hub_delivers_other_bytes(hub: Hub, tmp_path: Path, folder: Path) -> Non
     """Right size, wrong bytes: the client does not notice, we do; and no substitute hides it."""
     hub.fault, hub.times = "corrupt", 1
     pins = {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
-    with pytest.raises(IsotropyError, match=r"checksum of rt-polarity.neg of source polarity is wrong"):
+    with pytest.raises(IsotropyError, match=r"checksum of rt-polarity.neg of source reviews is wrong"):
         run(source(HUB, MIRROR, files=pins), tmp_path, folder)
     # What was wrong is not kept: the next run asks again, and is well.
     found, *_ = run(source(HUB, MIRROR, files=pins), tmp_path, folder)
