@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from isotropy.errors import IsotropyError
 from isotropy.provenance import audit
+from isotropy.provenance import trace as tracing
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results.")
 audit_app = typer.Typer(no_args_is_help=True, help="Check results back to the bytes they came from.")
@@ -41,14 +43,26 @@ def verify(
     paths: Annotated[list[Path] | None, typer.Argument(help="Results: files or folders, relative to the run.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All results, and files that no record speaks of.")] = False,
     root: Annotated[Path, typer.Option(help="Folder of the run.")] = Path(),
+    project: Annotated[
+        Path | None, typer.Option(help="Checkout to compare code and packages with; default: the run's folder, if it is one.")
+    ] = None,
 ) -> None:
-    """Recompute every sha256 from results to sources: intact, altered, missing, without record. Exit 0: all intact."""
+    """Recompute every sha256 from results to sources, and compare code and packages with the checkout.
+
+    States: intact, altered, missing, without record, stale (the code has changed since), behind (a package has another
+    version than the lock). Exit 0: all intact, 1: a finding, 2: it could not be told.
+    """
+    if project is None and (root / "Snakefile").is_file():
+        project = root
     console = Console(highlight=False)
     if everything == bool(paths):
         console.print("Name results to check, or give --all.", style="red")
         raise typer.Exit(2)
     try:
-        findings = audit.verify_all(root) if everything else audit.verify(root, [_relative(p, root) for p in paths or []])
+        if everything:
+            findings = audit.verify_all(root, project)
+        else:
+            findings = audit.verify(root, [_relative(p, root) for p in paths or []], project)
     except IsotropyError as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(2) from None
@@ -58,8 +72,28 @@ def verify(
         console.print(f"{finding.state}: {finding.path} ({finding.detail})", markup=False, soft_wrap=True)
     counts = Counter(f.state for f in findings)
     summary = ", ".join(f"{counts[state]} {state}" for state in get_args(audit.State))
-    console.print(f"{len(findings)} files: {summary}", style="red" if bad else "green")
+    compared = "" if project else "; code and packages not compared, for want of a checkout: give --project"
+    console.print(f"{len(findings)} files: {summary}{compared}", style="red" if bad else "green", soft_wrap=True)
     raise typer.Exit(1 if bad else 0)
+
+
+@audit_app.command()
+def trace(
+    path: Annotated[Path, typer.Argument(help="A result.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
+    root: Annotated[Path, typer.Option(help="Folder of the run.")] = Path(),
+) -> None:
+    """Show what a result was made from, by which job, down to the source bytes, as the records tell it."""
+    console = Console(highlight=False)
+    try:
+        lineage = tracing.trace(root, _relative(path, root))
+    except IsotropyError as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+    if as_json:
+        typer.echo(json.dumps(lineage, indent=1, ensure_ascii=False))
+    else:
+        console.print(tracing.tree(lineage), soft_wrap=True)
 
 
 def _relative(path: Path, root: Path) -> Path:

@@ -8,11 +8,15 @@ from typing import Literal, NamedTuple
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, record_of, sha256_file
+from isotropy.provenance.code import rule_sha256
+from isotropy.provenance.environment import normalized_name
 from isotropy.provenance.record import Record, read_record
 
-State = Literal["intact", "altered", "missing", "without record"]
+State = Literal["intact", "altered", "missing", "without record", "stale", "behind"]
+SEVERITY: dict[State, int] = {"intact": 0, "behind": 1, "stale": 2, "without record": 3, "missing": 3, "altered": 3}
 
 RESULTS = Path("results")
+LOCK = "requirements.lock"
 
 
 class Finding(NamedTuple):
@@ -23,24 +27,27 @@ class Finding(NamedTuple):
     detail: str = ""
 
 
-def verify(root: Path, paths: Iterable[Path]) -> list[Finding]:
+def verify(root: Path, paths: Iterable[Path], project: Path | None = None) -> list[Finding]:
     """Check results and everything below them, back to the sources.
 
     Args:
         root: the folder of the run, to which the paths in records are relative.
         paths: files or folders of results, relative to `root`.
+        project: a checkout to compare the recorded code and packages with; None: they are not compared.
 
     Returns:
         One finding per file, sorted by path. A file is intact if its bytes are those that the job which made it wrote,
         each job on the way read the bytes that are there now, and the records of what it read say what they said then.
+        An intact file is stale if code that made it differs from the checkout's, behind if a package has another version
+        than the checkout's lock.
     """
-    chain = _Chain(root)
+    chain = _Chain(root, None if project is None else _Checkout(project))
     for path in paths:
         chain.start(path)
     return chain.sorted()
 
 
-def verify_all(root: Path) -> list[Finding]:
+def verify_all(root: Path, project: Path | None = None) -> list[Finding]:
     """Check every record below the results folder, and name files there that no record speaks of.
 
     Raises:
@@ -48,14 +55,47 @@ def verify_all(root: Path) -> list[Finding]:
     """
     if not (root / RESULTS).is_dir():
         raise IsotropyError(f"{root / RESULTS} is not there: run the workflow first, or give --root the folder of the run")
-    return verify(root, [RESULTS])
+    return verify(root, [RESULTS], project)
+
+
+class _Checkout:
+    """The code and the lock that results are compared with."""
+
+    def __init__(self, project: Path) -> None:
+        self.project = project
+        self._digests: dict[str, str | None] = {}
+        lock = project / LOCK
+        lines = lock.read_text("utf8").splitlines() if lock.is_file() else []
+        pins = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
+        self.locked = {normalized_name(name): version.strip() for name, version in pins}
+
+    def code_differs(self, record: Record) -> list[str]:
+        """What differs from the code that made a result: files by name, and the rule."""
+        files: dict[str, str] = record.code["files"]
+        changed = [name for name, expected in files.items() if self._digest(name) != expected]
+        try:
+            rule = rule_sha256(self.project, record.rule)
+        except LookupError:
+            return [*changed, f"there is no rule {record.rule}"]
+        return changed if rule == record.code["rule"] else [*changed, f"the text of rule {record.rule}"]
+
+    def packages_differ(self, record: Record) -> list[str]:
+        """Packages that had another version than the lock's: name, version, locked version. Builds (+cpu) do not count."""
+        found = {name: version.split("+")[0] for name, version in record.environment["packages"].items()}
+        return [f"{name} {v}, not {self.locked[name]}" for name, v in found.items() if self.locked.get(name, v) != v]
+
+    def _digest(self, name: str) -> str | None:
+        if name not in self._digests:
+            file = self.project / name
+            self._digests[name] = sha256_file(file) if file.is_file() else None
+        return self._digests[name]
 
 
 class _Chain:
     """A walk over records; each record is followed once, each file digested once."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, checkout: _Checkout | None) -> None:
+        self.root, self.checkout = root, checkout
         self.findings: dict[str, Finding] = {}
         self._digests: dict[str, str | None] = {}
         self._followed: dict[str, Record | None] = {}
@@ -118,6 +158,13 @@ class _Chain:
                 self._note(output.path, "altered", f"{record.rule} wrote {output.sha256[:12]}…, now {found[:12]}…")
             else:
                 self._note(output.path, "intact")
+        if self.checkout is not None:
+            for state, differs in (
+                ("stale", self.checkout.code_differs(record)),
+                ("behind", self.checkout.packages_differ(record)),
+            ):
+                for output in record.outputs if differs else []:
+                    self._note(output.path, state, f"{record.rule}: {', '.join(differs)}")  # type: ignore[arg-type]
         for read in record.inputs:
             self._check_input(record, Path(read.path), read.sha256)
         for name, identity in record.input_records.items():
@@ -152,5 +199,5 @@ class _Chain:
 
     def _note(self, path: str, state: State, detail: str = "") -> None:
         """Keep the worst that is known of a file."""
-        if path not in self.findings or self.findings[path].state == "intact":
+        if path not in self.findings or SEVERITY[self.findings[path].state] < SEVERITY[state]:
             self.findings[path] = Finding(path, state, detail)

@@ -39,10 +39,15 @@ def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> CodeIde
     Raises:
         LookupError: no such rule, or the rule has no script.
     """
-    text, script = _rule(root, rule)
+    script = _rule(root, rule)[1]
     files = [script, *(_module_file(root, m) for m in modules)]
     hashes = {p.relative_to(root).as_posix(): sha256_file(p) for f in files if f for p in _closure(root, f)}
-    return CodeIdentity(dict(sorted(hashes.items())), hashlib.sha256(text.encode()).hexdigest())
+    return CodeIdentity(dict(sorted(hashes.items())), rule_sha256(root, rule))
+
+
+def rule_sha256(root: Path, rule: str) -> str:
+    """Digest of a rule's text, as in its code identity. Raises LookupError: no such rule."""
+    return hashlib.sha256(_rule(root, rule)[0].encode()).hexdigest()
 
 
 def code_param(root: Path, rule: str, *modules: str) -> str:

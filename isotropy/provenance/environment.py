@@ -36,7 +36,12 @@ def describe_environment(threads: int) -> dict[str, Any]:
 def packages() -> dict[str, str]:
     """Installed distributions, normalised name -> version."""
     found = {d.name: d.version for d in metadata.distributions() if d.name}
-    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in sorted(found.items())}
+    return {normalized_name(name): version for name, version in sorted(found.items())}
+
+
+def normalized_name(name: str) -> str:
+    """The one spelling of a distribution's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def peak_memory_bytes() -> int:

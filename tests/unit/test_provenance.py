@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -234,13 +236,65 @@ def test_verify_command(run: Path) -> None:
     """Exit 0 when all is well, 1 on a finding, 2 when it cannot be told; the last line sums up."""
     cli = CliRunner()
     good = cli.invoke(app, ["audit", "verify", "--all"])
-    assert (good.exit_code, good.output.splitlines()[-1]) == (0, "2 files: 2 intact, 0 altered, 0 missing, 0 without record")
+    assert (good.exit_code, good.output.splitlines()[-1]) == (
+        0,
+        "2 files: 2 intact, 0 altered, 0 missing, 0 without record, 0 stale, 0 behind; "
+        "code and packages not compared, for want of a checkout: give --project",
+    )
     (run / "results/note.txt").write_text("HELLO")
     bad = cli.invoke(app, ["audit", "verify", "results/note.txt"])
     assert bad.exit_code == 1
     assert "altered" in bad.output
     assert cli.invoke(app, ["audit", "verify"]).exit_code == 2
     assert cli.invoke(app, ["audit", "verify", "--all", "--root", "nowhere"]).exit_code == 2
+
+
+def test_verify_finds_code_and_packages_that_have_changed(run: Path, project: Path, tmp_path: Path) -> None:
+    """Stale names the file, or the rule; behind names the package and both versions; damage weighs more than either."""
+    note = Path("results/note.txt")
+    checkout = tmp_path / "checkout"
+    shutil.copytree(project, checkout, ignore=NOT_COPIED)
+    assert {f.state for f in verify(run, [note], checkout)} == {"intact"}
+    lock = checkout / "requirements.lock"
+    lock.write_text(re.sub(r"numpy==.*", "numpy==1.0.0", lock.read_text()))
+    behind = verify(run, [note], checkout)[0]
+    assert behind.state == "behind"
+    assert re.fullmatch(r"prepare_sentences: numpy [\d.]+, not 1.0.0", behind.detail)
+    rule = checkout / "rules/prepare.smk"
+    rule.write_text(rule.read_text().replace("runtime=", "runtime=1 + ", 1))
+    stale = verify(run, [note], checkout)[0]
+    assert (stale.state, stale.detail) == ("stale", "prepare_sentences: the text of rule prepare_sentences")
+    with (checkout / "isotropy/errors.py").open("a") as stream:
+        stream.write("# edited\n")
+    stale = verify(run, [note], checkout)[0]
+    assert stale.detail.startswith("prepare_sentences: isotropy/errors.py, ")
+    (run / "results/note.txt").write_text("HELLO")
+    assert states(verify(run, [note], checkout)) == {"results/note.txt": "altered", "results/source.txt": "stale"}
+    found = CliRunner().invoke(app, ["audit", "verify", "--all", "--project", str(checkout)])
+    assert found.exit_code == 1
+    assert "stale: results/source.txt (prepare_sentences: isotropy/errors.py" in found.output
+    assert found.output.splitlines()[-1] == "2 files: 0 intact, 1 altered, 0 missing, 0 without record, 1 stale, 0 behind"
+
+
+def test_trace(run: Path, project: Path) -> None:
+    """From a result to its source: jobs, seeds, code, origin; a job that was met before is named, not repeated."""
+    write_note(project, "end", inputs={"note": "results/note.txt", "source": "results/source.txt"})
+    cli = CliRunner()
+    lineage = json.loads(cli.invoke(app, ["audit", "trace", "results/end.txt", "--json"]).output)
+    assert lineage["status"] == "stand-in"
+    note, source = lineage["inputs"]
+    assert (note["path"], note["spec"], note["sources"]) == ("results/note.txt", {"text": "hello"}, [])
+    assert note["inputs"][0]["sources"][0]["id"] == "a"
+    assert f"scripts/prepare/{RULE}.py" in note["code"]
+    assert set(source) == {"path", "sha256"}
+    assert source["sha256"] == note["inputs"][0]["sha256"]
+    shown = cli.invoke(app, ["audit", "trace", "results/end.txt"])
+    assert shown.exit_code == 0
+    assert "results/source.txt" in shown.output
+    assert "(by a job above)" in shown.output
+    for missing in ("results/none.txt", "elsewhere"):
+        refused = cli.invoke(app, ["audit", "trace", missing])
+        assert (refused.exit_code, "no record speaks of" in refused.output) == (2, True)
 
 
 def test_code_identity_follows_imports(tmp_path: Path, project: Path) -> None:

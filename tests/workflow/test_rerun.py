@@ -41,9 +41,15 @@ def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow
     with (smoke_copy.folder / "isotropy/metrics/silhouettes.py").open("a") as stream:
         stream.write("\n# an edit\n")
     assert smoke_copy.planned() == {"optimize_embeddings": 6} | AFTER_OPTIMIZE
+    audit = [sys.executable, "-m", "isotropy", "audit", "verify", "--all"]
+    stale = subprocess.run(audit, cwd=smoke_copy.folder, capture_output=True, text=True)
+    assert stale.returncode == 1
+    assert set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M)) == {("stale", "optimize")}
+    assert stale.stdout.count("(optimize_embeddings: isotropy/metrics/silhouettes.py)") == 12  # trajectory and run, six times
     smoke_copy.done()
     assert smoke_copy.planned() == {}
     assert digests(smoke_copy.folder) == before
+    assert subprocess.run(audit, cwd=smoke_copy.folder, capture_output=True, text=True).returncode == 0
 
 
 def test_touching_and_readme_rerun_nothing(smoke_copy: Workflow) -> None:
