@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from numba import njit
 
+from isotropy.metrics.compiled import KEPT
 from isotropy.metrics.matrix import ROWS_PER_BLOCK, full_precision, worker_threads
 from isotropy.metrics.validation import Points, as_codes, as_points, require_finite
 
@@ -175,7 +176,7 @@ def _sums(points: torch.Tensor, groups: torch.Tensor, of_cluster: torch.Tensor, 
 
 
 # Sums may be vectorized; NaN and infinity must come through, for they tell that the input held them.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+@njit(cache=KEPT, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
 def _add_units(
     X: np.ndarray,
     order: np.ndarray,

@@ -14,13 +14,15 @@ import numpy as np
 import torch
 from numba import njit
 
+from isotropy.metrics.compiled import KEPT
+
 TILE = 512  # rows on the CPU; a float32 tile of 1 MB stays in the cache
 CLOSE = 1e-3  # squared distance over the sum of squared norms, under which a pair is computed directly
 _TINY, _HUGE = 1e-9, 1e9  # between these, squares of coordinates and their sums keep their digits in float32
 NUMBERS_AT_ONCE = 2**24  # in the differences of pairs that are computed directly
 
 # `fastmath` lets sums be vectorized: the cloud is finite and its squares are in the float range.
-_compiled = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+_compiled = njit(cache=KEPT, nogil=True, fastmath=True, error_model="numpy")
 
 
 def scaled(points: torch.Tensor) -> torch.Tensor:

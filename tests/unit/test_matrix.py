@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import combinations_with_replacement
 
 import pytest
@@ -40,3 +42,21 @@ def test_rounds_meet_each_pair_once(n: int) -> None:
         assert len(parts) == len(set(parts))
         seen += pairs
     assert sorted(seen) == list(combinations_with_replacement(range(n), 2))
+
+
+def test_an_installation_that_cannot_be_written_to() -> None:
+    """As on a cluster: nowhere to keep compiled code; it is compiled in each process, with the same result."""
+    program = """
+import numpy as np
+from numba.core import caching
+if {blocked}:
+    caching.CacheImpl._locator_classes = []
+from isotropy.metrics import silhouette, type_cosines
+X = np.random.default_rng(0).standard_normal((50, 4))
+print(silhouette(X, np.arange(50) % 2), type_cosines(X, np.arange(50) % 5))
+"""
+    found = [
+        subprocess.run([sys.executable, "-c", program.format(blocked=b)], capture_output=True, text=True, check=True).stdout
+        for b in (True, False)
+    ]
+    assert found[0] == found[1]
