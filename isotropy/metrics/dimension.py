@@ -13,8 +13,8 @@ import faiss
 import numpy as np
 import torch
 
-from isotropy.metrics.distances import TILE, keep_two_least, normalized, scaled, squared_norms
-from isotropy.metrics.matrix import full_precision, product, rounds, worker_threads
+from isotropy.metrics.distances import TILE, centred, keep_two_least, scaled, squared_norms
+from isotropy.metrics.matrix import full_precision, product, visit_pairs, worker_threads
 from isotropy.metrics.validation import Points, as_points, sample_rows
 
 MORE = 8  # neighbours searched beyond k, at least
@@ -144,7 +144,8 @@ def _different(points: torch.Tensor, what: str) -> torch.Tensor:
 
 def _two_nearest(points: torch.Tensor) -> np.ndarray:
     """Distances to the two nearest neighbours, shape (n, 2), on the CPU; each pair of tiles is visited once."""
-    points, cloud = scaled(points), normalized(points)
+    points = scaled(points)
+    cloud = centred(points)
     norms = squared_norms(cloud).numpy()
     least = np.full((n := len(cloud), 2), np.finfo(norms.dtype).max, dtype=norms.dtype)
     parts = [slice(start, min(start + TILE, n)) for start in range(0, n, TILE)]
@@ -155,8 +156,7 @@ def _two_nearest(points: torch.Tensor) -> np.ndarray:
         keep_two_least(product(cloud[a], cloud[b]).numpy(), x, y, norms[a], norms[b], least[a], least[b])
 
     with worker_threads() as pool:
-        for pairs in rounds(len(parts)):
-            list(pool.map(visit, pairs))
+        visit_pairs(pool, len(parts), visit)
     return least.astype(np.float64)
 
 
@@ -167,7 +167,8 @@ def _nearest(points: torch.Tensor, k: int, queries: torch.Tensor | None) -> np.n
     lost digits are computed again from the difference, and a row is done when no point beyond those found can be nearer than
     its k-th (whose length is then at most the row's own and that distance); else it is searched again for more.
     """
-    points, cloud = scaled(points), normalized(points)
+    points = scaled(points)
+    cloud = centred(points)
     rows = torch.arange(len(cloud)) if queries is None else queries
     search = _search_by_faiss if cloud.is_cpu else _search_by_torch
     norms = squared_norms(cloud).cpu().float()

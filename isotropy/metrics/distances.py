@@ -34,7 +34,11 @@ def scaled(points: torch.Tensor) -> torch.Tensor:
 
 def normalized(points: torch.Tensor) -> torch.Tensor:
     """The cloud, scaled and centred."""
-    points = scaled(points)
+    return centred(scaled(points))
+
+
+def centred(points: torch.Tensor) -> torch.Tensor:
+    """The cloud moved to its mean."""
     return points - points.mean(dim=0)
 
 

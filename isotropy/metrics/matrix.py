@@ -95,6 +95,12 @@ def full_precision(function: F) -> F:
     return exact  # type: ignore[return-value]
 
 
+def visit_pairs(pool: Executor, n: int, visit: Callable[[tuple[int, int]], None]) -> None:
+    """Call `visit` for all pairs of n parts in a pool, round by round."""
+    for pairs in rounds(n):
+        list(pool.map(visit, pairs))
+
+
 @contextmanager
 def worker_threads(n: int | None = None) -> Iterator[Executor]:
     """A pool of `n` threads (default: torch's number), each of which computes with one.

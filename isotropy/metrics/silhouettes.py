@@ -34,7 +34,7 @@ from isotropy.metrics.distances import (
     sum_by_class,
     tile_to_distances,
 )
-from isotropy.metrics.matrix import full_precision, product, rounds, worker_threads
+from isotropy.metrics.matrix import full_precision, product, visit_pairs, worker_threads
 from isotropy.metrics.validation import Points, as_codes, as_points, sample_rows
 
 GPU_TILE = 4096
@@ -156,8 +156,7 @@ def _scores_on_cpu(cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tenso
             rows, columns = chunks[pair[0]], chunks[pair[1]]
             tiles.add(rows, columns, sums[rows.rows], sums[columns.rows])
 
-        for pairs in rounds(len(chunks)):
-            list(pool.map(visit, pairs))
+        visit_pairs(pool, len(chunks), visit)
         yield _scores_of_rows(sums, codes, counts)
         return
 
@@ -273,8 +272,7 @@ def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.T
             sums[b] += torch.mm(tile.T, indicators[a])
 
     with worker_threads() as pool:
-        for pairs in rounds(len(parts)):
-            list(pool.map(visit, pairs))
+        visit_pairs(pool, len(parts), visit)
     return sums
 
 

@@ -98,7 +98,7 @@ def test_search_in_plain_torch_equals_faiss_and_tiles(monkeypatch: pytest.Monkey
     by_torch = lid_mle_samples(BALL, 30)
     monkeypatch.undo()
     assert by_torch == pytest.approx(lid_mle_samples(BALL, 30), rel=1e-12)
-    cloud = module.normalized(torch.from_numpy(PLANE))
+    cloud = module.centred(torch.from_numpy(PLANE))
     assert module._two_nearest(cloud) == pytest.approx(module._nearest(cloud, 2, None), rel=1e-9)
 
 
