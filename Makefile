@@ -31,6 +31,7 @@ $(READY): requirements.lock pyproject.toml
 benchmarks: $(READY)
 	$(VENV)/bin/python benchmarks/metrics.py
 	$(VENV)/bin/python benchmarks/embed.py
+	$(VENV)/bin/python benchmarks/loop.py
 
 # Resolve pyproject.toml anew and write down what came. torch pins its own CUDA packages, which differ between systems.
 lock:

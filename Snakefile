@@ -14,6 +14,7 @@ include: "rules/prepare.smk"
 include: "rules/embed.smk"
 include: "rules/optimize.smk"
 include: "rules/tables.smk"
+include: "rules/claims.smk"
 include: "rules/figures.smk"
 include: "rules/report.smk"
 
@@ -38,6 +39,7 @@ rule figures:
 
 
 rule tables:
-    """All tables."""
+    """All tables, and the verdicts."""
     input:
         table_files(),
+        "results/claims.csv",

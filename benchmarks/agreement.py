@@ -35,7 +35,7 @@ from isotropy.metrics import (
     two_nn,
     type_cosines,
 )
-from isotropy.prepare.table import read_dataset, targets
+from isotropy.prepare.table import read_items, targets
 from isotropy.transforms import AllButTheTop, ClusterBasedEnhancement
 
 EMBEDDINGS = "embed/polarity/all-MiniLM-L6-v2.safetensors"
@@ -58,7 +58,7 @@ def clouds(results: Path) -> Clouds:
         "far away": (ball + 30, labels),
     }
     if (results / EMBEDDINGS).is_file():
-        table, dataset = read_dataset(next((results / "prepare").glob("polarity*.parquet")))
+        table, dataset = read_items(results / "prepare/polarity.items.parquet")
         points = load_file(results / EMBEDDINGS)["vectors"]
         found[f"real: MiniLM on polarity, {len(points):,}×{points.shape[1]}"] = points, targets(table, dataset)
     return {name: (X.astype(np.float32), y) for name, (X, y) in found.items()}

@@ -16,12 +16,12 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
+import pandas as pd
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
 from isotropy.embed.sentences import SentenceEncoder, embed
-from isotropy.prepare.table import read_dataset
 from isotropy.sources.registry import Encoder
 
 
@@ -35,7 +35,7 @@ def main() -> None:
     folder = options.results / "fetch/all-MiniLM-L6-v2"
     if not folder.is_dir():
         sys.exit(f"{folder} is not there: run `make figures` first")
-    texts = list(read_dataset(options.results / "prepare/polarity.parquet")[0]["text"][: options.texts])
+    texts = list(pd.read_parquet(options.results / "prepare/polarity.texts.parquet")["text"][: options.texts])
     encoder = SentenceEncoder(folder, Encoder(pooling="mean", normalize=True, max_length=256), torch.device("cpu"))
     modules = [Transformer(str(folder), max_seq_length=256), Pooling(encoder.dim, pooling_mode="mean"), Normalize()]
     peer = SentenceTransformer(modules=modules, device="cpu")

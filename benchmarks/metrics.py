@@ -180,8 +180,10 @@ def gradient(X: torch.Tensor, score: torch.Tensor) -> np.ndarray:
 def plain_silhouette(X: np.ndarray, y: np.ndarray) -> float:
     """The path that a GPU takes, on the CPU."""
     codes = tiles.as_codes(y, len(X))
-    parts = tiles._scores_by_torch(tiles.normalized(torch.from_numpy(X)), codes, torch.bincount(codes))
-    return float(torch.cat(list(parts)).mean())
+    parts: list[torch.Tensor] = []
+    cloud = tiles.normalized(torch.from_numpy(X))
+    tiles._sums_by_torch(cloud, codes, torch.bincount(codes), lambda _, sums: parts.append(sums))
+    return float(tiles.silhouette_from_sums(torch.cat(parts), codes).mean())
 
 
 def plain_type_cosines(X: np.ndarray, types: np.ndarray) -> cosines.TypeCosines:

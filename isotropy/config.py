@@ -6,22 +6,13 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic import Field, ValidationError
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.optimize.spec import Schedule
-from isotropy.prepare.spec import SentencesSpec, SupersensesSpec
+from isotropy.optimize.study import Mickus2024, Name
+from isotropy.prepare.spec import SentencesSpec, WordsSpec
 from isotropy.sources.registry import Registry, Tier, load_registry
 from isotropy.spec import Strict
-
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
-"""Names become parts of paths: letters, digits, - and _ only (a dot would end the name of a record)."""
-
-
-def _distinct(values: list[int]) -> list[int]:
-    if len(set(values)) < len(values):
-        raise ValueError("a value stands there twice")
-    return values
 
 
 class Sources(Strict):
@@ -48,36 +39,6 @@ class Compute(Strict):
     """Most tokens in one batch of an encoder, padding included."""
 
 
-class Setup(Strict):
-    """One setup of Mickus et al. 2024, section 3.1."""
-
-    dataset: str
-    """A name from `datasets`."""
-    embedding: str
-    """A model (sentences) or vectors (words) from the source registry."""
-    loss: Literal["cross_entropy", "binary_cross_entropy"]
-    """Cross-entropy for one label per item, binary cross-entropy per label for several."""
-    bias: bool
-    """Whether the linear classifier has a bias."""
-    mean_norm: Annotated[float, Field(gt=0)] | None = None
-    """Scale the starting vectors by one factor to this mean Euclidean norm; null: as they come."""
-
-
-class Mickus2024(Strict):
-    """Isotropy, Clusters, and Classifiers: direct optimization of embeddings."""
-
-    setups: Annotated[dict[Name, Setup], Field(min_length=1)]
-    """Setups to run, by name."""
-    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1), AfterValidator(_distinct)]
-    """Initializations of the classifier."""
-    updates: Annotated[int, Field(ge=2)]
-    """Updates of full-batch Adam."""
-    learning_rate: Annotated[float, Field(gt=0)]
-    """Adam's learning rate; the other hyper-parameters are PyTorch's defaults."""
-    schedule: Schedule
-    """When the metrics are taken."""
-
-
 class Config(Strict):
     """Everything that a study can choose."""
 
@@ -85,7 +46,7 @@ class Config(Strict):
     """Name of the study, shown on its pages."""
     sources: Sources
     compute: Compute
-    datasets: dict[Name, Annotated[SentencesSpec | SupersensesSpec, Field(discriminator="kind")]]
+    datasets: dict[Name, Annotated[SentencesSpec | WordsSpec, Field(discriminator="kind")]]
     """Prepared data sets, by name."""
     mickus2024: Mickus2024
 
@@ -144,12 +105,18 @@ def _check_names(study: Study) -> None:
         else:
             source(f"datasets.{name}.lexicon", dataset.lexicon, "lexicon")
             source(f"datasets.{name}.vectors", dataset.vectors, "vectors")
-    for name, setup in config.mickus2024.setups.items():
+            if dataset.word_list is not None:
+                source(f"datasets.{name}.word_list", dataset.word_list, "lexicon")
+
+    def data(path: str, name: str) -> SentencesSpec | WordsSpec:
+        if name not in config.datasets:
+            raise IsotropyError(f"config: {path}: no data set {name!r} in datasets: {suggest(name, config.datasets)}")
+        return config.datasets[name]
+
+    paper = config.mickus2024
+    for name, setup in paper.setups.items():
         path = f"mickus2024.setups.{name}"
-        if setup.dataset not in config.datasets:
-            hint = suggest(setup.dataset, config.datasets)
-            raise IsotropyError(f"config: {path}.dataset: no data set {setup.dataset!r} in datasets: {hint}")
-        dataset = config.datasets[setup.dataset]
+        dataset = data(f"{path}.dataset", setup.dataset)
         fitting = "cross_entropy" if isinstance(dataset, SentencesSpec) else "binary_cross_entropy"
         if setup.loss != fitting:
             raise IsotropyError(f"config: {path}.loss: {setup.loss!r} does not fit {setup.dataset}, which needs {fitting!r}")
@@ -162,6 +129,22 @@ def _check_names(study: Study) -> None:
                     f"config: {path}.embedding: {setup.embedding!r}, but datasets.{setup.dataset}.vectors chose its words "
                     f"from {dataset.vectors!r}; use the same vectors for both"
                 )
+    if paper.glue is not None:
+        for i, task in enumerate(paper.glue.tasks):
+            if not isinstance(data(f"mickus2024.glue.tasks.{i}", task), SentencesSpec):
+                raise IsotropyError(f"config: mickus2024.glue.tasks.{i}: {task!r} holds words, needed are sentences")
+        for i, embedding in enumerate(paper.glue.embeddings):
+            source(f"mickus2024.glue.embeddings.{i}", embedding, "model")
+    if paper.sensitivity is not None:
+        for i, name in enumerate(paper.sensitivity.setups):
+            if name not in paper.setups:
+                hint = suggest(name, paper.setups)
+                raise IsotropyError(f"config: mickus2024.sensitivity.setups.{i}: no setup {name!r}: {hint}")
+        if unknown := set(paper.sensitivity.seeds) - set(paper.seeds):
+            raise IsotropyError(
+                f"config: mickus2024.sensitivity.seeds: {min(unknown)} is not in mickus2024.seeds: there would be nothing to "
+                "compare it with"
+            )
 
 
 def _explain(error: ValidationError) -> str:

@@ -20,16 +20,17 @@ os.environ.update(
     HF_DATASETS_OFFLINE="1",
 )
 
+from isotropy.claims.spec import ClaimsSpec, read_claims
 from isotropy.config import load_study
 from isotropy.embed.spec import EmbedSpec, LookUpSpec
 from isotropy.errors import IsotropyError
 from isotropy.figures.catalogue import FIGURES
 from isotropy.optimize.spec import OptimizeSpec
-from isotropy.prepare.spec import SentencesSpec, SupersensesSpec
+from isotropy.prepare.spec import SentencesSpec, WordsSpec
 from isotropy.provenance.code import code_param
 from isotropy.report.page import PAPERS, PageSpec
 from isotropy.sources.fetch import FetchSpec
-from isotropy.tables.catalogue import TABLES, read_published
+from isotropy.tables.catalogue import TABLES, VERDICTS, read_published
 
 PROJECT = Path(workflow.basedir)
 
@@ -40,12 +41,14 @@ except IsotropyError as error:
 
 CONFIG = STUDY.config
 SOURCES = STUDY.registry.sources
+TRAJECTORIES = CONFIG.mickus2024.trajectories()
 
 
 wildcard_constraints:
     source="|".join(SOURCES),
     dataset="|".join(CONFIG.datasets),
-    setup="|".join(CONFIG.mickus2024.setups),
+    setup="|".join(TRAJECTORIES),
+    paper="|".join(p.key for p in PAPERS),
     seed=r"\d+",
 
 
@@ -55,7 +58,7 @@ def alternatives(names):
 
 
 SENTENCES = [n for n, d in CONFIG.datasets.items() if isinstance(d, SentencesSpec)]
-SUPERSENSES = [n for n, d in CONFIG.datasets.items() if isinstance(d, SupersensesSpec)]
+WORDS = [n for n, d in CONFIG.datasets.items() if isinstance(d, WordsSpec)]
 MODELS = [n for n, s in SOURCES.items() if s.kind == "model"]
 VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
 
@@ -95,14 +98,11 @@ def dataset_source(wildcards):
     return fetched(CONFIG.datasets[wildcards.dataset].source)
 
 
-def dataset_lexicon(wildcards):
-    """Lexicon of a data set of words."""
-    return fetched(CONFIG.datasets[wildcards.dataset].lexicon)
-
-
-def dataset_vectors(wildcards):
-    """Vectors whose words a data set of words takes."""
-    return fetched(CONFIG.datasets[wildcards.dataset].vectors)
+def dataset_words(wildcards):
+    """Lexicon of a data set of words, the vectors whose words it takes, and the list that restricts them, if any."""
+    spec = CONFIG.datasets[wildcards.dataset]
+    inputs = {"lexicon": fetched(spec.lexicon), "vectors": fetched(spec.vectors)}
+    return inputs | ({"word_list": fetched(spec.word_list)} if spec.word_list else {})
 
 
 def embed_spec(wildcards):
@@ -126,56 +126,97 @@ def gpus():
 
 
 def setup_dataset(wildcards):
-    """Prepared data set of a setup."""
-    return (
-        f"results/prepare/{CONFIG.mickus2024.setups[wildcards.setup].dataset}.parquet"
-    )
+    """Items of the prepared data set of a trajectory."""
+    setup = TRAJECTORIES[wildcards.setup].setup
+    return f"results/prepare/{setup.dataset}.items.parquet"
 
 
 def setup_embeddings(wildcards):
-    """Embeddings that a setup starts from."""
-    setup = CONFIG.mickus2024.setups[wildcards.setup]
+    """Embeddings that a trajectory starts from."""
+    setup = TRAJECTORIES[wildcards.setup].setup
     return f"results/embed/{setup.dataset}/{setup.embedding}.safetensors"
+
+
+def optimize_memory(wildcards):
+    """Memory of a trajectory in MB: GLUE has sets of half a million sentences."""
+    return 16000 if TRAJECTORIES[wildcards.setup].group == "glue" else 3000
 
 
 def optimize_spec(wildcards):
     """Spec of one trajectory."""
-    paper = CONFIG.mickus2024
+    run = TRAJECTORIES[wildcards.setup]
     return OptimizeSpec(
         paper="mickus2024",
         setup=wildcards.setup,
+        group=run.group,
+        base=run.base,
+        variant=run.variant,
         seed=int(wildcards.seed),
-        updates=paper.updates,
-        learning_rate=paper.learning_rate,
-        schedule=paper.schedule,
+        updates=run.updates,
+        learning_rate=run.learning_rate,
+        measure=run.measure,
         device=CONFIG.compute.device,
-        **paper.setups[wildcards.setup].model_dump(),
+        **run.setup.model_dump(),
     ).canonical()
 
 
-def run_files(suffix):
-    """One file of each trajectory of mickus2024: setups in the configured order, then seeds."""
-    paper = CONFIG.mickus2024
+def run_files(group, suffix):
+    """One file of each trajectory of a part of mickus2024: in the configured order, then seeds."""
     return [
-        f"results/optimize/mickus2024/{s}/seed{n}.{suffix}"
-        for s in paper.setups
-        for n in paper.seeds
+        f"results/optimize/mickus2024/{name}/seed{seed}.{suffix}"
+        for name, run in TRAJECTORIES.items()
+        if run.group == group
+        for seed in run.seeds
     ]
 
 
-def table_spec(table):
-    """Spec of a table, with the numbers that its paper prints."""
-    published = PROJECT / "published" / f"{table.split('/')[0]}.csv"
+def table_entry(wildcards):
+    """A table's entry in the catalogue."""
+    return TABLES[f"{wildcards.paper}/{wildcards.table}"]
+
+
+def table_spec(wildcards):
+    """Spec of a table, with the numbers that its paper prints, if it shows them."""
+    entry = table_entry(wildcards)
+    if entry.published is None:
+        return entry.canonical()
+    published = read_published(PROJECT / "published" / f"{wildcards.paper}.csv")
+    return entry.model_copy(update={"published": published}).canonical()
+
+
+def table_code(wildcards):
+    """Code of a table: the script and the module of its paper."""
+    return code("make_table", f"isotropy.tables.{wildcards.paper}")
+
+
+def table_inputs(wildcards):
+    """Tables and trajectories that a table is made from."""
+    entry = table_entry(wildcards)
+    inputs = {"tables": [table_file(t) for t in entry.tables]}
+    if entry.runs is not None:
+        inputs["runs"] = run_files(entry.runs, "json")
+        inputs["trajectories"] = run_files(entry.runs, "parquet")
+    return inputs
+
+
+def table_file(table):
+    """Parquet file of a table."""
     return (
-        TABLES[table]
-        .model_copy(update={"published": read_published(published)})
-        .canonical()
+        "results/claims.parquet"
+        if table == "claims"
+        else f"results/tables/{table}.parquet"
     )
 
 
-def table_files(*tables):
-    """Parquet files of tables; of all, if none is named."""
-    return [f"results/tables/{t}.parquet" for t in tables or TABLES]
+def attempted(entry):
+    """Whether the study has what a table or figure shows: parts of a paper may be left out of the configuration."""
+    groups = {run.group for run in TRAJECTORIES.values()}
+    return entry.needs is None or entry.needs in groups
+
+
+def table_files():
+    """Parquet files of all tables."""
+    return [table_file(t) for t, entry in TABLES.items() if attempted(entry)]
 
 
 def figure_spec(wildcards):
@@ -190,13 +231,26 @@ def figure_code(wildcards):
 
 def figure_tables(wildcards):
     """Tables that a figure reads."""
-    tables = FIGURES[f"{wildcards.paper}/{wildcards.figure}"].tables
-    return table_files(*tables) if tables else []
+    entry = FIGURES[f"{wildcards.paper}/{wildcards.figure}"]
+    return [table_file(t) for t in entry.tables]
 
 
 def figure_files():
     """One file of each figure."""
-    return [f"results/figures/{figure}.png" for figure in FIGURES]
+    return [
+        f"results/figures/{figure}.png"
+        for figure, entry in FIGURES.items()
+        if attempted(entry)
+    ]
+
+
+def claims_spec():
+    """Spec of the verdicts: every claim of the papers, and the published numbers that they refer to."""
+    return ClaimsSpec(
+        study=CONFIG.study,
+        claims=read_claims(PROJECT / "published"),
+        attempted=[t for t, entry in TABLES.items() if attempted(entry)],
+    ).canonical()
 
 
 def page_spec():
@@ -204,6 +258,6 @@ def page_spec():
     return PageSpec(
         study=CONFIG.study,
         papers=PAPERS,
-        figures=list(FIGURES.values()),
-        tables=list(TABLES.values()),
+        figures=[entry for entry in FIGURES.values() if attempted(entry)],
+        tables=[VERDICTS, *(entry for entry in TABLES.values() if attempted(entry))],
     ).canonical()

@@ -6,7 +6,7 @@ Gives: results/embed/{dataset}/{model}.safetensors, with the array `vectors` (n,
 rule embed_sentences:
     """Sentence embeddings of an encoder (mickus2024, section 3.1)."""
     input:
-        dataset="results/prepare/{dataset}.parquet",
+        texts="results/prepare/{dataset}.texts.parquet",
         model="results/fetch/{model}",
     output:
         vectors="results/embed/{dataset}/{model}.safetensors",
@@ -34,7 +34,7 @@ rule embed_sentences:
 rule embed_words:
     """Static vectors of words (mickus2024, section 3.1)."""
     input:
-        dataset="results/prepare/{dataset}.parquet",
+        texts="results/prepare/{dataset}.texts.parquet",
         vectors_source="results/fetch/{vectors}",
     output:
         vectors="results/embed/{dataset}/{vectors}.safetensors",

@@ -1,10 +1,10 @@
 """optimize: embeddings as parameters of a classification task, measured on the way. Needs: a prepared data set and its
-embeddings. Gives: results/optimize/mickus2024/{setup}/seed{seed}.parquet, a row per evaluated step, and facts as JSON.
+embeddings. Gives: results/optimize/mickus2024/{setup}/seed{seed}.parquet, a row per step, and facts as JSON.
 """
 
 
 rule optimize_embeddings:
-    """One trajectory of direct optimization (mickus2024, section 3). One thread: seeds run side by side."""
+    """One trajectory of direct optimization (mickus2024, section 3, Appendix A). One thread: seeds run side by side."""
     input:
         dataset=setup_dataset,
         embeddings=setup_embeddings,
@@ -21,7 +21,7 @@ rule optimize_embeddings:
     threads: 1
     resources:
         gpu=gpus(),
-        mem_mb=2500,
+        mem_mb=optimize_memory,
         runtime=240,
     params:
         spec=optimize_spec,

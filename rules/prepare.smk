@@ -1,13 +1,15 @@
 """prepare: canonical tables of data sets. Needs: fetched sources.
-Gives: results/prepare/{dataset}.parquet, with columns text and labels."""
+Gives: results/prepare/{dataset}.texts.parquet, the distinct texts, and {dataset}.items.parquet: rows of it, and labels.
+"""
 
 
 rule prepare_sentences:
-    """Labelled sentences (mickus2024, section 3.1, setups i and ii)."""
+    """Labelled sentences or pairs (mickus2024, section 3.1, setups i and ii; Appendix A)."""
     input:
         source=dataset_source,
     output:
-        dataset="results/prepare/{dataset}.parquet",
+        texts="results/prepare/{dataset}.texts.parquet",
+        dataset="results/prepare/{dataset}.items.parquet",
         record="results/prepare/{dataset}.record.json",
     log:
         "results/logs/prepare/{dataset}.log",
@@ -19,7 +21,7 @@ rule prepare_sentences:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2000,
         runtime=30,
     params:
         spec=dataset_spec,
@@ -28,28 +30,28 @@ rule prepare_sentences:
         "../scripts/prepare/prepare_sentences.py"
 
 
-rule prepare_supersenses:
-    """Words with their WordNet noun supersenses (mickus2024, section 3.1, setup iv)."""
+rule prepare_words:
+    """Words with the labels of a lexicon (mickus2024, section 3.1, setups iii and iv)."""
     input:
-        lexicon=dataset_lexicon,
-        vectors=dataset_vectors,
+        unpack(dataset_words),
     output:
-        dataset="results/prepare/{dataset}.parquet",
+        texts="results/prepare/{dataset}.texts.parquet",
+        dataset="results/prepare/{dataset}.items.parquet",
         record="results/prepare/{dataset}.record.json",
     log:
         "results/logs/prepare/{dataset}.log",
     benchmark:
         "results/logs/prepare/{dataset}.jsonl"
     wildcard_constraints:
-        dataset=alternatives(SUPERSENSES),
+        dataset=alternatives(WORDS),
     conda:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2000,
         runtime=30,
     params:
         spec=dataset_spec,
-        code=code("prepare_supersenses"),
+        code=code("prepare_words"),
     script:
-        "../scripts/prepare/prepare_supersenses.py"
+        "../scripts/prepare/prepare_words.py"

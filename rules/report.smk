@@ -1,10 +1,10 @@
-"""report: the results page. Needs: all figures and tables. Gives: results/index.html."""
+"""report: the results page. Needs: all figures, tables and verdicts. Gives: results/index.html."""
 
 
 rule write_page:
     """One page with every figure and table, and the way to its numbers, code and record."""
     input:
-        results=figure_files() + table_files(),
+        results=[*figure_files(), "results/claims.parquet", *table_files()],
     output:
         page="results/index.html",
         record="results/index.record.json",

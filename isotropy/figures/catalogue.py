@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from isotropy.spec import Spec
 
 
@@ -14,6 +16,8 @@ class FigureSpec(Spec):
     """Function in `isotropy.figures.<paper>`."""
     tables: list[str]
     """Tables it reads, in the order of the function's arguments: `results/tables/<table>.parquet`."""
+    needs: Literal["glue", "sensitivity"] | None = None
+    """Part of the study without which there is no such figure."""
     section: str
     """Section of the paper."""
     caption: str
@@ -22,6 +26,13 @@ class FigureSpec(Spec):
 FIGURES = {
     entry.id: entry
     for entry in (
+        FigureSpec(
+            id="claims/published",
+            function="published_against_obtained",
+            tables=["claims"],
+            section="all",
+            caption="Published numbers beside ours, each with its 95 % interval over seeds.",
+        ),
         FigureSpec(
             id="mickus2024/figure1",
             function="chord_and_angle",
@@ -45,6 +56,23 @@ FIGURES = {
             section="3.2",
             caption="Silhouette against IsoScore along the same trajectories. The paper finds a monotonically decreasing "
             "relationship in every setup.",
+        ),
+        FigureSpec(
+            id="mickus2024/figure4",
+            function="glue_over_updates",
+            tables=["mickus2024/trajectories-glue"],
+            needs="glue",
+            section="A",
+            caption="IsoScore and silhouette on GLUE tasks. The paper finds the same trend in every task and encoder: "
+            "silhouette increases, IsoScore decreases.",
+        ),
+        FigureSpec(
+            id="mickus2024/sensitivity",
+            function="what_changes_the_result",
+            tables=["mickus2024/sensitivity"],
+            needs="sensitivity",
+            section="3",
+            caption="What changes the result: Pearson's r with one thing changed at a time.",
         ),
     )
 }

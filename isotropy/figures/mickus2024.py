@@ -61,11 +61,11 @@ def chord_and_angle() -> Figure:
 def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     """Figure 2: IsoScore, silhouette and loss over updates, one column per setup, mean ± sd over seeds."""
     setups = list(dict.fromkeys(trajectories["setup"]))
-    figure = Figure(figsize=(4.0 * len(setups), 7.4))
+    figure = Figure(figsize=(3.4 * len(setups) + 0.6, 7.4))
     grid = figure.subplots(len(METRICS), len(setups), sharex="col", squeeze=False)
     for column, setup in enumerate(setups):
         group = trajectories[trajectories["setup"] == setup]
-        _title(grid[0, column], group)
+        _title(grid[0, column], setup, group["status"].iloc[0])
         for row, (metric, name) in enumerate(METRICS.items()):
             axes = grid[row, column]
             by_step = group.groupby("step")[metric]
@@ -76,31 +76,40 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
             several = "mean over seeds" if group["seed"].nunique() > 1 else "one seed"
             axes.plot(mean.index, mean, color=COLOURS[row], lw=1.6, label=several)
             axes.set_ylabel(name if column == 0 else "")
-            axes.ticklabel_format(useOffset=False)
             axes.legend(fontsize=7.5, loc="best")
         grid[-1, column].set_xlabel("update")
-    footnote(figure, _notes(trajectories), width=58 * len(setups))
+    footnote(figure, _notes(trajectories), width=54 * len(setups))
     return figure
 
 
 def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
-    """Figure 3: silhouette against IsoScore at each evaluated step, one panel per setup, coloured by update."""
+    """Figure 3: silhouette against IsoScore at each step, one panel per setup, coloured by update."""
     setups = list(dict.fromkeys(trajectories["setup"]))
-    figure = Figure(figsize=(4.0 * len(setups) + 0.8, 4.4))
-    grid = figure.subplots(1, len(setups), squeeze=False)
-    for axes, setup in zip(grid[0], setups, strict=True):
+    columns = min(3, len(setups))
+    rows = -(-len(setups) // columns)
+    figure = Figure(figsize=(4.0 * columns + 0.8, 3.9 * rows + 0.6))
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, setup in zip(grid.flat, setups, strict=False):
         group = trajectories[trajectories["setup"] == setup]
-        _title(axes, group)
+        _title(axes, setup, group["status"].iloc[0])
         path = group.groupby("step")[["isoscore", "silhouette"]].mean()
         axes.plot(path["isoscore"], path["silhouette"], color="#999999", lw=1, zorder=1, label="mean over seeds")
         # Most of the way is covered in the first updates: colours spread them out.
         scale = PowerNorm(0.4, vmin=0, vmax=trajectories["step"].max())
         dots = axes.scatter(
-            group["isoscore"], group["silhouette"], c=group["step"], cmap="viridis", norm=scale, s=9, lw=0, zorder=2
+            group["isoscore"],
+            group["silhouette"],
+            c=group["step"],
+            cmap="viridis",
+            norm=scale,
+            s=9,
+            lw=0,
+            zorder=2,
+            rasterized=True,
         )
         dots.set_label("one seed, one step")
-        rows = correlations[correlations["setup"] == setup].set_index("seed")
-        mean, sd, published = rows.loc["mean"], rows.loc["sd"], rows.loc["mean", "published_pearson_r"]
+        rows_of = correlations[correlations["setup"] == setup].set_index("seed")
+        mean, sd, published = rows_of.loc["mean"], rows_of.loc["sd"], rows_of.loc["mean", "published_pearson_r"]
         text = f"Pearson r = {mean['pearson_r']:.3f}"
         text += " (one seed)" if np.isnan(sd["pearson_r"]) else f" ± {sd['pearson_r']:.3f}"
         text += f"\nSpearman ρ = {mean['spearman_rho']:.4f}"
@@ -108,35 +117,97 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
             text += f"\npublished r = {published:.3f} *"
         axes.legend(title=text.replace("-", "−"), fontsize=7.5, title_fontsize=8.5, loc="best", alignment="left")
         axes.set(xlabel="IsoScore (0 a line, 1 isotropic)", ylabel="Silhouette of the labels (−1 to 1)")
+    for axes in grid.flat[len(setups) :]:
+        axes.set_visible(False)
     known = correlations.dropna(subset="published_pearson_r")
     trust = "".join(f" * {text[0].upper()}{text[1:]}." for text in dict.fromkeys(known["published_trust"]))
-    figure.colorbar(dots, ax=list(grid[0]), label="update", shrink=0.85)
+    figure.colorbar(dots, ax=list(grid.flat), label="update", shrink=0.85 / rows)
+    correlated = " Correlations over all updates: mean ± sd over seeds, step 0 included."
+    footnote(figure, _notes(trajectories) + correlated + trust, width=60 * columns)
+    return figure
+
+
+def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
+    """Figure 4: IsoScore and silhouette over updates on GLUE, one column per encoder, one line per task."""
+    models = list(dict.fromkeys(trajectories["model"]))
+    tasks = sorted(set(trajectories["dataset"]))
+    figure = Figure(figsize=(4.4 * len(models) + 1.6, 6.6))
+    grid = figure.subplots(2, len(models), sharex=True, sharey="row", squeeze=False)
+    for column, model in enumerate(models):
+        of_model = trajectories[trajectories["model"] == model]
+        status = "original" if (of_model["status"] == "original").all() else "stand-in"
+        _title(grid[0, column], model, status)
+        for row, metric in enumerate(("isoscore", "silhouette")):
+            axes = grid[row, column]
+            for i, task in enumerate(tasks):
+                by_step = of_model[of_model["dataset"] == task].groupby("step")[metric]
+                mean, sd = by_step.mean(), by_step.std(ddof=1).fillna(0)
+                style = {"color": COLOURS[i % len(COLOURS)], "ls": "-" if i < len(COLOURS) else "--"}
+                axes.plot(mean.index, mean, lw=1.5, label=task, **style)
+                if (sd > 0).any():
+                    axes.fill_between(mean.index, mean - sd, mean + sd, color=style["color"], alpha=0.25, lw=0)
+            axes.set_ylabel(METRICS[metric] if column == 0 else "")
+        grid[1, column].set_xlabel("update")
+    grid[0, -1].legend(title="task", fontsize=8, loc="upper left", bbox_to_anchor=(1.02, 1))
+    n = trajectories["seed"].nunique()
+    seeds = f"mean ± sd over {n} seeds" if n > 1 else "one seed"
+    data = "; ".join(dict.fromkeys(trajectories["data"]))
+    evaluation = "; ".join(dict.fromkeys(trajectories["evaluation"]))
+    footnote(figure, f"{data}. {seeds[0].upper()}{seeds[1:]}; {evaluation}.", width=64 * len(models) + 16)
+    return figure
+
+
+def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
+    """Correlation of each setup with one thing changed at a time; open marks where the claim does not hold."""
+    setups = list(dict.fromkeys(sensitivity["setup"]))
+    variants = list(dict.fromkeys(sensitivity["variant"]))
+    figure = Figure(figsize=(9.2, 1.3 + 0.55 * len(variants)))
+    axes = figure.subplots()
+    height = 0.7 / len(setups)
+    for i, setup in enumerate(setups):
+        group = sensitivity[sensitivity["setup"] == setup]
+        y = np.array([variants.index(v) for v in group["variant"]]) + (i - (len(setups) - 1) / 2) * height
+        holds = (group["trend"] == "holds").to_numpy()
+        colour = COLOURS[i % len(COLOURS)]
+        label = f"{setup} ({group['status'].iloc[0]})"
+        axes.scatter(group["pearson_r"], y, s=42, color=np.where(holds, colour, "white"), edgecolors=colour, lw=1.5, zorder=3)
+        axes.scatter([], [], s=42, color=colour, label=label)
+    axes.scatter([], [], s=42, color="white", edgecolors="black", lw=1.5, label="open: the trend does not hold")
+    axes.axvline(0, color="#777777", lw=1)
+    for i, setup in enumerate(setups):
+        known = sensitivity.loc[sensitivity["setup"] == setup, "published_pearson_r"].iloc[0]
+        if not np.isnan(known):
+            label = f"published, {setup}: {known:.3f}".replace("-", "−")
+            axes.axvline(known, color=COLOURS[i % len(COLOURS)], lw=1, ls=":", label=label)
+    axes.set(
+        yticks=range(len(variants)), yticklabels=variants, xlim=(-1.05, 1.05), xlabel="Pearson's r of IsoScore and silhouette"
+    )
+    axes.invert_yaxis()
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.02, 1))
+    n = int(sensitivity["n_seeds"].min())
     footnote(
         figure,
-        _notes(trajectories) + " Correlations over all updates, interpolated between "
-        "measured steps: mean ± sd over seeds, step 0 included."
-        f"{trust}",
-        width=62 * len(setups),
+        f"{n} seed{'s' if n > 1 else ''}. The trend: IsoScore falls, silhouette rises, and they are negatively "
+        "correlated over the updates.",
     )
     return figure
 
 
-def _title(axes: Axes, group: pd.DataFrame) -> None:
+def _title(axes: Axes, name: str, status: str) -> None:
     """Setup and whether it is the paper's own input, above a panel."""
-    status = group["status"].iloc[0]
-    axes.set_title(group["setup"].iloc[0], loc="left", fontweight="bold")
+    axes.set_title(name, loc="left", fontweight="bold", fontsize=10)
     axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
     axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
     axes.ticklabel_format(useOffset=False)
 
 
 def _notes(trajectories: pd.DataFrame) -> str:
-    """Data, status, seeds and schedule of every setup."""
+    """Data, status, seeds and evaluation of every setup."""
     parts = []
     for setup, group in trajectories.groupby("setup", sort=False):
         row = group.iloc[0]
         parts.append(f"{setup} ({row['status']}): {row['data']}; {row['embedding']}.")
     n = trajectories["seed"].nunique()
-    schedules = ". ".join(dict.fromkeys(trajectories["schedule"]))
-    parts.append(f"{n} seed{'s' if n > 1 else ''}; {schedules}.")
+    evaluation = ". ".join(dict.fromkeys(trajectories["evaluation"]))
+    parts.append(f"{n} seed{'s' if n > 1 else ''}; {evaluation}.")
     return " ".join(parts)

@@ -11,7 +11,14 @@ _MODULES = {
     "clusters": ["ClusterCount", "cluster_count"],
     "cosines": ["TypeCosines", "mean_cosine", "s_inter", "s_intra", "type_cosines"],
     "dimension": ["lid_mle", "lid_mle_samples", "two_nn"],
-    "identities": ["cosine_to_ones", "isotropy_defect", "silhouette_objective", "triplet_objective", "variance_by_pairs"],
+    "identities": [
+        "cosine_to_ones",
+        "hinged_triplet_objective",
+        "isotropy_defect",
+        "silhouette_objective",
+        "triplet_objective",
+        "variance_by_pairs",
+    ],
     "isoscores": [
         "ShrinkageCovariance",
         "StreamingCovariance",
@@ -21,7 +28,13 @@ _MODULES = {
         "isoscore_star",
     ],
     "partition": ["partition_isotropy"],
-    "silhouettes": ["silhouette", "silhouette_of_labelings", "silhouette_samples"],
+    "silhouettes": [
+        "distance_sums",
+        "silhouette",
+        "silhouette_from_sums",
+        "silhouette_of_labelings",
+        "silhouette_samples",
+    ],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = sorted(_MODULE_OF)

@@ -24,6 +24,9 @@ from isotropy.metrics.identities import (
     cosine_to_ones as cosine_to_ones,
 )
 from isotropy.metrics.identities import (
+    hinged_triplet_objective as hinged_triplet_objective,
+)
+from isotropy.metrics.identities import (
     isotropy_defect as isotropy_defect,
 )
 from isotropy.metrics.identities import (
@@ -55,7 +58,13 @@ from isotropy.metrics.isoscores import (
 )
 from isotropy.metrics.partition import partition_isotropy as partition_isotropy
 from isotropy.metrics.silhouettes import (
+    distance_sums as distance_sums,
+)
+from isotropy.metrics.silhouettes import (
     silhouette as silhouette,
+)
+from isotropy.metrics.silhouettes import (
+    silhouette_from_sums as silhouette_from_sums,
 )
 from isotropy.metrics.silhouettes import (
     silhouette_of_labelings as silhouette_of_labelings,

@@ -25,11 +25,17 @@ NUMBERS_AT_ONCE = 2**24  # in the differences of pairs that are computed directl
 _compiled = njit(cache=KEPT, nogil=True, fastmath=True, error_model="numpy")
 
 
-def scaled(points: torch.Tensor) -> torch.Tensor:
-    """The cloud, in another unit if squares of its coordinates would leave the float range."""
+def unit(points: torch.Tensor) -> float:
+    """The unit in which squares of a cloud's coordinates stay in the float range: 1, or else the largest coordinate."""
     least, largest = torch.aminmax(points)
     extent = max(-float(least), float(largest))
-    return points if not extent or _TINY < extent < _HUGE else points / extent
+    return 1.0 if not extent or _TINY < extent < _HUGE else extent
+
+
+def scaled(points: torch.Tensor) -> torch.Tensor:
+    """The cloud in its `unit`."""
+    own = unit(points)
+    return points if own == 1 else points / own
 
 
 def normalized(points: torch.Tensor) -> torch.Tensor:

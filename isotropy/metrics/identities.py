@@ -81,6 +81,25 @@ def triplet_objective(X: Points, labels: Any) -> float:
     return float(((size - 1) * between - (len(size) - size) * within).sum())
 
 
+def hinged_triplet_objective(X: Points, labels: Any, margin: float = 0.0) -> float:
+    """The triplet objective, to be maximized: -max(0, |a - p|^2 - |a - n|^2 + margin), summed over all triplets.
+
+    Costs n^3 operations: for samples. Arguments and errors as in `triplet_objective`, its upper bound for a margin >= 0.
+    """
+    points = as_points(X, min_dims=1).double()
+    codes = as_codes(labels, len(points)).to(points.device)
+    points = points - points.mean(dim=0)
+    squared = torch.cdist(points, points).square()
+    total = 0.0
+    for anchor, distances in enumerate(squared):
+        same = codes == codes[anchor]
+        positives = same.clone()
+        positives[anchor] = False
+        hinge = (distances[positives][:, None] - distances[~same][None, :] + margin).clamp(min=0)
+        total -= float(hinge.sum())
+    return total
+
+
 def _squared_distances(X: Points, labels: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """For each point its squared distances summed within its class and to other classes, and the size of its class."""
     points = as_points(X, min_dims=1).double()

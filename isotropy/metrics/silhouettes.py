@@ -17,7 +17,7 @@ class; on the CPU tiles within one large class are centred on it, for precision 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
@@ -33,12 +33,14 @@ from isotropy.metrics.distances import (
     squared_norms,
     sum_by_class,
     tile_to_distances,
+    unit,
 )
 from isotropy.metrics.matrix import full_precision, product, visit_pairs, worker_threads
 from isotropy.metrics.validation import Points, as_codes, as_points, sample_rows
 
 GPU_TILE = 4096
 MAX_EXACT_BYTES = 32 * 2**20  # above this, distance sums are held in the dtype of the cloud
+Keep = Callable[[slice, torch.Tensor], None]
 MAX_SUMS_BYTES = 256 * 2**20  # above this, distance sums are held for one tile of rows at a time
 
 
@@ -94,18 +96,57 @@ def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
     """
     with worker_threads() as pool:  # for all of it: torch's own threads would linger beside the workers
         points = as_points(X, min_dims=1).detach()
-        n = points.shape[0]
-        codes = as_codes(labels, n)
-        order = torch.argsort(codes, stable=True)
-        counts = torch.bincount(codes)
-        if len(counts) == n:
-            raise ValueError(f"each of the {n} points is a class of its own: silhouette is undefined")
-        codes, order = codes[order], order.to(points.device)
-        cloud = normalized(points[order])
-        parts = _scores_on_cpu(cloud, codes, counts, pool) if cloud.is_cpu else _scores_by_torch(cloud, codes, counts)
-        scores = torch.empty(n, dtype=torch.float64, device=cloud.device)
-        scores[order] = torch.cat(list(parts))
+        codes, counts, order = _sorted(labels, len(points))
+        order = order.to(points.device)
+        scores = torch.empty(len(points), dtype=torch.float64, device=points.device)
+
+        def keep(rows: slice, sums: torch.Tensor) -> None:
+            scores[order[rows]] = _scores(sums, codes[rows].to(sums.device), counts.to(sums.device))
+
+        _distance_sums(normalized(points[order]), codes, counts, pool, keep)
         return scores
+
+
+@full_precision
+def distance_sums(X: Points, labels: Any) -> torch.Tensor:
+    """Sum of the distances of each point to the points of each class, from which its silhouette follows.
+
+    Unlike the silhouette, the sums are smooth while a cloud moves: `isotropy.optimize` interpolates them over time.
+
+    Args:
+        X: point cloud, shape (n, d), array or tensor on any device.
+        labels: as in `silhouette`.
+
+    Returns:
+        Shape (n, K), float64, on the device of X, in the unit of X; columns in the order of the sorted distinct labels.
+
+    Raises:
+        ValueError: as in `silhouette`.
+    """
+    with worker_threads() as pool:
+        points = as_points(X, min_dims=1).detach()
+        codes, counts, order = _sorted(labels, len(points))
+        sums = torch.empty(len(points), len(counts), dtype=torch.float64, device=points.device)
+        order = order.to(points.device)
+
+        def keep(rows: slice, part: torch.Tensor) -> None:
+            sums[order[rows]] = part.double()
+
+        _distance_sums(normalized(points[order]), codes, counts, pool, keep)
+        return sums.mul_(unit(points))
+
+
+def silhouette_from_sums(sums: torch.Tensor, labels: Any) -> torch.Tensor:
+    """Silhouette of each point, shape (n,), float64, from the sums of its distances to each class, as `distance_sums` gives.
+
+    Raises:
+        ValueError: sums that do not have one row per label and one column per class.
+    """
+    codes = as_codes(labels, len(sums))
+    counts = torch.bincount(codes)
+    if sums.shape != (len(codes), len(counts)):
+        raise ValueError(f"sums must have shape ({len(codes)}, {len(counts)}), got {tuple(sums.shape)}")
+    return _scores(sums.clone(), codes.to(sums.device), counts.to(sums.device))
 
 
 @full_precision
@@ -131,18 +172,37 @@ def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor
     return torch.stack(means).cpu()
 
 
-def _scores_by_torch(cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Scores of a cloud sorted by class, tile by tile in plain torch, on any device."""
-    codes, counts = codes.to(cloud.device), counts.to(cloud.device)
-    for rows, own in zip(torch.split(cloud, GPU_TILE), torch.split(codes, GPU_TILE), strict=True):
+def _sorted(labels: Any, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Class codes in ascending order, points of each class, and the order that sorts; all on the CPU."""
+    codes = as_codes(labels, n)
+    order = torch.argsort(codes, stable=True)
+    counts = torch.bincount(codes)
+    if len(counts) == n:
+        raise ValueError(f"each of the {n} points is a class of its own: silhouette is undefined")
+    return codes[order], counts, order
+
+
+def _distance_sums(cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, pool: Executor, keep: Keep) -> None:
+    """Hand sums of distances to each class to `keep`, by parts: rows of a normalized cloud sorted by class, and their sums."""
+    if cloud.is_cpu:
+        _sums_on_cpu(cloud, counts, pool, keep)
+    else:
+        _sums_by_torch(cloud, codes, counts, keep)
+
+
+def _sums_by_torch(cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, keep: Keep) -> None:
+    """The sums, tile by tile in plain torch, on any device."""
+    codes = codes.to(cloud.device)
+    for start in range(0, len(cloud), GPU_TILE):
+        rows = slice(start, min(start + GPU_TILE, len(cloud)))
         tiles = zip(torch.split(cloud, GPU_TILE), torch.split(codes, GPU_TILE), strict=True)
-        sums = torch.zeros(len(rows), len(counts), dtype=torch.float64, device=cloud.device)
+        sums = torch.zeros(rows.stop - start, len(counts), dtype=torch.float64, device=cloud.device)
         for columns, theirs in tiles:
-            sums += sum_by_class(distances(rows, columns), theirs, len(counts))
-        yield _scores(sums, own, counts)
+            sums += sum_by_class(distances(cloud[rows], columns), theirs, len(counts))
+        keep(rows, sums)
 
 
-def _scores_on_cpu(cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, pool: Executor) -> Iterator[torch.Tensor]:
+def _sums_on_cpu(cloud: torch.Tensor, counts: torch.Tensor, pool: Executor, keep: Keep) -> None:
     """The same by the fused pass over each tile, in worker threads."""
     n, k = len(cloud), len(counts)
     chunks = _chunks(counts.tolist())
@@ -157,24 +217,16 @@ def _scores_on_cpu(cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tenso
             tiles.add(rows, columns, sums[rows.rows], sums[columns.rows])
 
         visit_pairs(pool, len(chunks), visit)
-        yield _scores_of_rows(sums, codes, counts)
+        keep(slice(0, n), torch.from_numpy(sums))
         return
 
-    def of_rows(rows: _Chunk) -> torch.Tensor:
+    def of_rows(rows: _Chunk) -> None:
         sums = np.zeros((rows.stop - rows.start, k))
         for columns in chunks:
             tiles.add(rows, columns, sums, None)
-        return _scores_of_rows(sums, codes[rows.rows], counts)
+        keep(rows.rows, torch.from_numpy(sums))
 
-    yield from pool.map(of_rows, chunks)
-
-
-def _scores_of_rows(sums: np.ndarray, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """`_scores` in one pass over the sums."""
-    own, sizes = codes.numpy(), counts.numpy().astype(np.float64)
-    separation = torch.from_numpy(least_mean(sums, sizes, own))
-    cohesion = torch.from_numpy(sums[np.arange(len(sums)), own].astype(np.float64) / np.maximum(sizes[own] - 1, 1))
-    return _compared(cohesion, separation, counts[codes])
+    list(pool.map(of_rows, chunks))
 
 
 def _chunks(counts: list[int]) -> list[_Chunk]:
@@ -277,10 +329,16 @@ def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.T
 
 
 def _scores(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """Silhouettes from sums of distances to each class, shape (rows, K), which are overwritten."""
-    own = codes[:, None]
-    cohesion = sums.gather(1, own)[:, 0] / (counts[codes] - 1).clamp(min=1)
-    separation = sums.div_(counts).scatter_(1, own, torch.inf).amin(dim=1)
+    """Silhouettes from sums of distances to each class, shape (rows, K), which are overwritten on a GPU."""
+    if sums.is_cpu:  # in one pass over the sums
+        own, sizes = codes.numpy(), counts.numpy().astype(np.float64)
+        separation = torch.from_numpy(least_mean(sums.numpy(), sizes, own))
+        within = sums.numpy()[np.arange(len(sums)), own].astype(np.float64)
+        cohesion = torch.from_numpy(within / np.maximum(sizes[own] - 1, 1))
+        return _compared(cohesion, separation, counts[codes])
+    own_column = codes[:, None]
+    cohesion = sums.gather(1, own_column)[:, 0] / (counts[codes] - 1).clamp(min=1)
+    separation = sums.div_(counts).scatter_(1, own_column, torch.inf).amin(dim=1)
     return _compared(cohesion, separation, counts[codes])
 
 

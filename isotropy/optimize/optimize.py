@@ -1,7 +1,8 @@
 """Direct optimization: the embeddings are the parameters, with a linear classifier on top (Mickus et al. 2024, section 3).
 
 Full-batch Adam at PyTorch's defaults on the whole set; no held-out data, by design: the question is how the geometry of
-the points changes as they become linearly separable.
+the points changes as they become linearly separable. This is the loop; `descent` is an update, `gauge` a measurement,
+`windows` takes the measurements of many updates from a few.
 """
 
 from __future__ import annotations
@@ -18,189 +19,134 @@ import pandas as pd
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from torch import nn
-from torch.nn import functional
 from tqdm import tqdm
 
-from isotropy.errors import IsotropyError
 from isotropy.files import atomic
-from isotropy.metrics.isoscores import isoscore
-from isotropy.metrics.silhouettes import silhouette
-from isotropy.optimize.spec import OptimizeSpec, Run
-from isotropy.prepare.table import Dataset
-from isotropy.provenance.record import Lineage
+from isotropy.metrics.identities import hinged_triplet_objective, silhouette_objective, triplet_objective
+from isotropy.optimize.descent import Descent, Items
+from isotropy.optimize.gauge import Gauge
+from isotropy.optimize.spec import Objectives, OptimizeSpec
+from isotropy.optimize.windows import MIN_WIDTH, NO_WINDOWS, NODES, Windows
 
 log = logging.getLogger(__name__)
 
 LOG_SECONDS = 20.0
-CHECKPOINT_SECONDS = 5.0  # how much work a killed run loses at most; where it is cut does not change the result
-
-
-class Classifier(nn.Module):
-    """Trainable embeddings, shape (n, d), and a linear layer over them."""
-
-    def __init__(self, embeddings: np.ndarray, n_labels: int, *, bias: bool, seed: int) -> None:
-        super().__init__()
-        self.embeddings = nn.Parameter(torch.from_numpy(embeddings.astype(np.float32)))
-        with torch.random.fork_rng(devices=[]):  # the layer's default initialization, from this seed alone
-            torch.manual_seed(seed)
-            self.linear = nn.Linear(embeddings.shape[1], n_labels, bias=bias)
-
-    def forward(self) -> torch.Tensor:
-        """Logits of all items, shape (n, n_labels)."""
-        logits: torch.Tensor = self.linear(self.embeddings)
-        return logits
-
-    def n_params(self) -> int:
-        """Number of trainable numbers, as in the paper's Tables 1 and 2."""
-        return sum(p.numel() for p in self.parameters())
+CHECKPOINT_SECONDS = 5.0  # how much work a killed run loses, and at most one window; where it is cut changes nothing
+CHECKPOINT_PAUSE = 20  # times the time that the last one took: large models would do little else
+OBJECTIVE_ITEMS = 200  # sampled for the objectives of Appendix B, whose hinged form is a sum over all triplets
 
 
 def optimize(
-    spec: OptimizeSpec, embeddings: np.ndarray, targets: np.ndarray, n_labels: int, device: torch.device, work: Path
-) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Optimize embeddings for a classification task and measure them on the way.
+    spec: OptimizeSpec, items: Items, n_labels: int, device: torch.device, work: Path
+) -> tuple[pd.DataFrame, dict[str, Any], dict[str, Any]]:
+    """Optimize embeddings for a classification task and measure them after every update.
 
     Args:
-        spec: task, schedule and hyper-parameters.
-        embeddings: starting points, shape (n, d), before `mean_norm` scales them.
-        targets: class numbers, shape (n,), for cross-entropy; indicators, shape (n, n_labels), for binary cross-entropy.
+        spec: task, measurement and hyper-parameters.
+        items: the data set; its vectors are those before `mean_norm` scales them.
         n_labels: outputs of the classifier.
         device: where to compute.
         work: folder of the checkpoint from which a killed run goes on, with the same bytes as an undisturbed one.
 
     Returns:
-        One row per evaluated step (step, loss, accuracy, isoscore, silhouette), and what was measured. Accuracy is the
-        share of right decisions: one per item, or one per item and label.
+        One row per step (step, loss, accuracy, isoscore, silhouette), step 0 before any update; facts about the
+        evaluation, the same in every run (those of `windows`, `objectives`, `n_params`); and what was measured of this run.
 
     Raises:
         IsotropyError: targets that do not fit the loss or are all alike, or a loss that is not finite.
     """
-    if (spec.loss == "cross_entropy") != (targets.ndim == 1):
-        raise IsotropyError(f"setup {spec.setup}: loss {spec.loss} does not fit targets of shape {targets.shape}")
-    if len(np.unique(targets, axis=0)) < 2:
-        raise IsotropyError(f"setup {spec.setup}: all items have the same label, there is nothing to classify")
-    if spec.mean_norm is not None:
-        embeddings = embeddings * (spec.mean_norm / np.linalg.norm(embeddings, axis=1).mean(dtype=np.float64)).astype(
-            np.float32
-        )
-    model = Classifier(embeddings, n_labels, bias=spec.bias, seed=spec.seed).to(device)
-    adam = torch.optim.Adam(model.parameters(), lr=spec.learning_rate, fused=True)
-    goal = torch.from_numpy(targets).to(device)
-    evaluated = set(spec.schedule.steps(spec.updates))
+    descent = Descent(spec, items, n_labels, device)
+    gauge = Gauge(items.targets, spec.measure.sample_size, spec.seed)
+    windows = None
+    if spec.measure.tolerance is not None and gauge.fits_windows(NODES):
+        windows = Windows(gauge, spec.measure.tolerance)
     checkpoint = work / "checkpoint.safetensors"
-    first, rows = _load(checkpoint, model, adam)
+    rows, objectives = _load(checkpoint, descent, windows)
+    first = descent.step
     if first:
         log.info("going on from update %d of a killed run", first)
+    else:
+        rows = [descent.look() | gauge.scores(descent.model, 0)._asdict()]
+        objectives = [_objectives(descent, items.targets)]
     started = saved = said = perf_counter()
-    metric_seconds = 0.0
+    pause = CHECKPOINT_SECONDS
+    direct = 0  # steps to evaluate one by one before the next window is tried
     with tqdm(total=spec.updates, initial=first, unit="update", disable=not sys.stderr.isatty(), desc=spec.setup) as bar:
-        for step in range(first, spec.updates + 1):
-            logits = model()
-            loss = _loss(logits, goal)
-            if step in evaluated:
-                clock = perf_counter()
-                rows.append(_measure(step, float(loss.detach()), logits.detach(), goal, model.embeddings.detach(), targets))
-                metric_seconds += perf_counter() - clock
-            if step == spec.updates:
-                break
-            if perf_counter() - saved > CHECKPOINT_SECONDS:
-                _save(checkpoint, model, adam, step, rows)
+        while descent.step < spec.updates:
+            if perf_counter() - saved > pause and not direct:
+                began = perf_counter()
+                _save(checkpoint, descent, windows, rows, objectives)
                 saved = perf_counter()
+                pause = max(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE * (saved - began))
+            left = spec.updates - descent.step
+            if windows is not None and not direct and left >= MIN_WIDTH:
+                walked = windows.walk(descent, left)
+                if walked is None and windows.width < MIN_WIDTH:
+                    windows.width, direct = MIN_WIDTH, MIN_WIDTH
+                rows += walked or []
+            else:
+                descent.update()
+                rows.append(descent.look() | gauge.scores(descent.model, descent.step)._asdict())
+                direct = max(direct - 1, 0)
+            bar.update(descent.step - bar.n)
             if not sys.stderr.isatty() and perf_counter() - said > LOG_SECONDS:
                 said, row = perf_counter(), rows[-1]
-                log.info(
-                    "update %d of %d: IsoScore %.4f, silhouette %.4f", step, spec.updates, row["isoscore"], row["silhouette"]
-                )
-            adam.zero_grad(set_to_none=True)
-            torch.autograd.backward(loss)
-            adam.step()
-            bar.update()
+                scores = f"IsoScore {row['isoscore']:.4f}, silhouette {row['silhouette']:.4f}"
+                log.info("update %d of %d: %s", descent.step, spec.updates, scores)
+    objectives.append(_objectives(descent, items.targets))
+    facts = NO_WINDOWS if windows is None else windows.facts
     seconds = perf_counter() - started
-    return pd.DataFrame(rows), {
-        "device": str(device),
-        "updates_taken_up_from_a_killed_run": first,
-        "seconds": round(seconds, 3),
-        "metric_seconds": round(metric_seconds, 3),
-        "metric_share": round(metric_seconds / seconds, 4),
-    }
-
-
-def describe_run(spec: OptimizeSpec, embeddings: np.ndarray, targets: np.ndarray, dataset: Dataset, lineage: Lineage) -> Run:
-    """Facts about a run that its tables and figures need; the same for the same spec and inputs."""
-    titles = {source["kind"]: source["content"]["title"] for source in lineage.sources}
-    n_labels = len(dataset.label_names)
-    scaled = "" if spec.mean_norm is None else f", scaled to mean norm {spec.mean_norm:g}"
-    return Run(
-        setup=spec.setup,
-        dataset=spec.dataset,
-        model=spec.embedding,
-        seed=spec.seed,
-        data=(titles.get("dataset") or titles["lexicon"]) + (f", a sample of {len(targets)}" if dataset.sampled else ""),
-        embedding=(titles.get("model") or titles["vectors"]) + scaled,
-        status=lineage.status,
-        schedule=spec.schedule.describe(spec.updates),
-        n_items=len(targets),
-        n_vectors=len(embeddings),
-        n_params=Classifier(embeddings, n_labels, bias=spec.bias, seed=spec.seed).n_params(),
-        dim=embeddings.shape[1],
-        n_labels=n_labels,
-        n_classes=len(np.unique(targets, axis=0)),
-        loss=spec.loss,
-        bias=spec.bias,
+    return (
+        pd.DataFrame(rows),
+        {**facts, "objectives": objectives, "n_params": descent.model.n_params()},
+        {
+            "device": str(device),
+            "updates_taken_up_from_a_killed_run": first,
+            "seconds": round(seconds, 3),
+            "updates_per_second": round((spec.updates - first) / seconds, 2),
+            **facts,
+        },
     )
 
 
-def _loss(logits: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
-    if goal.ndim == 1:
-        return functional.cross_entropy(logits, goal)
-    return functional.binary_cross_entropy_with_logits(logits, goal)
+def _objectives(descent: Descent, targets: np.ndarray) -> Objectives:
+    """The objectives of Appendix B; the sample of items is the same at every step and for every seed."""
+    chosen = np.sort(np.random.default_rng(0).permutation(len(targets))[:OBJECTIVE_ITEMS])
+    points = descent.model.points(torch.from_numpy(chosen).to(descent.goal.device)).cpu()
+    labels = np.unique(targets[chosen], axis=0, return_inverse=True)[1].reshape(-1)
+    several = len(np.unique(labels)) > 1
+    whole = descent.model.points()
+    return Objectives(
+        step=descent.step,
+        silhouette=silhouette_objective(whole, targets),
+        triplet=triplet_objective(whole, targets),
+        sample_triplet=triplet_objective(points, labels) if several else None,
+        sample_hinged=hinged_triplet_objective(points, labels) if several else None,
+    )
 
 
-def _measure(
-    step: int, loss: float, logits: torch.Tensor, goal: torch.Tensor, points: torch.Tensor, targets: np.ndarray
-) -> dict[str, Any]:
-    """One row of the trajectory.
-
-    Raises:
-        IsotropyError: the loss is not finite.
-    """
-    if not np.isfinite(loss):
-        raise IsotropyError(f"the loss is {loss} at update {step}: training diverged; lower the learning rate")
-    right = logits.argmax(dim=1) == goal if goal.ndim == 1 else (logits > 0) == (goal > 0.5)
-    return {
-        "step": step,
-        "loss": loss,
-        "accuracy": float(right.double().mean()),
-        "isoscore": float(isoscore(points)),
-        "silhouette": silhouette(points, targets),
+def _save(
+    path: Path, descent: Descent, windows: Windows | None, rows: list[dict[str, Any]], objectives: list[Objectives]
+) -> None:
+    """Keep parameters, Adam's moments and the rows so far."""
+    metadata = {
+        "step": str(descent.step),
+        "rows": json.dumps(rows),
+        "objectives": json.dumps([o.model_dump() for o in objectives]),
+        "windows": json.dumps(None if windows is None else windows.kept(descent)),
     }
-
-
-def _save(path: Path, model: Classifier, adam: torch.optim.Adam, step: int, rows: list[dict[str, Any]]) -> None:
-    """Keep parameters, Adam's moments and the rows so far, before update `step` + 1."""
-    tensors = {f"parameter.{name}": p.detach() for name, p in model.named_parameters()}
-    for name, p in model.named_parameters():
-        tensors |= {f"adam.{key}.{name}": value for key, value in adam.state[p].items()}
     with atomic(path) as temporary:
-        save_file(tensors, temporary, metadata={"step": str(step), "rows": json.dumps(rows)})
+        save_file(descent.state(), temporary, metadata=metadata)
 
 
-def _load(path: Path, model: Classifier, adam: torch.optim.Adam) -> tuple[int, list[dict[str, Any]]]:
-    """Put a checkpoint into model and optimizer; return the step to go on with and the rows before it.
-
-    The row of that step, if it was evaluated, was taken before the checkpoint; it is dropped and taken again.
-    """
+def _load(path: Path, descent: Descent, windows: Windows | None) -> tuple[list[dict[str, Any]], list[Objectives]]:
+    """Put a checkpoint into the descent and its windows; return the rows before it and the objectives. Nothing if none."""
     if not path.is_file():
-        return 0, []
+        return [], []
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata()
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-    state: dict[int, dict[str, torch.Tensor]] = {}
-    with torch.no_grad():
-        for i, (name, p) in enumerate(model.named_parameters()):
-            p.copy_(tensors[f"parameter.{name}"])
-            state[i] = {key: tensors[f"adam.{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
-    adam.load_state_dict({**adam.state_dict(), "state": state})
-    step = int(metadata["step"])
-    return step, [row for row in json.loads(metadata["rows"]) if row["step"] < step]
+    descent.restore(tensors, int(metadata["step"]))
+    if windows is not None:
+        windows.take_up(descent, json.loads(metadata["windows"]))
+    return json.loads(metadata["rows"]), [Objectives.model_validate(o) for o in json.loads(metadata["objectives"])]

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from isotropy.spec import Spec, Strict
 
+Loss = Literal["cross_entropy", "binary_cross_entropy"]
 
-class Schedule(Strict):
-    """The updates after which the metrics are taken. Step 0, before any update, and the last are always among them."""
 
-    every_until: int = Field(ge=0)
-    """Every update up to this one."""
-    then_every: int = Field(ge=1)
-    """After that, the updates that are a multiple of this."""
+class Measure(Strict):
+    """How IsoScore and silhouette are taken: at step 0, before any update, and after every update."""
 
-    def steps(self, updates: int) -> list[int]:
-        """The steps, from 0 to `updates`."""
-        return [s for s in range(updates + 1) if s <= self.every_until or s % self.then_every == 0 or s == updates]
-
-    def describe(self, updates: int) -> str:
-        """The schedule in words, for captions."""
-        if self.every_until >= updates or self.then_every == 1:
-            return f"metrics at step 0 and after each of {updates:,} updates"
-        return (
-            f"metrics at step 0, after each of the first {self.every_until} updates, then after every "
-            f"{self.then_every}th to {updates:,}"
-        )
+    tolerance: Annotated[float, Field(gt=0)] | None
+    """Windows of updates are evaluated at a few steps and interpolated between them, as long as the certified error of
+    either score stays below this (`isotropy.optimize.windows`); null: every step is evaluated directly."""
+    sample_size: Annotated[int, Field(ge=2)] | None
+    """Items drawn afresh at every step, where there are more (Mickus et al. 2024, Appendix A); null: all of them."""
 
 
 class OptimizeSpec(Spec):
@@ -36,22 +26,45 @@ class OptimizeSpec(Spec):
 
     paper: str
     setup: str
+    """Name of the trajectory."""
+    group: str
+    """Part of the paper: section3, glue (Appendix A), or sensitivity."""
+    base: str
+    variant: str | None
     dataset: str
     embedding: str
-    loss: Literal["cross_entropy", "binary_cross_entropy"]
+    loss: Loss
     bias: bool
     mean_norm: float | None
     seed: int
     updates: int
     learning_rate: float
-    schedule: Schedule
+    measure: Measure
     device: Literal["auto", "cpu", "cuda"]
+
+
+class Objectives(Strict):
+    """Objectives of Appendix B at one step."""
+
+    step: int
+    silhouette: float
+    """Equation 1, over all items."""
+    triplet: float
+    """Equation 5, the bound, over all items."""
+    sample_triplet: float | None
+    """Equation 5 over a sample of items; null: the sample has one class."""
+    sample_hinged: float | None
+    """The triplet objective with its hinge, margin 0, over the same sample: its triplets are too many for all items."""
 
 
 class Run(Spec):
     """Facts about one trajectory, written beside it for tables and figures."""
 
     setup: str
+    base: str
+    """The setup or task that it is or is a variant of."""
+    variant: str | None
+    """What is changed against the setup; null: nothing."""
     dataset: str
     seed: int
     data: str
@@ -62,7 +75,10 @@ class Run(Spec):
     """Title of the model or vectors, and what was done to them."""
     status: str
     """`original` or `stand-in`."""
-    schedule: str
+    evaluation: str
+    """How the scores were taken, for captions."""
+    error_bound: float
+    """Largest certified error of an interpolated score; 0 where all were evaluated directly."""
     n_items: int
     n_vectors: int
     n_params: int
@@ -72,3 +88,5 @@ class Run(Spec):
     """Distinct targets, the classes of the silhouette."""
     loss: str
     bias: bool
+    learning_rate: float
+    objectives: list[Objectives]

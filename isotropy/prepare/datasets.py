@@ -1,21 +1,25 @@
-"""From the rows of sources to canonical tables (`isotropy.prepare.table`), checked against a schema."""
+"""From the rows of sources to the canonical tables of a data set (`isotropy.prepare.table`), checked against schemas."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pandera.pandas as pa
 
 from isotropy.errors import IsotropyError
-from isotropy.prepare.spec import SentencesSpec, SupersensesSpec
+from isotropy.prepare.spec import SentencesSpec, WordsSpec
 from isotropy.prepare.table import Dataset
-from isotropy.sources.readers import NOUN_LEXNAMES, Row, StaticVectors
+from isotropy.sources.readers import Row, StaticVectors
 
-SCHEMA = pa.DataFrameSchema(
+TEXTS = pa.DataFrameSchema(
+    {"text": pa.Column(str, pa.Check.str_length(min_value=1), unique=True)}, strict=True, index=pa.Index(int)
+)
+ITEMS = pa.DataFrameSchema(
     {
-        "text": pa.Column(str, pa.Check.str_length(min_value=1)),
+        "texts": pa.Column(object, pa.Check(lambda texts: texts.map(len).nunique() == 1, error="items of different lengths")),
         "labels": pa.Column(object, pa.Check(lambda labels: labels.map(len) > 0, error="an item without a label")),
     },
     strict=True,
@@ -23,8 +27,16 @@ SCHEMA = pa.DataFrameSchema(
 )
 
 
-def prepare_sentences(spec: SentencesSpec, rows: Sequence[Row]) -> tuple[pd.DataFrame, Dataset]:
-    """Sentences with one label each, in the source's order.
+class Prepared(NamedTuple):
+    """The tables of a data set, and its description."""
+
+    texts: pd.DataFrame
+    items: pd.DataFrame
+    dataset: Dataset
+
+
+def prepare_sentences(spec: SentencesSpec, rows: Sequence[Row]) -> Prepared:
+    """Sentences or pairs with one label each, in the source's order; a sentence that occurs again shares its row of texts.
 
     Raises:
         IsotropyError: an empty source, a label without a name, or a sample larger than the source.
@@ -37,36 +49,46 @@ def prepare_sentences(spec: SentencesSpec, rows: Sequence[Row]) -> tuple[pd.Data
     unnamed = {row.label for row in rows} - set(range(len(spec.label_names)))
     if unnamed:
         raise IsotropyError(f"{spec.source}: labels {sorted(unnamed)} have no name in label_names")
-    table = pd.DataFrame({"text": [row.texts[0] for row in rows], "labels": [[row.label] for row in rows]})
-    sampled = spec.sample is not None
-    return _checked(spec.source, table), Dataset(task="single-label", label_names=spec.label_names, sampled=sampled)
+    dataset = Dataset(task="single-label", label_names=spec.label_names, sampled=spec.sample is not None)
+    return _checked(spec.source, [row.texts for row in rows], [[row.label] for row in rows], dataset)
 
 
-def prepare_supersenses(spec: SupersensesSpec, lexicon: Sequence[Row], vectors: StaticVectors) -> tuple[pd.DataFrame, Dataset]:
-    """The `n_items` first words, in the vectors' order, that have a noun sense; labels: their lexicographer files.
+def prepare_words(
+    spec: WordsSpec, lexicon: Sequence[Row], names: list[str], vectors: StaticVectors, word_list: Sequence[Row] | None
+) -> Prepared:
+    """The first words, in the vectors' order, that the lexicon labels.
+
+    Args:
+        spec: how many words.
+        lexicon: words with the names of their labels.
+        names: all labels, in the order of the classes.
+        vectors: static vectors.
+        word_list: words to choose from; None: all.
 
     Raises:
         IsotropyError: fewer such words than `n_items`.
     """
-    names = list(NOUN_LEXNAMES.values())
-    senses = {row.texts[0]: sorted(names.index(lexname) for lexname in row.label) for row in lexicon}
-    words = [word for word in dict.fromkeys(vectors.words) if word in senses]
-    if len(words) < spec.n_items:
-        raise IsotropyError(f"{spec.vectors}: {len(words)} words have a noun sense, n_items asks for {spec.n_items}")
+    labels = {row.texts[0]: sorted(names.index(name) for name in row.label) for row in lexicon}
+    allowed = labels if word_list is None else {row.texts[0] for row in word_list}
+    words = [word for word in dict.fromkeys(vectors.words) if word in labels and word in allowed]
+    if spec.n_items is not None and len(words) < spec.n_items:
+        found = f"{len(words)} words have a label in {spec.lexicon}"
+        raise IsotropyError(f"{spec.vectors}: {found}, n_items asks for {spec.n_items}")
+    if not words:
+        shown = ", ".join(repr(word) for word in vectors.words[:3])
+        raise IsotropyError(f"{spec.vectors}: none of its words ({shown}, …) has a label in {spec.lexicon}")
     words = words[: spec.n_items]
-    table = pd.DataFrame({"text": words, "labels": [senses[word] for word in words]})
-    return _checked(spec.lexicon, table), Dataset(task="multi-label", label_names=names, sampled=False)
+    dataset = Dataset(task="multi-label", label_names=names, sampled=False)
+    return _checked(spec.lexicon, [(word,) for word in words], [labels[word] for word in words], dataset)
 
 
-def _checked(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    if table.empty:
+def _checked(name: str, texts: Sequence[tuple[str, ...]], labels: list[list[int]], dataset: Dataset) -> Prepared:
+    if not texts:
         raise IsotropyError(f"{name}: no items")
-    repeated = table["text"][table["text"].duplicated()]
-    if len(repeated):
-        raise IsotropyError(
-            f"{name}: {len(repeated)} texts occur more than once, {repeated.iloc[0]!r} first; items must differ"
-        )
+    row_of = {text: row for row, text in enumerate(dict.fromkeys(text for item in texts for text in item))}
+    distinct = pd.DataFrame({"text": list(row_of)})
+    items = pd.DataFrame({"texts": [[row_of[text] for text in item] for item in texts], "labels": labels})
     try:
-        return SCHEMA.validate(table)
+        return Prepared(TEXTS.validate(distinct), ITEMS.validate(items), dataset)
     except pa.errors.SchemaError as error:
         raise IsotropyError(f"{name}: " + " ".join(str(error).split())) from error

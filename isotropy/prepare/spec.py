@@ -19,7 +19,7 @@ class Sample(Strict):
 
 
 class SentencesSpec(Spec):
-    """A data set of labelled sentences."""
+    """A data set of labelled sentences, or pairs of sentences."""
 
     kind: Literal["sentences"]
     source: str
@@ -30,13 +30,15 @@ class SentencesSpec(Spec):
     """A seeded part of it; null: all."""
 
 
-class SupersensesSpec(Spec):
-    """Words labelled with the WordNet noun supersenses of all their senses (Mickus et al. 2024, setup iv)."""
+class WordsSpec(Spec):
+    """Words with all the labels that a lexicon gives them (Mickus et al. 2024, setups iii and iv)."""
 
-    kind: Literal["supersenses"]
+    kind: Literal["words"]
     lexicon: str
     """A lexicon of the source registry."""
     vectors: str
-    """Vectors of the source registry, whose words are taken in their order."""
-    n_items: Annotated[int, Field(ge=2)]
-    """How many words."""
+    """Vectors of the source registry, whose words are taken in their order, the most frequent first."""
+    word_list: str | None = None
+    """A lexicon of the source registry to whose words the choice is restricted; null: all words."""
+    n_items: Annotated[int, Field(ge=2)] | None
+    """How many words; null: all that the lexicon labels."""

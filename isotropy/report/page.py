@@ -9,11 +9,12 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from isotropy.claims.write import readable
 from isotropy.figures.catalogue import FigureSpec
 from isotropy.files import record_of
 from isotropy.provenance.record import read_record
 from isotropy.spec import Spec, Strict
-from isotropy.tables.catalogue import TableSpec
+from isotropy.tables.catalogue import VERDICTS, TableSpec
 from isotropy.tables.write import format_cell
 
 LONGEST_TABLE = 40  # rows; a longer table is linked, not shown
@@ -37,6 +38,7 @@ class PageSpec(Spec):
 
 
 PAPERS = [
+    Paper(key="claims", title="Verdicts", reference="Every claim of the papers against our numbers"),
     Paper(
         key="mickus2024",
         title="Isotropy, Clusters, and Classifiers",
@@ -61,6 +63,14 @@ def render(spec: PageSpec, results: list[Path], folder: Path) -> str:
     return template.render(study=spec.study, papers=spec.papers, items=items, sources=sources)
 
 
+def _modules(entry: FigureSpec | TableSpec) -> list[str]:
+    """Modules in which a reader finds how a figure or table is made."""
+    paper = entry.id.split("/")[0]
+    if isinstance(entry, FigureSpec):
+        return [f"isotropy/figures/{paper}.py"]
+    return ["isotropy/claims/evaluate.py"] if paper == "claims" else [f"isotropy/tables/{paper}.py"]
+
+
 def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, Any]:
     record = read_record(record_of(path))
     item: dict[str, Any] = {
@@ -70,14 +80,20 @@ def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, 
         "lineage": record.lineage,
         "link": os.path.relpath(path.with_suffix(""), folder),
         "is_figure": isinstance(entry, FigureSpec),
-        "code": [
-            f for f in record.code["files"] if f.startswith("scripts/") or f.endswith(f"{path.parts[-3]}/{path.parts[-2]}.py")
-        ],
+        "code": [f for f in record.code["files"] if f.startswith("scripts/") or f in _modules(entry)],
     }
     if isinstance(entry, TableSpec):
-        table = pd.read_parquet(path)
+        table = pd.read_parquet(path, dtype_backend="numpy_nullable")  # whole numbers stay whole
+        if entry == VERDICTS:
+            item["verdicts"] = _count(table["verdict"].str.split(" because| by", regex=True).str[0])
+            table = readable(table[~table["verdict"].str.startswith("not attempted")])
         item["columns"] = [(name, pd.api.types.is_numeric_dtype(table[name])) for name in table.columns]
         item["n_rows"] = len(table)
-        shown = table if len(table) <= LONGEST_TABLE else table.head(0)
+        shown = table if len(table) <= LONGEST_TABLE or entry == VERDICTS else table.head(0)
         item["rows"] = [[format_cell(v) for v in row] for row in shown.itertuples(index=False)]
     return item
+
+
+def _count(verdicts: pd.Series) -> str:
+    """How many verdicts of each kind."""
+    return ", ".join(f"{n} {verdict}" for verdict, n in verdicts.value_counts().sort_index().items())

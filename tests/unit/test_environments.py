@@ -19,7 +19,10 @@ from isotropy.provenance.code import code_identity
 CONDA_NAME = {"torch": "pytorch", "yaml": "pyyaml", "matplotlib": "matplotlib-base", "seaborn": "seaborn-base"}
 CONDA_NAME |= {"msgpack": "msgpack-python"}
 PYPI_NAME = {"pytorch": "torch", "matplotlib-base": "matplotlib", "seaborn-base": "seaborn", "msgpack-python": "msgpack"}
-LOADED_BY_NAME = {"draw_figure": ["isotropy.figures.mickus2024"]}
+LOADED_BY_NAME = {
+    "draw_figure": ["isotropy.figures.mickus2024", "isotropy.figures.claims"],
+    "make_table": ["isotropy.tables.mickus2024"],
+}
 
 
 def normalized(name: str) -> str:

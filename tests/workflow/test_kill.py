@@ -18,7 +18,7 @@ from tests.workflow.test_rerun import digests
 OVERLAY = {
     "study": "kill",
     "datasets": {"polarity": {"sample": {"n_items": 2600, "seed": 1}}},
-    "mickus2024": {"seeds": [0], "updates": 140, "schedule": {"every_until": 1000, "then_every": 1}},
+    "mickus2024": {"seeds": [0], "updates": 300, "sensitivity": None},
 }
 TARGET = "results/optimize/mickus2024/polarity/seed0.parquet"
 

@@ -1,0 +1,168 @@
+"""Side-by-side speed of direct optimization: the paper's loop as one would write it today, and ours, in one run.
+
+The paper's loop: torch's default Adam on concatenated pairs, the PyPI IsoScore and scikit-learn's silhouette after every
+update; measured for a few updates. Ours: every step evaluated directly, for as many; and windows of updates, for the whole
+run, compared with direct evaluation at every 10th step. Takes the data that the workflow has prepared: run it first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from IsoScore import IsoScore as published_package
+from safetensors.numpy import load_file
+from sklearn.metrics import silhouette_score
+
+from isotropy.optimize.descent import Descent, Items
+from isotropy.optimize.gauge import Gauge
+from isotropy.optimize.optimize import optimize
+from isotropy.optimize.spec import Measure, OptimizeSpec
+from isotropy.prepare.table import read_items, targets, text_rows
+
+CPU = torch.device("cpu")
+
+
+def main() -> None:
+    """Print milliseconds per update, ratios, and the errors of windows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--datasets", nargs="+", default=["polarity"])
+    parser.add_argument("--model", default="all-MiniLM-L6-v2")
+    parser.add_argument("--updates", type=int, default=1000)
+    parser.add_argument("--few", type=int, default=5, help="updates of the paper's loop, and of direct evaluation")
+    options = parser.parse_args()
+    print(f"{torch.get_num_threads()} threads; ms per update")
+    for name in options.datasets:
+        path = options.results / f"prepare/{name}.items.parquet"
+        if not path.is_file():
+            sys.exit(f"{path} is not there: run the workflow first")
+        table, dataset = read_items(path)
+        vectors = load_file(options.results / f"embed/{name}/{options.model}.safetensors")["vectors"]
+        items = Items(vectors, text_rows(table), targets(table, dataset))
+        compare(name, items, len(dataset.label_names), options.updates, options.few)
+    update_alone()
+
+
+def compare(name: str, items: Items, n_labels: int, updates: int, few: int) -> None:
+    """Time the three loops on one data set."""
+    shape = f"{len(items.targets):,}×{items.rows.shape[1] * items.vectors.shape[1]}, {n_labels} classes"
+    paper, direct = [], []
+    peer, ours = papers_loop(items, n_labels), direct_loop(name, items, n_labels)
+    for loop in (peer, ours):
+        next(loop)  # warm-up
+    for _ in range(few):
+        for loop, times in ((peer, paper), (ours, direct)):
+            time.sleep(0.5)  # threads of the other side linger
+            start = time.perf_counter()
+            next(loop)
+            times.append(1000 * (time.perf_counter() - start))
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as work:
+        rows, facts, _ = optimize(spec(name, n_labels, updates, 1e-5), items, n_labels, CPU, Path(work))
+    wall = time.perf_counter() - start
+    errors = errors_of_windows(name, items, n_labels, updates, rows[["isoscore", "silhouette"]].to_numpy())
+    one, two, three = statistics.median(paper), statistics.median(direct), 1000 * wall / updates
+    print(f"{name} {shape}: paper's loop {one:,.0f}; every step directly {two:,.0f}, ratio {one / two:.1f}")
+    print(f"  windows {three:,.1f} ({updates:,} updates in {wall:,.1f} s), ratio {one / three:.1f}")
+    print(f"  {facts['windows']} windows, {facts['evaluations']} evaluations, {facts['walked_again']} walked again")
+    print(
+        f"  certified error {facts['error_bound']:.1e}; at every 10th step IsoScore {errors[0]:.1e}, silhouette {errors[1]:.1e}"
+    )
+
+
+def spec(name: str, n_labels: int, updates: int, tolerance: float | None) -> OptimizeSpec:
+    """The paper's hyper-parameters."""
+    return OptimizeSpec(
+        paper="mickus2024",
+        setup=name,
+        group="section3",
+        base=name,
+        variant=None,
+        dataset=name,
+        embedding="",
+        loss="cross_entropy",
+        bias=n_labels > 2,
+        mean_norm=None,
+        seed=0,
+        updates=updates,
+        learning_rate=0.001,
+        measure=Measure(tolerance=tolerance, sample_size=None),
+        device="cpu",
+    )
+
+
+def papers_loop(items: Items, n_labels: int):  # type: ignore[no-untyped-def]
+    """One update and its scores per `next`, by the libraries that the paper names."""
+    embeddings = torch.nn.Parameter(torch.from_numpy(items.vectors.copy()))
+    linear = torch.nn.Linear(items.rows.shape[1] * items.vectors.shape[1], n_labels, bias=n_labels > 2)
+    adam = torch.optim.Adam([embeddings, *linear.parameters()])
+    goal, rows = torch.from_numpy(items.targets), torch.from_numpy(items.rows.T.copy())
+    single = items.rows.shape[1] == 1
+    while True:
+        points = embeddings if single else torch.cat([embeddings[r] for r in rows], dim=1)
+        loss = torch.nn.functional.cross_entropy(linear(points), goal)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        with torch.no_grad():
+            points = embeddings if single else torch.cat([embeddings[r] for r in rows], dim=1)
+        score = float(published_package.IsoScore(embeddings.detach().numpy()))
+        yield score, silhouette_score(points.detach().numpy(), items.targets)
+
+
+def direct_loop(name: str, items: Items, n_labels: int):  # type: ignore[no-untyped-def]
+    """One update and its scores per `next`, evaluated directly."""
+    descent, gauge = Descent(spec(name, n_labels, 1, None), items, n_labels, CPU), Gauge(items.targets, None, 0)
+    while True:
+        descent.update()
+        yield gauge.scores(descent.model, descent.step)
+
+
+def errors_of_windows(name: str, items: Items, n_labels: int, updates: int, windowed: np.ndarray) -> np.ndarray:
+    """Largest difference of both scores to direct evaluation, at every 10th step of the same trajectory."""
+    descent, gauge = Descent(spec(name, n_labels, 1, None), items, n_labels, CPU), Gauge(items.targets, None, 0)
+    worst = np.zeros(2)
+    for step in range(updates + 1):
+        if step % 10 == 0:
+            worst = np.maximum(worst, np.abs(np.array(gauge.scores(descent.model, step)) - windowed[step]))
+        descent.look()
+        descent.update()
+    return worst
+
+
+def update_alone(n_pairs: int = 98_175, n_texts: int = 129_803, d: int = 384) -> None:
+    """An update without scores, on random pairs of the size of a quarter of MNLI."""
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((n_texts, d)).astype(np.float32) / 20
+    items = Items(vectors, rng.integers(0, n_texts, (n_pairs, 2)), rng.integers(0, 3, n_pairs))
+    embeddings, linear = torch.nn.Parameter(torch.from_numpy(vectors.copy())), torch.nn.Linear(2 * d, 3)
+    adam = torch.optim.Adam([embeddings, *linear.parameters()])
+    rows, goal = torch.from_numpy(items.rows.T.copy()), torch.from_numpy(items.targets)
+
+    def peer() -> None:
+        loss = torch.nn.functional.cross_entropy(linear(torch.cat([embeddings[r] for r in rows], dim=1)), goal)
+        adam.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        adam.step()
+
+    descent = Descent(spec("mnli/4", 3, 1, None), items, 3, CPU)
+    taken: dict[str, list[float]] = {"peer": [], "ours": []}
+    for _ in range(6):
+        for key, function in (("peer", peer), ("ours", descent.update)):
+            start = time.perf_counter()
+            function()
+            taken[key].append(1000 * (time.perf_counter() - start))
+    one, two = (statistics.median(taken[key][1:]) for key in ("peer", "ours"))
+    size = f"{n_pairs:,} pairs of {n_texts:,} texts, {2 * d}"
+    print(f"update alone, {size}: as above {one:,.0f}; ours {two:,.0f}, ratio {one / two:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""Verdicts: each claim against the number that bears on it.
+
+A claim is `reproduced`, `deviates by x`, or `contradicted` (the opposite sign, or the opposite side of zero); `undecided`
+where the interval over seeds includes the bound, or the published value. What stands on a stand-in is only `consistent`,
+`inconsistent` or `undecided`. Without
+a number it is `not computable because` or `not attempted because`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from isotropy.claims.spec import Claim, Equals, Quantity
+
+CONFIDENCE = 0.95
+SUMMARIES = ["mean", "sd"]  # rows of a table over its seeds
+STAND_IN = {"reproduced": "consistent", "undecided": "undecided"}
+
+SCHEMA = {
+    "id": "str",
+    "paper": "str",
+    "locator": "str",
+    "statement": "str",
+    "setup": "str",
+    "verdict": "str",
+    "status": "str",
+    "detail": "str",
+    "published": "float64",
+    "obtained": "float64",
+    "sd": "float64",
+    "low": "float64",
+    "high": "float64",
+    "n_seeds": "Int64",
+    "expected": "str",
+    "trust": "str",
+    "data": "str",
+    "embedding": "str",
+    "table": "str",
+    "column": "str",
+    "record": "str",
+}
+"""Columns of the table of verdicts. `low` and `high`: 95 % interval of the mean over seeds; `record`: digest of the record
+of the table that the number stands in, from which the audit goes on."""
+
+
+class Estimate(NamedTuple):
+    """Values of a quantity over seeds."""
+
+    values: np.ndarray
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+        return float(self.values.mean())
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation (ddof = 1); NaN for one value."""
+        return float(self.values.std(ddof=1)) if len(self.values) > 1 else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Interval of the mean at CONFIDENCE by Student's t; NaN for one value."""
+        n = len(self.values)
+        half = self.sd / math.sqrt(n) * float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) if n > 1 else math.nan
+        return self.mean - half, self.mean + half
+
+
+def evaluate(
+    claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], records: Mapping[str, str], missing: str
+) -> pd.DataFrame:
+    """Verdicts of all claims, one row per claim and setup that it bears on; columns as in SCHEMA.
+
+    Args:
+        claims: the claims.
+        tables: our tables by id.
+        records: digest of each table's record.
+        missing: why a table that is not there is not.
+    """
+    rows = [row for claim in claims for row in _rows(claim, tables, records, missing)]
+    empty = {name: "" if kind == "str" else None for name, kind in SCHEMA.items()}
+    return pd.DataFrame([empty | row for row in rows], columns=list(SCHEMA)).astype(SCHEMA)
+
+
+def _rows(
+    claim: Claim, tables: Mapping[str, pd.DataFrame], records: Mapping[str, str], missing: str
+) -> Iterator[dict[str, Any]]:
+    row: dict[str, Any] = claim.model_dump(include={"id", "paper", "locator", "statement"})
+    row["published"] = claim.published.value if claim.published else math.nan
+    row["trust"] = claim.published.trust if claim.published else "a direction, not a number"
+    row["expected"] = _expected(claim)
+    quantity = claim.quantity
+    if quantity is None:
+        yield row | {"verdict": f"not attempted because {claim.because}"}
+        return
+    row |= {"table": quantity.table, "column": quantity.column}
+    if quantity.table not in tables:
+        yield row | {"verdict": f"not attempted because {missing}"}
+        return
+    row["record"] = records[quantity.table]
+    table = tables[quantity.table]
+    if absent := [c for c in ("status", quantity.column, *quantity.where, *quantity.original) if c not in table.columns]:
+        yield row | {"verdict": f"not computable because {quantity.table} has no column {absent[0]}"}
+        return
+    chosen = table
+    for name, value in quantity.where.items():
+        chosen = chosen[chosen[name] == value]
+    if "seed" in chosen.columns:
+        chosen = chosen[~chosen["seed"].isin(SUMMARIES)]
+    if chosen.empty:
+        which = ", ".join(f"{c} {v}" for c, v in quantity.where.items())
+        yield row | {"verdict": f"not attempted because the study has no {which}"}
+        return
+    groups = chosen.groupby("setup", sort=False) if "setup" in chosen.columns else [("", chosen)]
+    for setup, group in groups:
+        yield row | {"setup": str(setup)} | _of_group(claim, quantity, group)
+
+
+def _of_group(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> dict[str, Any]:
+    """Verdict on the rows of one setup."""
+    status = "original" if (group["status"] == "original").all() else "stand-in"
+    if status == "original" and any((group[c] != v).any() for c, v in quantity.original.items()):
+        status = "stand-in"
+    if group["status"].iloc[0].startswith("not attempted"):
+        return {"verdict": group["status"].iloc[0].replace("not attempted:", "not attempted because it is")}
+    about = {c: group[c].iloc[0] for c in ("data", "embedding") if c in group.columns}
+    values = group[quantity.column].to_numpy(dtype=np.float64, na_value=math.nan)
+    if not np.isfinite(values).all():
+        return about | {"status": status, "verdict": f"not computable because {quantity.column} is not a number"}
+    if "seed" in group.columns and group["seed"].duplicated().any():
+        return about | {"status": status, "verdict": "not computable because there are several values per seed"}
+    estimate = Estimate(values)
+    verdict, detail = judge(claim, estimate)
+    if status == "stand-in" and verdict not in STAND_IN:
+        detail = f"{verdict}, {detail}" if detail else verdict
+    if status == "stand-in":
+        verdict = STAND_IN.get(verdict, "inconsistent")
+    n_seeds = group["seed"].nunique() if "seed" in group.columns else group.get("n_seeds", pd.Series([pd.NA])).iloc[0]
+    low, high = estimate.interval
+    numbers = {"obtained": estimate.mean, "sd": estimate.sd, "low": low, "high": high, "n_seeds": n_seeds}
+    return about | numbers | {"status": status, "verdict": verdict, "detail": detail}
+
+
+def judge(claim: Claim, estimate: Estimate) -> tuple[str, str]:
+    """Verdict on a number as if it were the paper's own case, and what to add."""
+    test, mean = claim.test, estimate.mean
+    if isinstance(test, Equals):
+        assert claim.published is not None
+        difference = mean - claim.published.value
+        # The tolerance is a decimal number, the difference a rounded one.
+        if abs(difference) <= test.tolerance * (1 + 1e-9):
+            return "reproduced", ""
+        low, high = estimate.interval
+        if low <= claim.published.value <= high:
+            return "undecided", "the interval over seeds includes the published value"
+        if mean * claim.published.value < 0 and not low < 0 < high:
+            return "contradicted", f"the opposite sign, by {difference:+.3g}"
+        return f"deviates by {difference:+.3g}", ""
+    assert test is not None
+    sign = 1 if test.kind == "above" else -1
+    beyond = sign * (estimate.values - test.bound)
+    if (beyond > 0).all():
+        return "reproduced", ""
+    if test.every:
+        worst = float(estimate.values[beyond.argmin()])
+        if test.bound == 0:
+            return "contradicted", f"{(beyond <= 0).sum()} of {len(beyond)} values, {worst:.3g} at worst"
+        return f"deviates by {worst - test.bound:+.3g}", f"{(beyond <= 0).sum()} of {len(beyond)} values"
+    low, high = (sign * (edge - test.bound) for edge in estimate.interval)
+    if min(low, high) < 0 < max(low, high):
+        return "undecided", "the interval over seeds includes the bound"
+    if beyond.mean() > 0:
+        return "reproduced", "in the mean over seeds"
+    if test.bound == 0 or mean * test.bound < 0:
+        return "contradicted", f"{-beyond.mean():.3g} on the other side"
+    return f"deviates by {mean - test.bound:+.3g}", ""
+
+
+def _expected(claim: Claim) -> str:
+    """What the test asks for, in words."""
+    if claim.test is None:
+        return ""
+    if isinstance(claim.test, Equals):
+        assert claim.published is not None
+        tolerance = f" ± {claim.test.tolerance:g}" if claim.test.tolerance else ""
+        return f"{claim.published.value:.12g}{tolerance}"
+    return f"{'> ' if claim.test.kind == 'above' else '< '}{claim.test.bound:g}"

@@ -1,0 +1,41 @@
+"""Verdicts for readers: the columns that matter, as Markdown and as a page."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import jinja2
+import pandas as pd
+
+from isotropy.tables.write import format_cell
+
+
+def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """One row per verdict: what the paper says, what came, and on what it stands."""
+    obtained = [
+        format_cell(value) + ("" if math.isnan(low) else f" [{format_cell(low)}, {format_cell(high)}]")
+        for value, low, high in verdicts[["obtained", "low", "high"]].to_numpy(dtype=float)
+    ]
+    return pd.DataFrame(
+        {
+            "claim": verdicts["statement"],
+            "where": verdicts["paper"] + ", " + verdicts["locator"],
+            "setup": verdicts["setup"],
+            "verdict": verdicts["verdict"] + verdicts["detail"].map(lambda d: f" ({d})" if d else ""),
+            "stands on": verdicts["status"],
+            "expected": verdicts["expected"],
+            "obtained [95 % interval]": obtained,
+            "seeds": verdicts["n_seeds"].map(lambda n: "" if pd.isna(n) else str(n)),
+            "trust in the published": verdicts["trust"],
+            "numbers": verdicts["table"] + verdicts["column"].map(lambda c: f", {c}" if c else ""),
+        }
+    )
+
+
+def write_page(path: Path, verdicts: pd.DataFrame, study: str) -> None:
+    """The verdicts as one HTML file, everything in it escaped."""
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string((Path(__file__).parent / "verdicts.html").read_text("utf8"))
+    table = readable(verdicts)
+    path.write_text(template.render(study=study, columns=list(table.columns), rows=table.values.tolist()), "utf8")

@@ -1,0 +1,140 @@
+"""The optimization itself: embeddings and a linear classifier, full-batch Adam at PyTorch's defaults (Mickus et al. 2024,
+section 3.1).
+
+A pair's point is the concatenation (u, v) of its two vectors. Its logits W_u u + W_v v are computed vector by vector and
+then gathered, so that the pairs, n x 2d numbers, are never built for an update, and gradients scatter n_labels columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from isotropy.errors import IsotropyError
+from isotropy.optimize.spec import OptimizeSpec
+
+State = dict[str, torch.Tensor]
+
+
+class Items(NamedTuple):
+    """A data set for optimization."""
+
+    vectors: np.ndarray
+    """Starting points of the distinct texts, shape (u, d), float32."""
+    rows: np.ndarray
+    """Vectors that make each item, shape (n, 1), or (n, 2) for pairs, int64."""
+    targets: np.ndarray
+    """Class numbers, shape (n,), for cross-entropy; indicators, shape (n, n_labels), for binary cross-entropy."""
+
+
+class Classifier(nn.Module):
+    """Trainable vectors, shape (u, d), and a linear layer over the items that they make."""
+
+    def __init__(self, vectors: np.ndarray, rows: np.ndarray, n_labels: int, *, bias: bool, seed: int) -> None:
+        super().__init__()
+        self.embeddings = nn.Parameter(torch.from_numpy(vectors.astype(np.float32)))
+        with torch.random.fork_rng(devices=[]):  # the layer's default initialization, from this seed alone
+            torch.manual_seed(seed)
+            self.linear = nn.Linear(rows.shape[1] * vectors.shape[1], n_labels, bias=bias)
+        self.rows: torch.Tensor
+        self.register_buffer("rows", torch.from_numpy(rows.T.copy()))
+        self.one_to_one = rows.shape[1] == 1 and np.array_equal(rows[:, 0], np.arange(len(vectors)))
+
+    def forward(self) -> torch.Tensor:
+        """Logits of all items, shape (n, n_labels)."""
+        if self.one_to_one:
+            logits: torch.Tensor = self.linear(self.embeddings)
+            return logits
+        n_labels, d = len(self.linear.weight), self.embeddings.shape[1]
+        # All halves in one product: its backward pass forms the gradient of the vectors once.
+        weight = self.linear.weight.view(n_labels, -1, d).transpose(0, 1).reshape(-1, d)
+        projected = functional.linear(self.embeddings, weight).split(n_labels, dim=1)  # type: ignore[no-untyped-call]
+        logits = torch.index_select(projected[0], 0, self.rows[0])
+        for half, rows in zip(projected[1:], self.rows[1:], strict=True):
+            logits = logits + torch.index_select(half, 0, rows)
+        return logits if self.linear.bias is None else logits + self.linear.bias
+
+    def points(self, items: torch.Tensor | None = None) -> torch.Tensor:
+        """Points of items (all, if none are named), shape (n, d), or (n, 2d) for pairs. Not differentiable."""
+        vectors = self.embeddings.detach()
+        if self.one_to_one:
+            return vectors if items is None else vectors[items]
+        rows = self.rows if items is None else self.rows[:, items]
+        return torch.cat([vectors[r] for r in rows], dim=1)
+
+    def n_params(self) -> int:
+        """Number of trainable numbers, as in the paper's Tables 1 and 2."""
+        return sum(p.numel() for p in self.parameters())
+
+
+class Descent:
+    """A classifier, its optimizer and the step they are at.
+
+    Raises:
+        IsotropyError: targets that do not fit the loss, or are all alike.
+    """
+
+    def __init__(self, spec: OptimizeSpec, items: Items, n_labels: int, device: torch.device) -> None:
+        if (spec.loss == "cross_entropy") != (items.targets.ndim == 1):
+            raise IsotropyError(f"setup {spec.setup}: loss {spec.loss} does not fit targets of shape {items.targets.shape}")
+        if len(np.unique(items.targets, axis=0)) < 2:
+            raise IsotropyError(f"setup {spec.setup}: all items have the same label, there is nothing to classify")
+        vectors = items.vectors
+        if spec.mean_norm is not None:
+            mean = np.linalg.norm(vectors, axis=1).mean(dtype=np.float64)
+            vectors = vectors * (spec.mean_norm / mean).astype(np.float32)
+        self.model = Classifier(vectors, items.rows, n_labels, bias=spec.bias, seed=spec.seed).to(device)
+        self.adam = torch.optim.Adam(self.model.parameters(), lr=spec.learning_rate, fused=True)
+        self.goal = torch.from_numpy(items.targets).to(device)
+        self.step = 0
+        self._loss: torch.Tensor | None = None
+
+    def look(self) -> dict[str, Any]:
+        """Step, loss and accuracy: the share of right decisions, one per item, or one per item and label.
+
+        Raises:
+            IsotropyError: the loss is not finite.
+        """
+        logits, goal = self.model(), self.goal
+        if goal.ndim == 1:
+            self._loss = functional.cross_entropy(logits, goal)
+            right = logits.argmax(dim=1) == goal
+        else:
+            self._loss = functional.binary_cross_entropy_with_logits(logits, goal)
+            right = (logits > 0) == (goal > 0.5)
+        loss = float(self._loss.detach())
+        if not np.isfinite(loss):
+            raise IsotropyError(f"the loss is {loss} at update {self.step}: training diverged; lower the learning rate")
+        return {"step": self.step, "loss": loss, "accuracy": float(right.double().mean())}
+
+    def update(self) -> None:
+        """One update."""
+        if self._loss is None:
+            self.look()
+        assert self._loss is not None
+        self.adam.zero_grad(set_to_none=True)
+        torch.autograd.backward(self._loss)
+        self.adam.step()
+        self.step, self._loss = self.step + 1, None
+
+    def state(self) -> State:
+        """Copies of parameters and of Adam's moments."""
+        state = {f"parameter.{name}": p.detach().clone() for name, p in self.model.named_parameters()}
+        for name, p in self.model.named_parameters():
+            state |= {f"adam.{key}.{name}": value.clone() for key, value in self.adam.state[p].items()}
+        return state
+
+    def restore(self, state: State, step: int) -> None:
+        """Go back to a state; it may be used again."""
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        with torch.no_grad():
+            for i, (name, p) in enumerate(self.model.named_parameters()):
+                p.copy_(state[f"parameter.{name}"])
+                if step:
+                    moments[i] = {key: state[f"adam.{key}.{name}"].clone() for key in ("step", "exp_avg", "exp_avg_sq")}
+        self.adam.load_state_dict({**self.adam.state_dict(), "state": moments})
+        self.step, self._loss = step, None

@@ -1,0 +1,29 @@
+"""claims: a verdict on every claim of the papers. Needs: all tables; published/claims.yaml.
+Gives: results/claims.parquet, .csv, .md and .html."""
+
+
+rule evaluate_claims:
+    """Every claim against our number: reproduced, deviates, contradicted; consistent or not for stand-ins."""
+    input:
+        tables=table_files(),
+    output:
+        parquet="results/claims.parquet",
+        csv="results/claims.csv",
+        markdown="results/claims.md",
+        page="results/claims.html",
+        record="results/claims.record.json",
+    log:
+        "results/logs/claims/claims.log",
+    benchmark:
+        "results/logs/claims/claims.jsonl"
+    conda:
+        "../envs/claims.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
+    params:
+        spec=claims_spec(),
+        code=code("evaluate_claims"),
+    script:
+        "../scripts/claims/evaluate_claims.py"

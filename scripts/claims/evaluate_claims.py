@@ -1,0 +1,29 @@
+"""Makes the verdicts: every claim of the papers against our numbers."""
+
+import pandas as pd
+
+from isotropy.claims.evaluate import evaluate
+from isotropy.claims.spec import ClaimsSpec
+from isotropy.claims.write import readable, write_page
+from isotropy.files import record_of
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+from isotropy.provenance.record import read_record
+from isotropy.tables.write import write_csv, write_markdown
+
+with Job(snakemake, ClaimsSpec) as job:
+    paths = dict(zip(job.spec.attempted, job.inputs("tables"), strict=True))
+    verdicts = evaluate(
+        job.spec.claims,
+        {name: pd.read_parquet(path) for name, path in paths.items()},
+        {name: read_record(record_of(path)).identity() for name, path in paths.items()},
+        f"the {job.spec.study} study leaves that part of the paper out",
+    )
+    with job.write("parquet") as path:
+        write_parquet(path, verdicts)
+    with job.write("csv") as path:
+        write_csv(path, verdicts)
+    with job.write("markdown") as path:
+        write_markdown(path, readable(verdicts))
+    with job.write("page") as path:
+        write_page(path, verdicts, job.spec.study)

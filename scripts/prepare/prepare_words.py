@@ -1,0 +1,27 @@
+"""Makes the canonical tables of a data set of words that a lexicon labels."""
+
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+from isotropy.prepare.datasets import prepare_words
+from isotropy.prepare.spec import WordsSpec
+from isotropy.prepare.table import write_items
+from isotropy.provenance.record import Lineage
+from isotropy.sources.fetched import fetched
+from isotropy.sources.readers import label_names, read_rows, read_vectors
+
+with Job(snakemake, WordsSpec) as job:
+    lexicon, vectors, lists = job.input["lexicon"], job.input["vectors"], job.inputs("word_list")
+    content = fetched(lexicon).content
+    texts, items, dataset = prepare_words(
+        job.spec,
+        read_rows(content, lexicon),
+        label_names(content),
+        read_vectors(fetched(vectors).content, vectors),
+        read_rows(fetched(lists[0]).content, lists[0]) if lists else None,
+    )
+    if job.spec.n_items is not None:
+        job.lineage.join(Lineage(status="stand-in", reasons=["words chosen by frequency, not from the authors' list"]))
+    with job.write("texts") as path:
+        write_parquet(path, texts)
+    with job.write("dataset") as path:
+        write_items(path, items, dataset)

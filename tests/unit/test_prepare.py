@@ -1,0 +1,92 @@
+"""Canonical tables of data sets: distinct texts, items as rows of them, and the paper's counts on its own data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isotropy.config import load_study
+from isotropy.errors import IsotropyError
+from isotropy.optimize.descent import Classifier
+from isotropy.prepare.datasets import prepare_sentences, prepare_words
+from isotropy.prepare.spec import Sample, SentencesSpec, WordsSpec
+from isotropy.prepare.table import read_items, targets, text_rows, write_items
+from isotropy.sources.fetch import FetchSpec, fetch
+from isotropy.sources.readers import NOUN_LEXNAMES, Row, StaticVectors, read_rows
+from isotropy.sources.registry import load_registry
+
+
+def test_sentences(tmp_path: Path) -> None:
+    rows = [Row((f"text {i}",), i % 2) for i in range(10)]
+    sentences = SentencesSpec(kind="sentences", source="s", label_names=["no", "yes"], sample=Sample(n_items=4, seed=0))
+    texts, items, dataset = prepare_sentences(sentences, rows)
+    write_items(tmp_path / "d.parquet", items, dataset)
+    back, described = read_items(tmp_path / "d.parquet")
+    assert described == dataset
+    assert described.sampled
+    assert targets(back, described).tolist() == [int(t.split()[1]) % 2 for t in texts["text"]]
+    assert text_rows(back).tolist() == [[0], [1], [2], [3]]
+    with pytest.raises(IsotropyError, match="a sample of 4 of 3"):
+        prepare_sentences(sentences, rows[:3])
+    with pytest.raises(IsotropyError, match=r"labels \[1\] have no name"):
+        prepare_sentences(sentences.model_copy(update={"label_names": ["no"], "sample": None}), rows)
+    with pytest.raises(IsotropyError, match="no items"):
+        prepare_sentences(sentences.model_copy(update={"sample": None}), [])
+    with pytest.raises(IsotropyError, match="s: "):
+        prepare_sentences(sentences.model_copy(update={"sample": None}), [Row(("",), 0)])
+
+
+def test_pairs_share_their_texts() -> None:
+    """A premise with two hypotheses is one text; a repeated sentence is one text and two items."""
+    spec = SentencesSpec(kind="sentences", source="s", label_names=["a", "b"])
+    texts, items, _ = prepare_sentences(spec, [Row(("p", "h"), 0), Row(("p", "g"), 1), Row(("h", "p"), 0)])
+    assert list(texts["text"]) == ["p", "h", "g"]
+    assert text_rows(items).tolist() == [[0, 1], [0, 2], [1, 0]]
+    texts, items, _ = prepare_sentences(spec, [Row(("same",), 0), Row(("same",), 1)])
+    assert (len(texts), len(items)) == (1, 2)
+
+
+def test_words() -> None:
+    names = list(NOUN_LEXNAMES.values())
+    lexicon = [Row(("tea",), ["food", "plant"]), Row(("cup",), ["artifact"]), Row(("oak",), ["plant"])]
+    vectors = StaticVectors(["the", "cup", "tea", "cup", "oak"], np.zeros((5, 2), np.float32))
+    chosen = WordsSpec(kind="words", lexicon="l", vectors="v", n_items=2)
+    texts, items, dataset = prepare_words(chosen, lexicon, names, vectors, None)
+    assert list(texts["text"]) == ["cup", "tea"]
+    indicators = targets(items, dataset)
+    assert indicators.shape == (2, 26)
+    assert [dataset.label_names[i] for i in np.flatnonzero(indicators[1])] == ["food", "plant"]
+    every = chosen.model_copy(update={"n_items": None})
+    assert len(prepare_words(every, lexicon, names, vectors, None).texts) == 3
+    listed = prepare_words(every, lexicon, names, vectors, [Row(("oak",), None), Row(("the",), None)])
+    assert list(listed.texts["text"]) == ["oak"]
+    with pytest.raises(IsotropyError, match="3 words have a label in l, n_items asks for 4"):
+        prepare_words(chosen.model_copy(update={"n_items": 4}), lexicon, names, vectors, None)
+
+
+COUNTS = {
+    "polarity": (384, 4_094_976), "snli": (384, 4_987_395), "cola": (384, 3_277_058), "mrpc": (384, 2_709_506),
+    "rte": (384, 1_738_370), "wnli": (384, 356_738), "sst2": (384, 25_720_322),
+}  # fmt: skip
+COUNTS_768 = {"cola": 6_554_114, "mrpc": 5_419_010, "rte": 3_476_738, "wnli": 713_474, "sst2": 51_440_642}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_parameters_of_tables_1_and_2(name: str, mirror: Path, project: Path, tmp_path: Path) -> None:
+    """To the unit, on the real data: one vector per distinct text, pairs concatenated, bias except for polarity."""
+    import yaml
+
+    config = load_study(yaml.safe_load((project / "config.yaml").read_text("utf8")), project).config
+    dataset_spec = config.datasets[name]
+    assert isinstance(dataset_spec, SentencesSpec)
+    entry = load_registry(project / "config/sources.yaml").sources[dataset_spec.source]
+    fetch_spec = FetchSpec(id=name, source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False)
+    (tmp_path / "out").mkdir()
+    content = fetch(fetch_spec, tmp_path / "downloads", tmp_path / "out")[0].content
+    texts, items, dataset = prepare_sentences(dataset_spec, read_rows(content, tmp_path / "out"))
+    wanted = [COUNTS[name]] + ([(768, COUNTS_768[name])] if name in COUNTS_768 else [])
+    for dim, n_params in wanted:
+        vectors, labels = np.zeros((len(texts), dim), np.float32), len(dataset.label_names)
+        assert Classifier(vectors, text_rows(items), labels, bias=name != "polarity", seed=0).n_params() == n_params
