@@ -12,7 +12,12 @@ from isotropy.figures.style import STATUS_COLOURS, footnote
 COUNTS = 1000  # published values above this are counts, shown as a ratio
 
 
-NAMES = {"pearson_r": "Pearson's r", "spearman_rho": "Spearman's ρ", "n_items": "items", "n_params": "parameters"}
+NAMES = {
+    "pearson_r": "Pearson's r",
+    "spearman_rho": "Spearman's ρ (published: below)",
+    "n_items": "items",
+    "n_params": "parameters",
+}
 
 
 def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
