@@ -66,13 +66,14 @@ def test_results_copied_into_a_fresh_clone_rerun_nothing(smoke: Workflow, tmp_pa
 
 
 def test_swapping_two_values_reruns(smoke_copy: Workflow) -> None:
-    """The same set of numbers under other names is another spec."""
+    """The same set of numbers under other names is another spec. GLUE has values of its own, and is left alone."""
     overlay = smoke_copy.folder / "config/smoke.yaml"
     config = yaml.safe_load(overlay.read_text())
     paper = config["mickus2024"]
     paper["updates"], paper["measure"] = paper["measure"]["sample_size"], {"sample_size": paper["updates"]}
     overlay.write_text(yaml.safe_dump(config))
-    assert smoke_copy.planned() == {"optimize_embeddings": N_OPTIMIZE} | AFTER_OPTIMIZE
+    rest = {"make_table": 7, "evaluate_claims": 1, "draw_figure": 4, "write_page": 1}
+    assert smoke_copy.planned() == {"optimize_embeddings": N_OPTIMIZE - 1} | rest
 
 
 def test_editing_a_figure_reruns_only_figures(smoke_copy: Workflow) -> None:
