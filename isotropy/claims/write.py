@@ -14,7 +14,7 @@ from isotropy.tables.write import format_cell
 def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
     """One row per verdict: what the paper says, what came, and on what it stands."""
     obtained = [
-        format_cell(value) + ("" if math.isnan(low) else f" [{format_cell(low)}, {format_cell(high)}]")
+        _number(value) + ("" if math.isnan(low) else f" [{format_cell(low)}, {format_cell(high)}]")
         for value, low, high in verdicts[["obtained", "low", "high"]].to_numpy(dtype=float)
     ]
     return pd.DataFrame(
@@ -31,6 +31,11 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
             "numbers": verdicts["table"] + verdicts["column"].map(lambda c: f", {c}" if c else ""),
         }
     )
+
+
+def _number(value: float) -> str:
+    """Counts in full, other numbers with four digits."""
+    return f"{value:,.0f}" if float(value).is_integer() else format_cell(value)
 
 
 def write_page(path: Path, verdicts: pd.DataFrame, study: str) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 
 from isotropy.figures.style import STATUS_COLOURS, footnote
 
@@ -28,6 +29,7 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
     left, right = figure.subplots(1, 2)
     _dots(left, scores, scores["published"], scores["obtained"], scores[["low", "high"]])
     left.set_title("Scores", loc="left", fontweight="bold")
+    left.xaxis.set_major_locator(MultipleLocator(0.5))
     left.set(xlim=(-1.1, 1.1), xlabel="correlation of IsoScore and silhouette")
     ratio = counts["obtained"] / counts["published"]
     _dots(right, counts, pd.Series(1.0, counts.index), ratio, pd.DataFrame({"low": ratio, "high": ratio}))

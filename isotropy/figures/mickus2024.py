@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 from matplotlib import ticker
@@ -85,7 +87,7 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
 def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
     """Figure 3: silhouette against IsoScore at each step, one panel per setup, coloured by update."""
     setups = list(dict.fromkeys(trajectories["setup"]))
-    columns = min(3, len(setups))
+    columns = len(setups) if len(setups) < 4 else min(3, math.ceil(math.sqrt(len(setups))))
     rows = -(-len(setups) // columns)
     figure = Figure(figsize=(4.0 * columns + 0.8, 3.9 * rows + 0.6))
     grid = figure.subplots(rows, columns, squeeze=False)
