@@ -38,9 +38,8 @@ class SentenceEncoder:
         self.encoder, self.device = encoder, device
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # loading is over before a bar could be read
         self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model: Any = AutoModel.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, dtype=dtype, attn_implementation="sdpa"
-        )
+        # The attention is the fastest that the architecture has: torch's fused one, or MPNet's own.
+        model: Any = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=dtype)
         self.model = model.eval().to(device)
 
     @property
