@@ -10,7 +10,7 @@ from matplotlib.ticker import MultipleLocator
 
 from isotropy.figures.style import STATUS_COLOURS, footnote
 
-COUNTS = 1000  # published values above this are counts, shown as a ratio
+COUNTS = 1  # published values above this are counts, shown as a ratio
 
 
 NAMES = {
@@ -56,7 +56,7 @@ def _dots(axes: Axes, rows: pd.DataFrame, published: pd.Series, obtained: pd.Ser
     axes.scatter(published, y, marker="D", s=46, facecolors="none", edgecolors="black", zorder=2)
     axes.hlines(y, interval["low"].fillna(obtained), interval["high"].fillna(obtained), colors=colours, lw=2.4, zorder=3)
     axes.scatter(obtained, y, s=20, c=colours, zorder=4)
-    where = rows["setup"].where(rows["setup"] != "", rows["id"].str.replace(r"^\w+-table2-", "", regex=True))
+    where = rows["setup"].where(rows["setup"] != "", rows["id"].str.replace(r"^\w+-table2-(items-)?", "", regex=True))
     axes.set_yticks(y, rows["column"].map(lambda c: NAMES.get(c, c)) + ", " + where, fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     if rows.empty:
