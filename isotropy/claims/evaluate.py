@@ -2,8 +2,7 @@
 
 A claim is `reproduced`, `deviates by x`, or `contradicted` (the opposite sign, or the opposite side of zero); `undecided`
 where the interval over seeds includes the bound, or the published value. What stands on a stand-in is only `consistent`,
-`inconsistent` or `undecided`. Without
-a number it is `not computable because` or `not attempted because`.
+`inconsistent` or `undecided`. Without a number it is `not computable because` or `not attempted because`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,13 +127,12 @@ NOUN_LEXNAMES = dict(
 
 def _wordnet_nouns(_: Content, folder: Path) -> Iterator[Row]:
     """WordNet's `data.noun`, whole or split (`data.noun1`, `data.noun2`): lower-case lemma and its lexicographer files."""
-    senses: dict[str, set[str]] = {}
-    for path in sorted(folder.glob("data.noun*")):
-        for lexname, lemmas in _wordnet_synsets(path):
-            for lemma in lemmas:
-                senses.setdefault(lemma, set()).add(NOUN_LEXNAMES[lexname])
-    for lemma in sorted(senses):
-        yield Row((lemma,), sorted(senses[lemma]))
+    return _by_word(
+        (lemma, NOUN_LEXNAMES[lexname])
+        for path in sorted(folder.glob("data.noun*"))
+        for lexname, lemmas in _wordnet_synsets(path)
+        for lemma in lemmas
+    )
 
 
 PARTS_OF_SPEECH = ["noun", "verb", "adjective", "adverb"]
@@ -141,14 +140,22 @@ PARTS_OF_SPEECH = ["noun", "verb", "adjective", "adverb"]
 
 def _wordnet_parts_of_speech(_: Content, folder: Path) -> Iterator[Row]:
     """WordNet's data files: lower-case lemma and the parts of speech that it has senses in."""
+    return _by_word(
+        (lemma, name)
+        for name, stem in zip(PARTS_OF_SPEECH, ("noun", "verb", "adj", "adv"), strict=True)
+        for path in sorted(folder.glob(f"data.{stem}*"))
+        for _, lemmas in _wordnet_synsets(path)
+        for lemma in lemmas
+    )
+
+
+def _by_word(labels: Iterable[tuple[str, str]]) -> Iterator[Row]:
+    """A row per word with all its labels, both in alphabetical order, from pairs of word and label."""
     found: dict[str, set[str]] = {}
-    for name, stem in zip(PARTS_OF_SPEECH, ("noun", "verb", "adj", "adv"), strict=True):
-        for path in sorted(folder.glob(f"data.{stem}*")):
-            for _number, lemmas in _wordnet_synsets(path):
-                for lemma in lemmas:
-                    found.setdefault(lemma, set()).add(name)
-    for lemma in sorted(found):
-        yield Row((lemma,), sorted(found[lemma]))
+    for word, label in labels:
+        found.setdefault(word, set()).add(label)
+    for word in sorted(found):
+        yield Row((word,), sorted(found[word]))
 
 
 def _wordnet_synsets(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -167,14 +174,9 @@ def _codwoe(_: Content, folder: Path) -> Iterator[Row]:
     Only nouns, verbs, adjectives and adverbs count: four labels, as the paper's number of parameters implies.
     """
     names = {"noun": "noun", "verb": "verb", "adj": "adjective", "adjective": "adjective", "adv": "adverb", "adverb": "adverb"}
-    found: dict[str, set[str]] = {}
     with (folder / "en.complete.csv").open(encoding="utf8", newline="") as stream:
-        for row in csv.DictReader(stream):
-            name = names.get(row["pos"].strip().lower())
-            if name is not None:
-                found.setdefault(row["word"].strip().lower(), set()).add(name)
-    for word in sorted(found):
-        yield Row((word,), sorted(found[word]))
+        senses = [(row["word"].strip().lower(), row["pos"].strip().lower()) for row in csv.DictReader(stream)]
+    return _by_word((word, names[pos]) for word, pos in senses if pos in names)
 
 
 def _word_list(_: Content, folder: Path) -> Iterator[Row]:
