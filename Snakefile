@@ -17,6 +17,11 @@ include: "rules/tables.smk"
 include: "rules/claims.smk"
 include: "rules/figures.smk"
 include: "rules/report.smk"
+include: "rules/audit.smk"
+
+
+onstart:
+    note_run()
 
 
 localrules:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import Field, ValidationError
 
 from isotropy.errors import IsotropyError, suggest
@@ -81,9 +83,34 @@ def load_study(raw: dict[str, Any], root: Path) -> Study:
     return study
 
 
+def read_configuration(files: Iterable[Path], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Read configuration files and merge them as Snakemake does: mappings key by key, the later value before the earlier.
+
+    Raises:
+        IsotropyError: a file is not there, or is not a mapping.
+    """
+    merged: dict[str, Any] = {}
+    for file in files:
+        if not file.is_file():
+            raise IsotropyError(f"{file} is not there")
+        values = yaml.safe_load(file.read_text("utf8")) or {}
+        if not isinstance(values, dict):
+            raise IsotropyError(f"{file} is not a configuration")
+        merged = _merged(merged, values)
+    return _merged(merged, overrides)
+
+
 def schema() -> str:
     """JSON schema of the configuration, for editors and for `schemas/config.schema.json`."""
     return json.dumps(Config.model_json_schema(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _merged(base: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in update.items():
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
 
 
 def _check_names(study: Study) -> None:

@@ -15,6 +15,9 @@ from typing import Any
 
 from isotropy.errors import IsotropyError
 
+RESULTS = Path("results")
+"""Where a run puts everything, relative to its folder."""
+
 RECORD_SUFFIX = ".record.json"
 
 

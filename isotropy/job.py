@@ -27,10 +27,12 @@ from typing import Any, Generic, Self, TextIO, TypeVar
 from threadpoolctl import threadpool_limits
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RECORD_SUFFIX, atomic, record_of, remove, write_json
-from isotropy.provenance.code import code_identity
+from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_of, remove, write_json
+from isotropy.provenance.code import code_identity, temporary_outputs
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
-from isotropy.provenance.record import Determinism, File, Lineage, Record, describe_files, producers
+from isotropy.provenance.ledger import append_job
+from isotropy.provenance.record import MARK, Determinism, File, Lineage, Record, describe_files, producers, record_id
+from isotropy.scrub import scrub
 from isotropy.spec import Spec, digest
 
 log = logging.getLogger("isotropy")
@@ -47,6 +49,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         spec: the parsed spec.
         input, output: named paths, the record left out; inputs of several paths by `inputs(name)`.
         lineage: what the inputs stand on; a job may add to it.
+        id: names what is made (`isotropy.provenance.record.record_id`).
+        mark: the id in the form in which outputs carry it.
         determinism: what a repetition gives; `bitwise` unless the job says otherwise.
         measurements: facts that only this run has (times, rates), for the record.
         seeds: named seeds that were used, for the record.
@@ -57,6 +61,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         self._snakemake = snakemake
         self.spec: SpecT = spec.parse(snakemake.params.spec)
         # A named input is one path or a list of paths.
+        self._told_spec = scrub(self.spec.model_dump(mode="json"))
+        self._wildcards = {str(k): str(v) for k, v in snakemake.wildcards.items()}
         self._named = {n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()}
         self.input = {name: Path(paths[0]) for name, paths in self._named.items() if len(paths) == 1}
         self.output = {name: Path(path) for name, path in snakemake.output.items() if name != "record"}
@@ -81,6 +87,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             self._producers = producers(inputs, self._inputs)
             for record in self._producers.values():
                 self.lineage.join(record.lineage)
+            self.id = record_id(self._snakemake.rule, self._wildcards, self._told_spec, self._inputs, self._producers.values())
+            self.mark = MARK + self.id
             identity = digest([self.spec.model_dump(mode="json"), self.code, [f.model_dump() for f in self._inputs]])
             stem = self.record.name.removesuffix(RECORD_SUFFIX)
             self.work = self.record.with_name(f".{stem}.work") / identity[:16]
@@ -116,8 +124,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         for path in self.output.values():
             if record_of(path) != self.record:
                 raise IsotropyError(f"{path} and {self.record} do not share a name: its record would not be found")
-        expected, *modules = self._snakemake.params.code.split()
-        self.code = code_identity(PROJECT, self._snakemake.rule, modules)
+        expected, *self._modules = self._snakemake.params.code.split()
+        self.code = code_identity(PROJECT, self._snakemake.rule, self._modules)
         if digest(self.code) != expected:
             raise IsotropyError("the project's code changed while the workflow was running: start it again")
 
@@ -155,18 +163,23 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         if missing:
             raise IsotropyError(f"the job ended without writing {', '.join(missing)}")
         outputs: list[File] = describe_files(list(self.output.values()))
+        temporary = temporary_outputs(PROJECT, self._snakemake.rule)
         record = Record(
+            id=self.id,
             rule=self._snakemake.rule,
-            wildcards={str(k): str(v) for k, v in self._snakemake.wildcards.items()},
-            spec=self.spec.model_dump(mode="json"),
-            code=self.code._asdict(),
+            wildcards=self._wildcards,
+            spec=self._told_spec,
+            code={**self.code._asdict(), "modules": self._modules},
             inputs=self._inputs,
             input_records={path: record.identity() for path, record in self._producers.items()},
             outputs=outputs,
-            lineage=self.lineage,
+            input_names=self._named,
+            output_names={name: path.as_posix() for name, path in self.output.items()},
+            temporary=[self.output[name].as_posix() for name in temporary],
+            lineage=Lineage.model_validate(scrub(self.lineage.model_dump(mode="json"))),
             determinism=self.determinism,
             seeds=self.seeds,
-            measurements=self.measurements,
+            measurements=scrub(self.measurements),
             environment=describe_environment(self.threads),
             started=self._started.isoformat(timespec="seconds"),
             ended=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -175,6 +188,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             exit="completed",
         )
         write_json(self.record, record.model_dump(mode="json"))
+        append_job(RESULTS, self.record)
         log.info("done in %.1f s: %s", record.seconds, ", ".join(str(p) for p in self.output.values()))
 
     def _fail(self, error: BaseException) -> None:

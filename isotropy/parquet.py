@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 
 
-def write_parquet(path: Path, table: pd.DataFrame) -> None:
-    """Parquet without pandas' own metadata, which would name its version."""
-    arrow = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
+def write_parquet(path: Path, table: pd.DataFrame, mark: str) -> None:
+    """Parquet with the mark of its record, without pandas' own metadata, which would name its version."""
+    arrow = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata({"record": mark})
     pyarrow.parquet.write_table(arrow, path)

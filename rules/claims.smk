@@ -23,7 +23,7 @@ rule evaluate_claims:
         mem_mb=1000,
         runtime=30,
     params:
-        spec=claims_spec(),
+        spec=spec("claims"),
         code=code("evaluate_claims"),
     script:
         "../scripts/claims/evaluate_claims.py"

@@ -4,6 +4,7 @@ Needs: the merged configuration. Gives: nothing that writes files; a mistake end
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,17 +21,15 @@ os.environ.update(
     HF_DATASETS_OFFLINE="1",
 )
 
-from isotropy.claims.spec import ClaimsSpec, read_claims
 from isotropy.config import load_study
-from isotropy.embed.spec import EmbedSpec, LookUpSpec
 from isotropy.errors import IsotropyError
 from isotropy.figures.catalogue import FIGURES
-from isotropy.optimize.spec import OptimizeSpec
+from isotropy.plan import Plan
 from isotropy.prepare.spec import SentencesSpec, WordsSpec
 from isotropy.provenance.code import code_param
-from isotropy.report.page import PAPERS, PageSpec
-from isotropy.sources.fetch import FetchSpec
-from isotropy.tables.catalogue import TABLES, VERDICTS, read_published
+from isotropy.provenance.ledger import append_run
+from isotropy.report.page import PAPERS
+from isotropy.tables.catalogue import TABLES
 
 PROJECT = Path(workflow.basedir)
 
@@ -41,7 +40,8 @@ except IsotropyError as error:
 
 CONFIG = STUDY.config
 SOURCES = STUDY.registry.sources
-TRAJECTORIES = CONFIG.mickus2024.trajectories()
+PLAN = Plan(STUDY, PROJECT, Path.cwd())
+TRAJECTORIES = PLAN.trajectories
 
 
 wildcard_constraints:
@@ -63,34 +63,21 @@ MODELS = [n for n, s in SOURCES.items() if s.kind == "model"]
 VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
 
 
+def spec(stem):
+    """Spec of the result at a stem below results/, as a function of the wildcards in it."""
+    return lambda wildcards: PLAN.spec(
+        stem.format(**dict(wildcards.items()))
+    ).canonical()
+
+
 def code(rule, *modules):
     """Identity of the code behind a rule, see isotropy.provenance.code."""
     return code_param(PROJECT, rule, *modules)
 
 
-def fetch_spec(wildcards):
-    """Spec of fetching a source. Mirror and trust are named only where they can make a difference."""
-    source, sources = SOURCES[wildcards.source], CONFIG.sources
-    usable = source.usable(sources.order, mirror=sources.mirror is not None)
-    mirror = sources.mirror if any(o.type == "mirror" for o in usable) else None
-    return FetchSpec(
-        id=wildcards.source,
-        source=source,
-        order=sources.order,
-        mirror=None if mirror is None else os.path.relpath(PROJECT / mirror),
-        trust_on_first_use=sources.trust_on_first_use
-        and any(not source.pins(origin) for origin in source.origins),
-    ).canonical()
-
-
 def fetched(name):
     """Folder of a fetched source."""
     return f"results/fetch/{name}"
-
-
-def dataset_spec(wildcards):
-    """Spec of preparing a data set."""
-    return CONFIG.datasets[wildcards.dataset].canonical()
 
 
 def dataset_source(wildcards):
@@ -100,24 +87,9 @@ def dataset_source(wildcards):
 
 def dataset_words(wildcards):
     """Lexicon of a data set of words, the vectors whose words it takes, and the list that restricts them, if any."""
-    spec = CONFIG.datasets[wildcards.dataset]
-    inputs = {"lexicon": fetched(spec.lexicon), "vectors": fetched(spec.vectors)}
-    return inputs | ({"word_list": fetched(spec.word_list)} if spec.word_list else {})
-
-
-def embed_spec(wildcards):
-    """Spec of embedding sentences."""
-    return EmbedSpec(
-        dataset=wildcards.dataset,
-        model=wildcards.model,
-        encoder=SOURCES[wildcards.model].encoder,
-        **CONFIG.compute.model_dump(),
-    ).canonical()
-
-
-def look_up_spec(wildcards):
-    """Spec of looking words up in static vectors."""
-    return LookUpSpec(dataset=wildcards.dataset, vectors=wildcards.vectors).canonical()
+    words = CONFIG.datasets[wildcards.dataset]
+    inputs = {"lexicon": fetched(words.lexicon), "vectors": fetched(words.vectors)}
+    return inputs | ({"word_list": fetched(words.word_list)} if words.word_list else {})
 
 
 def gpus():
@@ -142,24 +114,6 @@ def optimize_memory(wildcards):
     return 16000 if TRAJECTORIES[wildcards.setup].group == "glue" else 3000
 
 
-def optimize_spec(wildcards):
-    """Spec of one trajectory."""
-    run = TRAJECTORIES[wildcards.setup]
-    return OptimizeSpec(
-        paper="mickus2024",
-        setup=wildcards.setup,
-        group=run.group,
-        base=run.base,
-        variant=run.variant,
-        seed=int(wildcards.seed),
-        updates=run.updates,
-        learning_rate=run.learning_rate,
-        measure=run.measure,
-        device=CONFIG.compute.device,
-        **run.setup.model_dump(),
-    ).canonical()
-
-
 def run_files(group, suffix):
     """One file of each trajectory of a part of mickus2024: in the configured order, then seeds."""
     return [
@@ -170,20 +124,6 @@ def run_files(group, suffix):
     ]
 
 
-def table_entry(wildcards):
-    """A table's entry in the catalogue."""
-    return TABLES[f"{wildcards.paper}/{wildcards.table}"]
-
-
-def table_spec(wildcards):
-    """Spec of a table, with the numbers that its paper prints, if it shows them."""
-    entry = table_entry(wildcards)
-    if entry.published is None:
-        return entry.canonical()
-    published = read_published(PROJECT / "published" / f"{wildcards.paper}.csv")
-    return entry.model_copy(update={"published": published}).canonical()
-
-
 def table_code(wildcards):
     """Code of a table: the script and the module of its paper."""
     return code("make_table", f"isotropy.tables.{wildcards.paper}")
@@ -191,7 +131,7 @@ def table_code(wildcards):
 
 def table_inputs(wildcards):
     """Tables and trajectories that a table is made from."""
-    entry = table_entry(wildcards)
+    entry = TABLES[f"{wildcards.paper}/{wildcards.table}"]
     inputs = {"tables": [table_file(t) for t in entry.tables]}
     if entry.runs is not None:
         inputs["runs"] = run_files(entry.runs, "json")
@@ -208,20 +148,9 @@ def table_file(table):
     )
 
 
-def attempted(entry):
-    """Whether the study has what a table or figure shows: parts of a paper may be left out of the configuration."""
-    groups = {run.group for run in TRAJECTORIES.values()}
-    return entry.needs is None or entry.needs in groups
-
-
 def table_files():
     """Parquet files of all tables."""
-    return [table_file(t) for t, entry in TABLES.items() if attempted(entry)]
-
-
-def figure_spec(wildcards):
-    """Spec of a figure: its entry in the catalogue."""
-    return FIGURES[f"{wildcards.paper}/{wildcards.figure}"].canonical()
+    return [table_file(t) for t, entry in TABLES.items() if PLAN.attempted(entry)]
 
 
 def figure_code(wildcards):
@@ -240,24 +169,34 @@ def figure_files():
     return [
         f"results/figures/{figure}.png"
         for figure, entry in FIGURES.items()
-        if attempted(entry)
+        if PLAN.attempted(entry)
     ]
 
 
-def claims_spec():
-    """Spec of the verdicts: every claim of the papers, and the published numbers that they refer to."""
-    return ClaimsSpec(
-        study=CONFIG.study,
-        claims=read_claims(PROJECT / "published"),
-        attempted=[t for t, entry in TABLES.items() if attempted(entry)],
-    ).canonical()
+def note_run():
+    """Note in the ledger that a run starts, and with which configuration: the workflow's own, files given, values given."""
+    given = workflow.config_settings.configfiles
+    files = [f for f in workflow.configfiles if f not in given] + list(given)
+    append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
 
 
-def page_spec():
-    """Spec of the results page."""
-    return PageSpec(
-        study=CONFIG.study,
-        papers=PAPERS,
-        figures=[entry for entry in FIGURES.values() if attempted(entry)],
-        tables=[VERDICTS, *(entry for entry in TABLES.values() if attempted(entry))],
-    ).canonical()
+def run_audit(log, *arguments):
+    """Run an audit command; its report goes to the terminal and to the log, and findings fail the rule."""
+    command = [
+        sys.executable,
+        "-m",
+        "isotropy",
+        "audit",
+        *arguments,
+        "--project",
+        str(PROJECT),
+    ]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    print(done.stdout, end="")
+    Path(log).write_text(done.stdout, "utf8")
+    if done.returncode != 0:
+        raise WorkflowError(
+            f"isotropy audit {arguments[0]}: exit code {done.returncode}, see above and {log}"
+        )

@@ -25,7 +25,7 @@ rule embed_sentences:
         mem_mb=4000,
         runtime=60,
     params:
-        spec=embed_spec,
+        spec=spec("embed/{dataset}/{model}"),
         code=code("embed_sentences"),
     script:
         "../scripts/embed/embed_sentences.py"
@@ -52,7 +52,7 @@ rule embed_words:
         mem_mb=1000,
         runtime=30,
     params:
-        spec=look_up_spec,
+        spec=spec("embed/{dataset}/{vectors}"),
         code=code("embed_words"),
     script:
         "../scripts/embed/embed_words.py"

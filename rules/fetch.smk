@@ -23,7 +23,7 @@ rule fetch_source:
         mem_mb=2000,
         runtime=60,
     params:
-        spec=fetch_spec,
+        spec=spec("fetch/{source}"),
         code=code("fetch_source"),
     script:
         "../scripts/fetch/fetch_source.py"

@@ -22,7 +22,7 @@ rule draw_figure:
         mem_mb=1000,
         runtime=30,
     params:
-        spec=figure_spec,
+        spec=spec("figures/{paper}/{figure}"),
         code=figure_code,
     script:
         "../scripts/figures/draw_figure.py"

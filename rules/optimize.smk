@@ -24,7 +24,7 @@ rule optimize_embeddings:
         mem_mb=optimize_memory,
         runtime=240,
     params:
-        spec=optimize_spec,
+        spec=spec("optimize/mickus2024/{setup}/seed{seed}"),
         code=code("optimize_embeddings"),
     script:
         "../scripts/optimize/optimize_embeddings.py"

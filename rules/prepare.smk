@@ -24,7 +24,7 @@ rule prepare_sentences:
         mem_mb=2000,
         runtime=30,
     params:
-        spec=dataset_spec,
+        spec=spec("prepare/{dataset}"),
         code=code("prepare_sentences"),
     script:
         "../scripts/prepare/prepare_sentences.py"
@@ -51,7 +51,7 @@ rule prepare_words:
         mem_mb=2000,
         runtime=30,
     params:
-        spec=dataset_spec,
+        spec=spec("prepare/{dataset}"),
         code=code("prepare_words"),
     script:
         "../scripts/prepare/prepare_words.py"

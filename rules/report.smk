@@ -19,7 +19,7 @@ rule write_page:
         mem_mb=1000,
         runtime=30,
     params:
-        spec=page_spec(),
+        spec=spec("index"),
         code=code("write_page"),
     script:
         "../scripts/report/write_page.py"

@@ -23,7 +23,7 @@ rule make_table:
         mem_mb=1000,
         runtime=30,
     params:
-        spec=table_spec,
+        spec=spec("tables/{paper}/{table}"),
         code=table_code,
     script:
         "../scripts/tables/make_table.py"

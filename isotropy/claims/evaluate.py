@@ -44,8 +44,8 @@ SCHEMA = {
     "column": "str",
     "record": "str",
 }
-"""Columns of the table of verdicts. `low` and `high`: 95 % interval of the mean over seeds; `record`: digest of the record
-of the table that the number stands in, from which the audit goes on."""
+"""Columns of the table of verdicts. `low` and `high`: 95 % interval of the mean over seeds; `record`: id of the record of
+the table that the number stands in, from which the audit goes on."""
 
 
 class Estimate(NamedTuple):
@@ -79,7 +79,7 @@ def evaluate(
     Args:
         claims: the claims.
         tables: our tables by id.
-        records: digest of each table's record.
+        records: id of each table's record.
         missing: why a table that is not there is not.
     """
     rows = [row for claim in claims for row in _rows(claim, tables, records, missing)]

@@ -38,9 +38,9 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else format_cell(value)
 
 
-def write_page(path: Path, verdicts: pd.DataFrame, study: str) -> None:
+def write_page(path: Path, verdicts: pd.DataFrame, study: str, mark: str) -> None:
     """The verdicts as one HTML file, everything in it escaped."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((Path(__file__).parent / "verdicts.html").read_text("utf8"))
     table = readable(verdicts)
-    path.write_text(template.render(study=study, columns=list(table.columns), rows=table.values.tolist()), "utf8")
+    path.write_text(template.render(mark=mark, study=study, columns=list(table.columns), rows=table.values.tolist()), "utf8")

@@ -19,6 +19,7 @@ _METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None, "Creator": None},
     ".png": {"Software": None},
 }
+_MARK = {".pdf": "Keywords", ".svg": "Identifier", ".png": "Record"}
 
 
 def use_style() -> None:
@@ -41,7 +42,7 @@ def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=7.5, color="#333333")
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure in the format of the path's name, without dates or versions."""
+def save(figure: Figure, path: Path, mark: str) -> None:
+    """Write a figure in the format of the path's name, with the mark of its record, without dates or versions."""
     suffix = next(s for s in _METADATA if s in path.name)
-    figure.savefig(path, format=suffix[1:], dpi=200, metadata=_METADATA[suffix])
+    figure.savefig(path, format=suffix[1:], dpi=200, metadata=_METADATA[suffix] | {_MARK[suffix]: mark})

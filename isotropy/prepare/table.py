@@ -29,10 +29,10 @@ class Dataset(Strict):
     sampled: bool
 
 
-def write_items(path: Path, items: pd.DataFrame, dataset: Dataset) -> None:
-    """Write the items of a data set with its description."""
+def write_items(path: Path, items: pd.DataFrame, dataset: Dataset, mark: str) -> None:
+    """Write the items of a data set with its description and the mark of its record."""
     arrow = pyarrow.Table.from_pandas(items, schema=ITEMS, preserve_index=False)
-    arrow = arrow.replace_schema_metadata({METADATA_KEY: canonical_json(dataset.model_dump())})
+    arrow = arrow.replace_schema_metadata({METADATA_KEY: canonical_json(dataset.model_dump()), "record": mark})
     pyarrow.parquet.write_table(arrow, path)
 
 

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RECORD_SUFFIX, record_of, sha256_file
-from isotropy.provenance.code import rule_sha256
-from isotropy.provenance.environment import normalized_name
-from isotropy.provenance.record import Record, read_record
+from isotropy.files import RECORD_SUFFIX, RESULTS, record_of, sha256_file
+from isotropy.provenance.chain import Chain
+from isotropy.provenance.checkout import Checkout
+from isotropy.provenance.record import Record
+from isotropy.provenance.verify_bundle import LEDGER, read_ledger
 
-State = Literal["intact", "altered", "missing", "without record", "stale", "behind"]
-SEVERITY: dict[State, int] = {"intact": 0, "behind": 1, "stale": 2, "without record": 3, "missing": 3, "altered": 3}
+State = Literal[
+    "intact", "temporary", "behind", "outside", "stale", "mismatched", "without record", "missing", "altered"
+]  # fmt: skip
+SEVERITY: dict[State, int] = {
+    "intact": 0,
+    "temporary": 0,
+    "behind": 1,
+    "outside": 2,
+    "stale": 3,
+    "mismatched": 4,
+    "without record": 5,
+    "missing": 5,
+    "altered": 6,
+}
+GOOD: set[State] = {"intact", "temporary"}
 
-RESULTS = Path("results")
-LOCK = "requirements.lock"
+BUNDLE = "bundle.zip"
+NOT_RESULTS = (LEDGER, BUNDLE)
+"""Files of the results folder that no job makes."""
 
 
 class Finding(NamedTuple):
@@ -27,177 +44,186 @@ class Finding(NamedTuple):
     detail: str = ""
 
 
-def verify(root: Path, paths: Iterable[Path], project: Path | None = None) -> list[Finding]:
+def verify(root: Path, paths: Iterable[Path], checkout: Checkout | None = None, threads: int | None = None) -> list[Finding]:
     """Check results and everything below them, back to the sources.
 
     Args:
         root: the folder of the run, to which the paths in records are relative.
         paths: files or folders of results, relative to `root`.
-        project: a checkout to compare the recorded code and packages with; None: they are not compared.
+        checkout: what specs, code and packages are compared with; None: they are not compared.
+        threads: threads that digest files; None: one per processor.
 
     Returns:
-        One finding per file, sorted by path. A file is intact if its bytes are those that the job which made it wrote,
-        each job on the way read the bytes that are there now, and the records of what it read say what they said then.
-        An intact file is stale if code that made it differs from the checkout's, behind if a package has another version
-        than the checkout's lock.
+        One finding per file, sorted by path; records and the ledger are named only where something is wrong with them. A
+        file is
+
+        - intact: its bytes are those that the job which made it wrote, each job on the way read the bytes that are there
+          now, and the records of what it read say what they said then; temporary: gone, as its rule declares;
+        - behind: a package had another version than the checkout's lock has; outside: it was made outside the declared
+          environment; stale: its spec, or code that made it, differs from the checkout's;
+        - mismatched: made from other bytes than those that its input's own job wrote, or by the word of a record that has
+          changed since; without record; missing; altered.
     """
-    chain = _Chain(root, None if project is None else _Checkout(project))
+    audit = _Audit(root, checkout)
     for path in paths:
-        chain.start(path)
-    return chain.sorted()
+        audit.start(path)
+    return audit.findings(threads or os.cpu_count() or 1, whole=False)
 
 
-def verify_all(root: Path, project: Path | None = None) -> list[Finding]:
-    """Check every record below the results folder, and name files there that no record speaks of.
+def verify_all(root: Path, checkout: Checkout | None = None, threads: int | None = None) -> list[Finding]:
+    """Check every record below the results folder, the ledger, and name files there that no record speaks of.
 
     Raises:
         IsotropyError: there is no results folder.
     """
     if not (root / RESULTS).is_dir():
         raise IsotropyError(f"{root / RESULTS} is not there: run the workflow first, or give --root the folder of the run")
-    return verify(root, [RESULTS], project)
+    audit = _Audit(root, checkout)
+    audit.start(RESULTS)
+    return audit.findings(threads or os.cpu_count() or 1, whole=True)
 
 
-class _Checkout:
-    """The code and the lock that results are compared with."""
+class _Audit:
+    """Gathers records first, then digests files, side by side, then judges."""
 
-    def __init__(self, project: Path) -> None:
-        self.project = project
-        self._digests: dict[str, str | None] = {}
-        lock = project / LOCK
-        lines = lock.read_text("utf8").splitlines() if lock.is_file() else []
-        pins = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
-        self.locked = {normalized_name(name): version.strip() for name, version in pins}
-
-    def code_differs(self, record: Record) -> list[str]:
-        """What differs from the code that made a result: files by name, and the rule."""
-        files: dict[str, str] = record.code["files"]
-        changed = [name for name, expected in files.items() if self._digest(name) != expected]
-        try:
-            rule = rule_sha256(self.project, record.rule)
-        except LookupError:
-            return [*changed, f"there is no rule {record.rule}"]
-        return changed if rule == record.code["rule"] else [*changed, f"the text of rule {record.rule}"]
-
-    def packages_differ(self, record: Record) -> list[str]:
-        """Packages that had another version than the lock's: name, version, locked version. Builds (+cpu) do not count."""
-        found = {name: version.split("+")[0] for name, version in record.environment["packages"].items()}
-        return [f"{name} {v}, not {self.locked[name]}" for name, v in found.items() if self.locked.get(name, v) != v]
-
-    def _digest(self, name: str) -> str | None:
-        if name not in self._digests:
-            file = self.project / name
-            self._digests[name] = sha256_file(file) if file.is_file() else None
-        return self._digests[name]
-
-
-class _Chain:
-    """A walk over records; each record is followed once, each file digested once."""
-
-    def __init__(self, root: Path, checkout: _Checkout | None) -> None:
-        self.root, self.checkout = root, checkout
-        self.findings: dict[str, Finding] = {}
-        self._digests: dict[str, str | None] = {}
-        self._followed: dict[str, Record | None] = {}
+    def __init__(self, root: Path, checkout: Checkout | None) -> None:
+        self.root, self.checkout, self.chain = root, checkout, Chain(root)
+        self._starts: list[str] = []
+        self._seen: list[str] = []
+        self._findings: dict[str, Finding] = {}
 
     def start(self, path: Path) -> None:
-        """Check a file, or all files of a folder."""
+        """Take in a file, or all files of a folder."""
         there = self.root / path
-        if not there.exists():
-            self._note(path.as_posix(), "missing", "there is no such file")
+        if there.is_symlink():
+            self._note(path.as_posix(), "altered", "a symbolic link: results hold plain files only")
+        elif not there.exists():
+            if (maker := self.chain.maker(path.as_posix())) is not None:
+                self._starts.append(maker)
+            else:
+                self._note(path.as_posix(), "missing", "there is no such file")
         elif there.is_dir():
             self._start_folder(path)
         elif path.name.endswith(RECORD_SUFFIX):
-            self.follow(path)
+            self._starts.append(path.as_posix())
+        elif (maker := self.chain.maker(path.as_posix())) is not None:
+            self._starts.append(maker)
         else:
-            maker = self.follow(record_of(path))
-            if maker is None or path.as_posix() not in {f.path for f in maker.outputs}:
-                self._note(path.as_posix(), "without record", f"{record_of(path)} does not speak of it")
+            self._note(path.as_posix(), "without record", f"{record_of(path)} does not speak of it")
 
     def _start_folder(self, path: Path) -> None:
-        if (self.root / record_of(path)).is_file():  # a folder that a job wrote whole
-            self.follow(record_of(path))
-        files = sorted(p.relative_to(self.root) for p in (self.root / path).rglob("*") if p.is_symlink() or not p.is_dir())
+        if maker := self.chain.maker(path.as_posix()):  # a folder that a job wrote whole
+            self._starts.append(maker)
+        files = [p.relative_to(self.root) for p in (self.root / path).rglob("*") if p.is_symlink() or not p.is_dir()]
+        self._starts += self.chain.names(path)
         for file in files:
-            if file.name.endswith(RECORD_SUFFIX):
-                self.follow(file)
-        for file in files:
-            hidden = any(part.startswith(".") for part in file.parts)
-            if hidden or file.parts[1:2] == ("logs",) or file.name.endswith(RECORD_SUFFIX):
+            within = file.relative_to(RESULTS).parts if file.is_relative_to(RESULTS) else file.parts
+            if any(part.startswith(".") for part in file.parts) or within[0] in ("logs", *NOT_RESULTS):
                 continue
             if (self.root / file).is_symlink():
                 self._note(file.as_posix(), "altered", "a symbolic link: results hold plain files only")
-            elif file.as_posix() not in self.findings:
-                self._note(file.as_posix(), "without record", "no job says that it wrote it")
+            elif not file.name.endswith(RECORD_SUFFIX):
+                self._seen.append(file.as_posix())
         if not files:
             self._note(path.as_posix(), "missing", "an empty folder")
 
-    def sorted(self) -> list[Finding]:
+    def findings(self, threads: int, whole: bool) -> list[Finding]:
         """All findings, by path."""
-        return [self.findings[path] for path in sorted(self.findings)]
+        records = self.chain.below(self._starts)
+        self._digests = self._digest([*(f.path for r in records.values() for f in r.outputs), *self._names(records)], threads)
+        for name, reason in self.chain.unreadable.items():
+            self._note(name, "altered", reason)
+        for name, record in records.items():
+            self._judge_outputs(record)
+            self._judge_inputs(record)
+            if self.checkout is not None:
+                self._compare(self.checkout, name, record)
+        self._judge_ledger(whole)
+        for path in self._seen:
+            if path not in self._findings:
+                self._note(path, "without record", "no job says that it wrote it")
+        return [self._findings[path] for path in sorted(self._findings)]
 
-    def follow(self, path: Path) -> Record | None:
-        """Check a record's outputs and go on to the records of its inputs; None if it cannot be read."""
-        key = path.as_posix()
-        if key in self._followed:
-            return self._followed[key]
-        self._followed[key] = None
-        if not (self.root / path).is_file():
-            return None
-        try:
-            record = read_record(self.root / path)
-        except IsotropyError as error:
-            self._note(key, "altered", str(error))
-            return None
-        self._followed[key] = record
+    def _names(self, records: dict[str, Record]) -> list[str]:
+        return [*records, *self.chain.unreadable]
+
+    def _digest(self, paths: list[str], threads: int) -> dict[str, str | None]:
+        """Digest files once each, the largest first, so that no thread is left with a large one at the end."""
+        sizes = {path: _size(self.root / path) for path in paths}
+        there = sorted((p for p, size in sizes.items() if size is not None), key=lambda p: -(sizes[p] or 0))
+        with ThreadPoolExecutor(threads) as pool:
+            found = dict(zip(there, pool.map(lambda p: sha256_file(self.root / p), there), strict=True))
+        return {path: found.get(path) for path in sizes}
+
+    def _judge_outputs(self, record: Record) -> None:
         for output in record.outputs:
-            found = self._digest(output.path)
-            if found is None:
+            found = self._digests[output.path]
+            if found is None and (self.root / output.path).is_symlink():
+                self._note(output.path, "altered", "a symbolic link: results hold plain files only")
+            elif found is None and any(Path(output.path).is_relative_to(t) for t in record.temporary):
+                self._note(output.path, "temporary", f"{record.rule} declares it so")
+            elif found is None:
                 self._note(output.path, "missing", f"{record.rule} wrote it")
             elif found != output.sha256:
                 self._note(output.path, "altered", f"{record.rule} wrote {output.sha256[:12]}…, now {found[:12]}…")
             else:
                 self._note(output.path, "intact")
-        if self.checkout is not None:
-            for state, differs in (
-                ("stale", self.checkout.code_differs(record)),
-                ("behind", self.checkout.packages_differ(record)),
-            ):
-                for output in record.outputs if differs else []:
-                    self._note(output.path, state, f"{record.rule}: {', '.join(differs)}")  # type: ignore[arg-type]
+
+    def _judge_inputs(self, record: Record) -> None:
         for read in record.inputs:
-            self._check_input(record, Path(read.path), read.sha256)
+            maker = self.chain.maker(read.path)
+            producer = None if maker is None else self.chain.record(maker)
+            if producer is None:
+                if _size(self.root / read.path) is None:
+                    self._note(read.path, "missing", f"{record.rule} read it")
+                else:
+                    self._note(read.path, "without record", f"{record.rule} read it")
+            elif {f.path: f.sha256 for f in producer.outputs}.get(read.path) != read.sha256:
+                self._blame(record, f"made from another {read.path} than {producer.rule} wrote: run the workflow again")
         for name, identity in record.input_records.items():
-            producer = self.follow(Path(name))
+            producer = self.chain.record(name)
             if producer is not None and producer.identity() != identity:
                 self._blame(record, f"{name} no longer says what it said when this was made")
-        return record
 
-    def _check_input(self, consumer: Record, path: Path, expected: str) -> None:
-        producer = self.follow(self._producer(path))
-        if producer is None:
-            self._note(path.as_posix(), "without record", f"{consumer.rule} read it")
+    def _compare(self, checkout: Checkout, name: str, record: Record) -> None:
+        spec, code = checkout.spec_differs(name, record), checkout.code_differs(record)
+        for state, differs in (
+            ("stale", [*spec, *code]),
+            ("outside", checkout.outside(record)),
+            ("behind", checkout.packages_differ(record)),
+        ):
+            for output in record.outputs if differs else []:
+                self._note(output.path, state, f"{record.rule}: {', '.join(differs)}")  # type: ignore[arg-type]
+
+    def _judge_ledger(self, whole: bool) -> None:
+        """The ledger's lines follow on each other, and name every record with the digest that it has."""
+        path = RESULTS / LEDGER
+        file = self.root / path
+        if not file.is_file():
+            if any(digest is not None for digest in self._digests.values()):
+                self._note(path.as_posix(), "missing", "every run and every job writes to it")
             return
-        written = {f.path: f.sha256 for f in producer.outputs}
-        if written.get(path.as_posix()) != expected:
-            self._blame(consumer, f"made from another {path} than the one that is there: run the workflow again")
-
-    def _producer(self, path: Path) -> Path:
-        """The record of a file, or of the folder that it was fetched in."""
-        folders = [p for p in path.parents if p not in (RESULTS, *RESULTS.parents)]
-        return next((r for r in map(record_of, (path, *folders)) if (self.root / r).is_file()), record_of(path))
-
-    def _digest(self, path: str) -> str | None:
-        if path not in self._digests:
-            file = self.root / path
-            self._digests[path] = sha256_file(file) if file.is_file() else None
-        return self._digests[path]
+        told, breaks, _ = read_ledger(file.read_bytes())
+        if breaks:
+            self._note(path.as_posix(), "altered", "; ".join(breaks[:3]))
+        for name, found in self._digests.items():
+            if name.endswith(RECORD_SUFFIX) and told.get(name) != found:
+                how = "not what its job wrote, by the ledger" if name in told else "the ledger does not tell of it"
+                self._note(name, "altered", how)
+        for name in told if whole else []:
+            if name not in self._digests:
+                self._note(name, "missing", "the ledger tells of it")
 
     def _blame(self, consumer: Record, detail: str) -> None:
         for output in consumer.outputs:
-            self._note(output.path, "altered", detail)
+            self._note(output.path, "mismatched", detail)
 
     def _note(self, path: str, state: State, detail: str = "") -> None:
         """Keep the worst that is known of a file."""
-        if path not in self.findings or SEVERITY[self.findings[path].state] < SEVERITY[state]:
-            self.findings[path] = Finding(path, state, detail)
+        if path not in self._findings or SEVERITY[self._findings[path].state] < SEVERITY[state]:
+            self._findings[path] = Finding(path, state, detail)
+
+
+def _size(path: Path) -> int | None:
+    """Size of a plain file; None if there is none."""
+    return path.stat().st_size if path.is_file() and not path.is_symlink() else None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from isotropy.files import sha256_file
+from isotropy.provenance.environment import PYPI_NAME, normalized_name
 from isotropy.spec import digest
 
 PACKAGE = "isotropy"
@@ -53,6 +54,28 @@ def rule_sha256(root: Path, rule: str) -> str:
 def code_param(root: Path, rule: str, *modules: str) -> str:
     """The parameter by which a rule carries its code identity: a digest, then the modules loaded by name."""
     return " ".join([digest(code_identity(root, rule, modules)), *modules])
+
+
+def temporary_outputs(root: Path, rule: str) -> list[str]:
+    """Names of the outputs that a rule declares temporary."""
+    return re.findall(r"^\s+(\w+)=temp\(", _rule(root, rule)[0], re.M)
+
+
+def conda_packages(root: Path, rule: str) -> list[str]:
+    """Distributions that the conda environment of a rule declares, under their names on PyPI; none without such a rule."""
+    try:
+        declared = re.search(r'^\s+"\.\./(envs/\w+\.yaml)"', _rule(root, rule)[0], re.M)
+    except LookupError:
+        return []
+    file = root / declared[1] if declared else None
+    text = file.read_text("utf8") if file and file.is_file() else ""
+    names = re.findall(r"^\s+- ([A-Za-z0-9_.-]+)=", text, re.M)
+    return [PYPI_NAME.get(n, n) for n in map(normalized_name, names) if n not in ("python", "pip")]
+
+
+def script_of(root: Path, rule: str) -> Path:
+    """The script of a rule. Raises LookupError: no such rule."""
+    return _rule(root, rule)[1]
 
 
 def _rule(root: Path, rule: str) -> tuple[str, Path]:

@@ -12,6 +12,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from isotropy.scrub import without_user
+
+# Distributions whose conda package has another name.
+PYPI_NAME = {"pytorch": "torch", "matplotlib-base": "matplotlib", "seaborn-base": "seaborn", "msgpack-python": "msgpack"}
+
 
 def describe_environment(threads: int) -> dict[str, Any]:
     """Facts about the process that runs a job. Environment variables are not among them: they may hold secrets."""
@@ -28,15 +33,18 @@ def describe_environment(threads: int) -> dict[str, Any]:
         "cpu_count": os.cpu_count(),
         "gpu": _gpu(),
         "platform": platform.platform(),
-        "host": socket.gethostname(),
+        "host": without_user(socket.gethostname()),
         "slurm_job": os.environ.get("SLURM_JOB_ID") or unknown("not run by SLURM, or its variables were not passed on"),
     }
 
 
 def packages() -> dict[str, str]:
     """Installed distributions, normalised name -> version."""
-    found = {d.name: d.version for d in metadata.distributions() if d.name}
-    return {normalized_name(name): version for name, version in sorted(found.items())}
+    found: dict[str, str] = {}
+    for distribution in metadata.distributions():  # in the order of sys.path: the first of a name is the one that is imported
+        if distribution.name:
+            found.setdefault(normalized_name(distribution.name), distribution.version)
+    return dict(sorted(found.items()))
 
 
 def normalized_name(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +11,11 @@ from pydantic import BaseModel, ConfigDict
 
 from isotropy.errors import IsotropyError
 from isotropy.files import files_below, read_json, record_of, sha256_file
+from isotropy.provenance.verify_bundle import IDENTITY_FIELDS, identity
 from isotropy.spec import digest
+
+MARK = "isotropy-record:"
+"""What precedes the id of its record in a file."""
 
 Determinism = Literal["bitwise", "tolerance", "statistical"]
 
@@ -49,7 +54,9 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
+    id: str
+    """Digest of rule, wildcards, spec and inputs. The outputs carry it inside, where their formats allow (`mark`)."""
     rule: str
     wildcards: dict[str, str]
     spec: dict[str, Any]
@@ -58,6 +65,11 @@ class Record(BaseModel):
     input_records: dict[str, str]
     """Path of each input's record -> its `identity` when it was read."""
     outputs: list[File]
+    input_names: dict[str, list[str]]
+    """The rule's names of its inputs -> paths."""
+    output_names: dict[str, str]
+    temporary: list[str] = []
+    """Outputs that the rule declares temporary: they may be gone."""
     lineage: Lineage
     determinism: Determinism
     seeds: dict[str, int]
@@ -75,8 +87,25 @@ class Record(BaseModel):
         The records of results made from this one hold it, so that a changed record is noticed. Code is left out: a job
         that is made again by edited code, with the same bytes, leaves what was made from it as it is.
         """
-        parts = {"rule", "wildcards", "spec", "inputs", "input_records", "outputs", "lineage", "determinism", "seeds"}
-        return digest(self.model_dump(mode="json", include=parts))
+        return identity(self.model_dump(mode="json", include=set(IDENTITY_FIELDS)))
+
+
+def record_id(rule: str, wildcards: dict[str, str], spec: Any, inputs: list[File], makers: Iterable[Record]) -> str:
+    """Name of what a job makes, known before it is made, so that the outputs can carry it.
+
+    Fetched sources count by their content, not by their files: the same data from another origin give the same id.
+
+    Args:
+        rule: the job's rule.
+        wildcards: its wildcards.
+        spec: its spec, as its record has it.
+        inputs: files that it reads.
+        makers: the records of these files.
+    """
+    fetched = [maker for maker in makers if maker.lineage.sources and not maker.inputs]
+    contents = [[s.get("id"), s.get("status"), s.get("content")] for maker in fetched for s in maker.lineage.sources]
+    known = {f.path for maker in fetched for f in maker.outputs}
+    return digest([rule, wildcards, spec, contents, {f.path: f.sha256 for f in inputs if f.path not in known}])
 
 
 def describe_files(paths: list[Path]) -> list[File]:

@@ -1,4 +1,4 @@
-"""Trace: the lineage of a result, from it down to the source bytes, as records tell it."""
+"""Trace: the lineage of a result, of a cell of a table, or of a claim, down to the source bytes, as records tell it."""
 
 from __future__ import annotations
 
@@ -9,31 +9,38 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from isotropy.errors import IsotropyError
-from isotropy.files import record_of
-from isotropy.provenance.record import read_record
+from isotropy.provenance.cells import locate
+from isotropy.provenance.chain import Chain
+from isotropy.provenance.record import Record
 
 
-def trace(root: Path, path: Path) -> dict[str, Any]:
-    """The lineage of a file: its job, and in turn those of the job's inputs.
+def trace(root: Path, address: str) -> dict[str, Any]:
+    """The lineage of a result: its job, and in turn those of the job's inputs.
 
     Args:
         root: the folder of the run.
-        path: a result, relative to `root`.
+        address: path of a result, relative to `root`; of a cell, `TABLE#COLUMN=VALUE,…,COLUMN`; or a claim's id. See
+            `isotropy.provenance.cells.locate`.
 
     Returns:
-        path, sha256, rule, determinism, status (original or stand-in), seeds, spec, code (file -> sha256), inputs (of the
-        same form; a file of a job that was met before has path and sha256 alone); for a fetched source its sources:
-        content, origin, licence.
+        path, sha256, record, rule, determinism, status (original or stand-in), seeds, spec, code (file -> sha256), inputs (of
+        the same form; a file of a job that was met before has path and sha256 alone); for a fetched source its sources:
+        content, origin, licence. A cell's lineage has the rows as `cells`, and leaves out inputs of other rows: jobs whose
+        spec has another setup, seed or data set.
 
     Raises:
-        IsotropyError: no record speaks of the file, or of an input.
+        IsotropyError: no record speaks of the file, or of an input; no such cell or claim.
     """
-    return _node(root, path, set())
+    place = locate(root, address)
+    node = _node(Chain(root), place.path, place.keys, set())
+    return {**node, "cells": place.cells} if place.cells else node
 
 
 def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
     """The same for a terminal."""
     label = f"[bold]{escape(node['path'])}[/] [dim]{node['sha256'][:12]}[/]"
+    for cell in node.get("cells", []):
+        label += "\n[cyan]" + escape(", ".join(f"{name} = {value}" for name, value in cell.items())) + "[/]"
     if "rule" not in node:
         label += " [dim](by a job above)[/]"
         return Tree(label) if parent is None else parent.add(label)
@@ -47,19 +54,57 @@ def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
     return branch
 
 
-def _node(root: Path, path: Path, seen: set[Path]) -> dict[str, Any]:
-    told = _record_above(root, path)
-    record = read_record(root / told)
-    sha256 = next((f.sha256 for f in record.outputs if f.path == path.as_posix()), None)
-    if sha256 is None:
-        raise IsotropyError(f"no record speaks of {path}: isotropy audit verify {path} says more")
-    node: dict[str, Any] = {"path": path.as_posix(), "sha256": sha256}
+def mermaid(node: dict[str, Any]) -> str:
+    """The same as a Mermaid flow chart: a box per job, with the file that the first arrow from it stands for."""
+    boxes: dict[str, str] = {}
+    arrows: dict[tuple[str, str], None] = {}
+
+    def box(below: dict[str, Any]) -> str:
+        name = boxes.setdefault(below["record"], f"n{len(boxes)}")
+        return name
+
+    lines = ["flowchart BT"]
+
+    def walk(at: dict[str, Any]) -> None:
+        new = at["record"] not in boxes
+        name = box(at)
+        if new:
+            text = f"{Path(at['path']).name}<br/>{at['rule']}, {at['status']}<br/>{at['sha256'][:12]}"
+            lines.append(f'  {name}["{text.replace(chr(34), chr(39))}"]')
+        for below in at.get("inputs", []):
+            if "rule" in below:
+                walk(below)
+            arrows[box(below), name] = None
+
+    walk(node)
+    return "\n".join([*lines, *(f"  {a} --> {b}" for a, b in arrows)]) + "\n"
+
+
+def html(node: dict[str, Any]) -> str:
+    """The same as a page that unfolds, everything in it escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string((Path(__file__).parent / "trace.html").read_text("utf8"))
+    return template.render(node=node)
+
+
+def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict[str, Any]:
+    told = chain.maker(path)
+    record = None if told is None else chain.record(told)
+    sha256 = next((f.sha256 for f in record.outputs if f.path == path), None) if record else None
+    if record is None or told is None or sha256 is None:
+        raise IsotropyError(
+            f"no record speaks of {path}: name a file below results/, as the run wrote it; isotropy audit verify says more"
+        )
+    node: dict[str, Any] = {"path": path, "sha256": sha256, "record": told}
     if told in seen:
         return node
     seen.add(told)
     fetched = [] if record.inputs else record.lineage.sources
     return {
         **node,
+        "id": record.id,
         "rule": record.rule,
         "determinism": record.determinism,
         "status": record.lineage.status,
@@ -71,13 +116,12 @@ def _node(root: Path, path: Path, seen: set[Path]) -> dict[str, Any]:
              "licence": str(s.get("licence"))}
             for s in fetched
         ],
-        "inputs": [_node(root, Path(read.path), seen) for read in record.inputs],
+        "inputs": [_node(chain, read.path, keys, seen) for read in record.inputs if _bears(chain, read.path, keys)],
     }  # fmt: skip
 
 
-def _record_above(root: Path, path: Path) -> Path:
-    """The record of a file, or of the folder that a job wrote whole."""
-    for candidate in (path, *path.parents):
-        if candidate.name and (root / record_of(candidate)).is_file():
-            return record_of(candidate)
-    raise IsotropyError(f"no record speaks of {path}: name a file below results/, as the run wrote it")
+def _bears(chain: Chain, path: str, keys: dict[str, Any]) -> bool:
+    """Whether a file bears on the rows of a table that are asked for: not if the spec of its job names another case."""
+    told = chain.maker(path)
+    record: Record | None = None if told is None else chain.record(told)
+    return record is None or all(record.spec.get(name, value) == value for name, value in keys.items())

@@ -47,20 +47,21 @@ PAPERS = [
 ]
 
 
-def render(spec: PageSpec, results: list[Path], folder: Path) -> str:
+def render(spec: PageSpec, results: list[Path], folder: Path, mark: str) -> str:
     """The page as HTML, everything in it escaped.
 
     Args:
         spec: entries in the order of the page.
         results: one file of each entry: figures first, then tables.
         folder: where the page lies; links are relative to it.
+        mark: the mark of its record.
     """
     entries: list[FigureSpec | TableSpec] = [*spec.figures, *spec.tables]
     items = [_item(entry, path, folder) for entry, path in zip(entries, results, strict=True)]
     sources = {s["id"]: s for item in items for s in item["lineage"].sources}
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((Path(__file__).parent / "page.html").read_text("utf8"))
-    return template.render(study=spec.study, papers=spec.papers, items=items, sources=sources)
+    return template.render(mark=mark, study=spec.study, papers=spec.papers, items=items, sources=sources)
 
 
 def _modules(entry: FigureSpec | TableSpec) -> list[str]:

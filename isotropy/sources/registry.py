@@ -14,6 +14,7 @@ import yaml
 from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
 
 from isotropy.errors import IsotropyError
+from isotropy.scrub import scrub
 from isotropy.spec import Strict
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -62,6 +63,13 @@ class UrlOrigin(_Origin):
     url: Annotated[str, StringConstraints(pattern=r"^https?://")]
     sha256: Sha256 | None
     """Digest of the download. Null: not known; then fetched only with `sources.trust_on_first_use`."""
+
+    @field_validator("url")
+    @classmethod
+    def _without_login(cls, url: str) -> str:
+        if scrub(url) != url:
+            raise ValueError("an address must not hold a login or a token: records would show it; use ~/.netrc")
+        return url
 
     def describe(self) -> str:
         """One line for logs, records and pages."""

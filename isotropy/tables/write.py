@@ -13,7 +13,9 @@ from isotropy.parquet import write_parquet
 
 
 class Writer(Protocol):
-    """What gives temporary paths for named outputs: a job."""
+    """What gives temporary paths for named outputs, and the mark of their record: a job."""
+
+    mark: str
 
     def write(self, name: str) -> AbstractContextManager[Path]:
         """A temporary path, renamed into place at the end of the block."""
@@ -21,21 +23,24 @@ class Writer(Protocol):
 
 def write_all(job: Writer, table: pd.DataFrame) -> None:
     """Write the outputs `parquet`, `csv` and `markdown` of a job."""
-    for name, write in (("parquet", write_parquet), ("csv", write_csv), ("markdown", write_markdown)):
-        with job.write(name) as path:
-            write(path, table)
+    with job.write("parquet") as path:
+        write_parquet(path, table, job.mark)
+    with job.write("csv") as path:
+        write_csv(path, table)
+    with job.write("markdown") as path:
+        write_markdown(path, table, job.mark)
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
-    """CSV with every digit (the shortest text that reads back to the same number)."""
+    """CSV with every digit (the shortest text that reads back to the same number); the one format without a mark."""
     table.to_csv(path, index=False, lineterminator="\n")
 
 
-def write_markdown(path: Path, table: pd.DataFrame) -> None:
-    """A Markdown table, four significant digits."""
+def write_markdown(path: Path, table: pd.DataFrame, mark: str) -> None:
+    """A Markdown table, four significant digits, and the mark of its record as a comment."""
     lines = [_row([str(c) for c in table.columns]), _row(["---"] * len(table.columns))]
     lines += [_row([format_cell(v) for v in row]) for row in table.itertuples(index=False)]
-    path.write_text("\n".join(lines) + "\n", "utf8")
+    path.write_text("\n".join(lines) + f"\n\n<!-- {mark} -->\n", "utf8")
 
 
 def format_cell(value: object) -> str:

@@ -16,14 +16,14 @@ with Job(snakemake, ClaimsSpec) as job:
     verdicts = evaluate(
         job.spec.claims,
         {name: pd.read_parquet(path) for name, path in paths.items()},
-        {name: read_record(record_of(path)).identity() for name, path in paths.items()},
+        {name: read_record(record_of(path)).id for name, path in paths.items()},
         f"the {job.spec.study} study leaves that part of the paper out",
     )
     with job.write("parquet") as path:
-        write_parquet(path, verdicts)
+        write_parquet(path, verdicts, job.mark)
     with job.write("csv") as path:
         write_csv(path, verdicts)
     with job.write("markdown") as path:
-        write_markdown(path, readable(verdicts))
+        write_markdown(path, readable(verdicts), job.mark)
     with job.write("page") as path:
-        write_page(path, verdicts, job.spec.study)
+        write_page(path, verdicts, job.spec.study, job.mark)

@@ -19,4 +19,4 @@ with Job(snakemake, EmbedSpec) as job:
         encoder, texts, token_budget=job.spec.token_budget, workers=job.threads, work=job.work / device.type
     )
     with job.write("vectors") as path:
-        save_file({"vectors": vectors}, path)
+        save_file({"vectors": vectors}, path, metadata={"record": job.mark})

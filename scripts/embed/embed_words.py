@@ -14,4 +14,4 @@ with Job(snakemake, LookUpSpec) as job:
     source = job.input["vectors_source"]
     vectors = look_up(read_vectors(fetched(source).content, source), texts)
     with job.write("vectors") as path:
-        save_file({"vectors": vectors}, path)
+        save_file({"vectors": vectors}, path, metadata={"record": job.mark})

@@ -15,4 +15,4 @@ with Job(snakemake, FigureSpec) as job:
     figure = draw(*(pd.read_parquet(path) for path in job.inputs("tables")))
     for kind in ("pdf", "svg", "png"):
         with job.write(kind) as path:
-            save(figure, path)
+            save(figure, path, job.mark)

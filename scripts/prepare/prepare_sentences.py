@@ -16,6 +16,6 @@ with Job(snakemake, SentencesSpec) as job:
         job.lineage.join(Lineage(status="stand-in", reasons=[f"a sample of {len(items)} of {job.spec.source}"]))
         job.seeds["sample"] = job.spec.sample.seed
     with job.write("texts") as path:
-        write_parquet(path, texts)
+        write_parquet(path, texts, job.mark)
     with job.write("dataset") as path:
-        write_items(path, items, dataset)
+        write_items(path, items, dataset, job.mark)

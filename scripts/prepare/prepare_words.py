@@ -22,6 +22,6 @@ with Job(snakemake, WordsSpec) as job:
     if job.spec.n_items is not None:
         job.lineage.join(Lineage(status="stand-in", reasons=["words chosen by frequency, not from the authors' list"]))
     with job.write("texts") as path:
-        write_parquet(path, texts)
+        write_parquet(path, texts, job.mark)
     with job.write("dataset") as path:
-        write_items(path, items, dataset)
+        write_items(path, items, dataset, job.mark)

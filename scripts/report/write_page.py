@@ -4,4 +4,4 @@ from isotropy.job import Job
 from isotropy.report.page import PageSpec, render
 
 with Job(snakemake, PageSpec) as job, job.write("page") as path:
-    path.write_text(render(job.spec, job.inputs("results"), job.output["page"].parent), "utf8")
+    path.write_text(render(job.spec, job.inputs("results"), job.output["page"].parent, job.mark), "utf8")

@@ -165,7 +165,7 @@ def test_mistakes_in_claims(text: str, message: str, tmp_path: Path) -> None:
 
 def test_readers_see_escaped_text(tmp_path: Path) -> None:
     rows = evaluated(claim(EQUALS, -0.8, statement="<script>alert(1)</script>"))
-    write_page(tmp_path / "c.html", rows, "a & b")
+    write_page(tmp_path / "c.html", rows, "a & b", "isotropy-record:0")
     page = (tmp_path / "c.html").read_text("utf8")
     assert "<script>" not in page
     assert "a &amp; b" in page

@@ -14,24 +14,20 @@ import yaml
 from isotropy import metrics
 from isotropy.config import schema
 from isotropy.provenance.code import code_identity
+from isotropy.provenance.environment import PYPI_NAME, normalized_name
 
 # Where the name that is imported, the conda package and the PyPI package differ.
 CONDA_NAME = {"torch": "pytorch", "yaml": "pyyaml", "matplotlib": "matplotlib-base", "seaborn": "seaborn-base"}
 CONDA_NAME |= {"msgpack": "msgpack-python"}
-PYPI_NAME = {"pytorch": "torch", "matplotlib-base": "matplotlib", "seaborn-base": "seaborn", "msgpack-python": "msgpack"}
 LOADED_BY_NAME = {
     "draw_figure": ["isotropy.figures.mickus2024", "isotropy.figures.claims"],
     "make_table": ["isotropy.tables.mickus2024"],
 }
 
 
-def normalized(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def locked(project: Path) -> dict[str, str]:
     lines = (project / "requirements.lock").read_text().splitlines()
-    return {normalized(line.split("==")[0]): line.split("==")[1] for line in lines if "==" in line and line[0] != "#"}
+    return {normalized_name(line.split("==")[0]): line.split("==")[1] for line in lines if "==" in line and line[0] != "#"}
 
 
 def conda_file(path: Path) -> dict[str, str]:
@@ -44,7 +40,8 @@ def rules(project: Path) -> list[tuple[str, str]]:
     found = []
     for path in (project / "rules").glob("*.smk"):
         for match in re.finditer(r"^rule (\w+):\n((?:[ \t]+.*\n|\n)*)", path.read_text(), re.M):
-            found.append((match[1], re.search(r"envs/(\w+\.yaml)", match[2])[1]))
+            if env := re.search(r"envs/(\w+\.yaml)", match[2]):
+                found.append((match[1], env[1]))
     return found
 
 
@@ -52,7 +49,7 @@ def test_conda_files_have_the_locked_versions(project: Path) -> None:
     lock = locked(project)
     for path in (project / "envs").glob("*.yaml"):
         for name, version in conda_file(path).items():
-            assert lock[normalized(PYPI_NAME.get(name, name))] == version, f"{path.name}: {name}"
+            assert lock[normalized_name(PYPI_NAME.get(name, name))] == version, f"{path.name}: {name}"
 
 
 def test_conda_files_have_what_the_scripts_import(project: Path) -> None:
@@ -125,6 +122,8 @@ def test_rules_are_short_and_complete(project: Path) -> None:
             assert not re.search(r"\b(def|lambda)\b|config\[", text), path
         for match in re.finditer(r"^rule (\w+):\n((?:[ \t]+.*\n|\n)*)", text, re.M):
             assert len(match[2].rstrip().splitlines()) <= 25, match[1]
+            if path.name == "audit.smk":  # makes no results
+                continue
             for part in ('"""', "log:", "benchmark:", "conda:", "threads:", "resources:", "spec=", "code=", "record="):
                 assert part in match[2], f"{match[1]} lacks {part}"
     assert len((project / "Snakefile").read_text().splitlines()) < 60

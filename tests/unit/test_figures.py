@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from isotropy.figures import claims, mickus2024
 from isotropy.figures.catalogue import FIGURES
 from isotropy.figures.style import save, use_style
+from isotropy.provenance.record import MARK, read_record
 from isotropy.tables.catalogue import TABLES
 from isotropy.tables.write import format_cell, write_markdown
 from tests.conftest import Workflow
@@ -36,8 +37,9 @@ def test_drawn_twice_gives_the_same_bytes(name: str, smoke: Workflow, tables: di
     entry = FIGURES[name]
     module = {"mickus2024": mickus2024, "claims": claims}[name.split("/")[0]]
     figure = getattr(module, entry.function)(*(tables[t] for t in entry.tables))
+    mark = MARK + read_record(smoke.folder / f"results/figures/{name}.record.json").id
     for kind in ("pdf", "svg", "png"):
-        save(figure, tmp_path / f"f.{kind}")
+        save(figure, tmp_path / f"f.{kind}", mark)
         assert (tmp_path / f"f.{kind}").read_bytes() == (smoke.folder / f"results/figures/{name}.{kind}").read_bytes()
     plt.close(figure)
 
@@ -66,5 +68,5 @@ def test_figure1_is_exact() -> None:
 
 def test_markdown_cells(tmp_path: Path) -> None:
     assert [format_cell(v) for v in (1234567, 0.123456, np.nan, True, "a|b")] == ["1,234,567", "0.1235", "", "yes", "a|b"]
-    write_markdown(tmp_path / "t.md", pd.DataFrame({"a": ["x|y"]}))
-    assert (tmp_path / "t.md").read_text() == "| a |\n| --- |\n| x\\|y |\n"
+    write_markdown(tmp_path / "t.md", pd.DataFrame({"a": ["x|y"]}), "isotropy-record:0")
+    assert (tmp_path / "t.md").read_text() == "| a |\n| --- |\n| x\\|y |\n\n<!-- isotropy-record:0 -->\n"

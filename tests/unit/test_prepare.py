@@ -22,7 +22,7 @@ def test_sentences(tmp_path: Path) -> None:
     rows = [Row((f"text {i}",), i % 2) for i in range(10)]
     sentences = SentencesSpec(kind="sentences", source="s", label_names=["no", "yes"], sample=Sample(n_items=4, seed=0))
     texts, items, dataset = prepare_sentences(sentences, rows)
-    write_items(tmp_path / "d.parquet", items, dataset)
+    write_items(tmp_path / "d.parquet", items, dataset, "isotropy-record:0")
     back, described = read_items(tmp_path / "d.parquet")
     assert described == dataset
     assert described.sampled

@@ -21,6 +21,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import atomic, read_json, record_of, write_json
 from isotropy.job import Job
 from isotropy.provenance.audit import verify, verify_all
+from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.code import code_identity, code_param
 from isotropy.provenance.record import Lineage
 from isotropy.spec import Spec
@@ -206,8 +207,10 @@ def test_verify_finds_a_changed_record(run: Path, project: Path, field: str) -> 
     record = read_json(path)
     record[field] = {"lineage": Lineage().model_dump(), "spec": {"text": "x"}, "inputs": [], "seeds": {"a": 1}}[field]
     write_json(path, record)
-    finding = next(f for f in verify(run, [Path("results/end.txt")]) if f.path == "results/end.txt")
-    assert (finding.state, "note.record.json no longer says" in finding.detail) == ("altered", True)
+    findings = verify(run, [Path("results/end.txt")])
+    finding = next(f for f in findings if f.path == "results/end.txt")
+    assert (finding.state, "note.record.json no longer says" in finding.detail) == ("mismatched", True)
+    assert states(findings)["results/note.record.json"] == "altered"  # by the ledger
 
 
 def test_verify_folder(run: Path) -> None:
@@ -228,7 +231,7 @@ def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Pa
     """Each file is what its own job wrote, yet the two do not belong together."""
     write_note(project, "source", text="newer")
     finding = next(f for f in verify(run, [Path("results/note.txt")]) if f.path == "results/note.txt")
-    assert finding.state == "altered"
+    assert finding.state == "mismatched"
     assert "made from another results/source.txt" in finding.detail
 
 
@@ -238,8 +241,8 @@ def test_verify_command(run: Path) -> None:
     good = cli.invoke(app, ["audit", "verify", "--all"])
     assert (good.exit_code, good.output.splitlines()[-1]) == (
         0,
-        "2 files: 2 intact, 0 altered, 0 missing, 0 without record, 0 stale, 0 behind; "
-        "code and packages not compared, for want of a checkout: give --project",
+        "2 files: 2 intact, 0 temporary, 0 behind, 0 outside, 0 stale, 0 mismatched, 0 without record, 0 missing, 0 altered; "
+        "spec, code and packages not compared, for want of a checkout: give --project",
     )
     (run / "results/note.txt").write_text("HELLO")
     bad = cli.invoke(app, ["audit", "verify", "results/note.txt"])
@@ -254,26 +257,27 @@ def test_verify_finds_code_and_packages_that_have_changed(run: Path, project: Pa
     note = Path("results/note.txt")
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
-    assert {f.state for f in verify(run, [note], checkout)} == {"intact"}
+    assert {f.state for f in verify(run, [note], Checkout(checkout))} == {"intact"}
     lock = checkout / "requirements.lock"
     lock.write_text(re.sub(r"numpy==.*", "numpy==1.0.0", lock.read_text()))
-    behind = verify(run, [note], checkout)[0]
+    behind = verify(run, [note], Checkout(checkout))[0]
     assert behind.state == "behind"
     assert re.fullmatch(r"prepare_sentences: numpy [\d.]+, not 1.0.0", behind.detail)
     rule = checkout / "rules/prepare.smk"
     rule.write_text(rule.read_text().replace("runtime=", "runtime=1 + ", 1))
-    stale = verify(run, [note], checkout)[0]
+    stale = verify(run, [note], Checkout(checkout))[0]
     assert (stale.state, stale.detail) == ("stale", "prepare_sentences: the text of rule prepare_sentences")
     with (checkout / "isotropy/errors.py").open("a") as stream:
         stream.write("# edited\n")
-    stale = verify(run, [note], checkout)[0]
+    stale = verify(run, [note], Checkout(checkout))[0]
     assert stale.detail.startswith("prepare_sentences: isotropy/errors.py, ")
     (run / "results/note.txt").write_text("HELLO")
-    assert states(verify(run, [note], checkout)) == {"results/note.txt": "altered", "results/source.txt": "stale"}
+    assert states(verify(run, [note], Checkout(checkout))) == {"results/note.txt": "altered", "results/source.txt": "stale"}
     found = CliRunner().invoke(app, ["audit", "verify", "--all", "--project", str(checkout)])
     assert found.exit_code == 1
     assert "stale: results/source.txt (prepare_sentences: isotropy/errors.py" in found.output
-    assert found.output.splitlines()[-1] == "2 files: 0 intact, 1 altered, 0 missing, 0 without record, 1 stale, 0 behind"
+    assert found.output.splitlines()[-1].endswith("1 stale, 0 mismatched, 0 without record, 0 missing, 1 altered")
+    assert "incomplete: specs were not compared: results/ledger.jsonl does not tell of a run" in found.output
 
 
 def test_trace(run: Path, project: Path) -> None:
@@ -286,7 +290,7 @@ def test_trace(run: Path, project: Path) -> None:
     assert (note["path"], note["spec"], note["sources"]) == ("results/note.txt", {"text": "hello"}, [])
     assert note["inputs"][0]["sources"][0]["id"] == "a"
     assert f"scripts/prepare/{RULE}.py" in note["code"]
-    assert set(source) == {"path", "sha256"}
+    assert set(source) == {"path", "sha256", "record"}
     assert source["sha256"] == note["inputs"][0]["sha256"]
     shown = cli.invoke(app, ["audit", "trace", "results/end.txt"])
     assert shown.exit_code == 0

@@ -1,0 +1,229 @@
+"""The commands `isotropy audit …`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+from rich.console import Console
+
+from isotropy.errors import IsotropyError
+from isotropy.files import RESULTS
+from isotropy.provenance import audit
+from isotropy.provenance import trace as tracing
+from isotropy.provenance.checkout import Checkout
+
+app = typer.Typer(no_args_is_help=True, help="Check results back to the bytes they came from.")
+console = Console(highlight=False)
+
+Root = Annotated[Path, typer.Option(help="Folder of the run.")]
+Project = Annotated[Path | None, typer.Option(help="Checkout to compare with; default: the run's folder, if it is one.")]
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """End with the sentence of an error, and exit code 2."""
+    try:
+        yield
+    except IsotropyError as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+
+
+@app.command()
+def verify(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Results: files or folders; or one bundle.zip.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All results, and files that no record speaks of.")] = False,
+    root: Root = Path(),
+    project: Project = None,
+    configfile: Annotated[
+        list[Path] | None, typer.Option(help="Configuration after config.yaml; default: that of the last run.")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads that digest files.")] = os.cpu_count() or 1,
+) -> None:
+    """Recompute every sha256 from results to sources, and compare spec, code and packages with the checkout.
+
+    States: intact, temporary (gone, as declared), behind (a package has another version than the lock), outside (made in
+    another environment than the declared one), stale (spec or code has changed since), mismatched (made from other bytes than
+    its input's job wrote), without record, missing, altered. Exit 0: all is well, 1: a finding, 2: it could not be told.
+    """
+    if everything == bool(paths):
+        console.print("Name results to check, or give --all.", style="red")
+        raise typer.Exit(2)
+    if paths and paths[0].suffix == ".zip" and len(paths) == 1:
+        from isotropy.provenance.verify_bundle import main as verify_bundle
+
+        raise typer.Exit(verify_bundle([str(paths[0])]))
+    if project is None and (root / "Snakefile").is_file():
+        project = root
+    with _told():
+        checkout, incomplete = _checkout(project, root, configfile)
+        if everything:
+            findings = audit.verify_all(root, checkout, threads)
+        else:
+            findings = audit.verify(root, [_relative(p, root) for p in paths or []], checkout, threads)
+    bad = [f for f in findings if f.state not in audit.GOOD]
+    for finding in bad:
+        # One line each, never cut: a path that cannot be copied is of no use.
+        console.print(f"{finding.state}: {finding.path} ({finding.detail})", markup=False, soft_wrap=True)
+    if incomplete:
+        console.print(f"incomplete: {incomplete}", style="yellow", markup=False, soft_wrap=True)
+    counts = Counter(f.state for f in findings)
+    summary = ", ".join(f"{counts[state]} {state}" for state in get_args(audit.State))
+    compared = "" if project else "; spec, code and packages not compared, for want of a checkout: give --project"
+    console.print(f"{len(findings)} files: {summary}{compared}", style="red" if bad else "green", soft_wrap=True)
+    raise typer.Exit(1 if bad else 2 if incomplete else 0)
+
+
+@app.command()
+def trace(
+    address: Annotated[str, typer.Argument(help="A result; a cell: TABLE#COLUMN=VALUE,…,COLUMN; or the id of a claim.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
+    as_mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flow chart.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
+    root: Root = Path(),
+) -> None:
+    """Show what a result was made from, by which job, down to the source bytes, as the records tell it."""
+    path, mark, query = address.partition("#")
+    with _told():
+        inside = _relative(Path(path), root).as_posix() if "/" in path else path
+        lineage = tracing.trace(root, inside + mark + query)
+    if html is not None:
+        html.write_text(tracing.html(lineage), "utf8")
+    elif as_json:
+        typer.echo(json.dumps(lineage, indent=1, ensure_ascii=False, default=str))
+    elif as_mermaid:
+        typer.echo(tracing.mermaid(lineage), nl=False)
+    else:
+        # In a file or a pipe nothing is cut; a terminal wraps.
+        wide = console if console.is_terminal else Console(highlight=False, width=1000)
+        wide.print(tracing.tree(lineage))
+
+
+@app.command()
+def diff(
+    first: Annotated[Path, typer.Argument(help="Folder of a run, or a bundle.")],
+    second: Annotated[Path, typer.Argument(help="Another.")],
+) -> None:
+    """Name the first jobs in which two runs part, and why. Exit 0: the same bytes, 1: they differ, 2: it could not be told."""
+    from isotropy.provenance.diff import diff as compare
+
+    with _told():
+        found = compare(first, second)
+    for divergence in found.first:
+        console.print(f"{divergence.name}: {'; '.join(divergence.causes)}", markup=False, soft_wrap=True)
+    told = f"{found.n_same} jobs gave the same bytes, {len(found.first)} part first, {found.n_following} follow from these"
+    console.print(told, style="red" if found.first else "green", soft_wrap=True)
+    raise typer.Exit(1 if found.first else 0)
+
+
+@app.command()
+def rerun(
+    paths: Annotated[list[Path], typer.Argument(help="Results, or folders of results, whose jobs are done again.")],
+    sample: Annotated[int | None, typer.Option(min=1, help="That many of the jobs, drawn at random.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Jobs at a time.")] = 1,
+    root: Root = Path(),
+    project: Project = None,
+    scratch: Annotated[Path | None, typer.Option(help="Where to work; default: the place for temporary files.")] = None,
+) -> None:
+    """Do jobs again in a folder of their own, and compare. Exit 0: all reproduced, 1: one changed, 2: one could not be done."""
+    from isotropy.provenance.rerun import choose
+    from isotropy.provenance.rerun import rerun as do_again
+
+    checkout = project or root
+    if not (checkout / "rules").is_dir():
+        console.print(f"{checkout} is not a checkout: give --project", style="red", markup=False)
+        raise typer.Exit(2)
+    counts: Counter[str] = Counter()
+    with _told():
+        names = choose(root, [_relative(p, root) for p in paths], sample, seed)
+        for outcome in do_again(root, names, checkout, jobs=jobs, scratch=scratch):
+            counts[outcome.verdict] += 1
+            told = f"{outcome.verdict}: {outcome.name} ({outcome.detail}; {outcome.seconds:.1f} s)"
+            console.print(told, markup=False, soft_wrap=True, style=None if outcome.verdict == "reproduced" else "red")
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("reproduced", "changed", "failed"))
+    console.print(f"{len(names)} jobs: {told}", style="green" if counts["reproduced"] == len(names) else "red")
+    raise typer.Exit(1 if counts["changed"] else 2 if counts["failed"] else 0)
+
+
+@app.command()
+def identify(
+    files: Annotated[list[Path], typer.Argument(help="Files, whatever they are called and wherever they lie.")],
+    root: Root = Path(),
+) -> None:
+    """Find the record of a stray file, and say if it was altered. Exit 0: found and intact, 1: altered, 2: not found."""
+    from isotropy.provenance.identify import identify as find
+
+    worst = 0
+    for file in files:
+        try:
+            found = find(root, file)
+        except IsotropyError as error:
+            console.print(str(error), style="red", markup=False, soft_wrap=True)
+            worst = 2
+            continue
+        if found.path is not None:
+            console.print(f"{file}: intact, it is {found.path} of {found.record}", style="green", soft_wrap=True)
+        else:
+            of = ", ".join(found.outputs) or "another form of its outputs"
+            told = f"{file}: altered, or of another run of the same job; it carries the id of {found.record}, which has {of}"
+            console.print(told, style="red", markup=False, soft_wrap=True)
+            worst = max(worst, 1)
+    raise typer.Exit(worst)
+
+
+@app.command()
+def export(
+    bundle: Annotated[Path, typer.Argument(help="The zip to write.")] = RESULTS / audit.BUNDLE,
+    root: Root = Path(),
+    project: Project = None,
+    with_data: Annotated[
+        bool, typer.Option("--with-data", help="Fetched sources, prepared texts and embeddings, too: mind their licences.")
+    ] = False,
+) -> None:
+    """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` inside it checks."""
+    from isotropy.provenance.crate import export as write
+
+    with _told():
+        n_files, n_bytes, head = write(root, project or root, bundle, with_data=with_data)
+    console.print(
+        f"{bundle}: {n_files} files, {n_bytes / 1e6:.1f} MB; head of the ledger: {head}", style="green", soft_wrap=True
+    )
+
+
+def _checkout(project: Path | None, root: Path, configfiles: list[Path] | None) -> tuple[Checkout | None, str]:
+    """The checkout to compare with, and why its specs are left out, if they are."""
+    if project is None:
+        return None, ""
+    try:
+        return Checkout(project, _specs(project, root, configfiles)), ""
+    except (IsotropyError, OSError) as error:
+        return Checkout(project), f"specs were not compared: {error}"
+
+
+def _specs(project: Path, root: Path, configfiles: list[Path] | None) -> Any:
+    """The specs that the checkout would give now, by stem; configured as in the last run, unless files are given."""
+    from isotropy.config import load_study, read_configuration
+    from isotropy.plan import Plan
+    from isotropy.provenance.ledger import last_run
+
+    if configfiles is not None:
+        files, overrides = [project / "config.yaml", *configfiles], {}
+    else:
+        entry = last_run(root / RESULTS)
+        files, overrides = [project / Path(f["path"]).expanduser() for f in entry["configfiles"]], entry["overrides"]
+    study = load_study(read_configuration(files, overrides), project)
+    plan = Plan(study, project.resolve(), root.resolve())
+    return lambda stem: plan.spec(stem).model_dump(mode="json")
+
+
+def _relative(path: Path, root: Path) -> Path:
+    """A path as records name it."""
+    return Path(os.path.relpath(path, root))

@@ -1,0 +1,75 @@
+"""The chain: the records of a run, and which of them speaks of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from isotropy.errors import IsotropyError
+from isotropy.files import RECORD_SUFFIX, RESULTS
+from isotropy.provenance.record import Record, read_record
+from isotropy.provenance.verify_bundle import producer
+
+
+class Chain:
+    """Records of a run, each read once.
+
+    Attributes:
+        root: the folder of the run, to which all names are relative.
+        unreadable: records that are not, with the reason.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.unreadable: dict[str, str] = {}
+        self._records: dict[str, Record | None] = {}
+        self._there: dict[str, bool] = {}
+
+    def record(self, name: str) -> Record | None:
+        """A record, or None if there is none that can be read."""
+        if name not in self._records:
+            self._records[name] = None
+            if self._is_file(name):
+                try:
+                    self._records[name] = read_record(self.root / name)
+                except IsotropyError as error:
+                    self.unreadable[name] = str(error)
+        return self._records[name]
+
+    def maker(self, path: str) -> str | None:
+        """Name of the record that speaks of a file, or of the folder that a job wrote whole; None if there is none."""
+        name = producer(path, self._is_file)
+        record = None if name is None else self.record(name)
+        if name is None or record is None:
+            return None
+        return name if any(f.path == path or Path(f.path).is_relative_to(path) for f in record.outputs) else None
+
+    def names(self, folder: Path = RESULTS) -> list[str]:
+        """Names of all records below a folder, sorted."""
+        found = (self.root / folder).rglob("*" + RECORD_SUFFIX)
+        return sorted(p.relative_to(self.root).as_posix() for p in found if not _hidden(p.relative_to(self.root)))
+
+    def below(self, names: list[str]) -> dict[str, Record]:
+        """Records and all that they stand on, through their inputs to the sources; what cannot be read is left out."""
+        found: dict[str, Record] = {}
+        waiting = list(reversed(names))
+        while waiting:
+            name = waiting.pop()
+            record = self.record(name)
+            if name not in found and record is not None:
+                found[name] = record
+                waiting += reversed(list(record.input_records))
+        return found
+
+    def _is_file(self, name: str) -> bool:
+        if name not in self._there:
+            self._there[name] = (self.root / name).is_file()
+        return self._there[name]
+
+
+def stem_of(name: str) -> str:
+    """Stem of a result below `results/`, from the name of its record."""
+    return Path(name).relative_to(RESULTS).as_posix().removesuffix(RECORD_SUFFIX)
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)

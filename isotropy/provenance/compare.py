@@ -1,0 +1,31 @@
+"""Differences between two values or two environments, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+ABSENT = "nothing"
+
+
+def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Leaves in which two JSON values differ: path of the field, value before, value after (`ABSENT` where there is none)."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            yield from differences(before.get(key, ABSENT), after.get(key, ABSENT), f"{path}.{key}" if path else key)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for i, (x, y) in enumerate(zip(before, after, strict=True)):
+            yield from differences(x, y, f"{path}[{i}]")
+    elif before != after:
+        yield path, before, after
+
+
+def changed_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Keys under which two mappings differ, or that one of them lacks."""
+    return [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
+
+
+def shown(value: Any, longest: int = 60) -> str:
+    """A value for a line of text, cut if it is long."""
+    text = str(value)
+    return text if len(text) <= longest else text[: longest - 1] + "…"

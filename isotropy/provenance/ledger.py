@@ -1,0 +1,73 @@
+"""The ledger: one line per run and per job, each with the digest of the line before, so that none can be taken out unseen."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from isotropy.errors import IsotropyError
+from isotropy.files import sha256_file
+from isotropy.provenance.verify_bundle import LEDGER, line_sha256
+from isotropy.scrub import scrub
+from isotropy.spec import canonical_json
+
+
+def append_run(results: Path, project: Path, configfiles: Iterable[Path | str], overrides: Mapping[str, Any]) -> None:
+    """Note that a run starts, and what configures it.
+
+    Args:
+        results: the results folder of the run.
+        project: the checkout.
+        configfiles: configuration files in the order in which they are merged.
+        overrides: values given on the command line.
+    """
+    files = [Path(file).resolve() for file in configfiles]
+    inside = project.resolve()
+    named = [f.relative_to(inside).as_posix() if f.is_relative_to(inside) else str(f) for f in files]
+    told = [{"path": scrub(name), "sha256": sha256_file(file)} for name, file in zip(named, files, strict=True)]
+    _append(results, {"event": "run", "configfiles": told, "overrides": scrub(dict(overrides))})
+
+
+def append_job(results: Path, record: Path) -> None:
+    """Note a record that a job has just written; its path is relative to the folder of the run."""
+    _append(results, {"event": "job", "record": record.as_posix(), "sha256": sha256_file(record)})
+
+
+def last_run(results: Path) -> dict[str, Any]:
+    """The entry of the last run.
+
+    Raises:
+        IsotropyError: the ledger has none.
+    """
+    path = results / LEDGER
+    lines = path.read_text("utf8").splitlines() if path.is_file() else []
+    for line in reversed(lines):
+        if '"event":"run"' in line:
+            entry: dict[str, Any] = json.loads(line)
+            return entry
+    raise IsotropyError(f"{path} does not tell of a run")
+
+
+def _append(results: Path, entry: dict[str, Any]) -> None:
+    """Add a line, one process at a time."""
+    results.mkdir(parents=True, exist_ok=True)
+    with (results / LEDGER).open("a+b") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.seek(0)
+        # A line without its end is of a writer that was killed: the entry was never made.
+        whole = stream.read().rpartition(b"\n")
+        stream.truncate(len(whole[0]) + len(whole[1]))
+        lines = whole[0].splitlines()
+        head = {
+            "n": len(lines),
+            "previous": line_sha256(lines[-1]) if lines else None,
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        stream.write((canonical_json(head | entry) + "\n").encode())
+        stream.flush()
+        os.fsync(stream.fileno())

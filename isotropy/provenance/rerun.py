@@ -1,0 +1,147 @@
+"""Rerun: do a job again in a folder of its own, and judge what comes by what its record promises."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isotropy.errors import IsotropyError
+from isotropy.files import sha256_file, write_json
+from isotropy.provenance.chain import Chain, stem_of
+from isotropy.provenance.code import code_param, script_of
+from isotropy.provenance.deviation import agree, largest_deviation
+from isotropy.provenance.record import Record, read_record
+from isotropy.spec import canonical_json
+
+CLASS = {"tolerance": "within tolerance", "statistical": "statistically equal"}
+
+
+class Outcome(NamedTuple):
+    """What came of doing a job again."""
+
+    name: str
+    """Stem of its results below `results/`."""
+    verdict: str
+    """reproduced, changed, or failed."""
+    detail: str
+    seconds: float = 0.0
+
+
+def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list[str]:
+    """Records of the jobs that made the given results (files or folders), or a random sample of them.
+
+    Raises:
+        IsotropyError: no record speaks of a path.
+    """
+    chain = Chain(root)
+    found: dict[str, None] = {}
+    for path in paths:
+        maker = chain.maker(path.as_posix())
+        names = [maker] if maker else chain.names(path) if (root / path).is_dir() else []
+        if not names:
+            raise IsotropyError(f"no record speaks of {path}: name a result, or a folder of results")
+        found |= dict.fromkeys(names)
+    names = sorted(found)
+    if sample is not None and sample < len(names):
+        names = sorted(np.random.default_rng(seed).choice(names, sample, replace=False).tolist())
+    return names
+
+
+def rerun(root: Path, names: list[str], project: Path, *, jobs: int = 1, scratch: Path | None = None) -> Iterator[Outcome]:
+    """Do jobs again, from the inputs that are there, with the code of a checkout.
+
+    Args:
+        root: the folder of the run; it is only read.
+        names: records, as `choose` gives them.
+        project: the checkout.
+        jobs: how many at a time.
+        scratch: where the folders for the jobs are made; None: the system's place for temporary files.
+    """
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(lambda name: _rerun(root.resolve(), name, project.resolve(), scratch), names)
+
+
+def _rerun(root: Path, name: str, project: Path, scratch: Path | None) -> Outcome:
+    record = read_record(root / name)
+    with tempfile.TemporaryDirectory(prefix="rerun-", dir=scratch) as folder:
+        there = Path(folder)
+        try:
+            _lay_out(root, record, there)
+            made = _execute(root, record, project, there, name)
+        except IsotropyError as error:
+            return Outcome(stem_of(name), "failed", str(error))
+        return _judge(root, record, made, there)._replace(name=stem_of(name), seconds=made.seconds)
+
+
+def _lay_out(root: Path, record: Record, folder: Path) -> None:
+    """Copy the inputs of a job, with their records, into the folder; a link where the file system allows."""
+    for path in [*(f.path for f in record.inputs), *record.input_records]:
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not (root / path).is_file():
+            raise IsotropyError(f"its input {path} is not there")
+        try:
+            os.link(root / path, target)
+        except OSError:
+            shutil.copyfile(root / path, target)
+    for read in record.inputs:
+        if sha256_file(folder / read.path) != read.sha256:
+            raise IsotropyError(f"its input {read.path} is not what it read then: isotropy audit verify says more")
+
+
+def _execute(root: Path, record: Record, project: Path, folder: Path, name: str) -> Record:
+    log = f"results/logs/{stem_of(name)}.log"
+    # A rule's input is one path or a list of them; a list of one reads the same.
+    job = {
+        "script": str(script_of(project, record.rule)),
+        "rule": record.rule,
+        "wildcards": record.wildcards,
+        "spec": canonical_json(_moved(record.spec, root, folder)),
+        "code": code_param(project, record.rule, *record.code["modules"]),
+        "input": record.input_names,
+        "output": {**record.output_names, "record": name},
+        "log": log,
+        "threads": record.environment["threads"],
+    }
+    write_json(folder / "job.json", job)
+    environment = {**os.environ, "PYTHONPATH": str(project), "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    command = [sys.executable, "-m", "isotropy.provenance.execute", "job.json"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise IsotropyError(last[0])
+    return read_record(folder / name)
+
+
+def _moved(spec: dict[str, Any], root: Path, folder: Path) -> dict[str, Any]:
+    """A spec for another folder: the path of a mirror is relative to the folder of the run."""
+    if not isinstance(spec.get("mirror"), str):
+        return spec
+    return {**spec, "mirror": os.path.relpath(root / Path(spec["mirror"]).expanduser(), folder)}
+
+
+def _judge(root: Path, record: Record, made: Record, folder: Path) -> Outcome:
+    before = {f.path: f.sha256 for f in record.outputs}
+    after = {f.path: f.sha256 for f in made.outputs}
+    changed = [p for p in sorted(before.keys() | after.keys()) if before.get(p) != after.get(p)]
+    if not changed:
+        return Outcome("", "reproduced", f"bitwise, {len(after)} file{'s' if len(after) != 1 else ''}")
+    deviations = [d for p in changed if (d := largest_deviation(root / p, folder / p)) is not None]
+    worst = max(deviations, key=lambda d: d.relative, default=None)
+    shown = f"; largest deviation {worst.relative:.2g} of the range, in {worst.where}" if worst else ""
+    comparable = len(deviations) == len(changed) and all(p in before and p in after for p in changed)
+    if record.determinism != "bitwise" and comparable and agree(record.determinism, deviations):
+        return Outcome("", "reproduced", f"{CLASS[record.determinism]}{shown}")
+    edited = [f for f, digest in record.code["files"].items() if made.code["files"].get(f) != digest]
+    by = f"; the code is another: {', '.join(edited[:3])}" if edited else ""
+    more = f" and {len(changed) - 1} more" if changed[1:] else ""
+    return Outcome("", "changed", f"{changed[0]}{more}{shown}{by}")

@@ -1,0 +1,79 @@
+"""The ledger: a chain that breaks where a line is changed, added or taken out; one writer at a time."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from isotropy.errors import IsotropyError
+from isotropy.provenance.ledger import append_job, append_run, last_run
+from isotropy.provenance.verify_bundle import LEDGER, read_ledger
+
+
+def written(folder: Path, n: int = 6) -> list[bytes]:
+    """A ledger of a run and `n` jobs."""
+    config = folder / "config.yaml"
+    config.write_text("study: a\n")
+    append_run(folder, folder, [config], {"study": "b"})
+    for i in range(n):
+        record = folder / f"{i}.record.json"
+        record.write_text(str(i))
+        append_job(folder, record)
+    return (folder / LEDGER).read_bytes().splitlines(keepends=True)
+
+
+def test_ledger_tells_of_runs_and_jobs(tmp_path: Path) -> None:
+    lines = written(tmp_path)
+    records, breaks, head = read_ledger(b"".join(lines))
+    assert (len(records), breaks, len(head)) == (6, [], 64)
+    run = last_run(tmp_path)
+    assert [f["path"] for f in run["configfiles"]] == ["config.yaml"]
+    assert run["overrides"] == {"study": "b"}
+    with pytest.raises(IsotropyError, match="does not tell of a run"):
+        last_run(tmp_path / "elsewhere")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_change_breaks_the_chain(tmp_path: Path, data: st.DataObject) -> None:
+    """All but taking lines from the end, which only the records that they spoke of, or a head made public, can tell."""
+    if not (tmp_path / LEDGER).exists():
+        written(tmp_path)
+    lines = (tmp_path / LEDGER).read_bytes().splitlines(keepends=True)
+    i = data.draw(st.integers(0, len(lines) - 2))
+    how = data.draw(st.sampled_from(["remove", "swap", "repeat", "edit"]))
+    if how == "remove":
+        changed = lines[:i] + lines[i + 1 :]
+    elif how == "swap":
+        changed = [*lines[:i], lines[i + 1], lines[i], *lines[i + 2 :]]
+    elif how == "repeat":
+        changed = [*lines[: i + 1], lines[i], *lines[i + 1 :]]
+    else:
+        entry = json.loads(lines[i])
+        entry["time"] = "2000-01-01T00:00:00+00:00"
+        changed = [*lines[:i], json.dumps(entry).encode() + b"\n", *lines[i + 1 :]]
+    assert read_ledger(b"".join(changed))[1]
+    assert read_ledger(b"".join(lines)[:-5])[1]
+
+
+def test_many_writers(tmp_path: Path) -> None:
+    record = tmp_path / "a.record.json"
+    record.write_text("{}")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: append_job(tmp_path, record), range(64)))
+    _, breaks, _ = read_ledger((tmp_path / LEDGER).read_bytes())
+    assert breaks == []
+    assert len((tmp_path / LEDGER).read_text().splitlines()) == 64
+
+
+def test_a_line_of_a_killed_writer_is_dropped(tmp_path: Path) -> None:
+    written(tmp_path)
+    with (tmp_path / LEDGER).open("a") as stream:
+        stream.write('{"n":7,"event":"jo')
+    append_job(tmp_path, tmp_path / "0.record.json")
+    assert read_ledger((tmp_path / LEDGER).read_bytes())[1] == []

@@ -1,0 +1,164 @@
+"""The exported bundle: valid by the community's own validator, checked by plain Python, and honest about what it lacks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isotropy.provenance import crate
+from tests.conftest import PROJECT, Workflow
+from tests.workflow.test_audit import audit
+
+# The validator reads the RO-Crate context from the web. Here it comes from a package that carries it, through the validator's
+# own cache.
+VALIDATOR = ["roc-validator==0.13.0"]
+CONTEXT = "rocrate==0.13.0"
+WARM = """
+import io, json, sys, zipfile
+from requests.adapters import HTTPAdapter
+from requests_cache import CachedSession
+from urllib3 import HTTPResponse
+
+class Local(HTTPAdapter):
+    def send(self, request, **_options):
+        kind = {"Content-Type": "application/ld+json"}
+        raw = HTTPResponse(io.BytesIO(body), kind, 200, preload_content=False, request_url=request.url)
+        return self.build_response(request, raw)
+
+cache, wheel = sys.argv[1:]
+body = zipfile.ZipFile(wheel).read("rocrate/data/ro-crate.jsonld")
+session = CachedSession(cache, backend="sqlite", expire_after=-1)
+session.mount("https://", Local())
+session.get(json.loads(body)["@id"])
+"""
+
+
+@pytest.fixture(scope="module")
+def bundle(smoke: Workflow, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bundle") / "study.zip"
+    done = audit(smoke, "export", str(path))
+    assert done.returncode == 0, done.stdout
+    return path
+
+
+def plain_python(bundle: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The bundle's own checker, with nothing installed: no site packages, no environment, an empty folder."""
+    checker = folder / "verify_bundle.py"
+    with zipfile.ZipFile(PROJECT / bundle) as archive:
+        checker.write_bytes(archive.read("verify_bundle.py"))
+    command = [sys.executable, "-I", "-S", str(checker), str(bundle)]
+    return subprocess.run(command, cwd=folder, env={}, capture_output=True, text=True)
+
+
+def rewritten(bundle: Path, target: Path, change: Callable[[str, bytes], bytes | None]) -> Path:
+    """The bundle with each member as `change` gives it; None: left out."""
+    with zipfile.ZipFile(bundle) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            if (data := change(name, old.read(name))) is not None:
+                new.writestr(name, data)
+    return target
+
+
+def test_bundle_is_checked_by_plain_python(bundle: Path, tmp_path: Path) -> None:
+    done = plain_python(bundle, tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("INTACT: ")
+    not_a_bundle = tmp_path / "other.zip"
+    with zipfile.ZipFile(not_a_bundle, "w") as archive:
+        archive.writestr("a", "b")
+    assert "not a bundle of results" in (refused := plain_python_on(not_a_bundle, bundle, tmp_path)).stdout
+    assert refused.returncode == 2
+
+
+def plain_python_on(suspect: Path, bundle: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The checker of a good bundle on another one."""
+    with zipfile.ZipFile(bundle) as archive:
+        (folder / "verify_bundle.py").write_bytes(archive.read("verify_bundle.py"))
+    command = [sys.executable, "-I", "-S", "verify_bundle.py", str(suspect)]
+    return subprocess.run(command, cwd=folder, env={}, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("victim", "edit", "told"),
+    [
+        ("results/claims.csv", lambda d: d + b" ", "results/claims.csv: altered"),
+        ("results/claims.csv", lambda d: None, "results/claims.csv: missing"),
+        ("results/ledger.jsonl", lambda d: b"\n".join(d.splitlines()[:4] + d.splitlines()[5:]) + b"\n", "does not follow on"),
+        ("results/prepare/polarity.record.json", lambda d: d.replace(b'"sample"', b'"simple"', 1), "not what the ledger says"),
+        ("results/index.record.json", lambda d: None, "missing, though the ledger names it"),
+        ("scripts/claims/evaluate_claims.py", lambda d: d + b"#", "evaluate_claims.py: altered"),
+    ],
+)
+def test_changes_to_a_bundle_are_found(
+    bundle: Path, tmp_path: Path, victim: str, edit: Callable[[bytes], bytes | None], told: str
+) -> None:
+    suspect = rewritten(bundle, tmp_path / "suspect.zip", lambda name, data: edit(data) if name == victim else data)
+    done = plain_python_on(suspect, bundle, tmp_path)
+    assert done.returncode == 1
+    assert told in done.stdout
+    assert "FINDINGS" in done.stdout.splitlines()[-1]
+
+
+def test_a_changed_list_does_not_hide_a_changed_file(bundle: Path, tmp_path: Path) -> None:
+    """The forger corrects the digest in the crate's metadata, too: the record still knows."""
+    with zipfile.ZipFile(bundle) as archive:
+        old = archive.read("results/claims.csv")
+    new = old.replace(b"inconsistent", b"consistent")
+    digests = [crate.verify_bundle.line_sha256(d).encode() for d in (old, new)]
+
+    def change(name: str, data: bytes) -> bytes:
+        return new if name == "results/claims.csv" else data.replace(*digests) if name == "ro-crate-metadata.json" else data
+
+    done = plain_python_on(rewritten(bundle, tmp_path / "suspect.zip", change), bundle, tmp_path)
+    assert done.returncode == 1
+    assert "results/claims.csv: not what results/claims.record.json says was written" in done.stdout
+
+
+def test_bundle_holds_what_it_lists_and_no_data_of_others(bundle: Path, smoke: Workflow, tmp_path: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        names = set(archive.namelist())
+        metadata = json.loads(archive.read("ro-crate-metadata.json"))
+        prov = json.loads(archive.read("prov.json"))
+    files = {e["@id"]: e for e in metadata["@graph"] if "File" in e["@type"]}
+    assert names == files.keys() | {"ro-crate-metadata.json"}
+    data = [n for n in names if n.startswith(("results/fetch/", "results/prepare/", "results/embed/"))]
+    assert data
+    assert all(n.endswith(".record.json") for n in data)
+    assert all(e["sha256"] and int(e["contentSize"]) >= 0 for e in files.values())
+    assert "CC BY 4.0" in {e.get("license") for e in metadata["@graph"] if e["@id"].startswith("#source/")}
+    assert prov["entity"]["file:results/claims.csv"]["run:status"] == "stand-in"
+    again = tmp_path / "again.zip"
+    assert audit(smoke, "export", str(again)).returncode == 0
+    assert again.read_bytes() == bundle.read_bytes()
+    whole = tmp_path / "whole.zip"
+    assert audit(smoke, "export", str(whole), "--with-data").returncode == 0
+    done = plain_python_on(whole, whole, tmp_path)
+    assert "0 files named in records but not in the bundle" in done.stdout, done.stdout
+    same = audit(smoke, "diff", str(bundle), str(smoke.folder))
+    assert same.returncode == 0, same.stdout
+
+
+@pytest.mark.timeout(600)
+def test_bundle_is_a_valid_provenance_run_crate(bundle: Path, tmp_path: Path) -> None:
+    """By roc-validator, in an environment of its own."""
+    subprocess.run([sys.executable, "-m", "venv", "venv"], cwd=tmp_path, check=True)
+    python = tmp_path / "venv/bin/python"
+    for command in (["install", "--quiet", *VALIDATOR], ["download", "--quiet", "--no-deps", "--dest", "wheels", CONTEXT]):
+        done = subprocess.run([python, "-m", "pip", *command], cwd=tmp_path, capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"the validator cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
+    wheel = next((tmp_path / "wheels").iterdir())
+    subprocess.run([python, "-c", WARM, "cache", str(wheel)], cwd=tmp_path, check=True)
+    command = [
+        tmp_path / "venv/bin/rocrate-validator", "-y", "validate", "--no-paging", "--offline", "--cache-path", "cache",
+        "--profile-identifier", "provenance-run-crate-0.5", "--requirement-severity", "required", "--verbose", str(bundle),
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "is a valid provenance-run-crate-0.5" in done.stdout
