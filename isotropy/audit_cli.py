@@ -180,6 +180,17 @@ def identify(
 
 
 @app.command()
+def forget(root: Root = Path()) -> None:
+    """Note in the ledger that results which are not there were removed on purpose: `verify` no longer misses them."""
+    from isotropy.provenance.ledger import forget_missing
+
+    names = forget_missing(root)
+    for name in names:
+        console.print(f"forgotten: {name}", markup=False, soft_wrap=True)
+    console.print(f"{len(names)} records", style="green")
+
+
+@app.command()
 def export(
     bundle: Annotated[Path, typer.Argument(help="The zip to write.")] = RESULTS / audit.BUNDLE,
     root: Root = Path(),

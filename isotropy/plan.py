@@ -13,7 +13,7 @@ from isotropy.embed.spec import EmbedSpec, LookUpSpec
 from isotropy.figures.catalogue import FIGURES, FigureSpec
 from isotropy.optimize.spec import OptimizeSpec
 from isotropy.optimize.study import Trajectory
-from isotropy.report.page import PAPERS, PageSpec
+from isotropy.report.spec import PAPERS, PageSpec
 from isotropy.sources.fetch import FetchSpec
 from isotropy.spec import Spec
 from isotropy.tables.catalogue import TABLES, VERDICTS, TableSpec, read_published

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import getpass
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 GONE = "***"
 
-_TOKENS = re.compile(r"\b(hf_|gh[pousr]_|github_pat_|glpat-|sk-|xox[abp]-)[A-Za-z0-9_-]{16,}")
-_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
-_LOGIN = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s@]+@")
-_QUERY = re.compile(r"(?i)([?&;][\w.-]*(?:token|key|secret|signature|sig|password|passwd|credential)[\w.-]*=)[^&\s;#]+")
+_SECRETS = [
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s@]+@"), rf"\g<1>{GONE}@"),
+    (
+        re.compile(r"(?i)([?&;][\w.-]*(?:token|key|secret|signature|sig|password|passwd|credential)[\w.-]*=)[^&\s;#]+"),
+        rf"\g<1>{GONE}",
+    ),
+    (re.compile(r"\b(hf_|gh[pousr]_|github_pat_|glpat-|sk-|xox[abp]-)[A-Za-z0-9_-]{16,}"), GONE),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\g<1> {GONE}"),
+]
+
+Patterns = list[tuple[re.Pattern[str], str]]
 
 
 def scrub(value: Any) -> Any:
@@ -21,29 +29,32 @@ def scrub(value: Any) -> Any:
     Gone are access tokens, logins and secret parameters of addresses; the home folder is written `~`, and the user's name as
     a part of an absolute path `***`.
     """
-    if isinstance(value, str):
-        return _scrub_text(value)
-    if isinstance(value, dict):
-        return {scrub(key): scrub(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [scrub(item) for item in value]
-    return value
-
-
-def _scrub_text(text: str) -> str:
-    for pattern in (_LOGIN, _QUERY):
-        text = pattern.sub(rf"\g<1>{GONE}" + ("@" if pattern is _LOGIN else ""), text)
-    text = _BEARER.sub(rf"\g<1> {GONE}", _TOKENS.sub(GONE, text))
-    home = str(Path.home())
-    if home != "/":
-        # A relative path that climbs to the root names the home folder, too.
-        text = re.sub(rf"(?:\.\.(?:/\.\.)*|(?<![\w.-])){re.escape(home)}(?![\w-])", "~", text)
-    return re.sub(rf"((?:^|[\s'\"=(:,]|\.\.)/(?:[^/\s]+/)*){re.escape(_user())}(?![\w-])", rf"\g<1>{GONE}", text)
+    return _scrub(value, _SECRETS + _personal(str(Path.home()), _user()))
 
 
 def without_user(text: str) -> str:
     """A text, such as a host's name, without the user's name."""
     return re.sub(rf"(?<![a-z]){re.escape(_user())}(?![a-z])", GONE, text)
+
+
+def _scrub(value: Any, patterns: Patterns) -> Any:
+    if isinstance(value, str):
+        for pattern, clean in patterns:
+            value = pattern.sub(clean, value)
+        return value
+    if isinstance(value, dict):
+        return {_scrub(key, patterns): _scrub(item, patterns) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_scrub(item, patterns) for item in value]
+    return value
+
+
+@cache
+def _personal(home: str, user: str) -> Patterns:
+    name = re.compile(rf"((?:^|[\s'\"=(:,]|\.\.)/(?:[^/\s]+/)*){re.escape(user)}(?![\w-])")
+    # A relative path that climbs to the root names the home folder, too.
+    folder = re.compile(rf"(?:\.\.(?:/\.\.)*|(?<![\w.-])){re.escape(home)}(?![\w-])")
+    return [*([(folder, "~")] if home != "/" else []), (name, rf"\g<1>{GONE}")]
 
 
 def _user() -> str:

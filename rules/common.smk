@@ -28,7 +28,7 @@ from isotropy.plan import Plan
 from isotropy.prepare.spec import SentencesSpec, WordsSpec
 from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
-from isotropy.report.page import PAPERS
+from isotropy.report.spec import PAPERS
 from isotropy.tables.catalogue import TABLES
 
 PROJECT = Path(workflow.basedir)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from isotropy.errors import IsotropyError
-from isotropy.files import sha256_file
-from isotropy.provenance.verify_bundle import LEDGER, line_sha256
+from isotropy.files import RESULTS, sha256_file
+from isotropy.provenance.verify_bundle import LEDGER, line_sha256, read_ledger
 from isotropy.scrub import scrub
 from isotropy.spec import canonical_json
 
@@ -36,6 +36,16 @@ def append_run(results: Path, project: Path, configfiles: Iterable[Path | str], 
 def append_job(results: Path, record: Path) -> None:
     """Note a record that a job has just written; its path is relative to the folder of the run."""
     _append(results, {"event": "job", "record": record.as_posix(), "sha256": sha256_file(record)})
+
+
+def forget_missing(root: Path) -> list[str]:
+    """Note that records which the ledger names and which are not there were removed on purpose; returns their names."""
+    path = root / RESULTS / LEDGER
+    told = read_ledger(path.read_bytes())[0] if path.is_file() else {}
+    missing = [name for name in told if not (root / name).exists()]
+    for name in missing:
+        _append(root / RESULTS, {"event": "removed", "record": name})
+    return missing
 
 
 def last_run(results: Path) -> dict[str, Any]:

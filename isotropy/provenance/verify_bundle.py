@@ -79,6 +79,8 @@ def read_ledger(data: bytes) -> tuple[dict[str, str], list[str], str]:
                 breaks.append(f"line {n + 1} does not follow on the one before: lines were changed, added or taken out")
             if event == "job":
                 records[entry["record"]] = entry["sha256"]
+            elif event == "removed":
+                records.pop(entry["record"], None)
         previous = line_sha256(line)
     if data and not data.endswith(b"\n"):
         breaks.append("the last line is cut off")

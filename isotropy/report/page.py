@@ -13,38 +13,11 @@ from isotropy.claims.write import readable
 from isotropy.figures.catalogue import FigureSpec
 from isotropy.files import record_of
 from isotropy.provenance.record import read_record
-from isotropy.spec import Spec, Strict
+from isotropy.report.spec import PageSpec
 from isotropy.tables.catalogue import VERDICTS, TableSpec
 from isotropy.tables.write import format_cell
 
 LONGEST_TABLE = 40  # rows; a longer table is linked, not shown
-
-
-class Paper(Strict):
-    """A paper as the page names it."""
-
-    key: str
-    title: str
-    reference: str
-
-
-class PageSpec(Spec):
-    """What defines the page."""
-
-    study: str
-    papers: list[Paper]
-    figures: list[FigureSpec]
-    tables: list[TableSpec]
-
-
-PAPERS = [
-    Paper(key="claims", title="Verdicts", reference="Every claim of the papers against our numbers"),
-    Paper(
-        key="mickus2024",
-        title="Isotropy, Clusters, and Classifiers",
-        reference="Mickus, Grönroos & Attieh (2024), ACL, short papers",
-    ),
-]
 
 
 def render(spec: PageSpec, results: list[Path], folder: Path, mark: str) -> str:

@@ -145,6 +145,13 @@ def test_every_alteration_is_found(smoke_copy: Workflow, capsys: pytest.CaptureF
     stray.write_text("a\n1\n")
     assert {f.path: f.state for f in verify_all(folder)}[stray.relative_to(folder).as_posix()] == "without record"
     stray.unlink()
+    for path in (folder / "results").glob("claims.*"):
+        path.unlink()
+    assert {f.path: f.state for f in verify_all(folder)}["results/claims.record.json"] == "missing"
+    # The page was made from them: so it stays a finding until it is gone as well.
+    for path in (folder / "results").glob("index.*"):
+        path.unlink()
+    assert "2 records" in audit(smoke_copy, "forget").stdout
     assert {f.state for f in verify_all(folder)} <= GOOD
     with capsys.disabled():
         print(f"\n{counts.total()} alterations, all found: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
