@@ -40,11 +40,11 @@ rule all:
 rule figures:
     """All figures."""
     input:
-        figure_files(),
+        PLAN.figure_files(),
 
 
 rule tables:
     """All tables, and the verdicts."""
     input:
-        table_files(),
+        PLAN.table_files(),
         "results/claims.csv",

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 from rich.console import Console
@@ -17,7 +17,10 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
 from isotropy.provenance import audit
 from isotropy.provenance import trace as tracing
-from isotropy.provenance.checkout import Checkout
+from isotropy.provenance.checkout import Checkout, Plan
+from isotropy.provenance.ledger import last_run
+from isotropy.provenance.verify_bundle import LEDGER, read_ledger
+from isotropy.provenance.verify_bundle import main as verify_bundle
 
 app = typer.Typer(no_args_is_help=True, help="Check results back to the bytes they came from.")
 console = Console(highlight=False)
@@ -45,6 +48,10 @@ def verify(
     configfile: Annotated[
         list[Path] | None, typer.Option(help="Configuration after config.yaml; default: that of the last run.")
     ] = None,
+    digests_only: Annotated[bool, typer.Option("--digests-only", help="Compare neither spec nor code nor packages.")] = False,
+    head: Annotated[
+        str | None, typer.Option(help="A head of the ledger that was made public: it must be in the chain.")
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads that digest files.")] = os.cpu_count() or 1,
 ) -> None:
     """Recompute every sha256 from results to sources, and compare spec, code and packages with the checkout.
@@ -56,14 +63,14 @@ def verify(
     if everything == bool(paths):
         console.print("Name results to check, or give --all.", style="red")
         raise typer.Exit(2)
-    if paths and paths[0].suffix == ".zip" and len(paths) == 1:
-        from isotropy.provenance.verify_bundle import main as verify_bundle
-
-        raise typer.Exit(verify_bundle([str(paths[0])]))
-    if project is None and (root / "Snakefile").is_file():
-        project = root
+    if paths and any(path.suffix == ".zip" for path in paths):
+        if len(paths) > 1:
+            console.print("Check a bundle by itself.", style="red")
+            raise typer.Exit(2)
+        raise typer.Exit(verify_bundle([str(paths[0]), *filter(None, [head])]))
+    incomplete: list[str] = []
     with _told():
-        checkout, incomplete = _checkout(project, root, configfile)
+        checkout = None if digests_only else _checkout(project or root, root, configfile, incomplete)
         if everything:
             findings = audit.verify_all(root, checkout, threads)
         else:
@@ -72,13 +79,21 @@ def verify(
     for finding in bad:
         # One line each, never cut: a path that cannot be copied is of no use.
         console.print(f"{finding.state}: {finding.path} ({finding.detail})", markup=False, soft_wrap=True)
-    if incomplete:
-        console.print(f"incomplete: {incomplete}", style="yellow", markup=False, soft_wrap=True)
+    chain = root / RESULTS / LEDGER
+    lines = read_ledger(chain.read_bytes())[2] if chain.is_file() else []
+    forged = head is not None and head not in lines
+    if forged:
+        console.print(f"altered: {chain} ({head} is none of its lines: not the ledger that was made public)", soft_wrap=True)
+    incomplete = list(dict.fromkeys([*incomplete, *(checkout.incomplete if checkout else [])]))
+    for reason in incomplete:
+        console.print(f"incomplete: {reason}", style="yellow", markup=False, soft_wrap=True)
     counts = Counter(f.state for f in findings)
     summary = ", ".join(f"{counts[state]} {state}" for state in get_args(audit.State))
-    compared = "" if project else "; spec, code and packages not compared, for want of a checkout: give --project"
-    console.print(f"{len(findings)} files: {summary}{compared}", style="red" if bad else "green", soft_wrap=True)
-    raise typer.Exit(1 if bad else 2 if incomplete else 0)
+    console.print(
+        f"{len(findings)} files: {summary}; head of the ledger: {lines[-1] if lines else 'none'}",
+        style="red" if bad else "green", soft_wrap=True,
+    )  # fmt: skip
+    raise typer.Exit(1 if bad or forged else 2 if incomplete or not findings else 0)
 
 
 @app.command()
@@ -94,8 +109,13 @@ def trace(
     with _told():
         inside = _relative(Path(path), root).as_posix() if "/" in path else path
         lineage = tracing.trace(root, inside + mark + query)
+        if html is not None:
+            try:
+                html.write_text(tracing.html(lineage), "utf8")
+            except OSError as error:
+                raise IsotropyError(f"{html} cannot be written: {error.strerror}") from error
     if html is not None:
-        html.write_text(tracing.html(lineage), "utf8")
+        console.print(f"{html}", style="green")
     elif as_json:
         typer.echo(json.dumps(lineage, indent=1, ensure_ascii=False, default=str))
     elif as_mermaid:
@@ -127,11 +147,13 @@ def diff(
 def rerun(
     paths: Annotated[list[Path], typer.Argument(help="Results, or folders of results, whose jobs are done again.")],
     sample: Annotated[int | None, typer.Option(min=1, help="That many of the jobs, drawn at random.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Jobs at a time.")] = 1,
     root: Root = Path(),
     project: Project = None,
-    scratch: Annotated[Path | None, typer.Option(help="Where to work; default: the place for temporary files.")] = None,
+    scratch: Annotated[
+        Path | None, typer.Option(exists=True, file_okay=False, help="Where to work; default: the place for temporary files.")
+    ] = None,
 ) -> None:
     """Do jobs again in a folder of their own, and compare. Exit 0: all reproduced, 1: one changed, 2: one could not be done."""
     from isotropy.provenance.rerun import choose
@@ -144,7 +166,11 @@ def rerun(
     counts: Counter[str] = Counter()
     with _told():
         names = choose(root, [_relative(p, root) for p in paths], sample, seed)
-        for outcome in do_again(root, names, checkout, jobs=jobs, scratch=scratch):
+        try:
+            plan = _plan(checkout, root, None)
+        except (IsotropyError, OSError):  # only a mirror needs it
+            plan = None
+        for outcome in do_again(root, names, checkout, plan, jobs=jobs, scratch=scratch):
             counts[outcome.verdict] += 1
             told = f"{outcome.verdict}: {outcome.name} ({outcome.detail}; {outcome.seconds:.1f} s)"
             console.print(told, markup=False, soft_wrap=True, style=None if outcome.verdict == "reproduced" else "red")
@@ -180,19 +206,23 @@ def identify(
 
 
 @app.command()
-def forget(root: Root = Path()) -> None:
-    """Note in the ledger that results which are not there were removed on purpose: `verify` no longer misses them."""
+def forget(
+    paths: Annotated[list[Path], typer.Argument(help="Results, or folders of results, that are not there any more.")],
+    root: Root = Path(),
+) -> None:
+    """Note in the ledger that results were removed on purpose: `verify` no longer misses them, the ledger keeps the note."""
     from isotropy.provenance.ledger import forget_missing
 
-    names = forget_missing(root)
+    with _told():
+        names = forget_missing(root, [_relative(p, root) for p in paths])
     for name in names:
-        console.print(f"forgotten: {name}", markup=False, soft_wrap=True)
-    console.print(f"{len(names)} records", style="green")
+        console.print(name, markup=False, soft_wrap=True)
+    console.print(f"forgotten: {len(names)}", style="green")
 
 
 @app.command()
 def export(
-    bundle: Annotated[Path, typer.Argument(help="The zip to write.")] = RESULTS / audit.BUNDLE,
+    bundle: Annotated[Path | None, typer.Argument(help="The zip to write; default: results/bundle.zip of the run.")] = None,
     root: Root = Path(),
     project: Project = None,
     with_data: Annotated[
@@ -202,6 +232,7 @@ def export(
     """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` inside it checks."""
     from isotropy.provenance.crate import export as write
 
+    bundle = bundle or root / RESULTS / audit.BUNDLE
     with _told():
         n_files, n_bytes, head = write(root, project or root, bundle, with_data=with_data)
     console.print(
@@ -209,32 +240,32 @@ def export(
     )
 
 
-def _checkout(project: Path | None, root: Path, configfiles: list[Path] | None) -> tuple[Checkout | None, str]:
-    """The checkout to compare with, and why its specs are left out, if they are."""
-    if project is None:
-        return None, ""
+def _checkout(project: Path, root: Path, configfiles: list[Path] | None, incomplete: list[str]) -> Checkout:
+    """The checkout to compare with; without its plan, and saying so, where that cannot be had."""
     try:
-        return Checkout(project, _specs(project, root, configfiles)), ""
+        plan = _plan(project, root, configfiles)
     except (IsotropyError, OSError) as error:
-        return Checkout(project), f"specs were not compared: {error}"
+        checkout = Checkout(project)
+        incomplete.append(f"specs were not compared: {error}")
+        return checkout
+    return Checkout(project, plan)
 
 
-def _specs(project: Path, root: Path, configfiles: list[Path] | None) -> Any:
-    """The specs that the checkout would give now, by stem; configured as in the last run, unless files are given."""
+def _plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
+    """What the checkout would make now, configured as in the last run, unless files are given."""
     from isotropy.config import load_study, read_configuration
-    from isotropy.plan import Plan
-    from isotropy.provenance.ledger import last_run
+    from isotropy.plan import Plan as StudyPlan
 
     if configfiles is not None:
         files, overrides = [project / "config.yaml", *configfiles], {}
     else:
         entry = last_run(root / RESULTS)
         files, overrides = [project / Path(f["path"]).expanduser() for f in entry["configfiles"]], entry["overrides"]
-    study = load_study(read_configuration(files, overrides), project)
-    plan = Plan(study, project.resolve(), root.resolve())
-    return lambda stem: plan.spec(stem).model_dump(mode="json")
+    return StudyPlan(load_study(read_configuration(files, overrides), project), project.resolve(), root.resolve())
 
 
 def _relative(path: Path, root: Path) -> Path:
-    """A path as records name it."""
+    """A path as records name it: seen from the folder of the run, whether it was given from there or from here."""
+    if not path.exists() and not path.is_absolute() and (path.parts[:1] == (RESULTS.name,) or (root / path).exists()):
+        return Path(os.path.normpath(path))
     return Path(os.path.relpath(path, root))

@@ -93,7 +93,10 @@ def read_configuration(files: Iterable[Path], overrides: Mapping[str, Any]) -> d
     for file in files:
         if not file.is_file():
             raise IsotropyError(f"{file} is not there")
-        values = yaml.safe_load(file.read_text("utf8")) or {}
+        try:
+            values = yaml.safe_load(file.read_text("utf8")) or {}
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise IsotropyError(f"{file} cannot be read: {error}") from error
         if not isinstance(values, dict):
             raise IsotropyError(f"{file} is not a configuration")
         merged = _merged(merged, values)

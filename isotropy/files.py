@@ -57,7 +57,7 @@ def atomic(path: Path) -> Iterator[Path]:
         for file in files_below(temporary):
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
-        if path.is_dir():  # a folder cannot be renamed over another
+        if path.is_dir() and temporary.is_dir():  # a folder cannot be renamed over another
             remove(path)
         os.replace(temporary, path)
         _remove_leftovers(path)

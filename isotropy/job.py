@@ -31,7 +31,18 @@ from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_of, remove, wr
 from isotropy.provenance.code import code_identity, temporary_outputs
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
 from isotropy.provenance.ledger import append_job
-from isotropy.provenance.record import MARK, Determinism, File, Lineage, Record, describe_files, producers, record_id
+from isotropy.provenance.record import (
+    MARK,
+    Code,
+    Determinism,
+    Environment,
+    File,
+    Lineage,
+    Record,
+    describe_files,
+    producers,
+    record_id,
+)
 from isotropy.scrub import scrub
 from isotropy.spec import Spec, digest
 
@@ -61,7 +72,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         self._snakemake = snakemake
         self.spec: SpecT = spec.parse(snakemake.params.spec)
         # A named input is one path or a list of paths.
-        self._told_spec = scrub(self.spec.model_dump(mode="json"))
+        self._told_spec = self.spec.told()
         self._wildcards = {str(k): str(v) for k, v in snakemake.wildcards.items()}
         self._named = {n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()}
         self.input = {name: Path(paths[0]) for name, paths in self._named.items() if len(paths) == 1}
@@ -169,7 +180,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             rule=self._snakemake.rule,
             wildcards=self._wildcards,
             spec=self._told_spec,
-            code={**self.code._asdict(), "modules": self._modules},
+            code=Code(**self.code._asdict(), modules=self._modules),
             inputs=self._inputs,
             input_records={path: record.identity() for path, record in self._producers.items()},
             outputs=outputs,
@@ -180,7 +191,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             determinism=self.determinism,
             seeds=self.seeds,
             measurements=scrub(self.measurements),
-            environment=describe_environment(self.threads),
+            environment=Environment(**describe_environment(self.threads)),
             started=self._started.isoformat(timespec="seconds"),
             ended=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(perf_counter() - self._clock, 3),

@@ -1,8 +1,9 @@
-"""The plan: the spec that a configuration gives each result. Rules hand it to jobs, the audit compares records with it."""
+"""The plan: spec and inputs that a configuration gives each result. Rules hand them to jobs, the audit compares records."""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +12,10 @@ from isotropy.claims.spec import ClaimsSpec, read_claims
 from isotropy.config import Study
 from isotropy.embed.spec import EmbedSpec, LookUpSpec
 from isotropy.figures.catalogue import FIGURES, FigureSpec
+from isotropy.files import RESULTS
 from isotropy.optimize.spec import OptimizeSpec
 from isotropy.optimize.study import Trajectory
+from isotropy.prepare.spec import SentencesSpec
 from isotropy.report.spec import PAPERS, PageSpec
 from isotropy.sources.fetch import FetchSpec
 from isotropy.spec import Spec
@@ -54,7 +57,7 @@ class Plan:
                 return self.study.config.datasets[dataset]
             case ["embed", dataset, embedding]:
                 return self._embed(dataset, embedding)
-            case ["optimize", "mickus2024", setup, seed]:
+            case ["optimize", "mickus2024", setup, seed] if re.fullmatch(r"seed\d+", seed):
                 return self._optimize(setup, int(seed.removeprefix("seed")))
             case ["tables", paper, table]:
                 return self._table(f"{paper}/{table}")
@@ -65,6 +68,49 @@ class Plan:
             case ["index"]:
                 return self._page()
         raise LookupError(f"no result {stem}")
+
+    def inputs(self, stem: str) -> dict[str, list[str]]:
+        """The inputs of a result, by the names that its rule gives them: paths relative to the folder of the run.
+
+        Raises:
+            LookupError: the study has no such result.
+        """
+        config = self.study.config
+        match stem.split("/"):
+            case ["fetch", _]:
+                return {}
+            case ["prepare", name]:
+                dataset = config.datasets[name]
+                if isinstance(dataset, SentencesSpec):
+                    return {"source": [fetched(dataset.source)]}
+                words = {"lexicon": [fetched(dataset.lexicon)], "vectors": [fetched(dataset.vectors)]}
+                return words | ({"word_list": [fetched(dataset.word_list)]} if dataset.word_list else {})
+            case ["embed", dataset, embedding]:
+                role = "vectors_source" if self.study.registry.sources[embedding].kind == "vectors" else "model"
+                return {"texts": [f"{RESULTS}/prepare/{dataset}.texts.parquet"], role: [fetched(embedding)]}
+            case ["optimize", "mickus2024", name, _]:
+                setup = self.trajectories[name].setup
+                return {
+                    "dataset": [f"{RESULTS}/prepare/{setup.dataset}.items.parquet"],
+                    "embeddings": [f"{RESULTS}/embed/{setup.dataset}/{setup.embedding}.safetensors"],
+                }
+            case ["tables", paper, table]:
+                return self._table_inputs(TABLES[f"{paper}/{table}"])
+            case ["figures", paper, figure]:
+                return {"tables": [table_file(t) for t in FIGURES[f"{paper}/{figure}"].tables]}
+            case ["claims"]:
+                return {"tables": self.table_files()}
+            case ["index"]:
+                return {"results": [*self.figure_files(), table_file("claims"), *self.table_files()]}
+        raise LookupError(f"no result {stem}")
+
+    def table_files(self) -> list[str]:
+        """Parquet files of all tables."""
+        return [table_file(name) for name, entry in TABLES.items() if self.attempted(entry)]
+
+    def figure_files(self) -> list[str]:
+        """One file of each figure."""
+        return [f"{RESULTS}/figures/{name}.png" for name, entry in FIGURES.items() if self.attempted(entry)]
 
     def attempted(self, entry: TableSpec | FigureSpec) -> bool:
         """Whether the study has what a table or figure shows: parts of a paper may be left out of the configuration."""
@@ -108,6 +154,20 @@ class Plan:
             **run.setup.model_dump(),
         )
 
+    def _table_inputs(self, entry: TableSpec) -> dict[str, list[str]]:
+        """Tables, and trajectories: in the configured order, then seeds."""
+        inputs = {"tables": [table_file(name) for name in entry.tables]}
+        if entry.runs is not None:
+            stems = [
+                f"{RESULTS}/optimize/mickus2024/{name}/seed{seed}"
+                for name, run in self.trajectories.items()
+                if run.group == entry.runs
+                for seed in run.seeds
+            ]
+            inputs["runs"] = [f"{stem}.json" for stem in stems]
+            inputs["trajectories"] = [f"{stem}.parquet" for stem in stems]
+        return inputs
+
     def _table(self, name: str) -> TableSpec:
         """With the numbers that its paper prints, if it shows them."""
         entry = TABLES[name]
@@ -131,3 +191,13 @@ class Plan:
             figures=[entry for entry in FIGURES.values() if self.attempted(entry)],
             tables=[VERDICTS, *(entry for entry in TABLES.values() if self.attempted(entry))],
         )
+
+
+def fetched(name: str) -> str:
+    """Folder of a fetched source."""
+    return f"{RESULTS}/fetch/{name}"
+
+
+def table_file(name: str) -> str:
+    """Parquet file of a table; `claims` is the table of verdicts."""
+    return f"{RESULTS}/claims.parquet" if name == "claims" else f"{RESULTS}/tables/{name}.parquet"

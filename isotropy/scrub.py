@@ -10,14 +10,19 @@ from typing import Any
 
 GONE = "***"
 
+_NAME = (
+    r"(?:[\w.-]*[-_.])?(?:(?:access|auth)[-_]?token|token|api[-_]?key|access[-_]?key(?:[-_]?id)?|secret(?:[-_]?key)?"
+    r"|signature|sig|password|passwd|pwd|pass|auth|credentials?)"
+)
 _SECRETS = [
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s@]+@"), rf"\g<1>{GONE}@"),
-    (
-        re.compile(r"(?i)([?&;][\w.-]*(?:token|key|secret|signature|sig|password|passwd|credential)[\w.-]*=)[^&\s;#]+"),
-        rf"\g<1>{GONE}",
-    ),
-    (re.compile(r"\b(hf_|gh[pousr]_|github_pat_|glpat-|sk-|xox[abp]-)[A-Za-z0-9_-]{16,}"), GONE),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\g<1> {GONE}"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s?#]+@"), rf"\g<1>{GONE}@"),
+    (re.compile(rf"(?i)([?&;#]{_NAME}=)[^&\s;#]+"), rf"\g<1>{GONE}"),
+    (re.compile(r"(?i)(?<![\w?&;#])((?:\w+_)?(?:token|secret|password|passwd|api_?key)=)[^\s'\",;}]+"), rf"\g<1>{GONE}"),
+    # Tokens are no words: they have a digit or a capital.
+    (re.compile(r"\b(?:hf|gh[pousr]|npm)_(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{16,}"), GONE),
+    (re.compile(r"\b(?:github_pat_|glpat-|pypi-|xox[a-z]-|sk-)(?=[\w-]*[A-Z0-9])(?![a-z]+-[a-z]+-)[\w-]{16,}"), GONE),
+    (re.compile(r"\bAKIA[0-9A-Z]{16}\b|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+"), GONE),
+    (re.compile(r"(?i)\b(authorization:\s*\w+|bearer)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\g<1> {GONE}"),
 ]
 
 Patterns = list[tuple[re.Pattern[str], str]]
@@ -40,7 +45,8 @@ def without_user(text: str) -> str:
 def _scrub(value: Any, patterns: Patterns) -> Any:
     if isinstance(value, str):
         for pattern, clean in patterns:
-            value = pattern.sub(clean, value)
+            while (cleaned := pattern.sub(clean, value)) != value:  # a path may have the name twice
+                value = cleaned
         return value
     if isinstance(value, dict):
         return {_scrub(key, patterns): _scrub(item, patterns) for key, item in value.items()}
@@ -51,9 +57,9 @@ def _scrub(value: Any, patterns: Patterns) -> Any:
 
 @cache
 def _personal(home: str, user: str) -> Patterns:
-    name = re.compile(rf"((?:^|[\s'\"=(:,]|\.\.)/(?:[^/\s]+/)*){re.escape(user)}(?![\w-])")
+    name = re.compile(rf"((?:^|[\s'\"`=(\[:,]|//|-I|\.\.)/(?:[^/\s]+/)*?){re.escape(user)}(?![\w-])")
     # A relative path that climbs to the root names the home folder, too.
-    folder = re.compile(rf"(?:\.\.(?:/\.\.)*|(?<![\w.-])){re.escape(home)}(?![\w-])")
+    folder = re.compile(rf"(?:\.\.(?:/\.\.)*|(?<![\w.-])|(?<=-I)){re.escape(home)}(?![\w-])")
     return [*([(folder, "~")] if home != "/" else []), (name, rf"\g<1>{GONE}")]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict
+
+from isotropy.scrub import scrub
 
 
 class Strict(BaseModel):
@@ -20,9 +22,17 @@ class Strict(BaseModel):
 class Spec(Strict):
     """The base of every job's spec. Rules pass `canonical()` as their one parameter; the script parses it back."""
 
+    not_told: ClassVar[frozenset[str]] = frozenset()
+    """Fields that say where things lie on this machine: a job needs them, its record does not have them."""
+
     def canonical(self) -> str:
         """The spec as JSON with sorted keys and no blanks: equal specs give equal text."""
         return canonical_json(self.model_dump(mode="json"))
+
+    def told(self) -> dict[str, Any]:
+        """The spec as records have it: without what belongs to a machine or a person."""
+        told: dict[str, Any] = scrub(self.model_dump(mode="json", exclude=set(self.not_told)))
+        return told
 
     @classmethod
     def parse(cls, text: str) -> Self:

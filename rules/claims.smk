@@ -5,7 +5,7 @@ Gives: results/claims.parquet, .csv, .md and .html."""
 rule evaluate_claims:
     """Every claim against our number: reproduced, deviates, contradicted; consistent or not for stand-ins."""
     input:
-        tables=table_files(),
+        tables=PLAN.table_files(),
     output:
         parquet="results/claims.parquet",
         csv="results/claims.csv",

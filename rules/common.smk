@@ -23,13 +23,11 @@ os.environ.update(
 
 from isotropy.config import load_study
 from isotropy.errors import IsotropyError
-from isotropy.figures.catalogue import FIGURES
 from isotropy.plan import Plan
 from isotropy.prepare.spec import SentencesSpec, WordsSpec
 from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
 from isotropy.report.spec import PAPERS
-from isotropy.tables.catalogue import TABLES
 
 PROJECT = Path(workflow.basedir)
 
@@ -70,26 +68,19 @@ def spec(stem):
     ).canonical()
 
 
+def inputs(stem, name=None):
+    """Inputs of the result at a stem, by name, or those of one name."""
+
+    def named(wildcards):
+        found = PLAN.inputs(stem.format(**dict(wildcards.items())))
+        return found if name is None else found[name]
+
+    return named
+
+
 def code(rule, *modules):
     """Identity of the code behind a rule, see isotropy.provenance.code."""
     return code_param(PROJECT, rule, *modules)
-
-
-def fetched(name):
-    """Folder of a fetched source."""
-    return f"results/fetch/{name}"
-
-
-def dataset_source(wildcards):
-    """Source of a data set of sentences."""
-    return fetched(CONFIG.datasets[wildcards.dataset].source)
-
-
-def dataset_words(wildcards):
-    """Lexicon of a data set of words, the vectors whose words it takes, and the list that restricts them, if any."""
-    words = CONFIG.datasets[wildcards.dataset]
-    inputs = {"lexicon": fetched(words.lexicon), "vectors": fetched(words.vectors)}
-    return inputs | ({"word_list": fetched(words.word_list)} if words.word_list else {})
 
 
 def gpus():
@@ -97,31 +88,9 @@ def gpus():
     return 1 if CONFIG.compute.device == "cuda" else 0
 
 
-def setup_dataset(wildcards):
-    """Items of the prepared data set of a trajectory."""
-    setup = TRAJECTORIES[wildcards.setup].setup
-    return f"results/prepare/{setup.dataset}.items.parquet"
-
-
-def setup_embeddings(wildcards):
-    """Embeddings that a trajectory starts from."""
-    setup = TRAJECTORIES[wildcards.setup].setup
-    return f"results/embed/{setup.dataset}/{setup.embedding}.safetensors"
-
-
 def optimize_memory(wildcards):
     """Memory of a trajectory in MB: GLUE has sets of half a million sentences."""
     return 16000 if TRAJECTORIES[wildcards.setup].group == "glue" else 3000
-
-
-def run_files(group, suffix):
-    """One file of each trajectory of a part of mickus2024: in the configured order, then seeds."""
-    return [
-        f"results/optimize/mickus2024/{name}/seed{seed}.{suffix}"
-        for name, run in TRAJECTORIES.items()
-        if run.group == group
-        for seed in run.seeds
-    ]
 
 
 def table_code(wildcards):
@@ -129,48 +98,9 @@ def table_code(wildcards):
     return code("make_table", f"isotropy.tables.{wildcards.paper}")
 
 
-def table_inputs(wildcards):
-    """Tables and trajectories that a table is made from."""
-    entry = TABLES[f"{wildcards.paper}/{wildcards.table}"]
-    inputs = {"tables": [table_file(t) for t in entry.tables]}
-    if entry.runs is not None:
-        inputs["runs"] = run_files(entry.runs, "json")
-        inputs["trajectories"] = run_files(entry.runs, "parquet")
-    return inputs
-
-
-def table_file(table):
-    """Parquet file of a table."""
-    return (
-        "results/claims.parquet"
-        if table == "claims"
-        else f"results/tables/{table}.parquet"
-    )
-
-
-def table_files():
-    """Parquet files of all tables."""
-    return [table_file(t) for t, entry in TABLES.items() if PLAN.attempted(entry)]
-
-
 def figure_code(wildcards):
     """Code of a figure: the script and the module of its paper."""
     return code("draw_figure", f"isotropy.figures.{wildcards.paper}")
-
-
-def figure_tables(wildcards):
-    """Tables that a figure reads."""
-    entry = FIGURES[f"{wildcards.paper}/{wildcards.figure}"]
-    return [table_file(t) for t in entry.tables]
-
-
-def figure_files():
-    """One file of each figure."""
-    return [
-        f"results/figures/{figure}.png"
-        for figure, entry in FIGURES.items()
-        if PLAN.attempted(entry)
-    ]
 
 
 def note_run():

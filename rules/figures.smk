@@ -5,7 +5,7 @@ Gives: results/figures/{paper}/{figure}.pdf, .svg and .png."""
 rule draw_figure:
     """One figure of the catalogue; its entry names the paper's section."""
     input:
-        tables=figure_tables,
+        tables=inputs("figures/{paper}/{figure}", "tables"),
     output:
         pdf="results/figures/{paper}/{figure}.pdf",
         svg="results/figures/{paper}/{figure}.svg",

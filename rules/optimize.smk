@@ -6,8 +6,7 @@ embeddings. Gives: results/optimize/mickus2024/{setup}/seed{seed}.parquet, a row
 rule optimize_embeddings:
     """One trajectory of direct optimization (mickus2024, section 3, Appendix A). One thread: seeds run side by side."""
     input:
-        dataset=setup_dataset,
-        embeddings=setup_embeddings,
+        unpack(inputs("optimize/mickus2024/{setup}/seed{seed}")),
     output:
         trajectory="results/optimize/mickus2024/{setup}/seed{seed}.parquet",
         run="results/optimize/mickus2024/{setup}/seed{seed}.json",

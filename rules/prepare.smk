@@ -6,7 +6,7 @@ Gives: results/prepare/{dataset}.texts.parquet, the distinct texts, and {dataset
 rule prepare_sentences:
     """Labelled sentences or pairs (mickus2024, section 3.1, setups i and ii; Appendix A)."""
     input:
-        source=dataset_source,
+        source=inputs("prepare/{dataset}", "source"),
     output:
         texts="results/prepare/{dataset}.texts.parquet",
         dataset="results/prepare/{dataset}.items.parquet",
@@ -33,7 +33,7 @@ rule prepare_sentences:
 rule prepare_words:
     """Words with the labels of a lexicon (mickus2024, section 3.1, setups iii and iv)."""
     input:
-        unpack(dataset_words),
+        unpack(inputs("prepare/{dataset}")),
     output:
         texts="results/prepare/{dataset}.texts.parquet",
         dataset="results/prepare/{dataset}.items.parquet",

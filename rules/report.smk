@@ -4,7 +4,7 @@
 rule write_page:
     """One page with every figure and table, and the way to its numbers, code and record."""
     input:
-        results=[*figure_files(), "results/claims.parquet", *table_files()],
+        results=inputs("index", "results"),
     output:
         page="results/index.html",
         record="results/index.record.json",

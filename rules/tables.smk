@@ -6,7 +6,7 @@ isotropy/tables/catalogue.py names. Gives: results/tables/{paper}/{table}.parque
 rule make_table:
     """One table of the catalogue; its entry names the paper's section."""
     input:
-        unpack(table_inputs),
+        unpack(inputs("tables/{paper}/{table}")),
     output:
         parquet="results/tables/{paper}/{table}.parquet",
         csv="results/tables/{paper}/{table}.csv",

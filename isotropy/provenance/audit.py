@@ -31,6 +31,8 @@ SEVERITY: dict[State, int] = {
 }
 GOOD: set[State] = {"intact", "temporary"}
 
+LINK = "a symbolic link: results hold plain files only"
+
 BUNDLE = "bundle.zip"
 NOT_RESULTS = (LEDGER, BUNDLE)
 """Files of the results folder that no job makes."""
@@ -89,14 +91,17 @@ class _Audit:
     def __init__(self, root: Path, checkout: Checkout | None) -> None:
         self.root, self.checkout, self.chain = root, checkout, Chain(root)
         self._starts: list[str] = []
+        self._folders: list[Path] = []
         self._seen: list[str] = []
+        self._unread: dict[str, str] = {}
+        self._links: dict[Path, bool] = {}
         self._findings: dict[str, Finding] = {}
 
     def start(self, path: Path) -> None:
         """Take in a file, or all files of a folder."""
         there = self.root / path
-        if there.is_symlink():
-            self._note(path.as_posix(), "altered", "a symbolic link: results hold plain files only")
+        if self._is_link(path):
+            self._note(path.as_posix(), "altered", LINK)
         elif not there.exists():
             if (maker := self.chain.maker(path.as_posix())) is not None:
                 self._starts.append(maker)
@@ -114,18 +119,24 @@ class _Audit:
     def _start_folder(self, path: Path) -> None:
         if maker := self.chain.maker(path.as_posix()):  # a folder that a job wrote whole
             self._starts.append(maker)
-        files = [p.relative_to(self.root) for p in (self.root / path).rglob("*") if p.is_symlink() or not p.is_dir()]
+        self._folders.append(path)
         self._starts += self.chain.names(path)
+        files = self._files_below(path)
         for file in files:
             within = file.relative_to(RESULTS).parts if file.is_relative_to(RESULTS) else file.parts
-            if any(part.startswith(".") for part in file.parts) or within[0] in ("logs", *NOT_RESULTS):
+            if within[0] in ("logs", *NOT_RESULTS):
                 continue
             if (self.root / file).is_symlink():
-                self._note(file.as_posix(), "altered", "a symbolic link: results hold plain files only")
+                self._note(file.as_posix(), "altered", LINK)
             elif not file.name.endswith(RECORD_SUFFIX):
                 self._seen.append(file.as_posix())
         if not files:
             self._note(path.as_posix(), "missing", "an empty folder")
+
+    def _files_below(self, path: Path) -> list[Path]:
+        """Files and links below a folder, without what Snakemake and jobs at work leave beside results."""
+        found = [p.relative_to(self.root) for p in (self.root / path).rglob("*") if p.is_symlink() or not p.is_dir()]
+        return [p for p in found if not any(_passing(part) for part in p.parts)]
 
     def findings(self, threads: int, whole: bool) -> list[Finding]:
         """All findings, by path."""
@@ -149,17 +160,26 @@ class _Audit:
 
     def _digest(self, paths: list[str], threads: int) -> dict[str, str | None]:
         """Digest files once each, the largest first, so that no thread is left with a large one at the end."""
-        sizes = {path: _size(self.root / path) for path in paths}
+        sizes = {path: None if self._is_link(Path(path)) else _size(self.root / path) for path in paths}
         there = sorted((p for p, size in sizes.items() if size is not None), key=lambda p: -(sizes[p] or 0))
         with ThreadPoolExecutor(threads) as pool:
-            found = dict(zip(there, pool.map(lambda p: sha256_file(self.root / p), there), strict=True))
+            found = dict(zip(there, pool.map(self._sha256, there), strict=True))
         return {path: found.get(path) for path in sizes}
+
+    def _sha256(self, path: str) -> str | None:
+        try:
+            return sha256_file(self.root / path)
+        except OSError as error:
+            self._unread[path] = f"it cannot be read: {error.strerror}"
+            return None
 
     def _judge_outputs(self, record: Record) -> None:
         for output in record.outputs:
             found = self._digests[output.path]
-            if found is None and (self.root / output.path).is_symlink():
-                self._note(output.path, "altered", "a symbolic link: results hold plain files only")
+            if self._is_link(Path(output.path)):
+                self._note(output.path, "altered", LINK)
+            elif output.path in self._unread:
+                self._note(output.path, "missing", self._unread[output.path])
             elif found is None and any(Path(output.path).is_relative_to(t) for t in record.temporary):
                 self._note(output.path, "temporary", f"{record.rule} declares it so")
             elif found is None:
@@ -168,6 +188,13 @@ class _Audit:
                 self._note(output.path, "altered", f"{record.rule} wrote {output.sha256[:12]}…, now {found[:12]}…")
             else:
                 self._note(output.path, "intact")
+
+        written = {f.path for f in record.outputs}
+        for name in record.output_names.values():  # a folder holds what its job wrote, and nothing else
+            if (self.root / name).is_dir():
+                for file in self._files_below(Path(name)):
+                    if file.as_posix() not in written:
+                        self._note(file.as_posix(), "without record", f"added to what {record.rule} wrote")
 
     def _judge_inputs(self, record: Record) -> None:
         for read in record.inputs:
@@ -199,20 +226,32 @@ class _Audit:
         """The ledger's lines follow on each other, and name every record with the digest that it has."""
         path = RESULTS / LEDGER
         file = self.root / path
+        if self._is_link(path):
+            self._note(path.as_posix(), "altered", LINK)
         if not file.is_file():
             if any(digest is not None for digest in self._digests.values()):
                 self._note(path.as_posix(), "missing", "every run and every job writes to it")
             return
         told, breaks, _ = read_ledger(file.read_bytes())
+        records = [name for name in self._digests if name.endswith(RECORD_SUFFIX)]
+        if records and not told:
+            breaks.append("it tells of no record")
         if breaks:
             self._note(path.as_posix(), "altered", "; ".join(breaks[:3]))
-        for name, found in self._digests.items():
-            if name.endswith(RECORD_SUFFIX) and told.get(name) != found:
+        for name in records:
+            if told.get(name) != self._digests[name]:
                 how = "not what its job wrote, by the ledger" if name in told else "the ledger does not tell of it"
                 self._note(name, "altered", how)
-        for name in told if whole else []:
-            if name not in self._digests:
+        for name in told:
+            if name not in self._digests and (whole or any(Path(name).is_relative_to(f) for f in self._folders)):
                 self._note(name, "missing", "the ledger tells of it")
+
+    def _is_link(self, path: Path) -> bool:
+        """Whether a path, or a folder on the way to it, is a symbolic link: its bytes would be elsewhere."""
+        for part in (path, *path.parents):
+            if part.name and part not in self._links:
+                self._links[part] = (self.root / part).is_symlink()
+        return any(self._links[part] for part in (path, *path.parents) if part.name)
 
     def _blame(self, consumer: Record, detail: str) -> None:
         for output in consumer.outputs:
@@ -225,5 +264,13 @@ class _Audit:
 
 
 def _size(path: Path) -> int | None:
-    """Size of a plain file; None if there is none."""
-    return path.stat().st_size if path.is_file() and not path.is_symlink() else None
+    """Size of a plain file; None if there is none, or none that can be reached."""
+    try:
+        return path.stat().st_size if path.is_file() else None
+    except OSError:
+        return None
+
+
+def _passing(part: str) -> bool:
+    """Whether a name is that of something passing: Snakemake's mark in folders, a job's work or half-written output."""
+    return part == ".snakemake_timestamp" or (part.startswith(".") and part.endswith((".tmp", ".work")))

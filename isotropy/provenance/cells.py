@@ -91,4 +91,7 @@ def _read(root: Path, path: str) -> Any:
     file = (root / path).with_suffix(".parquet")
     if not file.is_file():
         raise IsotropyError(f"{path} is not a table of results: {file} is not there")
-    return pd.read_parquet(file)
+    try:
+        return pd.read_parquet(file, dtype_backend="numpy_nullable")  # whole numbers stay whole
+    except (OSError, ValueError) as error:
+        raise IsotropyError(f"{file} cannot be read: {error}") from error

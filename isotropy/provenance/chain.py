@@ -62,7 +62,10 @@ class Chain:
 
     def _is_file(self, name: str) -> bool:
         if name not in self._there:
-            self._there[name] = (self.root / name).is_file()
+            try:
+                self._there[name] = (self.root / name).is_file()
+            except OSError:
+                self._there[name] = False
         return self._there[name]
 
 

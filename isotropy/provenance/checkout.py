@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
+from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.provenance.chain import stem_of
 from isotropy.provenance.code import conda_packages, rule_sha256
 from isotropy.provenance.compare import differences, shown
 from isotropy.provenance.environment import normalized_name
 from isotropy.provenance.record import Record
-from isotropy.scrub import scrub
+from isotropy.spec import Spec
 
 LOCK = "requirements.lock"
+
+
+class Plan(Protocol):
+    """What a configuration asks for (`isotropy.plan.Plan`). Both raise LookupError for a result that it does not have."""
+
+    def spec(self, stem: str) -> Spec:
+        """The spec of a result."""
+
+    def inputs(self, stem: str) -> dict[str, list[str]]:
+        """The inputs of a result, by name."""
 
 
 class Checkout:
@@ -22,51 +33,66 @@ class Checkout:
 
     Args:
         project: its folder.
-        spec: gives the spec of a result by its stem, and raises LookupError where the study has none; None: specs are not
-            compared.
+        plan: what its configuration asks for; None: specs and inputs are not compared.
+
+    Attributes:
+        incomplete: what could not be compared, and why.
+
+    Raises:
+        IsotropyError: the folder is not a checkout.
     """
 
-    def __init__(self, project: Path, spec: Callable[[str], Any] | None = None) -> None:
-        self.project, self._spec = project, spec
+    def __init__(self, project: Path, plan: Plan | None = None) -> None:
+        if not (project / "rules").is_dir():
+            raise IsotropyError(f"{project} is not a checkout: it has no rules/")
+        self.project, self._plan = project, plan
+        self.incomplete: list[str] = []
         self._digests: dict[str, str | None] = {}
         self._rules: dict[str, str | None] = {}
         self._declared: dict[str, list[str]] = {}
         lock = project / LOCK
-        lines = lock.read_text("utf8").splitlines() if lock.is_file() else []
-        pins = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
-        self.locked = {normalized_name(name): version.strip() for name, version in pins}
+        if not lock.is_file():
+            self.incomplete.append(f"packages were not compared: there is no {LOCK}")
+        text = lock.read_text("utf8") if lock.is_file() else ""
+        pins = re.findall(r"^([A-Za-z0-9][\w.-]*)==([^\s;]+)", text, re.M)
+        self.locked = {normalized_name(name): version for name, version in pins}
 
     def spec_differs(self, name: str, record: Record) -> list[str]:
-        """Fields in which a record's spec differs from what the study asks for now, with both values."""
-        if self._spec is None:
+        """Fields of a record's spec, and inputs, that are not what the study asks for now, with both values."""
+        if self._plan is None:
             return []
         try:
-            now = scrub(self._spec(stem_of(name)))
+            now, inputs = self._plan.spec(stem_of(name)).told(), self._plan.inputs(stem_of(name))
         except LookupError:
             return ["the study has no such result"]
-        return [f"{field} was {shown(old)}, is {shown(new)}" for field, old, new in differences(record.spec, now)]
+        except (IsotropyError, OSError) as error:
+            self.incomplete.append(f"the spec of {stem_of(name)} was not compared: {error}")
+            return []
+        found = [f"{field} was {shown(old)}, is {shown(new)}" for field, old, new in differences(record.spec, now)]
+        had, has = ({p for paths in names.values() for p in paths} for names in (record.input_names, inputs))
+        found += [f"it no longer reads {path}" for path in sorted(had - has)[:2]]
+        return found + [f"it would read {path}, too" for path in sorted(has - had)[:2]]
 
     def code_differs(self, record: Record) -> list[str]:
         """What differs from the code that made a result: files by name, and the rule."""
-        files: dict[str, str] = record.code["files"]
-        changed = [name for name, expected in files.items() if self._digest(name) != expected]
+        changed = [name for name, expected in record.code.files.items() if self._digest(name) != expected]
         rule = self._rule(record.rule)
         if rule is None:
             return [*changed, f"there is no rule {record.rule}"]
-        return changed if rule == record.code["rule"] else [*changed, f"the text of rule {record.rule}"]
+        return changed if rule == record.code.rule else [*changed, f"the text of rule {record.rule}"]
 
     def packages_differ(self, record: Record) -> list[str]:
         """Packages that had another version than the lock's: name, version, locked version. Builds (+cpu) do not count."""
-        found = {name: version.split("+")[0] for name, version in record.environment["packages"].items()}
+        found = {name: version.split("+")[0] for name, version in record.environment.packages.items()}
         return [f"{name} {v}, not {self.locked[name]}" for name, v in found.items() if self.locked.get(name, v) != v]
 
     def outside(self, record: Record) -> list[str]:
         """Why a job did not run in the environment that its rule declares, or in the locked one."""
-        if record.environment["prefix"] == "system":
+        if record.environment.prefix == "system":
             return ["in the system's Python, neither in the rule's conda environment nor in the locked one"]
         if record.rule not in self._declared:
             self._declared[record.rule] = conda_packages(self.project, record.rule)
-        lacking = [p for p in self._declared[record.rule] if p not in record.environment["packages"]]
+        lacking = [p for p in self._declared[record.rule] if p not in record.environment.packages]
         return [f"without {', '.join(lacking)}"] if lacking else []
 
     def _digest(self, name: str) -> str | None:

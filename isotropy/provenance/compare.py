@@ -13,11 +13,18 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, 
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
             yield from differences(before.get(key, ABSENT), after.get(key, ABSENT), f"{path}.{key}" if path else key)
+    elif isinstance(before, list) and isinstance(after, list) and _by_id(before) and _by_id(after):
+        # Entries that have names are compared by them: one more does not make all others different.
+        yield from differences({x["id"]: x for x in before}, {y["id"]: y for y in after}, path)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for i, (x, y) in enumerate(zip(before, after, strict=True)):
             yield from differences(x, y, f"{path}[{i}]")
     elif before != after:
         yield path, before, after
+
+
+def _by_id(items: list[Any]) -> bool:
+    return bool(items) and all(isinstance(x, dict) and "id" in x for x in items)
 
 
 def changed_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -28,4 +35,5 @@ def changed_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[s
 def shown(value: Any, longest: int = 60) -> str:
     """A value for a line of text, cut if it is long."""
     text = str(value)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    more = f" ({len(value)} entries)" if isinstance(value, list | dict) else ""
+    return text if len(text) <= longest else text[: longest - 1] + "…" + more

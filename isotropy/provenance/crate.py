@@ -15,6 +15,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, atomic, sha256_file
 from isotropy.provenance import audit, verify_bundle
 from isotropy.provenance.chain import Chain, stem_of
+from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.code import script_of
 from isotropy.provenance.record import Record
 from isotropy.provenance.verify_bundle import LEDGER, METADATA, read_ledger
@@ -32,10 +33,8 @@ PROV = "prov.json"
 CHECKER = "verify_bundle.py"
 
 CODE = ("Snakefile", "config.yaml", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE", "CITATION.cff")
+CODE_SUFFIXES = {".py", ".pyi", ".smk", ".yaml", ".html", ".csv", ".json", ".md", ".png"}
 CODE_FOLDERS = ("rules", "scripts", "isotropy", "envs", "config", "profiles", "schemas", "published", "docs")
-DATA = ("fetch", "prepare", "embed")
-"""Stages whose outputs hold other people's texts and models, or are made of them row by row."""
-
 Entity = dict[str, Any]
 
 
@@ -52,9 +51,12 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
         Number of files, size in bytes, head of the ledger.
 
     Raises:
-        IsotropyError: a result is not what its record says, or there is none; nothing is written.
+        IsotropyError: a result is not what its record says, or the checkout's code is not what made it, or there is none;
+            or the bundle cannot be written there. Nothing is written.
     """
-    if bad := [f for f in audit.verify_all(root) if f.state not in audit.GOOD]:
+    _check_target(bundle)
+    findings = audit.verify_all(root, Checkout(project))
+    if bad := [f for f in findings if f.state not in audit.GOOD | {"behind", "outside"}]:
         raise IsotropyError(
             f"{len(bad)} findings, such as {bad[0].path}: {bad[0].state}; isotropy audit verify --all names all"
         )
@@ -75,7 +77,7 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, texts[name] if name in texts else files[name].read_bytes())
-    return len(files) + len(texts), bundle.stat().st_size, read_ledger(ledger)[2]
+    return len(files) + len(texts), bundle.stat().st_size, read_ledger(ledger)[2][-1]
 
 
 def crate(
@@ -135,7 +137,7 @@ def crate(
             graph[name]["license"] = _ref(licence["@id"])
     for name, data in texts.items():
         add(name, "File", name=name, **_described(name, len(data)), sha256=verify_bundle.line_sha256(data))
-    versions = next(iter(records.values())).environment["packages"]
+    versions = next(iter(records.values())).environment.packages
     add("#snakemake", ["SoftwareApplication", "ComputerLanguage"], name="Snakemake", url=_ref("https://snakemake.readthedocs.io"),
         version=str(versions.get("snakemake", "not recorded")))  # fmt: skip
     add("https://snakemake.readthedocs.io", "WebPage", name="Snakemake")
@@ -225,10 +227,19 @@ def _file_or_absent(graph: dict[str, Entity], path: str, sha256: str) -> str:
     return absent
 
 
+def _check_target(bundle: Path) -> None:
+    if bundle.suffix != ".zip":
+        raise IsotropyError(f"{bundle}: the name of a bundle ends in .zip")
+    if bundle.is_dir() or not bundle.parent.is_dir():
+        raise IsotropyError(f"{bundle} is a folder, or in a folder that is not there")
+
+
 def _code(project: Path) -> dict[str, Path]:
+    """The project's own files, by kind: what else lies in its folders stays there."""
     found = [project / name for name in CODE]
     for folder in CODE_FOLDERS:
-        found += [p for p in (project / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+        here = [p for p in (project / folder).rglob("*") if p.is_file() and p.suffix in CODE_SUFFIXES]
+        found += [p for p in here if not any(part.startswith(".") for part in p.relative_to(project).parts)]
     files = {p.relative_to(project).as_posix(): p for p in found if p.is_file()}
     return files | {CHECKER: Path(verify_bundle.__file__)}
 
@@ -236,7 +247,7 @@ def _code(project: Path) -> dict[str, Path]:
 def _results(root: Path, records: Mapping[str, Record], with_data: bool) -> dict[str, Path]:
     names = [*records, (RESULTS / LEDGER).as_posix()]
     for name, record in records.items():
-        if with_data or stem_of(name).split("/")[0] not in DATA:
+        if with_data or stem_of(name).split("/")[0] not in verify_bundle.DATA:
             names += [f.path for f in record.outputs]
     return {name: root / name for name in names if (root / name).is_file()}
 

@@ -10,10 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TOLERANCE = 1e-4
-"""Largest deviation within tolerance, relative to the largest magnitude in the array: float32 on another device or with other
-kernels loses a few units of the seventh digit per operation, and an encoder has thousands in a row."""
+"""Largest deviation within tolerance: of an element, relative to the larger of its own magnitude and the array's root mean
+square. Float32 on another device or with other kernels loses a few units of the seventh digit per operation, and an encoder
+has thousands in a row."""
 LEVEL = 0.01
 """Level of the two-sample test by which statistically equal results may differ, over all arrays together (Bonferroni)."""
+FEWEST = 20
+"""Values that an array needs for the test to tell anything; smaller ones must be within STATISTICAL_RANGE."""
+STATISTICAL_RANGE = 0.1
 
 
 class Deviation(NamedTuple):
@@ -22,9 +26,9 @@ class Deviation(NamedTuple):
     where: str
     """File and array or column."""
     relative: float
-    """Largest |a - b| divided by the largest |a|; infinite where shapes differ."""
+    """Largest |a - b| / max(|a|, root mean square of a); infinite where shapes, texts or infinities differ."""
     p_values: list[float]
-    """Of Kolmogorov and Smirnov's test, per array."""
+    """Of Kolmogorov and Smirnov's test, per array that has enough values; 0 or 1 for the others."""
 
 
 def largest_deviation(before: Path, after: Path) -> Deviation | None:
@@ -61,13 +65,17 @@ def _compare(x: np.ndarray | None, y: np.ndarray | None) -> tuple[float, float]:
         same = bool((x.astype(str) == y.astype(str)).all())
         return (0.0, 1.0) if same else (np.inf, 0.0)
     a, b = x.astype(np.float64).ravel(), y.astype(np.float64).ravel()
-    if (np.isnan(a) != np.isnan(b)).any():
+    finite = np.isfinite(a)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
         return np.inf, 0.0
-    a, b = a[~np.isnan(a)], b[~np.isnan(b)]
-    if not len(a) or (a == b).all():
+    a, b = a[finite], b[finite]
+    if np.array_equal(a, b):
         return 0.0, 1.0
-    scale = float(np.abs(a).max()) or 1.0
-    return float(np.abs(a - b).max()) / scale, float(ks_2samp(a, b).pvalue)
+    scale = np.maximum(np.abs(a), np.sqrt(np.mean(a**2)))
+    apart = float((np.abs(a - b) / np.where(scale > 0, scale, 1.0)).max())
+    if len(a) < FEWEST:
+        return apart, float(apart <= STATISTICAL_RANGE)
+    return apart, float(ks_2samp(a, b).pvalue)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray] | None:

@@ -13,7 +13,8 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS
 from isotropy.provenance.chain import Chain, stem_of
 from isotropy.provenance.compare import changed_names, differences, shown
-from isotropy.provenance.record import Record
+from isotropy.provenance.record import File, Record
+from isotropy.provenance.verify_bundle import NO_ZIP
 
 HARDWARE = ("cpu", "cpu_count", "gpu", "threads", "platform")
 LONGEST_LIST = 6
@@ -39,6 +40,8 @@ class Comparison(NamedTuple):
 
 def diff(a: Path, b: Path) -> Comparison:
     """Compare two runs.
+
+    What is compared is what the records say; `verify` says whether the files are still that.
 
     Args:
         a: the folder of a run, or a bundle (`.zip`).
@@ -70,7 +73,7 @@ def _opened(run: Path) -> Iterator[Path]:
                 for name in archive.namelist():
                     if name.endswith(RECORD_SUFFIX):
                         archive.extract(name, folder)  # which keeps it below the folder, whatever the name says
-        except (OSError, zipfile.BadZipFile) as error:
+        except (OSError, zipfile.BadZipFile, *NO_ZIP) as error:
             raise IsotropyError(f"{run} is neither the folder of a run nor a bundle: {error}") from error
         yield Path(folder)
 
@@ -78,6 +81,8 @@ def _opened(run: Path) -> Iterator[Path]:
 def _records(folder: Path, run: Path) -> dict[str, Record]:
     chain = Chain(folder)
     found = {name: record for name in chain.names() if (record := chain.record(name)) is not None}
+    if chain.unreadable:
+        raise IsotropyError(next(iter(chain.unreadable.values())))
     if not found:
         raise IsotropyError(f"{run} has no records below {RESULTS}: name the folder of a run, or a bundle")
     return found
@@ -94,52 +99,52 @@ def _stands_on(before: Record, after: Record) -> set[str]:
 def _causes(before: Record, after: Record) -> list[str]:
     """Why the same inputs gave other outputs."""
     causes = []
-    if before.lineage.sources and not before.inputs:
-        told = differences(before.lineage.model_dump(mode="json")["sources"], after.lineage.model_dump(mode="json")["sources"])
+    sources = [f"{f} {shown(x)} → {shown(y)}" for f, x, y in differences(before.lineage.sources, after.lineage.sources)]
+    if sources and not before.inputs:
         changed = [Path(p).name for p in changed_names(_outputs(before), _outputs(after))]
-        what = [f"{field} {shown(x)} → {shown(y)}" for field, x, y in told]
-        causes.append("source: " + _listed([*what, f"other bytes in {_listed(changed)}"]))
+        causes.append("source: " + _listed([*sources, f"other bytes in {_listed(changed)}"]))
     if fields := [f"{field} {shown(x)} → {shown(y)}" for field, x, y in differences(before.spec, after.spec)]:
         causes.append("spec: " + _listed(fields))
-    files = changed_names(before.code["files"], after.code["files"])
-    if before.code["rule"] != after.code["rule"]:
+    if inputs := changed_names(_paths(before.inputs), _paths(after.inputs)):
+        causes.append("inputs: only one of the runs reads " + _listed(inputs))
+    files = changed_names(before.code.files, after.code.files)
+    if before.code.rule != after.code.rule:
         files.append(f"the text of rule {before.rule}")
     if files:
         causes.append("code: " + _listed(files))
-    x, y = before.environment, after.environment
+    x, y = (r.environment.model_dump() for r in (before, after))
     versions = [f"{p} {x['packages'].get(p)} → {y['packages'].get(p)}" for p in changed_names(x["packages"], y["packages"])]
-    if x["python"] != y["python"]:
-        versions.insert(0, f"python {x['python']} → {y['python']}")
+    versions += [f"{k} {x[k]} → {y[k]}" for k in ("python", "prefix") if x[k] != y[k]]
     if versions:
         causes.append("environment: " + _listed(versions))
-    if hardware := [f"{k} {shown(x[k])} → {shown(y[k])}" for k in HARDWARE if x[k] != y[k]]:
+    if hardware := [f"{k} {shown(x.get(k))} → {shown(y.get(k))}" for k in HARDWARE if x.get(k) != y.get(k)]:
         causes.append("hardware: " + _listed(hardware))
     return causes or [f"nondeterminism: nothing recorded differs, and the job is called {before.determinism}"]
 
 
 def _only_in_one(before: dict[str, Record], after: dict[str, Record]) -> tuple[list[Divergence], int]:
-    """Jobs that one run lacks: with the job of the other run that comes nearest; and how many follow from others of them."""
-    found, following = [], 0
+    """Jobs that one run lacks, each paired with the job of the other run that comes nearest; how many follow from others."""
     gone, new = before.keys() - after.keys(), after.keys() - before.keys()
-    for side, names, own, other in (("first", gone, before, {n: after[n] for n in new}), ("second", new, after, before)):
-        for name in sorted(names):
-            if set(own[name].input_records) & names:
-                following += 1
-                continue
-            cause = f"only in the {side} run"
-            nearest = min(
-                ((len(list(differences(r.spec, own[name].spec))), n) for n, r in other.items()
-                 if n in gone | new and r.rule == own[name].rule),
-                default=None,
-            )  # fmt: skip
-            if nearest is None:
-                found.append(Divergence(stem_of(name), [cause]))
-            elif side == "first":  # a pair is told once
-                told = [f"{f} {shown(x)} → {shown(y)}" for f, x, y in differences(own[name].spec, other[nearest[1]].spec)]
-                found.append(
-                    Divergence(stem_of(name), [f"spec: {_listed(told)} ({cause}; the other has {stem_of(nearest[1])})"])
-                )
-    return found, following
+    first = sorted(n for n in gone if not before[n].input_records.keys() & gone)
+    second = sorted(n for n in new if not after[n].input_records.keys() & new)
+    found, free = [], list(second)
+    for name in first:
+        alike = [n for n in free if after[n].rule == before[name].rule]
+        apart = {n: list(differences(before[name].spec, after[n].spec)) for n in alike}
+        if not apart:
+            found.append(Divergence(stem_of(name), ["only in the first run"]))
+            continue
+        nearest = min(apart, key=lambda n: (len(apart[n]), n))
+        free.remove(nearest)
+        told = [f"{f} {shown(x)} → {shown(y)}" for f, x, y in apart[nearest]]
+        cause = f"spec: {_listed(told)} (only in the first run; the other has {stem_of(nearest)})"
+        found.append(Divergence(stem_of(name), [cause]))
+    found += [Divergence(stem_of(name), ["only in the second run"]) for name in free]
+    return found, len(gone) - len(first) + len(new) - len(second)
+
+
+def _paths(files: list[File]) -> dict[str, bool]:
+    return {f.path: True for f in files}
 
 
 def _listed(items: list[str]) -> str:

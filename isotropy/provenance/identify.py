@@ -50,6 +50,8 @@ def identify(root: Path, file: Path) -> Identity:
         raise IsotropyError(f"{file} is not a file")
     sha256, mark = sha256_file(file), mark_in(file)
     chain = Chain(root)
+    if not chain.names():
+        raise IsotropyError(f"{root} has no records: give --root the folder of a run")
     marked = None
     for name in chain.names():
         record = chain.record(name)

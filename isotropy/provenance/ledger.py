@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RESULTS, sha256_file
-from isotropy.provenance.verify_bundle import LEDGER, line_sha256, read_ledger
+from isotropy.files import RESULTS, record_of, sha256_file
+from isotropy.provenance.verify_bundle import LEDGER, UNREADABLE, line_sha256, read_ledger
 from isotropy.scrub import scrub
 from isotropy.spec import canonical_json
 
 
 def append_run(results: Path, project: Path, configfiles: Iterable[Path | str], overrides: Mapping[str, Any]) -> None:
-    """Note that a run starts, and what configures it.
+    """Note that a run starts, and what configures it, unless the last run that was noted had the same.
 
     Args:
         results: the results folder of the run.
@@ -30,7 +30,13 @@ def append_run(results: Path, project: Path, configfiles: Iterable[Path | str], 
     inside = project.resolve()
     named = [f.relative_to(inside).as_posix() if f.is_relative_to(inside) else str(f) for f in files]
     told = [{"path": scrub(name), "sha256": sha256_file(file)} for name, file in zip(named, files, strict=True)]
-    _append(results, {"event": "run", "configfiles": told, "overrides": scrub(dict(overrides))})
+    entry = {"event": "run", "configfiles": told, "overrides": scrub(dict(overrides))}
+    try:
+        last = last_run(results)
+    except IsotropyError:
+        last = {}
+    if any(last.get(name) != value for name, value in entry.items()):
+        _append(results, entry)
 
 
 def append_job(results: Path, record: Path) -> None:
@@ -38,11 +44,27 @@ def append_job(results: Path, record: Path) -> None:
     _append(results, {"event": "job", "record": record.as_posix(), "sha256": sha256_file(record)})
 
 
-def forget_missing(root: Path) -> list[str]:
-    """Note that records which the ledger names and which are not there were removed on purpose; returns their names."""
+def forget_missing(root: Path, paths: Iterable[Path]) -> list[str]:
+    """Note that records which the ledger names and which are not there were removed on purpose.
+
+    Args:
+        root: the folder of the run.
+        paths: files and folders, relative to it, to which this applies.
+
+    Returns:
+        The names of the records.
+
+    Raises:
+        IsotropyError: there is no ledger, or its chain is broken.
+    """
     path = root / RESULTS / LEDGER
-    told = read_ledger(path.read_bytes())[0] if path.is_file() else {}
-    missing = [name for name in told if not (root / name).exists()]
+    if not path.is_file():
+        raise IsotropyError(f"{path} is not there")
+    told, breaks, _ = read_ledger(path.read_bytes())
+    if breaks:
+        raise IsotropyError(f"{path}: {breaks[0]}")
+    meant = [(p, record_of(p)) for p in paths]
+    missing = [n for n in told if not (root / n).exists() and any(Path(n).is_relative_to(p) or Path(n) == r for p, r in meant)]
     for name in missing:
         _append(root / RESULTS, {"event": "removed", "record": name})
     return missing
@@ -55,10 +77,13 @@ def last_run(results: Path) -> dict[str, Any]:
         IsotropyError: the ledger has none.
     """
     path = results / LEDGER
-    lines = path.read_text("utf8").splitlines() if path.is_file() else []
+    lines = path.read_bytes().splitlines() if path.is_file() else []
     for line in reversed(lines):
-        if '"event":"run"' in line:
-            entry: dict[str, Any] = json.loads(line)
+        if b'"event":"run"' in line:
+            try:
+                entry: dict[str, Any] = json.loads(line)
+            except UNREADABLE as error:
+                raise IsotropyError(f"{path} is damaged: {error}") from error
             return entry
     raise IsotropyError(f"{path} does not tell of a run")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, Literal
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from isotropy.errors import IsotropyError
-from isotropy.files import files_below, read_json, record_of, sha256_file
+from isotropy.files import RESULTS, files_below, read_json, record_of, sha256_file
 from isotropy.provenance.verify_bundle import IDENTITY_FIELDS, identity
 from isotropy.spec import digest
 
@@ -20,12 +20,23 @@ MARK = "isotropy-record:"
 Determinism = Literal["bitwise", "tolerance", "statistical"]
 
 
+def _inside(path: str) -> str:
+    """A path below the results folder of a run, and nowhere else."""
+    pure = PurePosixPath(path)
+    if pure.parts[:1] != (RESULTS.name,) or ".." in pure.parts or "\\" in path or "\0" in path or len(path) > 1000:
+        raise ValueError(f"{path!r} is not a path below {RESULTS}/")
+    return path
+
+
+Inside = Annotated[str, AfterValidator(_inside)]
+
+
 class File(BaseModel):
     """A file as it was when a job read or wrote it; the path is relative to the folder of the run."""
 
     model_config = ConfigDict(extra="forbid")
 
-    path: str
+    path: Inside
     sha256: str
     bytes: int
 
@@ -49,6 +60,30 @@ class Lineage(BaseModel):
         self.sources += [s for s in other.sources if s not in self.sources]
 
 
+class Code(BaseModel):
+    """The code behind a job (`isotropy.provenance.code.CodeIdentity`)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    files: dict[str, str]
+    """Project file -> sha256."""
+    rule: str
+    """SHA-256 of the rule's text."""
+    modules: list[str]
+    """Modules that the script loads by name."""
+
+
+class Environment(BaseModel):
+    """What did the work (`isotropy.provenance.environment`): what the audit asks of it, and more that it only shows."""
+
+    model_config = ConfigDict(extra="allow")
+
+    python: str
+    prefix: str
+    packages: dict[str, str]
+    threads: int
+
+
 class Record(BaseModel):
     """One job. See docs/records.md for each field."""
 
@@ -60,21 +95,21 @@ class Record(BaseModel):
     rule: str
     wildcards: dict[str, str]
     spec: dict[str, Any]
-    code: dict[str, Any]
+    code: Code
     inputs: list[File]
-    input_records: dict[str, str]
+    input_records: dict[Inside, str]
     """Path of each input's record -> its `identity` when it was read."""
     outputs: list[File]
-    input_names: dict[str, list[str]]
+    input_names: dict[str, list[Inside]]
     """The rule's names of its inputs -> paths."""
-    output_names: dict[str, str]
-    temporary: list[str] = []
+    output_names: dict[str, Inside]
+    temporary: list[Inside] = []
     """Outputs that the rule declares temporary: they may be gone."""
     lineage: Lineage
     determinism: Determinism
     seeds: dict[str, int]
     measurements: dict[str, Any]
-    environment: dict[str, Any]
+    environment: Environment
     started: str
     ended: str
     seconds: float
@@ -120,8 +155,10 @@ def read_record(path: Path) -> Record:
         IsotropyError: the file is missing or is not a record of this format.
     """
     try:
-        return Record.model_validate(read_json(path))
-    except (OSError, ValueError) as error:
+        record = Record.model_validate(read_json(path))
+        record.identity()  # which text that is no Unicode does not have
+        return record
+    except (OSError, ValueError, RecursionError) as error:
         raise IsotropyError(f"{path} is not a readable record: {error}") from error
 
 

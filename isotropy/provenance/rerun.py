@@ -17,7 +17,9 @@ import numpy as np
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file, write_json
 from isotropy.provenance.chain import Chain, stem_of
+from isotropy.provenance.checkout import Plan
 from isotropy.provenance.code import code_param, script_of
+from isotropy.provenance.compare import changed_names
 from isotropy.provenance.deviation import agree, largest_deviation
 from isotropy.provenance.record import Record, read_record
 from isotropy.spec import canonical_json
@@ -56,65 +58,69 @@ def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list
     return names
 
 
-def rerun(root: Path, names: list[str], project: Path, *, jobs: int = 1, scratch: Path | None = None) -> Iterator[Outcome]:
+def rerun(
+    root: Path, names: list[str], project: Path, plan: Plan | None = None, *, jobs: int = 1, scratch: Path | None = None
+) -> Iterator[Outcome]:
     """Do jobs again, from the inputs that are there, with the code of a checkout.
 
     Args:
         root: the folder of the run; it is only read.
         names: records, as `choose` gives them.
         project: the checkout.
+        plan: what its configuration asks for: knows where a mirror lies, which records do not say.
         jobs: how many at a time.
         scratch: where the folders for the jobs are made; None: the system's place for temporary files.
     """
     with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(lambda name: _rerun(root.resolve(), name, project.resolve(), scratch), names)
+        yield from pool.map(lambda name: _rerun(root.resolve(), name, project.resolve(), plan, scratch), names)
 
 
-def _rerun(root: Path, name: str, project: Path, scratch: Path | None) -> Outcome:
-    record = read_record(root / name)
-    with tempfile.TemporaryDirectory(prefix="rerun-", dir=scratch) as folder:
-        there = Path(folder)
-        try:
+def _rerun(root: Path, name: str, project: Path, plan: Plan | None, scratch: Path | None) -> Outcome:
+    try:
+        record = read_record(root / name)
+        with tempfile.TemporaryDirectory(prefix="rerun-", dir=scratch) as folder:
+            there = Path(folder)
             _lay_out(root, record, there)
-            made = _execute(root, record, project, there, name)
-        except IsotropyError as error:
-            return Outcome(stem_of(name), "failed", str(error))
-        return _judge(root, record, made, there)._replace(name=stem_of(name), seconds=made.seconds)
+            made = _execute(root, record, project, plan, there, name)
+            return _judge(root, record, made, there)._replace(name=stem_of(name), seconds=made.seconds)
+    except (IsotropyError, LookupError, OSError) as error:
+        return Outcome(stem_of(name), "failed", str(error))
 
 
 def _lay_out(root: Path, record: Record, folder: Path) -> None:
-    """Copy the inputs of a job, with their records, into the folder; a link where the file system allows."""
+    """Copy the inputs of a job, with their records, into the folder. No links: a job might write to what it reads."""
     for path in [*(f.path for f in record.inputs), *record.input_records]:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if not (root / path).is_file():
             raise IsotropyError(f"its input {path} is not there")
-        try:
-            os.link(root / path, target)
-        except OSError:
-            shutil.copyfile(root / path, target)
+        shutil.copyfile(root / path, target)
     for read in record.inputs:
         if sha256_file(folder / read.path) != read.sha256:
             raise IsotropyError(f"its input {read.path} is not what it read then: isotropy audit verify says more")
+    for output in record.outputs:
+        if (root / output.path).is_file() and sha256_file(root / output.path) != output.sha256:
+            raise IsotropyError(f"its output {output.path} is not what it wrote: isotropy audit verify says more")
 
 
-def _execute(root: Path, record: Record, project: Path, folder: Path, name: str) -> Record:
+def _execute(root: Path, record: Record, project: Path, plan: Plan | None, folder: Path, name: str) -> Record:
     log = f"results/logs/{stem_of(name)}.log"
     # A rule's input is one path or a list of them; a list of one reads the same.
     job = {
         "script": str(script_of(project, record.rule)),
         "rule": record.rule,
         "wildcards": record.wildcards,
-        "spec": canonical_json(_moved(record.spec, root, folder)),
-        "code": code_param(project, record.rule, *record.code["modules"]),
+        "spec": canonical_json(_spec(record, stem_of(name), plan, root, folder)),
+        "code": code_param(project, record.rule, *record.code.modules),
         "input": record.input_names,
         "output": {**record.output_names, "record": name},
         "log": log,
-        "threads": record.environment["threads"],
+        "threads": record.environment.threads,
     }
     write_json(folder / "job.json", job)
-    environment = {**os.environ, "PYTHONPATH": str(project), "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    command = [sys.executable, "-m", "isotropy.provenance.execute", "job.json"]
+    path = os.pathsep.join([str(project), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    command = [sys.executable, "-P", "-m", "isotropy.provenance.execute", "job.json"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
@@ -122,11 +128,16 @@ def _execute(root: Path, record: Record, project: Path, folder: Path, name: str)
     return read_record(folder / name)
 
 
-def _moved(spec: dict[str, Any], root: Path, folder: Path) -> dict[str, Any]:
-    """A spec for another folder: the path of a mirror is relative to the folder of the run."""
-    if not isinstance(spec.get("mirror"), str):
-        return spec
-    return {**spec, "mirror": os.path.relpath(root / Path(spec["mirror"]).expanduser(), folder)}
+def _spec(record: Record, stem: str, plan: Plan | None, root: Path, folder: Path) -> dict[str, Any]:
+    """The recorded spec, with what records do not say taken from the plan: where a mirror lies, seen from the folder."""
+    try:
+        now = None if plan is None else plan.spec(stem)
+    except LookupError:
+        now = None
+    kept = {name: getattr(now, name) for name in now.not_told} if now is not None else {}
+    if isinstance(kept.get("mirror"), str):
+        kept["mirror"] = os.path.relpath(root / kept["mirror"], folder)
+    return {**record.spec, **kept}
 
 
 def _judge(root: Path, record: Record, made: Record, folder: Path) -> Outcome:
@@ -141,7 +152,9 @@ def _judge(root: Path, record: Record, made: Record, folder: Path) -> Outcome:
     comparable = len(deviations) == len(changed) and all(p in before and p in after for p in changed)
     if record.determinism != "bitwise" and comparable and agree(record.determinism, deviations):
         return Outcome("", "reproduced", f"{CLASS[record.determinism]}{shown}")
-    edited = [f for f, digest in record.code["files"].items() if made.code["files"].get(f) != digest]
+    edited = [f for f, digest in record.code.files.items() if made.code.files.get(f) != digest]
     by = f"; the code is another: {', '.join(edited[:3])}" if edited else ""
+    packages = changed_names(record.environment.packages, made.environment.packages)
+    by += f"; so are packages: {', '.join(packages[:3])}" if packages else ""
     more = f" and {len(changed) - 1} more" if changed[1:] else ""
     return Outcome("", "changed", f"{changed[0]}{more}{shown}{by}")

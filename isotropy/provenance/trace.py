@@ -9,9 +9,10 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from isotropy.errors import IsotropyError
+from isotropy.files import sha256_file
 from isotropy.provenance.cells import locate
 from isotropy.provenance.chain import Chain
-from isotropy.provenance.record import Record
+from isotropy.provenance.record import Record, read_record
 
 
 def trace(root: Path, address: str) -> dict[str, Any]:
@@ -33,7 +34,13 @@ def trace(root: Path, address: str) -> dict[str, Any]:
     """
     place = locate(root, address)
     node = _node(Chain(root), place.path, place.keys, set())
-    return {**node, "cells": place.cells} if place.cells else node
+    if not place.cells:
+        return node
+    table = (root / place.path).with_suffix(".parquet")
+    told = {f.path: f.sha256 for f in read_record(root / node["record"]).outputs}
+    if told.get(table.relative_to(root).as_posix()) != sha256_file(table):
+        raise IsotropyError(f"{table} is not what its job wrote: its numbers are not shown")
+    return {**node, "cells": place.cells}
 
 
 def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
@@ -60,8 +67,7 @@ def mermaid(node: dict[str, Any]) -> str:
     arrows: dict[tuple[str, str], None] = {}
 
     def box(below: dict[str, Any]) -> str:
-        name = boxes.setdefault(below["record"], f"n{len(boxes)}")
-        return name
+        return boxes.setdefault(below["record"], f"n{len(boxes)}")
 
     lines = ["flowchart BT"]
 
@@ -110,7 +116,7 @@ def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict
         "status": record.lineage.status,
         "seeds": record.seeds,
         "spec": record.spec,
-        "code": record.code["files"],
+        "code": record.code.files,
         "sources": [
             {"id": s.get("id"), "content": str(s.get("content", {}).get("title")), "origin": str(s.get("origin")),
              "licence": str(s.get("licence"))}

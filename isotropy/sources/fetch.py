@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 class FetchSpec(Spec):
     """What defines a fetched source."""
 
+    not_told = frozenset({"mirror"})
+
     id: str
     source: Source
     order: list[Tier]

@@ -29,8 +29,8 @@ def written(folder: Path, n: int = 6) -> list[bytes]:
 
 def test_ledger_tells_of_runs_and_jobs(tmp_path: Path) -> None:
     lines = written(tmp_path)
-    records, breaks, head = read_ledger(b"".join(lines))
-    assert (len(records), breaks, len(head)) == (6, [], 64)
+    records, breaks, lines_found = read_ledger(b"".join(lines))
+    assert (len(records), breaks, len(lines_found)) == (6, [], 7)
     run = last_run(tmp_path)
     assert [f["path"] for f in run["configfiles"]] == ["config.yaml"]
     assert run["overrides"] == {"study": "b"}

@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -238,14 +239,19 @@ def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Pa
 def test_verify_command(run: Path) -> None:
     """Exit 0 when all is well, 1 on a finding, 2 when it cannot be told; the last line sums up."""
     cli = CliRunner()
-    good = cli.invoke(app, ["audit", "verify", "--all"])
-    assert (good.exit_code, good.output.splitlines()[-1]) == (
+    good = cli.invoke(app, ["audit", "verify", "--all", "--digests-only"])
+    assert (good.exit_code, good.output.splitlines()[-1].split(";")[0]) == (
         0,
-        "2 files: 2 intact, 0 temporary, 0 behind, 0 outside, 0 stale, 0 mismatched, 0 without record, 0 missing, 0 altered; "
-        "spec, code and packages not compared, for want of a checkout: give --project",
+        "2 files: 2 intact, 0 temporary, 0 behind, 0 outside, 0 stale, 0 mismatched, 0 without record, 0 missing, 0 altered",
     )
+    head = good.output.split()[-1]
+    assert cli.invoke(app, ["audit", "verify", "--all", "--digests-only", "--head", head]).exit_code == 0
+    forged = cli.invoke(app, ["audit", "verify", "--all", "--digests-only", "--head", "0" * 64])
+    assert (forged.exit_code, "none of its lines" in forged.output) == (1, True)
+    nowhere = cli.invoke(app, ["audit", "verify", "--all", "--project", "nowhere"])
+    assert (nowhere.exit_code, "nowhere is not a checkout" in nowhere.output) == (2, True)
     (run / "results/note.txt").write_text("HELLO")
-    bad = cli.invoke(app, ["audit", "verify", "results/note.txt"])
+    bad = cli.invoke(app, ["audit", "verify", "results/note.txt", "--digests-only"])
     assert bad.exit_code == 1
     assert "altered" in bad.output
     assert cli.invoke(app, ["audit", "verify"]).exit_code == 2
@@ -276,8 +282,74 @@ def test_verify_finds_code_and_packages_that_have_changed(run: Path, project: Pa
     found = CliRunner().invoke(app, ["audit", "verify", "--all", "--project", str(checkout)])
     assert found.exit_code == 1
     assert "stale: results/source.txt (prepare_sentences: isotropy/errors.py" in found.output
-    assert found.output.splitlines()[-1].endswith("1 stale, 0 mismatched, 0 without record, 0 missing, 1 altered")
+    assert found.output.splitlines()[-1].split(";")[0].endswith("1 stale, 0 mismatched, 0 without record, 0 missing, 1 altered")
     assert "incomplete: specs were not compared: results/ledger.jsonl does not tell of a run" in found.output
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text.replace('"prefix"', '"prefiy"'),
+        lambda text: text.replace('"files"', '"fils"'),
+        lambda text: text.replace('"hello"', '"\\ud800"'),
+        lambda text: text.replace("results/source.txt", "results/" + "x" * 1200),
+        lambda text: text.replace("results/source.txt", "../source.txt"),
+        lambda text: text.replace("results/source.txt", "/etc/hostname"),
+        lambda text: "[" * 200_000,
+        lambda text: "null",
+        lambda text: "",
+    ],
+)
+def test_damaged_records_are_named(run: Path, project: Path, damage: Callable[[str], str]) -> None:
+    """Whatever a record has become, the audit says which one it is and goes on."""
+    record = run / "results/note.record.json"
+    record.write_text(damage(record.read_text()))
+    found = states(verify_all(run, Checkout(project)))
+    assert found["results/note.record.json"] == "altered"
+    assert found["results/source.txt"] == "intact"
+    assert CliRunner().invoke(app, ["audit", "rerun", "results/note.record.json", "--project", str(project)]).exit_code == 2
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"[" * 200_000, b'{"n":0}\n', b"null\n", b""])
+def test_damaged_ledgers_are_named(run: Path, data: bytes) -> None:
+    (run / "results/ledger.jsonl").write_bytes(data)
+    assert states(verify_all(run))["results/ledger.jsonl"] == "altered"
+
+
+def test_what_hides_is_found(run: Path) -> None:
+    """Hidden files, links on the way, a ledger elsewhere, results removed with their record: by folder and by file."""
+    (run / "results/.hidden").write_text("x")
+    assert states(verify_all(run))["results/.hidden"] == "without record"
+    (run / "results/.hidden").unlink()
+    (run / "elsewhere").mkdir()
+    (run / "results").rename(run / "elsewhere/results")
+    (run / "results").symlink_to(run / "elsewhere/results")
+    assert "altered" in states(verify(run, [Path("results/note.txt")])).values()
+    (run / "results").unlink()
+    (run / "elsewhere/results").rename(run / "results")
+    (run / "results/ledger.jsonl").rename(run / "ledger.jsonl")
+    (run / "results/ledger.jsonl").symlink_to(run / "ledger.jsonl")
+    assert states(verify(run, [Path("results/note.txt")]))["results/ledger.jsonl"] == "altered"
+    (run / "results/ledger.jsonl").unlink()
+    (run / "ledger.jsonl").rename(run / "results/ledger.jsonl")
+    for name in ("note.txt", "note.record.json"):
+        (run / "results" / name).unlink()
+    assert states(verify(run, [Path("results")]))["results/note.record.json"] == "missing"
+
+
+def test_temporary_outputs_may_be_gone(run: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that the rule declares so; others are missing."""
+    checkout = tmp_path / "checkout"
+    shutil.copytree(project, checkout, ignore=NOT_COPIED)
+    rules = checkout / "rules/prepare.smk"
+    texts = 'texts="results/prepare/{dataset}.texts.parquet"'
+    rules.write_text(rules.read_text().replace(texts, 'note=temp("results/prepare/{dataset}.texts.parquet")', 1))
+    monkeypatch.setattr("isotropy.job.PROJECT", checkout)
+    write_note(checkout, "brief")
+    (run / "results/brief.txt").unlink()
+    (run / "results/note.txt").unlink()
+    found = states(verify_all(run))
+    assert (found["results/brief.txt"], found["results/note.txt"]) == ("temporary", "missing")
 
 
 def test_trace(run: Path, project: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,7 +94,7 @@ def edit_record(path: Path, random: np.random.Generator) -> None:
 
 
 def remove_entry(path: Path, random: np.random.Generator) -> None:
-    """A line taken out of the ledger, the last among them only if it is a job's."""
+    """A line taken out of the ledger: all but the first are jobs'."""
     lines = path.read_bytes().splitlines(keepends=True)
     del lines[random.integers(len(lines))]
     path.write_bytes(b"".join(lines))
@@ -145,13 +146,10 @@ def test_every_alteration_is_found(smoke_copy: Workflow, capsys: pytest.CaptureF
     stray.write_text("a\n1\n")
     assert {f.path: f.state for f in verify_all(folder)}[stray.relative_to(folder).as_posix()] == "without record"
     stray.unlink()
-    for path in (folder / "results").glob("claims.*"):
-        path.unlink()
-    assert {f.path: f.state for f in verify_all(folder)}["results/claims.record.json"] == "missing"
-    # The page was made from them: so it stays a finding until it is gone as well.
     for path in (folder / "results").glob("index.*"):
         path.unlink()
-    assert "2 records" in audit(smoke_copy, "forget").stdout
+    assert {f.path: f.state for f in verify_all(folder)}["results/index.record.json"] == "missing"
+    assert "forgotten: 1" in audit(smoke_copy, "forget", "results/index.html").stdout
     assert {f.state for f in verify_all(folder)} <= GOOD
     with capsys.disabled():
         print(f"\n{counts.total()} alterations, all found: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
@@ -178,6 +176,43 @@ def test_stale_names_the_field(smoke_copy: Workflow) -> None:
     assert incomplete.returncode == 2
     assert "incomplete: specs were not compared: " in incomplete.stdout
     assert "config/smoke.yaml is not there" in incomplete.stdout
+
+
+def test_stale_names_inputs(smoke_copy: Workflow) -> None:
+    """Another seed changes no job's spec, but what the tables are made from."""
+    overlay = smoke_copy.folder / "config/smoke.yaml"
+    overlay.write_text(overlay.read_text().replace("  seeds: [0, 1]", "  seeds: [0, 1, 2]"))
+    table = "results/tables/mickus2024/trajectories.csv"
+    found = audit(smoke_copy, "verify", table)
+    assert found.returncode == 1
+    assert f"stale: {table} (make_table: it would read results/optimize/mickus2024/p" in found.stdout
+
+
+def test_a_file_added_to_a_source_is_found(smoke_copy: Workflow) -> None:
+    """By way of any result that stands on it."""
+    added = smoke_copy.folder / "results/fetch/polarity/extra.csv"
+    added.write_text("a")
+    found = audit(smoke_copy, "verify", "results/claims.csv")
+    assert "without record: results/fetch/polarity/extra.csv" in found.stdout
+
+
+def test_export_writes_over_nothing(smoke_copy: Workflow) -> None:
+    """Not over a folder; not from code that has changed since; and nothing but the project's own files."""
+    for target in ("results", "study.tar", "nowhere/study.zip"):
+        refused = audit(smoke_copy, "export", target)
+        assert refused.returncode == 2, target
+    (smoke_copy.folder / "results.zip").mkdir()
+    assert audit(smoke_copy, "export", "results.zip").returncode == 2
+    assert (smoke_copy.folder / "results/index.html").is_file()
+    for stray in ("config/.secret.yaml", "isotropy/private.key"):
+        (smoke_copy.folder / stray).write_text("secret")
+    assert audit(smoke_copy, "export").returncode == 0
+    with zipfile.ZipFile(smoke_copy.folder / "results/bundle.zip") as archive:
+        assert not {"config/.secret.yaml", "isotropy/private.key"} & set(archive.namelist())
+    with (smoke_copy.folder / "isotropy/parquet.py").open("a") as stream:
+        stream.write("# edited\n")
+    refused = audit(smoke_copy, "export", "other.zip")
+    assert (refused.returncode, "stale" in refused.stdout) == (2, True)
 
 
 def remake(workflow: Workflow, target: str, **options: object) -> None:
@@ -220,7 +255,7 @@ def test_diff_names_a_package(smoke: Workflow, smoke_copy: Workflow, tmp_path: P
     if subprocess.run([sys.executable, *command], capture_output=True).returncode != 0:
         pytest.skip("pyarrow 25.0.0 cannot be had here")
     remake(smoke_copy, "results/prepare/polarity.texts.parquet", env={"PYTHONPATH": str(older)})
-    version = read_record(smoke.folder / "results/prepare/polarity.record.json").environment["packages"]["pyarrow"]
+    version = read_record(smoke.folder / "results/prepare/polarity.record.json").environment.packages["pyarrow"]
     assert first(smoke, smoke_copy) == {"prepare/polarity": f"environment: pyarrow {version} → 25.0.0"}
     behind = audit(smoke_copy, "verify", "results/prepare/polarity.texts.parquet")
     assert "behind: results/prepare/polarity.texts.parquet (prepare_sentences: pyarrow 25.0.0, not" in behind.stdout
