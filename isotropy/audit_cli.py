@@ -34,7 +34,7 @@ def _told() -> Iterator[None]:
     """End with the sentence of an error, and exit code 2."""
     try:
         yield
-    except IsotropyError as error:
+    except (IsotropyError, OSError) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         raise typer.Exit(2) from None
 
@@ -110,10 +110,7 @@ def trace(
         inside = _relative(Path(path), root).as_posix() if "/" in path else path
         lineage = tracing.trace(root, inside + mark + query)
         if html is not None:
-            try:
-                html.write_text(tracing.html(lineage), "utf8")
-            except OSError as error:
-                raise IsotropyError(f"{html} cannot be written: {error.strerror}") from error
+            html.write_text(tracing.html(lineage), "utf8")
     if html is not None:
         console.print(f"{html}", style="green")
     elif as_json:
@@ -265,7 +262,5 @@ def _plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
 
 
 def _relative(path: Path, root: Path) -> Path:
-    """A path as records name it: seen from the folder of the run, whether it was given from there or from here."""
-    if not path.exists() and not path.is_absolute() and (path.parts[:1] == (RESULTS.name,) or (root / path).exists()):
-        return Path(os.path.normpath(path))
-    return Path(os.path.relpath(path, root))
+    """A path as records name it: one that begins with results/ is the run's own, others are seen from here."""
+    return Path(os.path.normpath(path)) if path.parts[:1] == (RESULTS.name,) else Path(os.path.relpath(path, root))

@@ -44,7 +44,7 @@ class Checkout:
 
     def __init__(self, project: Path, plan: Plan | None = None) -> None:
         if not (project / "rules").is_dir():
-            raise IsotropyError(f"{project} is not a checkout: it has no rules/")
+            raise IsotropyError(f"{project} is not a checkout, it has no rules/: give --project, or --digests-only")
         self.project, self._plan = project, plan
         self.incomplete: list[str] = []
         self._digests: dict[str, str | None] = {}
