@@ -87,7 +87,7 @@ def test_study_is_intact_and_an_edit_is_found(smoke_copy: Workflow) -> None:
     command = [sys.executable, "-m", "isotropy", "audit", "verify"]
     good = subprocess.run([*command, "--all"], cwd=smoke_copy.folder, capture_output=True, text=True)
     assert good.returncode == 0, good.stdout
-    assert "0 altered, 0 missing, 0 without record" in good.stdout
+    assert "0 without record, 0 missing, 0 altered" in good.stdout
     weights = smoke_copy.folder / "results/fetch/all-MiniLM-L6-v2/model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
