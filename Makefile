@@ -1,11 +1,12 @@
 # Two commands do everything: `make figures` and `make test`. Both first make the environment, once.
 # CORES: cores to use (default: all). ARGS: more arguments for Snakemake, e.g. ARGS="--configfile config/paper.yaml".
+# TEST_ARGS: arguments for pytest, e.g. TEST_ARGS="-x tests/unit" for one process that stops at the first failure.
 
 PYTHON ?= python3
 VENV ?= .venv
 CORES ?= all
 ARGS ?=
-TEST_ARGS ?=
+TEST_ARGS ?= --numprocesses 2 --dist worksteal
 READY := $(VENV)/.ready
 
 .PHONY: figures test environment benchmarks lock
@@ -32,6 +33,7 @@ benchmarks: $(READY)
 	$(VENV)/bin/python benchmarks/metrics.py
 	$(VENV)/bin/python benchmarks/embed.py
 	$(VENV)/bin/python benchmarks/loop.py
+	$(VENV)/bin/python benchmarks/finetune.py
 	$(VENV)/bin/python benchmarks/audit.py
 
 # Resolve pyproject.toml anew and write down what came. torch pins its own CUDA packages, which differ between systems.

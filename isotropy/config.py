@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +11,9 @@ import yaml
 from pydantic import Field, ValidationError
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.optimize.study import Mickus2024, Name
+from isotropy.finetune.study import Rudman2024
+from isotropy.names import Name
+from isotropy.optimize.study import Mickus2024
 from isotropy.prepare.spec import SentencesSpec, WordsSpec
 from isotropy.sources.registry import Registry, Tier, load_registry
 from isotropy.spec import Strict
@@ -51,6 +53,8 @@ class Config(Strict):
     datasets: dict[Name, Annotated[SentencesSpec | WordsSpec, Field(discriminator="kind")]]
     """Prepared data sets, by name."""
     mickus2024: Mickus2024
+    rudman2024: Rudman2024 | None
+    """null: not attempted."""
 
 
 class Study(Strict):
@@ -116,6 +120,16 @@ def _merged(base: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
+NeedDataset = Callable[[str, str], SentencesSpec | WordsSpec]
+NeedSource = Callable[..., None]
+METRICS = {
+    "single-label": ("accuracy", "f1", "matthews"),
+    "regression": ("pearson", "spearman"),
+    "extractive": ("exact_match", "f1"),
+}
+LEAST_WINDOW = 64
+
+
 def _check_names(study: Study) -> None:
     """Every source, data set and embedding that the configuration names exists and fits."""
     registry, config = study.registry.sources, study.config
@@ -143,10 +157,19 @@ def _check_names(study: Study) -> None:
             raise IsotropyError(f"config: {path}: no data set {name!r} in datasets: {suggest(name, config.datasets)}")
         return config.datasets[name]
 
-    paper = config.mickus2024
+    _check_mickus2024(config.mickus2024, data, source)
+    if config.rudman2024 is not None:
+        _check_rudman2024(config.rudman2024, data, source)
+        if config.rudman2024.training.precision == "float16" and config.compute.device == "cpu":
+            raise IsotropyError("config: rudman2024.training.precision: float16 needs a GPU, and compute.device is cpu")
+
+
+def _check_mickus2024(paper: Mickus2024, data: NeedDataset, source: NeedSource) -> None:
     for name, setup in paper.setups.items():
         path = f"mickus2024.setups.{name}"
         dataset = data(f"{path}.dataset", setup.dataset)
+        if isinstance(dataset, SentencesSpec) and dataset.task != "single-label":
+            raise IsotropyError(f"config: {path}.dataset: {setup.dataset!r} is a {dataset.task} task, needed are classes")
         fitting = "cross_entropy" if isinstance(dataset, SentencesSpec) else "binary_cross_entropy"
         if setup.loss != fitting:
             raise IsotropyError(f"config: {path}.loss: {setup.loss!r} does not fit {setup.dataset}, which needs {fitting!r}")
@@ -161,8 +184,9 @@ def _check_names(study: Study) -> None:
                 )
     if paper.glue is not None:
         for i, task in enumerate(paper.glue.tasks):
-            if not isinstance(data(f"mickus2024.glue.tasks.{i}", task), SentencesSpec):
-                raise IsotropyError(f"config: mickus2024.glue.tasks.{i}: {task!r} holds words, needed are sentences")
+            found = data(f"mickus2024.glue.tasks.{i}", task)
+            if not isinstance(found, SentencesSpec) or found.task != "single-label":
+                raise IsotropyError(f"config: mickus2024.glue.tasks.{i}: {task!r} holds no sentences with classes")
         for i, embedding in enumerate(paper.glue.embeddings):
             source(f"mickus2024.glue.embeddings.{i}", embedding, "model")
     if paper.sensitivity is not None:
@@ -175,6 +199,47 @@ def _check_names(study: Study) -> None:
                 f"config: mickus2024.sensitivity.seeds: {min(unknown)} is not in mickus2024.seeds: there would be nothing to "
                 "compare it with"
             )
+
+
+def _check_rudman2024(paper: Rudman2024, data: NeedDataset, source: NeedSource) -> None:
+    for i, model in enumerate(paper.models):
+        source(f"rudman2024.models.{i}", model, "model")
+    for i, name in enumerate(paper.attempt):
+        if name not in paper.tasks:
+            raise IsotropyError(f"config: rudman2024.attempt.{i}: no task {name!r}: {suggest(name, paper.tasks)}")
+    for name, task in paper.tasks.items():
+        path = f"rudman2024.tasks.{name}"
+        sides = [data(f"{path}.{role}", getattr(task, role)) for role in ("train", "validation")]
+        train, validation = (side for side in sides)
+        if not isinstance(train, SentencesSpec) or not isinstance(validation, SentencesSpec):
+            role = "validation" if isinstance(train, SentencesSpec) else "train"
+            raise IsotropyError(f"config: {path}.{role}: {getattr(task, role)!r} holds no sentences")
+        if (train.task, train.label_names) != (validation.task, validation.label_names):
+            raise IsotropyError(f"config: {path}.validation: its task or label_names are not those of train")
+        if train.source == validation.source and not _apart(train, validation):
+            raise IsotropyError(
+                f"config: {path}: train and validation are of one source, {train.source!r}: both need the same sample, and a "
+                "split with the same held_out and seed, one the part train, the other validation"
+            )
+        fits = [m for m in METRICS[train.task] if m != "f1" or train.task == "extractive" or len(train.label_names) == 2]
+        if task.metric not in fits:
+            raise IsotropyError(f"config: {path}.metric: {task.metric!r} does not fit; possible: {', '.join(fits)}")
+        if train.task == "extractive" and paper.training_of(name).max_length < LEAST_WINDOW:
+            raise IsotropyError(
+                f"config: {path}.max_length: a question and its context need at least {LEAST_WINDOW} word pieces"
+            )
+    for name, cloud in paper.stability.clouds.items():
+        if cloud.dataset is not None and cloud.embedding is not None:
+            path = f"rudman2024.stability.clouds.{name}"
+            words = isinstance(data(f"{path}.dataset", cloud.dataset), WordsSpec)
+            source(f"{path}.embedding", cloud.embedding, "vectors" if words else "model")
+
+
+def _apart(train: SentencesSpec, validation: SentencesSpec) -> bool:
+    """Whether two sides of one source have no item in common."""
+    if train.split is None or validation.split is None or train.sample != validation.sample:
+        return False
+    return train.split.part == "train" and validation.split == train.split.model_copy(update={"part": "validation"})
 
 
 def _explain(error: ValidationError) -> str:

@@ -13,6 +13,10 @@ from isotropy.config import Study
 from isotropy.embed.spec import EmbedSpec, LookUpSpec
 from isotropy.figures.catalogue import FIGURES, FigureSpec
 from isotropy.files import RESULTS
+from isotropy.finetune.spec import FinetuneSpec
+from isotropy.finetune.study import Rudman2024
+from isotropy.finetune.study import Run as FinetuneRun
+from isotropy.geometry.spec import StabilitySpec
 from isotropy.optimize.spec import OptimizeSpec
 from isotropy.optimize.study import Trajectory
 from isotropy.prepare.spec import SentencesSpec
@@ -41,6 +45,27 @@ class Plan:
         """All trajectories of mickus2024, by name."""
         return self.study.config.mickus2024.trajectories()
 
+    @property
+    def rudman2024(self) -> Rudman2024:
+        """What the study chooses of Rudman & Eickhoff 2024.
+
+        Raises:
+            LookupError: nothing.
+        """
+        if self.study.config.rudman2024 is None:
+            raise LookupError("the study leaves rudman2024 out")
+        return self.study.config.rudman2024
+
+    @cached_property
+    def fine_tuned(self) -> dict[str, FinetuneRun]:
+        """All runs of rudman2024, by name."""
+        return {} if self.study.config.rudman2024 is None else self.rudman2024.runs()
+
+    @property
+    def clouds(self) -> list[str]:
+        """Point clouds of Figure 4 of rudman2024, by name."""
+        return [] if self.study.config.rudman2024 is None else list(self.rudman2024.stability.clouds)
+
     def spec(self, stem: str) -> Spec:
         """The spec of a result.
 
@@ -59,6 +84,10 @@ class Plan:
                 return self._embed(dataset, embedding)
             case ["optimize", "mickus2024", setup, seed] if re.fullmatch(r"seed\d+", seed):
                 return self._optimize(setup, int(seed.removeprefix("seed")))
+            case ["finetune", "rudman2024", run, seed] if re.fullmatch(r"seed\d+", seed):
+                return self._finetune(run, int(seed.removeprefix("seed")))
+            case ["geometry", "rudman2024", cloud]:
+                return self._stability(cloud)
             case ["tables", paper, table]:
                 return self._table(f"{paper}/{table}")
             case ["figures", paper, figure]:
@@ -94,6 +123,13 @@ class Plan:
                     "dataset": [f"{RESULTS}/prepare/{setup.dataset}.items.parquet"],
                     "embeddings": [f"{RESULTS}/embed/{setup.dataset}/{setup.embedding}.safetensors"],
                 }
+            case ["finetune", "rudman2024", name, _]:
+                return self._finetune_inputs(self.fine_tuned[name])
+            case ["geometry", "rudman2024", name]:
+                cloud = self.rudman2024.stability.clouds[name]
+                if cloud.kind == "normal":
+                    return {}
+                return {"embeddings": [f"{RESULTS}/embed/{cloud.dataset}/{cloud.embedding}.safetensors"]}
             case ["tables", paper, table]:
                 return self._table_inputs(TABLES[f"{paper}/{table}"])
             case ["figures", paper, figure]:
@@ -114,6 +150,8 @@ class Plan:
 
     def attempted(self, entry: TableSpec | FigureSpec) -> bool:
         """Whether the study has what a table or figure shows: parts of a paper may be left out of the configuration."""
+        if entry.needs == "rudman2024":
+            return self.study.config.rudman2024 is not None
         return entry.needs is None or entry.needs in {run.group for run in self.trajectories.values()}
 
     def _fetch(self, name: str) -> FetchSpec:
@@ -154,19 +192,60 @@ class Plan:
             **run.setup.model_dump(),
         )
 
+    def _finetune(self, name: str, seed: int) -> FinetuneSpec:
+        run, paper = self.fine_tuned[name], self.rudman2024
+        task = paper.tasks[run.task]
+        return FinetuneSpec(
+            paper="rudman2024",
+            run=name,
+            task=run.task,
+            train=task.train,
+            validation=task.validation,
+            metric=task.metric,
+            model=run.model,
+            method=run.method,
+            training=paper.training_of(run.task),
+            measure=paper.measure,
+            seed=seed,
+            device=self.study.config.compute.device,
+        )
+
+    def _finetune_inputs(self, run: FinetuneRun) -> dict[str, list[str]]:
+        task = self.rudman2024.tasks[run.task]
+        sides = {"train": task.train, "validation": task.validation}
+        return {
+            f"{role}_{table}": [f"{RESULTS}/prepare/{dataset}.{table}.parquet"]
+            for role, dataset in sides.items()
+            for table in ("texts", "items")
+        } | {"model": [fetched(run.model)]}
+
+    def _stability(self, name: str) -> StabilitySpec:
+        chosen = self.rudman2024.stability
+        return StabilitySpec(paper="rudman2024", name=name, cloud=chosen.clouds[name], **chosen.model_dump(exclude={"clouds"}))
+
     def _table_inputs(self, entry: TableSpec) -> dict[str, list[str]]:
-        """Tables, and trajectories: in the configured order, then seeds."""
+        """Tables, and runs: in the configured order, then seeds."""
         inputs = {"tables": [table_file(name) for name in entry.tables]}
         if entry.runs is not None:
-            stems = [
-                f"{RESULTS}/optimize/mickus2024/{name}/seed{seed}"
-                for name, run in self.trajectories.items()
-                if run.group == entry.runs
-                for seed in run.seeds
-            ]
+            stems = self._stems(entry.runs)
             inputs["runs"] = [f"{stem}.json" for stem in stems]
-            inputs["trajectories"] = [f"{stem}.parquet" for stem in stems]
+            inputs["rows"] = [f"{stem}.{entry.part}.parquet" if entry.part else f"{stem}.parquet" for stem in stems]
         return inputs
+
+    def _stems(self, group: str) -> list[str]:
+        """Results of a part of a paper, without suffixes."""
+        if group == "finetune":
+            return [f"{RESULTS}/finetune/rudman2024/{name}/seed{s}" for name in self.fine_tuned for s in self.rudman2024.seeds]
+        if group == "shown":
+            return [f"{RESULTS}/finetune/rudman2024/{n}/seed{min(self.rudman2024.seeds)}" for n in self.rudman2024.shown()]
+        if group == "stability":
+            return [f"{RESULTS}/geometry/rudman2024/{name}" for name in self.rudman2024.stability.clouds]
+        return [
+            f"{RESULTS}/optimize/mickus2024/{name}/seed{seed}"
+            for name, run in self.trajectories.items()
+            if run.group == group
+            for seed in run.seeds
+        ]
 
     def _table(self, name: str) -> TableSpec:
         """With the numbers that its paper prints, if it shows them."""

@@ -42,17 +42,19 @@ PLAN = Plan(STUDY, PROJECT, Path.cwd())
 TRAJECTORIES = PLAN.trajectories
 
 
+def alternatives(names):
+    """A wildcard constraint: one of the names, or nothing that can match."""
+    return "|".join(names) or "(?!)"
+
+
 wildcard_constraints:
     source="|".join(SOURCES),
     dataset="|".join(CONFIG.datasets),
     setup="|".join(TRAJECTORIES),
+    run=alternatives(PLAN.fine_tuned),
+    cloud=alternatives(PLAN.clouds),
     paper="|".join(p.key for p in PAPERS),
     seed=r"\d+",
-
-
-def alternatives(names):
-    """A wildcard constraint: one of the names, or nothing that can match."""
-    return "|".join(names) or "(?!)"
 
 
 SENTENCES = [n for n, d in CONFIG.datasets.items() if isinstance(d, SentencesSpec)]
@@ -91,6 +93,12 @@ def gpus():
 def optimize_memory(wildcards):
     """Memory of a trajectory in MB: GLUE has sets of half a million sentences."""
     return 16000 if TRAJECTORIES[wildcards.setup].group == "glue" else 3000
+
+
+def finetune_memory(wildcards):
+    """Memory of a fine-tuning job in MB: windows of long contexts and half a million pairs take their room."""
+    small = PLAN.rudman2024.training_of(PLAN.fine_tuned[wildcards.run].task).n_train
+    return 6000 if small is not None and small <= 20000 else 24000
 
 
 def table_code(wildcards):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 PROJECT = Path(__file__).resolve().parents[1]
 NOT_COPIED = shutil.ignore_patterns(
@@ -86,10 +87,16 @@ def mirror() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smoke(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """The smoke study, run once from the registries to its results page."""
-    workflow = Workflow(copy_checkout(tmp_path_factory.mktemp("smoke") / "checkout"))
-    workflow.done()
+def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Workflow:
+    """The smoke study, run once from the registries to its results page, for all processes that run tests."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base if worker_id == "master" else base.parent) / "smoke"
+    workflow = Workflow(shared / "checkout")
+    with FileLock(f"{shared}.lock"):
+        if not (shared / "done").exists():
+            copy_checkout(workflow.folder)
+            workflow.done()
+            (shared / "done").touch()
     return workflow
 
 

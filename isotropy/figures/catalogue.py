@@ -16,7 +16,7 @@ class FigureSpec(Spec):
     """Function in `isotropy.figures.<paper>`."""
     tables: list[str]
     """Tables it reads, in the order of the function's arguments: `results/tables/<table>.parquet`."""
-    needs: Literal["glue", "sensitivity"] | None = None
+    needs: Literal["glue", "sensitivity", "rudman2024"] | None = None
     """Part of the study without which there is no such figure."""
     section: str
     """Section of the paper."""
@@ -73,6 +73,59 @@ FIGURES = {
             needs="sensitivity",
             section="3",
             caption="What changes the result: Pearson's r with one thing changed at a time.",
+        ),
+        FigureSpec(
+            id="rudman2024/figure1",
+            function="activation_diagrams",
+            tables=["rudman2024/activations"],
+            needs="rudman2024",
+            section="poster, Figure 1",
+            caption="Mean activation of each dimension of sentence embeddings of the validation set, by method.",
+        ),
+        FigureSpec(
+            id="rudman2024/figure2",
+            function="point_clouds",
+            tables=["rudman2024/points", "rudman2024/runs"],
+            needs="rudman2024",
+            section="poster, Figures 2 and 3",
+            caption="Clouds of sentence embeddings with their average cosine. CosReg can lower the average cosine by moving "
+            "the mean alone. The poster's clouds have 0.978 and 0.005; what they show is not stated.",
+        ),
+        FigureSpec(
+            id="rudman2024/figure4",
+            function="stability_of_isoscore",
+            tables=["rudman2024/stability"],
+            needs="rudman2024",
+            section="poster, Figure 4",
+            caption="IsoScore* against shrinkage and sample size; dashed, the score of the whole cloud. At zeta = 0 it is "
+            "IsoScore.",
+        ),
+        FigureSpec(
+            id="rudman2024/figure5",
+            function="performance_against_isoscore",
+            tables=["rudman2024/runs"],
+            needs="rudman2024",
+            section="poster, Figure 5",
+            caption="Performance against IsoScore* for models fine-tuned with different lambda. The paper finds that they are "
+            "negatively correlated.",
+        ),
+        FigureSpec(
+            id="rudman2024/figure6",
+            function="average_performance",
+            tables=["rudman2024/averages"],
+            needs="rudman2024",
+            section="poster, Figure 6",
+            caption="Performance averaged over tasks. The paper finds that I-STAR with negative lambda is above no penalty, "
+            "and that above CosReg.",
+        ),
+        FigureSpec(
+            id="rudman2024/figure7",
+            function="dimension_per_layer",
+            tables=["rudman2024/layers"],
+            needs="rudman2024",
+            section="poster, Figure 7",
+            caption="TwoNN intrinsic dimension of sentence embeddings of the validation set, layer by layer. The paper finds "
+            "that it falls with lambda.",
         ),
     )
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 _MODULES = {
     "clusters": ["ClusterCount", "cluster_count"],
-    "cosines": ["TypeCosines", "mean_cosine", "s_inter", "s_intra", "type_cosines"],
+    "cosines": ["StreamingMeanCosine", "TypeCosines", "mean_cosine", "s_inter", "s_intra", "type_cosines"],
     "dimension": ["lid_mle", "lid_mle_samples", "two_nn"],
     "identities": [
         "cosine_to_ones",

@@ -3,6 +3,9 @@
 from isotropy.metrics.clusters import ClusterCount as ClusterCount
 from isotropy.metrics.clusters import cluster_count as cluster_count
 from isotropy.metrics.cosines import (
+    StreamingMeanCosine as StreamingMeanCosine,
+)
+from isotropy.metrics.cosines import (
     TypeCosines as TypeCosines,
 )
 from isotropy.metrics.cosines import (

@@ -57,6 +57,34 @@ def mean_cosine(X: Points) -> float:
     return float((total.square().sum() - units) / (n * (n - 1)))
 
 
+class StreamingMeanCosine:
+    """Mean cosine over all pairs i != j of vectors that arrive in batches, as `mean_cosine` gives it for all at once."""
+
+    def __init__(self, d: int) -> None:
+        self.total = torch.zeros(d, dtype=torch.float64)
+        self.n = self.units = 0
+
+    def update(self, X: Points) -> None:
+        """Add a batch of vectors, shape (n, d), n >= 1. Raises ValueError for bad shapes, NaN or infinity."""
+        points = as_points(X, min_points=1, min_dims=1).detach().double()
+        norms = torch.linalg.vector_norm(points, dim=1)
+        self.total += (torch.where(norms > 0, 1 / norms, 0) @ points).cpu()
+        self.units += int((norms > 0).sum())
+        self.n += len(points)
+
+    def merge(self, other: StreamingMeanCosine) -> None:
+        """Add the vectors of another stream, as if they had been seen here."""
+        self.total += other.total
+        self.units += other.units
+        self.n += other.n
+
+    def compute(self) -> float:
+        """The mean so far, in [-1/(n - 1), 1]. Raises ValueError for fewer than two vectors."""
+        if self.n < 2:
+            raise ValueError(f"a mean cosine needs at least 2 vectors, the stream has seen {self.n}")
+        return float((self.total.square().sum() - self.units) / (self.n * (self.n - 1)))
+
+
 def s_inter(X: Points, types: Any, clusters: Any = None, *, weighted: bool = False) -> float:
     """Mean cosine between different types. Arguments and errors as in `type_cosines`; an error if no two types meet."""
     score = type_cosines(X, types, clusters, weighted=weighted).s_inter

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field
 
+from isotropy.names import Name, Seeds
 from isotropy.optimize.spec import Loss, Measure
 from isotropy.spec import Strict
-
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
-"""Names become parts of paths: letters, digits, - and _ only (a dot would end the name of a record)."""
 
 Group = Literal["section3", "glue", "sensitivity"]
 
@@ -19,15 +17,6 @@ def _no_double_hyphen(names: dict[str, Setup]) -> dict[str, Setup]:
     if found := [name for name in names if "--" in name]:
         raise ValueError(f"{found[0]!r}: two hyphens stand before the name of a variant")
     return names
-
-
-def _distinct(values: list[int]) -> list[int]:
-    if len(set(values)) < len(values):
-        raise ValueError("a value stands there twice")
-    return values
-
-
-Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1), AfterValidator(_distinct)]
 
 
 class Setup(Strict):

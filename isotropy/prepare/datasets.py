@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pandera.pandas as pa
 
 from isotropy.errors import IsotropyError
-from isotropy.prepare.spec import SentencesSpec, WordsSpec
+from isotropy.prepare.spec import SentencesSpec, Split, WordsSpec
 from isotropy.prepare.table import Dataset
 from isotropy.sources.readers import Row, StaticVectors
 
@@ -36,21 +37,21 @@ class Prepared(NamedTuple):
 
 
 def prepare_sentences(spec: SentencesSpec, rows: Sequence[Row]) -> Prepared:
-    """Sentences or pairs with one label each, in the source's order; a sentence that occurs again shares its row of texts.
+    """Sentences or pairs with a label each, in the source's order; a sentence that occurs again shares its row of texts.
 
     Raises:
-        IsotropyError: an empty source, a label without a name, or a sample larger than the source.
+        IsotropyError: an empty source, labels that do not fit the task, or a sample larger than the source.
     """
     if spec.sample is not None:
         if spec.sample.n_items > len(rows):
             raise IsotropyError(f"{spec.source}: a sample of {spec.sample.n_items} of {len(rows)} items")
         chosen = np.random.default_rng(spec.sample.seed).choice(len(rows), spec.sample.n_items, replace=False)
         rows = [rows[i] for i in np.sort(chosen)]
-    unnamed = {row.label for row in rows} - set(range(len(spec.label_names)))
-    if unnamed:
-        raise IsotropyError(f"{spec.source}: labels {sorted(unnamed)} have no name in label_names")
-    dataset = Dataset(task="single-label", label_names=spec.label_names, sampled=spec.sample is not None)
-    return _checked(spec.source, [row.texts for row in rows], [[row.label] for row in rows], dataset)
+    if spec.split is not None:
+        rows = _side(spec, spec.split, rows)
+    sampled = spec.sample is not None or spec.split is not None
+    dataset = Dataset(task=spec.task, label_names=spec.label_names, sampled=sampled)
+    return _checked(spec.source, [row.texts for row in rows], [_labels(spec, row) for row in rows], dataset)
 
 
 def prepare_words(
@@ -82,7 +83,36 @@ def prepare_words(
     return _checked(spec.lexicon, [(word,) for word in words], [labels[word] for word in words], dataset)
 
 
-def _checked(name: str, texts: Sequence[tuple[str, ...]], labels: list[list[int]], dataset: Dataset) -> Prepared:
+def _side(spec: SentencesSpec, split: Split, rows: Sequence[Row]) -> list[Row]:
+    """One side of a split, in the source's order; questions about one context stay on one side."""
+    units: list[Any] = [row.texts[0] for row in rows] if spec.task == "extractive" else list(range(len(rows)))
+    distinct = list(dict.fromkeys(units))
+    order = np.random.default_rng(split.seed).permutation(len(distinct))
+    held_out = {distinct[i] for i in order[: round(split.held_out * len(distinct))]}
+    return [row for row, unit in zip(rows, units, strict=True) if (unit in held_out) == (split.part == "validation")]
+
+
+def _labels(spec: SentencesSpec, row: Row) -> list[Any]:
+    """The labels of a row as the table of items has them."""
+    label = row.label
+    if spec.task == "single-label":
+        if not isinstance(label, int) or not 0 <= label < len(spec.label_names):
+            raise IsotropyError(f"{spec.source}: label {label!r} has no name in label_names")
+        return [label]
+    if spec.task == "regression":
+        if not isinstance(label, int | float) or not math.isfinite(label):
+            raise IsotropyError(f"{spec.source}: {label!r} is not a score; is it a regression task?")
+        return [float(label)]
+    if not isinstance(label, dict) or not label.get("text") or len(label["text"]) != len(label.get("answer_start", [])):
+        raise IsotropyError(f"{spec.source}: {label!r} are no answers; is it an extractive task?")
+    answers = [{"text": text, "start": start} for text, start in zip(label["text"], label["answer_start"], strict=True)]
+    for answer in answers:
+        if row.texts[0][answer["start"] : answer["start"] + len(answer["text"])] != answer["text"]:
+            raise IsotropyError(f"{spec.source}: the answer {answer['text']!r} does not stand where it says")
+    return answers
+
+
+def _checked(name: str, texts: Sequence[tuple[str, ...]], labels: list[list[Any]], dataset: Dataset) -> Prepared:
     if not texts:
         raise IsotropyError(f"{name}: no items")
     row_of = {text: row for row, text in enumerate(dict.fromkeys(text for item in texts for text in item))}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from isotropy.spec import Spec, Strict
+
+SentenceTask = Literal["single-label", "regression", "extractive"]
 
 
 class Sample(Strict):
@@ -18,16 +20,37 @@ class Sample(Strict):
     """Of the choice."""
 
 
+class Split(Strict):
+    """One side of a seeded split of our own, where the source has only one part; results from it are stand-ins."""
+
+    part: Literal["train", "validation"]
+    """Which side."""
+    held_out: Annotated[float, Field(gt=0, lt=1)]
+    """Share of the items in `validation`."""
+    seed: Annotated[int, Field(ge=0)]
+    """Of the choice; both sides must have the same."""
+
+
 class SentencesSpec(Spec):
-    """A data set of labelled sentences, or pairs of sentences."""
+    """A data set of sentences or pairs, with a label, a score or answers each."""
 
     kind: Literal["sentences"]
     source: str
     """A data set of the source registry."""
-    label_names: Annotated[list[str], Field(min_length=2)]
-    """Names of labels 0, 1, …"""
+    task: SentenceTask = "single-label"
+    """What the source's label is: a class number, a score (regression), or answers in the first text (extractive)."""
+    label_names: list[str] = []
+    """Names of labels 0, 1, …; none unless the task is single-label."""
     sample: Sample | None = None
     """A seeded part of it; null: all."""
+    split: Split | None = None
+    """One side of a split, of the sample if there is one; null: both."""
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> SentencesSpec:
+        if (self.task == "single-label") != (len(self.label_names) >= 2) or len(self.label_names) == 1:
+            raise ValueError("a single-label task needs at least two label_names, and no other task has any")
+        return self
 
 
 class WordsSpec(Spec):

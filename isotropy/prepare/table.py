@@ -1,8 +1,9 @@
 """The canonical tables of a data set: its distinct texts, and its items as rows of them.
 
 Texts: `text`, each distinct string once, in the order of first occurrence; it gets one vector. Items: `texts` (list of row
-numbers in the table of texts: one for a sentence or word, two for a pair) and `labels` (list of class numbers: one for
-single-label tasks, any number for multi-label tasks). Class names and the task are stored in the items' metadata.
+numbers in the table of texts: one for a sentence or word, two for a pair) and `labels`, a list: of class numbers (one for
+single-label tasks, any number for multi-label tasks), of one score (regression), or of answers that stand in the first text
+(extractive: text, and start in characters). Class names and the task are stored in the items' metadata.
 """
 
 from __future__ import annotations
@@ -15,23 +16,31 @@ import pandas as pd
 import pyarrow
 import pyarrow.parquet
 
+from isotropy.prepare.spec import SentenceTask
 from isotropy.spec import Strict, canonical_json
 
 METADATA_KEY = b"isotropy"
-ITEMS = pyarrow.schema([("texts", pyarrow.list_(pyarrow.int32())), ("labels", pyarrow.list_(pyarrow.int16()))])
+_LABELS = {
+    "single-label": pyarrow.int16(),
+    "multi-label": pyarrow.int16(),
+    "regression": pyarrow.float64(),
+    "extractive": pyarrow.struct([("text", pyarrow.string()), ("start", pyarrow.int32())]),
+}
 
 
 class Dataset(Strict):
     """What the prepared items say of themselves."""
 
-    task: Literal["single-label", "multi-label"]
+    task: SentenceTask | Literal["multi-label"]
     label_names: list[str]
     sampled: bool
+    """A part of the source."""
 
 
 def write_items(path: Path, items: pd.DataFrame, dataset: Dataset, mark: str) -> None:
     """Write the items of a data set with its description and the mark of its record."""
-    arrow = pyarrow.Table.from_pandas(items, schema=ITEMS, preserve_index=False)
+    schema = pyarrow.schema([("texts", pyarrow.list_(pyarrow.int32())), ("labels", pyarrow.list_(_LABELS[dataset.task]))])
+    arrow = pyarrow.Table.from_pandas(items, schema=schema, preserve_index=False)
     arrow = arrow.replace_schema_metadata({METADATA_KEY: canonical_json(dataset.model_dump()), "record": mark})
     pyarrow.parquet.write_table(arrow, path)
 
@@ -48,9 +57,17 @@ def text_rows(items: pd.DataFrame) -> np.ndarray:
 
 
 def targets(items: pd.DataFrame, dataset: Dataset) -> np.ndarray:
-    """Targets of a classifier: class numbers, shape (n,), int64; or indicators, shape (n, n_labels), float32."""
-    if dataset.task == "single-label":
-        return np.array([labels[0] for labels in items["labels"]], dtype=np.int64)
+    """Targets of a model: class numbers, shape (n,), int64; scores, shape (n,), float32; or indicators, shape (n, n_labels),
+    float32.
+
+    Raises:
+        ValueError: an extractive task, whose targets are answers.
+    """
+    if dataset.task == "extractive":
+        raise ValueError("answers are no targets of a classifier")
+    if dataset.task != "multi-label":
+        kind = np.int64 if dataset.task == "single-label" else np.float32
+        return np.array([labels[0] for labels in items["labels"]], dtype=kind)
     indicators = np.zeros((len(items), len(dataset.label_names)), dtype=np.float32)
     for row, labels in enumerate(items["labels"]):
         indicators[row, labels] = 1

@@ -31,4 +31,7 @@ PAPERS = [
         title="Isotropy, Clusters, and Classifiers",
         reference="Mickus, Grönroos & Attieh (2024), ACL, short papers",
     ),
+    Paper(
+        key="rudman2024", title="Stable Anisotropic Regularization", reference="Rudman & Eickhoff (2024), ICLR, and its poster"
+    ),
 ]

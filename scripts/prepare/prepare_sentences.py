@@ -14,7 +14,9 @@ with Job(snakemake, SentencesSpec) as job:
     texts, items, dataset = prepare_sentences(job.spec, read_rows(source.content, job.input["source"]))
     if dataset.sampled:
         job.lineage.join(Lineage(status="stand-in", reasons=[f"a sample of {len(items)} of {job.spec.source}"]))
-        job.seeds["sample"] = job.spec.sample.seed
+    for name, choice in {"sample": job.spec.sample, "split": job.spec.split}.items():
+        if choice is not None:
+            job.seeds[name] = choice.seed
     with job.write("texts") as path:
         write_parquet(path, texts, job.mark)
     with job.write("dataset") as path:

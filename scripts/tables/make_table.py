@@ -14,7 +14,7 @@ with Job(snakemake, TableSpec) as job:
     make = getattr(import_module(f"isotropy.tables.{paper}"), job.spec.function)
     arguments = [pd.read_parquet(path) for path in job.inputs("tables")]
     if job.spec.runs is not None:
-        arguments.insert(0, read_runs(job.inputs("runs"), job.inputs("trajectories")))
+        arguments.insert(0, read_runs(job.spec.runs, job.inputs("runs"), job.inputs("rows")))
     if job.spec.published is not None:
         arguments.append(pd.DataFrame([row.model_dump() for row in job.spec.published]))
     write_all(job, make(*arguments))

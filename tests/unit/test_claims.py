@@ -130,11 +130,16 @@ def test_claims_of_the_papers(project: Path) -> None:
 
 
 def test_smoke_study(smoke: Workflow) -> None:
-    """All claims have a verdict; all of this study's stand on stand-ins; quantities that it has are computed."""
+    """All claims have a verdict; all of this study's stand on stand-ins; quantities that it has are computed.
+
+    Six updates teach a model nothing, and samples are smaller than the dimensions: what that leaves open has no number.
+    """
     results = smoke.folder / "results"
     verdicts = pd.read_parquet(results / "claims.parquet")
     kinds = set(verdicts["verdict"].str.split(" because", regex=False).str[0])
-    assert kinds <= {"consistent", "inconsistent", "undecided", "not attempted"}
+    assert kinds <= {"consistent", "inconsistent", "undecided", "not attempted", "not computable"}
+    open_ends = {"isoscore_performance_r", "istar_minus_none", "none_minus_cosreg", "difference_falls"}
+    assert set(verdicts[verdicts["verdict"].str.startswith("not computable")]["column"]) <= open_ends
     done = verdicts[verdicts["obtained"].notna()]
     assert set(done["setup"]) >= {"polarity", "pos-scaled", "supersenses", "supersenses-scaled"}
     assert (done["record"].str.len() == 64).all()

@@ -60,7 +60,7 @@ MISTAKES = [
     (("mickus2024", "sensitivity", "seeds"), [7], "sensitivity.seeds: 7 is not in mickus2024.seeds"),
     (("datasets", "supersenses", "word_list"), "polarity", "word_list: 'polarity' is a dataset, needed is a lexicon"),
     (("mickus2024", "glue"), GLUE | {"tasks": ["colaa"]}, "glue.tasks.0: no data set 'colaa'.*did you mean 'cola'"),
-    (("mickus2024", "glue"), GLUE | {"tasks": ["pos"]}, "glue.tasks.0: 'pos' holds words"),
+    (("mickus2024", "glue"), GLUE | {"tasks": ["pos"]}, "glue.tasks.0: 'pos' holds no sentences"),
     (("mickus2024", "glue"), GLUE | {"embeddings": ["wordnet"]}, "glue.embeddings.0: 'wordnet' is a lexicon"),
 ]
 
@@ -87,7 +87,8 @@ def test_specs_are_canonical() -> None:
     """Equal specs give equal text; parsing gives the spec back; nothing can be changed or added."""
     spec = SentencesSpec(kind="sentences", source="polarity", label_names=["b", "a"])
     assert SentencesSpec.parse(spec.canonical()) == spec
-    assert spec.canonical() == '{"kind":"sentences","label_names":["b","a"],"sample":null,"source":"polarity"}'
+    rest = '"sample":null,"source":"polarity","split":null,"task":"single-label"'
+    assert spec.canonical() == '{"kind":"sentences","label_names":["b","a"],' + rest + "}"
     with pytest.raises(ValueError, match="frozen"):
         spec.source = "other"  # type: ignore[misc]
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
+from isotropy.metrics import StreamingMeanCosine, mean_cosine, s_inter, s_intra, type_cosines
 from isotropy.metrics import cosines as module
-from isotropy.metrics import mean_cosine, s_inter, s_intra, type_cosines
 
 RNG = np.random.default_rng(0)
 N, D = 400, 12
@@ -185,3 +185,23 @@ def test_subnormal_squares(exponent: int) -> None:
     changed = (X * 10.0**exponent).astype(np.float32)
     assert mean_cosine(changed) == pytest.approx(mean_cosine(X), abs=1e-6)
     assert type_cosines(changed, TYPES) == pytest.approx(type_cosines(X, TYPES), abs=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 99), cuts=st.lists(st.integers(1, 59), max_size=4), dtype=st.sampled_from(["float32", "float64"]))
+def test_streams_of_mean_cosines_equal_the_whole(seed: int, cuts: list[int], dtype: str) -> None:
+    """In batches and in shards; a vector of zeros has no direction, and counts as one."""
+    cloud = (np.random.default_rng(seed).standard_normal((60, 5)) + 0.3).astype(dtype)
+    cloud[7] = 0
+    whole, shards = StreamingMeanCosine(5), StreamingMeanCosine(5)
+    for part in np.split(cloud, sorted(set(cuts))):
+        whole.update(part)
+        shard = StreamingMeanCosine(5)
+        shard.update(torch.from_numpy(part))
+        shards.merge(shard)
+    assert whole.compute() == pytest.approx(mean_cosine(cloud), abs=1e-6)
+    assert shards.compute() == pytest.approx(whole.compute(), abs=1e-12)
+    with pytest.raises(ValueError, match="at least 2 vectors"):
+        StreamingMeanCosine(5).compute()
+    with pytest.raises(ValueError, match="NaN"):
+        whole.update(np.full((2, 5), np.nan))

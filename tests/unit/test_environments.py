@@ -18,10 +18,10 @@ from isotropy.provenance.environment import PYPI_NAME, normalized_name
 
 # Where the name that is imported, the conda package and the PyPI package differ.
 CONDA_NAME = {"torch": "pytorch", "yaml": "pyyaml", "matplotlib": "matplotlib-base", "seaborn": "seaborn-base"}
-CONDA_NAME |= {"msgpack": "msgpack-python"}
+CONDA_NAME |= {"msgpack": "msgpack-python", "faiss": "faiss-cpu", "sklearn": "scikit-learn"}
 LOADED_BY_NAME = {
-    "draw_figure": ["isotropy.figures.mickus2024", "isotropy.figures.claims"],
-    "make_table": ["isotropy.tables.mickus2024"],
+    "draw_figure": ["isotropy.figures.mickus2024", "isotropy.figures.rudman2024", "isotropy.figures.claims"],
+    "make_table": ["isotropy.tables.mickus2024", "isotropy.tables.rudman2024"],
 }
 
 

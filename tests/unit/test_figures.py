@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from isotropy.figures import claims, mickus2024
+from isotropy.figures import claims, mickus2024, rudman2024
 from isotropy.figures.catalogue import FIGURES
 from isotropy.figures.style import save, use_style
 from isotropy.provenance.record import MARK, read_record
@@ -35,7 +35,7 @@ def test_drawn_twice_gives_the_same_bytes(name: str, smoke: Workflow, tables: di
     """And they are the bytes that the workflow's own job wrote, in another process."""
     use_style()
     entry = FIGURES[name]
-    module = {"mickus2024": mickus2024, "claims": claims}[name.split("/")[0]]
+    module = {"mickus2024": mickus2024, "rudman2024": rudman2024, "claims": claims}[name.split("/")[0]]
     figure = getattr(module, entry.function)(*(tables[t] for t in entry.tables))
     mark = MARK + read_record(smoke.folder / f"results/figures/{name}.record.json").id
     for kind in ("pdf", "svg", "png"):
@@ -54,6 +54,26 @@ def test_figures_state_status_seeds_and_schedule(tables: dict[str, pd.DataFrame]
     sd = table[table["setup"] == "polarity"].groupby("step")["isoscore"].std(ddof=1)
     band = figure.axes[0].collections[0].get_paths()[0].vertices
     assert np.ptp(band[band[:, 0] == 30][:, 1]) == pytest.approx(2 * sd[30], rel=1e-6)
+
+
+def test_figures_of_fine_tuning_state_methods_status_and_scale(tables: dict[str, pd.DataFrame]) -> None:
+    runs, stability = tables["rudman2024/runs"], tables["rudman2024/stability"]
+    shown = texts(rudman2024.performance_against_isoscore(runs))
+    for part in ("stand-in", "λ = −1, ζ = 0.2", "CosReg", "none", "Accuracy (%)", "IsoScore*", "48 training items, 6 updates"):
+        assert part in shown
+    shown = texts(rudman2024.stability_of_isoscore(stability))
+    for part in ("ζ = 0 (IsoScore)", "whole cloud: 0.860", "stand-in", "samples", "shrinkage ζ"):
+        assert part in shown
+    figure = rudman2024.dimension_per_layer(tables["rudman2024/layers"])
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    drawn = tables["rudman2024/layers"].query("kind == 'none'").groupby("layer")["sentence_two_nn"].mean()
+    assert lines["none"].get_ydata().tolist() == drawn.tolist()
+    assert "average cosine" in texts(rudman2024.point_clouds(tables["rudman2024/points"], runs))
+    assert "seed 0" in texts(rudman2024.activation_diagrams(tables["rudman2024/activations"]))
+    shown = texts(rudman2024.average_performance(tables["rudman2024/averages"]))
+    assert "does not start at 0" in shown
+    several = pd.concat([runs, runs.assign(seed=1, performance=runs["performance"] + 1)])
+    assert "Mean ± sd over 2 seeds" in texts(rudman2024.performance_against_isoscore(several))
 
 
 def test_figure1_is_exact() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from IsoScore import IsoScore as published_package
 from transformers import BertConfig, BertModel
 
 from isotropy.losses import CosRegLoss, IStarLoss
-from isotropy.metrics import isoscore
+from isotropy.metrics import isoscore, isoscore_star
 
 L, B, T, D = 4, 3, 7, 16
 GENERATOR = torch.Generator().manual_seed(0)
@@ -177,3 +179,52 @@ def test_gpu_equals_cpu() -> None:
     assert loss.cuda()(STATES.cuda(), MASK.cuda()).item() == pytest.approx(expected, abs=1e-9)
     cosreg = CosRegLoss()
     assert cosreg(STATES.cuda(), MASK.cuda()).item() == pytest.approx(cosreg(STATES, MASK).item(), abs=1e-9)
+
+
+def spread(n: int, values: list[float], seed: int = 0) -> torch.Tensor:
+    """n points whose covariance has exactly these eigenvalues (ddof = 1), float64; with n <= d as many zeros as it must."""
+    generator = torch.Generator().manual_seed(seed)
+    d = len(values)
+    raw = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    if n <= d:
+        return raw
+    white = torch.linalg.qr(raw - raw.mean(dim=0))[0] * (n - 1) ** 0.5
+    basis = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))[0]
+    return (white * torch.tensor(values, dtype=torch.float64).sqrt()) @ basis.T
+
+
+@pytest.mark.parametrize(
+    ("values", "n", "zeta"),
+    [
+        ([1.0] * 8, 40, 0.0),
+        ([4.0] * 3 + [1.0] * 5, 40, 0.2),
+        ([1.0] * 4 + [0.0] * 4, 40, 0.0),
+        ([1.0] * 8, 40, 0.5),
+        ([1.0] * 8, 5, 0.3),
+    ],
+    ids=["all equal", "two groups", "half flat", "all equal, shrunk", "fewer points than dimensions"],
+)
+def test_gradient_where_eigenvalues_coincide(values: list[float], n: int, zeta: float) -> None:
+    """Against central differences in double precision; and in single precision, beside the authors' module."""
+    X, shrinkage = spread(n, values), torch.diag(torch.linspace(1, 2, len(values), dtype=torch.float64))
+
+    def ours(points: torch.Tensor) -> torch.Tensor:
+        return isoscore_star(points, zeta, shrinkage.double() if zeta else None)
+
+    def gradient(function: Callable[[torch.Tensor], torch.Tensor], points: torch.Tensor) -> torch.Tensor:
+        points = points.detach().clone().requires_grad_()
+        return torch.autograd.grad(function(points), points)[0].double()
+
+    exact = gradient(ours, X)
+    for i, j in ((0, 0), (3, 5), (n - 1, 7)):
+        step = torch.zeros_like(X)
+        step[i, j] = 1e-5
+        difference = float(ours(X + step) - ours(X - step)) / 2e-5
+        assert exact[i, j].item() == pytest.approx(difference, abs=2e-9)
+    single = gradient(ours, X.float())
+    theirs = gradient(lambda points: authors_istar(points, shrinkage.to(points.dtype), zeta), X.float())
+    scale = max(float(exact.abs().max()), 1 / n)  # where all are equal the score is at its largest, and the gradient is 0
+    error, their_error = (float((g - exact).abs().max()) / scale for g in (single, theirs))
+    assert error < 2e-6
+    assert error < 3 * their_error + 3e-7
+    print(f"relative error in single precision: ours {error:.1e}, the authors' {their_error:.1e}")

@@ -30,12 +30,53 @@ def test_sentences(tmp_path: Path) -> None:
     assert text_rows(back).tolist() == [[0], [1], [2], [3]]
     with pytest.raises(IsotropyError, match="a sample of 4 of 3"):
         prepare_sentences(sentences, rows[:3])
-    with pytest.raises(IsotropyError, match=r"labels \[1\] have no name"):
+    with pytest.raises(IsotropyError, match=r"label 1 has no name"):
         prepare_sentences(sentences.model_copy(update={"label_names": ["no"], "sample": None}), rows)
     with pytest.raises(IsotropyError, match="no items"):
         prepare_sentences(sentences.model_copy(update={"sample": None}), [])
     with pytest.raises(IsotropyError, match="s: "):
         prepare_sentences(sentences.model_copy(update={"sample": None}), [Row(("",), 0)])
+
+
+def test_a_split_of_our_own() -> None:
+    """Both sides together are the source, in its order; the same seed gives the same sides, of a sample as well."""
+    rows = [Row((f"text {i}",), i % 2) for i in range(50)]
+    base = {"kind": "sentences", "source": "s", "label_names": ["no", "yes"]}
+    sides = {}
+    for part in ("train", "validation"):
+        spec = SentencesSpec.model_validate(base | {"split": {"part": part, "held_out": 0.2, "seed": 3}})
+        prepared = prepare_sentences(spec, rows)
+        assert prepared.dataset.sampled
+        sides[part] = list(prepared.texts["text"])
+        sample = spec.model_copy(update={"sample": Sample(n_items=20, seed=1)})
+        assert len(prepare_sentences(sample, rows).items) == {"train": 16, "validation": 4}[part]
+    assert (len(sides["train"]), len(sides["validation"])) == (40, 10)
+    assert set(sides["train"]) | set(sides["validation"]) == {row.texts[0] for row in rows}
+    assert sides["train"] == sorted(sides["train"], key=lambda text: int(text.split()[1]))
+
+
+def test_scores_and_answers(tmp_path: Path) -> None:
+    """Targets that are no classes: kept exactly, and refused where they do not fit."""
+    scores = SentencesSpec(kind="sentences", source="s", task="regression")
+    _, items, dataset = prepare_sentences(scores, [Row(("a", "b"), 3.799999952316284), Row(("a", "c"), 0)])
+    write_items(tmp_path / "d.parquet", items, dataset, "isotropy-record:0")
+    assert targets(*read_items(tmp_path / "d.parquet")).tolist() == [np.float32(3.8), 0]
+    with pytest.raises(IsotropyError, match="is not a score"):
+        prepare_sentences(scores, [Row(("a", "b"), "3")])
+    extractive = SentencesSpec(kind="sentences", source="s", task="extractive")
+    answers = {"text": ["tower", "the tower"], "answer_start": [6, 2]}
+    _, items, dataset = prepare_sentences(extractive, [Row(("x the tower", "what?"), answers)])
+    write_items(tmp_path / "d.parquet", items, dataset, "isotropy-record:0")
+    back, described = read_items(tmp_path / "d.parquet")
+    assert [dict(a) for a in back["labels"][0]] == [{"text": "tower", "start": 6}, {"text": "the tower", "start": 2}]
+    with pytest.raises(ValueError, match="no targets of a classifier"):
+        targets(back, described)
+    for wrong in ({"text": ["tower"], "answer_start": [0]}, {"text": [], "answer_start": []}, 1):
+        with pytest.raises(IsotropyError, match=r"does not stand where it says|are no answers"):
+            prepare_sentences(extractive, [Row(("x the tower", "what?"), wrong)])
+    for task, names in (("single-label", []), ("regression", ["a", "b"]), ("extractive", ["a"])):
+        with pytest.raises(ValueError, match="needs at least two label_names"):
+            SentencesSpec(kind="sentences", source="s", task=task, label_names=names)  # type: ignore[arg-type]
 
 
 def test_pairs_share_their_texts() -> None:

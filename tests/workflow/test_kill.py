@@ -1,4 +1,4 @@
-"""kill -9 of the whole run while it fetches, embeds and optimizes; then a rerun gives the bytes of an undisturbed run."""
+"""kill -9 of the whole run while it fetches, embeds, optimizes, fine-tunes; a rerun gives the bytes of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,17 @@ from tests.workflow.test_rerun import digests
 
 OVERLAY = {
     "study": "kill",
-    "datasets": {"polarity": {"sample": {"n_items": 2600, "seed": 1}}},
+    "datasets": {
+        "polarity": {"sample": {"n_items": 2600, "seed": 1}},
+        "polarity-train": {"sample": {"n_items": 200, "seed": 1}},
+        "polarity-validation": {"sample": {"n_items": 200, "seed": 1}},
+    },
     "mickus2024": {"seeds": [0], "updates": 300, "sensitivity": None},
+    "rudman2024": {"seeds": [0], "training": {"n_train": 90, "epochs": 3, "batch_size": 8, "shrinkage_tokens": 2000}},
 }
 TARGET = "results/optimize/mickus2024/polarity/seed0.parquet"
+TUNED = "results/finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2"
+TARGETS = [TARGET, f"{TUNED}/seed0.json"]
 
 
 def study(folder: Path) -> Workflow:
@@ -30,9 +37,9 @@ def study(folder: Path) -> Workflow:
     return workflow
 
 
-def kill_when(workflow: Workflow, ready: Callable[[], object], what: str) -> None:
+def kill_when(workflow: Workflow, ready: Callable[[], object], what: str, target: str = TARGET) -> None:
     """Start the run, wait until `ready`, and kill the run with all its jobs as a crash of the machine would."""
-    command = workflow.command("--", TARGET)
+    command = workflow.command("--", target)
     process = subprocess.Popen(
         command, cwd=workflow.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -47,9 +54,9 @@ def kill_when(workflow: Workflow, ready: Callable[[], object], what: str) -> Non
 
 
 @pytest.mark.timeout(900)
-def test_killed_three_times(tmp_path: Path) -> None:
+def test_killed_four_times(tmp_path: Path) -> None:
     undisturbed = study(tmp_path / "undisturbed")
-    undisturbed.done("--", TARGET)
+    undisturbed.done("--", *TARGETS)
     killed = study(tmp_path / "killed")
     results = killed.folder / "results"
 
@@ -66,8 +73,14 @@ def test_killed_three_times(tmp_path: Path) -> None:
     )
     assert not (killed.folder / TARGET).exists()
 
-    output = killed.done("--", TARGET)
-    assert "going on from update" in output
+    tuned = killed.folder / TUNED
+    kill_when(
+        killed, lambda: list(tuned.glob(".*.work/*/cpu/checkpoint.safetensors")), "checkpoint of a model", target=TARGETS[1]
+    )
+    assert not (killed.folder / TUNED / "seed0.json").exists()
+
+    output = killed.done("--", *TARGETS)
+    assert output.count("going on from update") == 2
     assert digests(killed.folder) == digests(undisturbed.folder)
     left = [p for p in results.rglob("*") if p.name.endswith((".tmp", ".work"))]
     assert left == []

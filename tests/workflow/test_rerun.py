@@ -16,7 +16,9 @@ import yaml
 from tests.conftest import Workflow, copy_checkout
 
 N_OPTIMIZE = 13  # four setups and two seeds, one GLUE task, four variants
-AFTER_OPTIMIZE = {"make_table": 11, "evaluate_claims": 1, "draw_figure": 5, "write_page": 1}  # all figures but the diagram
+N_FINETUNE = 4
+# All tables and figures but the two tables and the figure of sampled clouds, and the diagram.
+AFTER_RUNS = {"make_table": 19, "evaluate_claims": 1, "draw_figure": 10, "write_page": 1}
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -31,15 +33,15 @@ def test_finished_study_has_nothing_to_do(smoke_copy: Workflow) -> None:
 
 
 def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow) -> None:
-    """Not fetch, prepare, embed; not Figure 1, which has no data. The results are the same bytes."""
+    """Not fetch, prepare, embed; not figures without such data. The results are the same bytes."""
     before = digests(smoke_copy.folder)
     with (smoke_copy.folder / "isotropy/metrics/silhouettes.py").open("a") as stream:
         stream.write("\n# an edit\n")
-    assert smoke_copy.planned() == {"optimize_embeddings": N_OPTIMIZE} | AFTER_OPTIMIZE
+    assert smoke_copy.planned() == {"optimize_embeddings": N_OPTIMIZE, "finetune_model": N_FINETUNE} | AFTER_RUNS
     audit = [sys.executable, "-m", "isotropy", "audit", "verify", "--all"]
     stale = subprocess.run(audit, cwd=smoke_copy.folder, capture_output=True, text=True)
     assert stale.returncode == 1
-    assert set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M)) == {("stale", "optimize")}
+    assert set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M)) == {("stale", "optimize"), ("stale", "finetune")}
     assert stale.stdout.count("(optimize_embeddings: isotropy/metrics/silhouettes.py)") == 2 * N_OPTIMIZE  # trajectory and run
     smoke_copy.done()
     assert smoke_copy.planned() == {}
@@ -112,21 +114,32 @@ def test_results_page_leads_everywhere(smoke: Workflow) -> None:
     assert "section 3.2" in page
 
 
-@pytest.mark.parametrize(("overlay", "trajectories"), [("paper", 6 * 5 + 24 * 5 + 4 * 4 * 5), ("smoke", N_OPTIMIZE)])
-def test_graph_builds(checkout: Workflow, overlay: str, trajectories: int) -> None:
+@pytest.mark.parametrize(
+    ("overlay", "trajectories", "models"),
+    [("paper", 6 * 5 + 24 * 5 + 4 * 4 * 5, 3 * 9 * (5 * 7 + 2) * 5), ("smoke", N_OPTIMIZE, N_FINETUNE)],
+)
+def test_graph_builds(checkout: Workflow, overlay: str, trajectories: int, models: int) -> None:
     checkout.overlays = [f"config/{overlay}.yaml"]
     planned = checkout.planned()
     assert planned["optimize_embeddings"] == trajectories
-    assert planned["draw_figure"] == 6
+    assert planned["finetune_model"] == models
+    assert planned["draw_figure"] == 12
 
 
-def test_jobs_refuse_to_work_without_their_gpu(smoke_copy: Workflow) -> None:
+@pytest.mark.parametrize(
+    "result_file",
+    [
+        "embed/polarity/all-MiniLM-L6-v2.safetensors",
+        "finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2/seed0.json",
+    ],
+)
+def test_jobs_refuse_to_work_without_their_gpu(smoke_copy: Workflow, result_file: str) -> None:
     """`device: cuda` on a machine without a GPU: one sentence, and nothing that looks finished."""
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    target = "results/embed/polarity/all-MiniLM-L6-v2.safetensors"
+    target = f"results/{result_file}"
     result = smoke_copy.run("--config", "compute={device: cuda}", "--", target)
     assert result.returncode != 0
     assert "error: device: cuda was asked for, but torch sees no GPU here" in result.stdout

@@ -1,0 +1,238 @@
+"""The geometry and the performance of a fine-tuned model: one pass over training items, one over the validation set.
+
+Shrinkage covariances come from training tokens of the same layer, and zeta is 0.75, as in the authors' analysis, which takes
+IsoScore* of sentence embeddings (`sentence_isoscore_star`); IsoScore* of all tokens is ours. The whole validation set is
+scored, padding is no token, and TwoNN is that of sentences in d dimensions (docs/rudman2024.md).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from isotropy.embed.sentences import batches
+from isotropy.finetune.answers import best_answers
+from isotropy.finetune.data import Batch, Inputs, Side, collate
+from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
+from isotropy.finetune.spec import FinetuneSpec, Metric, Probe
+from isotropy.metrics.cosines import StreamingMeanCosine, mean_cosine
+from isotropy.metrics.dimension import two_nn
+from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingCovariance, StreamingIsoScore, isoscore_star
+from isotropy.metrics.silhouettes import silhouette
+from isotropy.transforms import AllButTheTop
+
+log = logging.getLogger(__name__)
+
+TOKEN_BUDGET = 4096  # most tokens in one batch, padding included
+PROBE_ITEMS = 5000
+
+
+class Measured(NamedTuple):
+    """What was measured: facts about the model; tables of layers, and of validation items as points."""
+
+    facts: dict[str, Any]
+    layers: pd.DataFrame
+    points: pd.DataFrame
+
+
+class Reader:
+    """A model in evaluation mode that reads items in batches of similar length."""
+
+    def __init__(self, model: Any, pad: int, device: torch.device) -> None:
+        self.model, self.pad, self.device = model.eval().float(), pad, device
+        self.n_layers, self.d = int(model.config.num_hidden_layers), int(model.config.hidden_size)
+
+    @torch.inference_mode()
+    def read(self, inputs: Inputs, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Batch, Any]]:
+        """Batches of some rows: which rows they are, what the model read, and its outputs."""
+        for chosen in batches([len(inputs.ids[i]) for i in rows], TOKEN_BUDGET):
+            batch = collate(inputs, rows[chosen], self.pad, self.device)
+            yield rows[chosen], batch, self.model(**batch.model_inputs, output_hidden_states=True)
+
+
+def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Measured:
+    """Measure a fine-tuned model.
+
+    Args:
+        reader: the model.
+        train: training items.
+        side: validation items.
+        spec: the task's own metric; zeta of IsoScore*, and the token vectors behind its shrinkage covariance.
+    """
+    validation, metric, zeta = side.inputs, spec.metric, spec.measure.zeta
+    probe = spec.method.kind == "none" and train.task != "extractive"
+    shrinkage = [StreamingCovariance(reader.d).to(reader.device) for _ in range(reader.n_layers)]
+    for _, batch, outputs in reader.read(train, _sample(train, spec.measure.tokens // reader.n_layers)):
+        for stream, states in zip(shrinkage, outputs.hidden_states[1:], strict=True):
+            stream.update(states[batch.mask.bool()])
+
+    scores = [StreamingIsoScore(reader.d).to(reader.device) for _ in range(reader.n_layers)]
+    cosines = [StreamingMeanCosine(reader.d) for _ in range(reader.n_layers)]
+    sentences = np.zeros((reader.n_layers, len(validation), reader.d), dtype=np.float32)
+    predicted: dict[int, Any] = {}
+    for rows, batch, outputs in reader.read(validation, np.arange(len(validation))):
+        for layer, states in enumerate(outputs.hidden_states[1:]):
+            of_tokens = states[batch.mask.bool()]
+            scores[layer].update(of_tokens)
+            cosines[layer].update(of_tokens)
+            sentences[layer, rows] = states[:, 0].cpu().numpy()
+        predicted |= zip(rows.tolist(), _logits(outputs), strict=True)
+    logits = [predicted[i] for i in range(len(validation))]
+    n_classes = len(side.dataset.label_names)
+    answers, metrics = _performance(validation, logits, side.contexts, n_classes)
+
+    of_layers = [
+        {
+            "layer": layer + 1,
+            "isoscore": scores[layer].compute(),
+            "isoscore_star": scores[layer].compute(zeta, shrinkage[layer].covariance()),
+            "mean_cosine": cosines[layer].compute(),
+            "sentence_isoscore_star": float(isoscore_star(sentences[layer], zeta, shrinkage[layer].covariance().cpu())),
+            "sentence_mean_cosine": mean_cosine(sentences[layer]),
+            "sentence_two_nn": _two_nn(sentences[layer]),
+            "sentence_silhouette": _silhouette(sentences[layer], validation),
+        }
+        for layer in range(reader.n_layers)
+    ]
+    d = reader.d
+    whole, whole_cosine, whole_shrinkage = StreamingIsoScore(d), StreamingMeanCosine(d), StreamingCovariance(d)
+    for layer in range(reader.n_layers):
+        whole.merge(scores[layer])
+        whole_cosine.merge(cosines[layer])
+        whole_shrinkage.merge(shrinkage[layer])
+    last = sentences[-1]
+    facts = {
+        "performance": metrics[metric],
+        "metrics": metrics,
+        "chance": _chance(train, validation, metric, n_classes),
+        "isoscore": whole.compute(),
+        "isoscore_star": whole.compute(zeta, ShrinkageCovariance(whole_shrinkage.covariance())),
+        "mean_cosine": whole_cosine.compute(),
+        "n_tokens": int(scores[0].n),
+        "n_layers": reader.n_layers,
+        "activations": last.mean(axis=0, dtype=np.float64).tolist(),
+        "probes": probes(*_frozen(reader, train), last, validation.targets, metric, n_classes) if probe else [],
+    }
+    x, y = projection(last)
+    labels = validation.targets if validation.task != "extractive" else np.full(len(validation), np.nan)
+    points = pd.DataFrame({"label": labels.astype(np.float64), "predicted": answers, "x": x, "y": y})
+    return Measured(facts, pd.DataFrame(of_layers), points)
+
+
+def probes(
+    known: np.ndarray, targets: np.ndarray, new: np.ndarray, right: np.ndarray, metric: Metric, n_classes: int
+) -> list[Probe]:
+    """All-But-The-Top as post-processing: a linear model on embeddings as they are, and on post-processed ones.
+
+    The post-processing and the model learn from training items alone. For classes a logistic regression, for scores a ridge
+    regression, on standardized dimensions.
+
+    Args:
+        known: embeddings of training items, shape (n, d).
+        targets: of training items, shape (n,).
+        new: embeddings of validation items, shape (m, d).
+        right: targets of validation items, shape (m,).
+        metric: the task's own.
+        n_classes: classes of the task; of no account for scores.
+    """
+    found = []
+    for method in ("none", "abtt"):
+        n_components = 0
+        before, after = known, new
+        if method == "abtt":
+            transform = AllButTheTop().fit(known)
+            n_components = len(transform.components_)
+            before, after = transform.transform(known), transform.transform(new)
+        regression = np.issubdtype(targets.dtype, np.floating)
+        model = make_pipeline(StandardScaler(), Ridge() if regression else LogisticRegression(max_iter=1000))
+        predicted = model.fit(before, targets).predict(after)
+        scores = regression_scores(predicted, right) if regression else classification_scores(predicted, right, n_classes)
+        found.append(Probe(method=method, performance=scores[metric], n_train=len(known), n_components=n_components))
+    return found
+
+
+def projection(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A cloud in the plane of its mean and the direction of largest variance at right angles to it; the origin is (0, 0).
+
+    Args:
+        X: shape (n, d).
+
+    Returns:
+        Coordinates along the mean, and along the other direction, whose largest entry is made positive; shape (n,) each.
+    """
+    points = X.astype(np.float64)
+    mean = points.mean(axis=0)
+    along = mean / max(float(np.linalg.norm(mean)), np.finfo(np.float64).tiny)
+    rest = points - mean
+    rest -= np.outer(rest @ along, along)
+    across = np.linalg.eigh(rest.T @ rest)[1][:, -1]
+    across *= np.sign(across[np.abs(across).argmax()])
+    return points @ along, points @ across
+
+
+def _sample(inputs: Inputs, tokens: int) -> np.ndarray:
+    """Rows of training items, drawn once and for all, until they have as many tokens."""
+    order = np.random.default_rng(0).permutation(len(inputs))
+    total = np.cumsum([len(inputs.ids[i]) for i in order])
+    return np.sort(order[: int(np.searchsorted(total, tokens)) + 1])
+
+
+def _frozen(reader: Reader, train: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """Sentence embeddings of the last layer and targets of training items, PROBE_ITEMS at most."""
+    chosen = np.sort(np.random.default_rng(1).permutation(len(train))[:PROBE_ITEMS])
+    embeddings = np.zeros((len(train), reader.d), dtype=np.float32)
+    for rows, _, outputs in reader.read(train, chosen):
+        embeddings[rows] = outputs.hidden_states[-1][:, 0].cpu().numpy()
+    return embeddings[chosen], train.targets[chosen]
+
+
+def _logits(outputs: Any) -> list[Any]:
+    """What the head says of each row: logits, or those of the two ends of an answer."""
+    if "start_logits" in outputs:
+        return list(zip(outputs.start_logits.cpu().numpy(), outputs.end_logits.cpu().numpy(), strict=True))
+    return list(outputs.logits.float().cpu().numpy())
+
+
+def _performance(inputs: Inputs, logits: list[Any], contexts: list[str], n_classes: int) -> tuple[np.ndarray, dict[str, float]]:
+    """Predictions of each row (NaN for answers), and all metrics of the task."""
+    if inputs.task == "extractive":
+        starts, ends = ([pair[side][: len(w.ids)] for pair, w in zip(logits, inputs.windows, strict=True)] for side in (0, 1))
+        found = best_answers(inputs.windows, starts, ends, contexts)
+        return np.full(len(inputs), np.nan), answer_scores(found, inputs.answers)
+    values = np.stack(logits)
+    if inputs.task == "regression":
+        return values[:, 0].astype(np.float64), regression_scores(values[:, 0], inputs.targets)
+    classes = values.argmax(axis=1)
+    return classes.astype(np.float64), classification_scores(classes, inputs.targets, n_classes)
+
+
+def _chance(train: Inputs, validation: Inputs, metric: Metric, n_classes: int) -> float:
+    """The metric of a model that knows the training labels alone; 0 for answers and scores."""
+    if train.task != "single-label":
+        return 0.0
+    most = np.bincount(train.targets).argmax()
+    return classification_scores(np.full(len(validation), most), validation.targets, n_classes)[metric]
+
+
+def _two_nn(X: np.ndarray) -> float:
+    """Intrinsic dimension; NaN for a cloud so collapsed that neighbours cannot be told apart."""
+    try:
+        return two_nn(X)
+    except ValueError as error:
+        log.info("no TwoNN: %s", error)
+        return float("nan")
+
+
+def _silhouette(X: np.ndarray, inputs: Inputs) -> float:
+    """Of the classes; NaN where there are none."""
+    if inputs.task != "single-label" or len(np.unique(inputs.targets)) < 2:
+        return float("nan")
+    return silhouette(X, inputs.targets)

@@ -1,0 +1,22 @@
+"""What several parts of the configuration share: names that become parts of paths, lists without repetitions, seeds."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+"""Names become parts of paths: letters, digits, - and _ only (a dot would end the name of a record)."""
+
+Value = TypeVar("Value")
+
+
+def distinct(values: list[Value]) -> list[Value]:
+    """The list, if no value stands there twice; else a ValueError."""
+    if len(set(values)) < len(values):
+        raise ValueError("a value stands there twice")
+    return values
+
+
+Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1), AfterValidator(distinct)]

@@ -1,0 +1,31 @@
+"""finetune: encoders trained on tasks, with and without a penalty on their geometry. Needs: prepared data sets and a fetched
+model. Gives: results/finetune/rudman2024/{run}/seed{seed}.json, facts; .steps, .layers, .points: tables.
+"""
+
+
+rule finetune_model:
+    """One fine-tuned model and its geometry (rudman2024, sections 3 to 5). One thread: runs go side by side."""
+    input:
+        unpack(inputs("finetune/rudman2024/{run}/seed{seed}")),
+    output:
+        run="results/finetune/rudman2024/{run}/seed{seed}.json",
+        steps="results/finetune/rudman2024/{run}/seed{seed}.steps.parquet",
+        layers="results/finetune/rudman2024/{run}/seed{seed}.layers.parquet",
+        points="results/finetune/rudman2024/{run}/seed{seed}.points.parquet",
+        record="results/finetune/rudman2024/{run}/seed{seed}.record.json",
+    log:
+        "results/logs/finetune/rudman2024/{run}/seed{seed}.log",
+    benchmark:
+        "results/logs/finetune/rudman2024/{run}/seed{seed}.jsonl"
+    conda:
+        "../envs/finetune.yaml"
+    threads: 1
+    resources:
+        gpu=gpus(),
+        mem_mb=finetune_memory,
+        runtime=480,
+    params:
+        spec=spec("finetune/rudman2024/{run}/seed{seed}"),
+        code=code("finetune_model"),
+    script:
+        "../scripts/finetune/finetune_model.py"

@@ -1,0 +1,36 @@
+"""Makes one fine-tuned model's measurements: performance, geometry per layer, activations, and the training curve."""
+
+from isotropy.device import pick_device
+from isotropy.finetune.data import read_side
+from isotropy.finetune.describe import departures, describe_run
+from isotropy.finetune.measure import Reader, measure
+from isotropy.finetune.model import load_model, load_tokenizer
+from isotropy.finetune.spec import FinetuneSpec
+from isotropy.finetune.train import finetune, require_precision
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+from isotropy.provenance.record import Lineage
+
+with Job(snakemake, FinetuneSpec) as job:
+    spec, folder = job.spec, job.input["model"]
+    device = pick_device(spec.device)
+    job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
+    job.seeds["training"] = spec.seed
+    require_precision(spec.training, device)
+    tokenizer = load_tokenizer(folder, spec.training.max_length)
+    train = read_side(tokenizer, job.input["train_texts"], job.input["train_items"], spec.training, seed=spec.seed)
+    validation = read_side(tokenizer, job.input["validation_texts"], job.input["validation_items"], spec.training)
+    if reasons := departures(spec, train.n_items, train.n_all):
+        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed)
+    pad = tokenizer.pad_token_id
+    steps, job.measurements = finetune(spec, model, train.inputs, pad, device, job.work / device.type)
+    measured = measure(Reader(model, pad, device), train.inputs, validation, spec)
+    for name in ("layers", "points"):
+        with job.write(name) as path:
+            write_parquet(path, getattr(measured, name), job.mark)
+    with job.write("steps") as path:
+        write_parquet(path, steps, job.mark)
+    with job.write("run") as path:
+        run = describe_run(spec, measured.facts, steps, job.lineage, train.n_items, validation.n_items)
+        path.write_text(run.canonical() + "\n", "utf8")

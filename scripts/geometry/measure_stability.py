@@ -1,0 +1,32 @@
+"""Makes the scores of samples of a point cloud: IsoScore* against sample size and shrinkage."""
+
+from safetensors.numpy import load_file
+
+from isotropy.geometry.spec import Sampled, StabilitySpec
+from isotropy.geometry.stability import sample_scores
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+from isotropy.provenance.record import Lineage
+
+with Job(snakemake, StabilitySpec) as job:
+    spec = job.spec
+    embeddings = load_file(job.input["embeddings"])["vectors"] if "embeddings" in job.input else None
+    rows, whole, known = sample_scores(spec, embeddings)
+    reason = "of the paper's cloud only dimensions, size and IsoScore are known, quoted by others"
+    job.lineage.join(Lineage(status="stand-in", reasons=[reason]))
+    titles = {source["kind"]: source["content"]["title"] for source in job.lineage.sources}
+    drawn = f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore {spec.cloud.isoscore}"
+    with job.write("scores") as path:
+        write_parquet(path, rows, job.mark)
+    facts = Sampled(
+        name=spec.name,
+        cloud=spec.cloud,
+        data=titles.get("dataset", drawn),
+        embedding=titles.get("model", ""),
+        status=job.lineage.status,
+        d=spec.cloud.d if embeddings is None else embeddings.shape[1],
+        isoscore=whole,
+        shrinkage_points=known,
+    )
+    with job.write("run") as path:
+        path.write_text(facts.canonical() + "\n", "utf8")

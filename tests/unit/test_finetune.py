@@ -1,0 +1,513 @@
+"""Fine-tuning: the loop with its penalties, resumed runs, the metrics of tasks, answers, and the measured geometry."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import skdim
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from IsoScore import IsoScore as published_package
+from safetensors import safe_open
+from sklearn.metrics import silhouette_score
+from transformers import (
+    AlbertConfig,
+    AlbertForSequenceClassification,
+    AutoModelForQuestionAnswering,
+    BertConfig,
+    BertForSequenceClassification,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    RobertaConfig,
+    RobertaForSequenceClassification,
+)
+
+from isotropy.config import load_study, read_configuration
+from isotropy.device import pick_device
+from isotropy.errors import IsotropyError
+from isotropy.finetune import train
+from isotropy.finetune.answers import Window, best_answers, exact_match, f1, windows
+from isotropy.finetune.data import Inputs, Side, collate, read_side
+from isotropy.finetune.describe import departures
+from isotropy.finetune.measure import Reader, measure, probes, projection
+from isotropy.finetune.model import load_model, load_tokenizer, task_loss
+from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
+from isotropy.finetune.spec import FinetuneSpec, Measure, Method, Training
+from isotropy.finetune.train import finetune
+from isotropy.plan import Plan
+from isotropy.prepare.datasets import prepare_sentences
+from isotropy.prepare.spec import SentencesSpec
+from isotropy.prepare.table import Dataset, write_items
+from isotropy.sources.readers import read_rows
+from isotropy.sources.registry import Source, load_registry
+
+CPU = torch.device("cpu")
+ISTAR = Method(kind="istar", strength=-1.0, zeta=0.3)
+TRAINING = Training(
+    learning_rate=0.001, batch_size=4, epochs=2, n_train=None, max_length=16, token_types=False, keep_padding=False,
+    schedule="constant", warmup=0.0, weight_decay=0.0, max_grad_norm=1.0, shrinkage_tokens=60, precision="float32",
+)  # fmt: skip
+
+
+def spec(method: Method = ISTAR, **changes: Any) -> FinetuneSpec:
+    return FinetuneSpec(
+        paper="rudman2024", run="r", task="t", train="a", validation="b", metric="accuracy", model="m", method=method,
+        training=TRAINING.model_copy(update=changes), measure=Measure(zeta=0.75, tokens=200), seed=3, device="cpu",
+    )  # fmt: skip
+
+
+def tiny(seed: int = 0) -> Any:
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=50, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32, num_labels=2
+    )
+    return BertForSequenceClassification(config)
+
+
+def made(n: int = 22, seed: int = 0) -> Inputs:
+    """Rows of different lengths whose class is that of their second word piece."""
+    generator = np.random.default_rng(seed)
+    ids = [[1, *generator.integers(5, 50, generator.integers(3, 12)).tolist()] for _ in range(n)]
+    return Inputs("single-label", ids, None, np.array([row[1] % 2 for row in ids]), [], [])
+
+
+def parameters(model: Any) -> dict[str, bytes]:
+    return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("method", [Method(kind="none"), Method(kind="cosreg", strength=1.0), ISTAR], ids=lambda m: m.kind)
+def test_a_resumed_run_has_the_bytes_of_an_undisturbed_one(
+    method: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut in the middle of the second epoch, with dropout, after a checkpoint at every update."""
+    undisturbed, _ = finetune(spec(method), whole := tiny(), made(), 0, CPU, tmp_path / "a")
+    assert len(undisturbed) == 12
+    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
+    step, done = train._Run.step, []
+
+    def dying(run: Any) -> dict[str, float]:
+        if len(done) == 8:
+            raise KeyboardInterrupt
+        done.append(1)
+        return step(run)
+
+    monkeypatch.setattr(train._Run, "step", dying)
+    with pytest.raises(KeyboardInterrupt):
+        finetune(spec(method), tiny(), made(), 0, CPU, tmp_path / "b")
+    with safe_open(tmp_path / "b/checkpoint.safetensors", framework="pt") as file:
+        assert file.metadata()["update"] == "8"
+    monkeypatch.setattr(train._Run, "step", step)
+    rows, facts = finetune(spec(method), resumed := tiny(9), made(), 0, CPU, tmp_path / "b")
+    assert facts["updates_taken_up_from_a_killed_run"] == 8
+    assert rows.equals(undisturbed)
+    assert parameters(resumed) == parameters(whole)
+
+
+def test_shrinkage_covariance_is_that_of_training_tokens_in_evaluation_mode(tmp_path: Path) -> None:
+    """All layers but the embeddings, the epoch's own order, whole batches until there are enough, without padding."""
+    run = train._Run(spec(), model := tiny(), inputs := made(), 0, CPU)
+    order = np.random.default_rng([3, 0]).permutation(len(inputs))
+    run._estimate_shrinkage(order)
+    model.eval()
+    vectors: list[np.ndarray] = []
+    for start in range(0, len(order), 4):
+        for row in order[start : start + 4]:
+            with torch.no_grad():
+                states = model(torch.tensor([inputs.ids[row]]), output_hidden_states=True).hidden_states[1:]
+            vectors += [layer[0].numpy() for layer in states]
+        if sum(map(len, vectors)) > TRAINING.shrinkage_tokens:
+            break
+    expected = np.cov(np.concatenate(vectors).astype(np.float64).T)
+    assert int(run.penalty.shrinkage.n) == sum(map(len, vectors))
+    np.testing.assert_allclose(run.penalty.shrinkage.covariance().numpy(), expected, atol=1e-6)
+    model.train()
+    before = torch.get_rng_state()
+    run._estimate_shrinkage(order)
+    assert torch.equal(torch.get_rng_state(), before)  # dropout is off
+
+
+def test_the_penalty_moves_isotropy_where_its_sign_says(tmp_path: Path) -> None:
+    scores = []
+    for strength in (-3.0, 3.0):
+        method = Method(kind="istar", strength=strength, zeta=0.2)
+        rows, _ = finetune(spec(method, epochs=4), tiny(), made(), 0, CPU, tmp_path / str(strength))
+        scores.append(rows["score"].iloc[-5:].mean())
+    assert scores[0] < rows["score"].iloc[0] < scores[1]
+    rows, _ = finetune(spec(Method(kind="none")), tiny(), made(), 0, CPU, tmp_path / "none")
+    assert rows["score"].isna().all()
+
+
+def test_it_learns(tmp_path: Path) -> None:
+    rows, _ = finetune(spec(Method(kind="none"), epochs=20, learning_rate=0.006), model := tiny(), made(), 0, CPU, tmp_path)
+    assert rows["loss"].tail(10).mean() < 0.3 < rows["loss"].head(5).mean()
+    batch = collate(made(), range(22), 0, CPU)
+    assert float(task_loss(model.eval()(**batch.model_inputs), batch).detach()) < 0.3
+
+
+def test_schedules(tmp_path: Path) -> None:
+    rows, _ = finetune(spec(Method(kind="none"), schedule="linear", warmup=0.25), tiny(), made(), 0, CPU, tmp_path)
+    rates = rows["learning_rate"].to_numpy() / 0.001
+    assert rates[:3] == pytest.approx([0.25, 0.5, 0.75])
+    assert rates[3:] == pytest.approx([(12 - i) / 9 for i in range(3, 12)])
+
+
+def test_divergence_and_float16_without_a_gpu_are_one_sentence(tmp_path: Path) -> None:
+    model = tiny()
+    with torch.no_grad():
+        model.classifier.weight.fill_(math.inf)
+    with pytest.raises(IsotropyError, match=r"diverged at update 1 of 12: a loss .* not finite; take a smaller learning_rate"):
+        finetune(spec(Method(kind="none")), model, made(), 0, CPU, tmp_path)
+    model = tiny()
+    with torch.no_grad():
+        model.bert.encoder.layer[1].output.dense.weight.fill_(math.inf)
+    with pytest.raises(IsotropyError, match=r"diverged at update 1 of 12: .* NaN or infinity"):
+        finetune(spec(ISTAR), model, made(), 0, CPU, tmp_path)
+    with pytest.raises(IsotropyError, match=r"training diverged"):
+        finetune(spec(ISTAR, learning_rate=1e30, max_grad_norm=None), tiny(), made(), 0, CPU, tmp_path)
+    with pytest.raises(IsotropyError, match="float16 needs a GPU"):
+        finetune(spec(precision="float16"), tiny(), made(), 0, CPU, tmp_path)
+    rows, _ = finetune(spec(precision="bfloat16", epochs=1), tiny(), made(), 0, CPU, tmp_path / "half")
+    assert np.isfinite(rows["score"]).all()
+
+
+def test_a_gpu_that_is_not_there() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(IsotropyError, match="device: cuda was asked for, but torch sees no GPU here"):
+        pick_device("cuda")
+
+
+def test_gpu_agrees_with_cpu(tmp_path: Path) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    rows = [
+        finetune(
+            spec(),
+            tiny().apply(lambda m: setattr(m, "p", 0.0) if isinstance(m, torch.nn.Dropout) else None),
+            made(),
+            0,
+            d,
+            tmp_path / d.type,
+        )[0]
+        for d in (CPU, torch.device("cuda"))
+    ]
+    np.testing.assert_allclose(rows[0]["loss"], rows[1]["loss"], atol=1e-3)
+    np.testing.assert_allclose(rows[0]["score"], rows[1]["score"], atol=1e-3)
+
+
+def test_geometry_equals_independent_computations() -> None:
+    """All tokens and layers stacked in memory: IsoScore of the published package, TwoNN of scikit-dimension, scikit-learn."""
+    model, inputs, known = tiny().eval(), made(40, 1), made(30, 2)
+    side = Side(inputs, Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 40, 40)
+    found = measure(Reader(model, 0, CPU), known, side, spec(Method(kind="none")))
+    layers: list[list[np.ndarray]] = [[] for _ in range(3)]
+    logits = []
+    for row in inputs.ids:  # one at a time: no padding
+        with torch.no_grad():
+            outputs = model(torch.tensor([row]), output_hidden_states=True)
+        logits.append(outputs.logits[0].numpy())
+        for layer, states in enumerate(outputs.hidden_states[1:]):
+            layers[layer].append(states[0].numpy())
+    clouds = [np.concatenate(of_layer) for of_layer in layers]
+    for i, cloud in enumerate(clouds):
+        row = found.layers.iloc[i]
+        sentences = np.stack([tokens[0] for tokens in layers[i]])
+        assert row["isoscore"] == pytest.approx(float(published_package.IsoScore(cloud)), abs=1e-5)
+        units = cloud / np.linalg.norm(cloud, axis=1, keepdims=True)
+        n = len(units)
+        assert row["mean_cosine"] == pytest.approx(((units @ units.T).sum() - n) / (n * (n - 1)), abs=1e-5)
+        assert row["sentence_two_nn"] == pytest.approx(skdim.id.TwoNN().fit(sentences).dimension_, rel=1e-4)
+        assert row["sentence_silhouette"] == pytest.approx(silhouette_score(sentences, inputs.targets), abs=1e-5)
+    whole = np.concatenate(clouds)
+    assert found.facts["isoscore"] == pytest.approx(float(published_package.IsoScore(whole)), abs=1e-5)
+    assert found.facts["n_tokens"] == len(clouds[0])
+    right = np.mean(np.stack(logits).argmax(axis=1) == inputs.targets)
+    assert found.facts["performance"] == pytest.approx(100 * right)
+    assert found.facts["activations"] == pytest.approx(np.mean([t[0] for t in layers[-1]], axis=0), abs=1e-5)
+    assert list(found.points["predicted"]) == np.stack(logits).argmax(axis=1).tolist()
+
+
+def test_isoscore_star_takes_its_covariance_from_training_tokens() -> None:
+    model, inputs, known = tiny().eval(), made(40, 1), made(5, 2)
+    side = Side(inputs, Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 40, 40)
+    own = measure(
+        Reader(model, 0, CPU),
+        inputs,
+        side,
+        spec(Method(kind="none")).model_copy(update={"measure": Measure(zeta=0.75, tokens=10**6)}),
+    )
+    other = measure(Reader(model, 0, CPU), known, side, spec(Method(kind="none")))
+    assert own.facts["isoscore_star"] == pytest.approx(own.facts["isoscore"], abs=1e-9)
+    assert other.facts["isoscore_star"] != pytest.approx(other.facts["isoscore"], abs=1e-4)
+    assert other.facts["isoscore"] == own.facts["isoscore"]
+
+
+def test_post_processing_removes_what_dominates() -> None:
+    """One dimension of noise far larger than the rest, which holds the class: a linear model gains nothing from it."""
+    generator = np.random.default_rng(0)
+    targets = np.arange(300) % 2
+    X = generator.standard_normal((300, 20)).astype(np.float32)
+    X[:, 0] += 3 * targets
+    X[:, 1] *= 50
+    none, abtt = probes(X[:200], targets[:200], X[200:], targets[200:], "accuracy", 2)
+    assert (none.n_components, abtt.n_components) == (0, 1)
+    assert abtt.performance == pytest.approx(none.performance, abs=5)
+    assert none.performance > 85
+    scores = X[:, 0].astype(np.float32)
+    assert probes(X[:200], scores[:200], X[200:], scores[200:], "pearson", 0)[0].performance > 99
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 99), n=st.integers(3, 40), d=st.integers(2, 8))
+def test_projection(seed: int, n: int, d: int) -> None:
+    """Distances from the origin along the mean are kept, the other axis is centred and has the largest variance."""
+    X = np.random.default_rng(seed).standard_normal((n, d)) + 2
+    x, y = projection(X)
+    assert x.mean() == pytest.approx(np.linalg.norm(X.mean(axis=0)))
+    assert y.mean() == pytest.approx(0, abs=1e-9)
+    assert (x**2 + y**2 <= (X**2).sum(axis=1) + 1e-9).all()
+    rest = X - X.mean(axis=0)
+    along = X.mean(axis=0) / np.linalg.norm(X.mean(axis=0))
+    rest -= np.outer(rest @ along, along)
+    assert (y**2).sum() == pytest.approx(np.linalg.svd(rest, compute_uv=False)[0] ** 2)
+
+
+def test_scores_of_tasks_against_their_definitions() -> None:
+    generator = np.random.default_rng(0)
+    right, predicted = generator.integers(0, 2, 200), generator.integers(0, 2, 200)
+    tp, tn = ((predicted == c) & (right == c) for c in (1, 0))
+    fp, fn = ((predicted == c) & (right == 1 - c) for c in (1, 0))
+    a, b, c, d = (int(x.sum()) for x in (tp, tn, fp, fn))
+    scores = classification_scores(predicted, right, 2)
+    assert scores["accuracy"] == pytest.approx(100 * (a + b) / 200)
+    assert scores["matthews"] == pytest.approx(100 * (a * b - c * d) / math.sqrt((a + c) * (a + d) * (b + c) * (b + d)))
+    assert scores["f1"] == pytest.approx(100 * 2 * a / (2 * a + c + d))
+    assert "f1" not in classification_scores(np.array([0, 1]), np.array([0, 1]), 3)
+    x, y = generator.standard_normal(100), generator.standard_normal(100)
+    found = regression_scores(x, x + y)
+    assert found["pearson"] == pytest.approx(100 * np.corrcoef(x, x + y)[0, 1])
+    ranks = [np.argsort(np.argsort(v)) for v in (x, x + y)]
+    assert found["spearman"] == pytest.approx(100 * np.corrcoef(*ranks)[0, 1])
+    assert regression_scores(np.ones(5), y[:5]) == {"pearson": 0.0, "spearman": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "exact", "overlap"),
+    [
+        ("The Eiffel Tower.", ["eiffel tower"], 1, 1),
+        ("in the tower of London", ["Tower of London", "London"], 0, 2 * 3 / 7),
+        ("an apple a day", ["apple day"], 1, 1),
+        ("theatre", ["the atre"], 0, 0),
+        ("", ["something"], 0, 0),
+        ("red red blue", ["red blue blue"], 0, 2 * 2 / 6),
+    ],
+)
+def test_answers_are_compared_as_squad_does(answer: str, right: list[str], exact: float, overlap: float) -> None:
+    """Worked by hand."""
+    assert exact_match(answer, right) == exact
+    assert f1(answer, right) == pytest.approx(overlap)
+    assert answer_scores([answer], [right]) == {"exact_match": 100 * exact, "f1": pytest.approx(100 * overlap)}
+
+
+def test_long_contexts_are_cut_into_windows_that_overlap(minilm: Path) -> None:
+    tokenizer = load_tokenizer(minilm, 64)
+    words = [f"word{i}" for i in range(200)]
+    context = " ".join(words)
+    answer = " ".join(words[120:123])
+    found = windows(tokenizer, ["which?"], [context], [(answer, context.index(answer))], 128)
+    assert len(found) > 3
+    assert all(len(w.ids) <= 128 for w in found)
+    covered = {i for w in found for span in w.spans if span for i in range(*span)}
+    assert {i for i, c in enumerate(context) if c != " "} <= covered
+    holding = [w for w in found if w.answer != (0, 0)]
+    assert 0 < len(holding) < len(found)
+    for window in holding:
+        first, last = (window.spans[i] for i in window.answer)
+        assert first is not None and last is not None  # noqa: PT018
+        assert context[first[0] : last[1]] == answer
+
+
+def test_best_answers_are_short_spans_of_the_context() -> None:
+    """The best pair by sum of logits, no longer than 30 word pieces, not ending before it starts, over all windows."""
+    spans: list[tuple[int, int] | None] = [None, *[(i, i + 1) for i in range(40)]]
+    context = "".join(chr(97 + i % 26) for i in range(40))
+    window = Window(0, list(range(41)), [0] * 41, spans, (0, 0))
+    start, end = np.zeros(41), np.zeros(41)
+    start[[0, 3, 10]], end[[0, 2, 40, 12]] = [9, 5, 4], [9, 8, 7, 3]
+    # (3, 2) ends before it starts, (3, 40) is too long, (10, 40) too (31 pieces): (3, 12) is left.
+    assert best_answers([window], [start], [end], [context]) == [context[2:12]]
+    start[11] = 4.5  # (11, 40) has 30 pieces
+    assert best_answers([window, window], [start, start], [end, end], [context]) == [context[10:40]]
+    assert best_answers([], [], [], ["no window"]) == [""]
+
+
+def test_configuration_of_runs(project: Path) -> None:
+    study = load_study(read_configuration([project / "config.yaml"], {}), project)
+    paper = study.config.rudman2024
+    assert paper is not None
+    runs = paper.runs()
+    assert set(runs) == {
+        f"polarity--all-MiniLM-L6-v2--{m}"
+        for m in ("none", "cosreg_lambda1", "istar_lambdam1_zeta0_2", "istar_lambda1_zeta0_2", "istar_lambda5_zeta0_2")
+    }
+    assert Method(kind="istar", strength=0.5, zeta=0.25).name == "istar_lambda0_5_zeta0_25"
+    plan = Plan(study, project, project)
+    name = next(iter(runs))
+    assert (
+        plan.spec(f"finetune/rudman2024/{name}/seed1").canonical() != plan.spec(f"finetune/rudman2024/{name}/seed0").canonical()
+    )
+    without = study.model_copy(update={"config": study.config.model_copy(update={"rudman2024": None})})
+    with pytest.raises(LookupError, match=name):
+        Plan(without, project, project).spec(f"finetune/rudman2024/{name}/seed0")
+    assert not any("rudman2024" in file for file in Plan(without, project, project).table_files())
+    for broken in ({"kind": "none", "strength": 1.0}, {"kind": "istar", "strength": 1.0}, {"kind": "cosreg", "zeta": 0.1}):
+        with pytest.raises(ValueError, match="I-STAR has strength and zeta"):
+            Method.model_validate(broken)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"attempt": ["polrity"]}, r"rudman2024.attempt.0: no task 'polrity': did you mean 'polarity'"),
+        ({"tasks": {"polarity": {"train": "pos"}}}, r"rudman2024.tasks.polarity.train: 'pos' holds no sentences"),
+        (
+            {"tasks": {"polarity": {"validation": "stsb"}}},
+            r"polarity.validation: its task or label_names are not those of train",
+        ),
+        ({"tasks": {"stsb": {"metric": "accuracy"}}}, r"stsb.metric: 'accuracy' does not fit; possible: pearson, spearman"),
+        ({"tasks": {"sst5": {"metric": "f1"}}}, r"sst5.metric: 'f1' does not fit; possible: accuracy, matthews"),
+        ({"tasks": {"squad": {"max_length": 32}}}, r"squad.max_length: a question and its context need at least 64"),
+        ({"tasks": {"polarity": {"train": "polarity"}}}, r"polarity: train and validation are of one source, 'polarity'"),
+        ({"tasks": {"polarity": {"validation": "polarity-train"}}}, r"train and validation are of one source"),
+        ({"strengths": [1, 1.0000001]}, "a value stands there twice"),
+        ({"strengths": [0, 1]}, "0 is no penalty"),
+        ({"stability": {"zetas": [0, 0]}}, "a value stands there twice"),
+        ({"models": ["polarity"]}, r"rudman2024.models.0: 'polarity' is a dataset, needed is a model"),
+        ({"stability": {"zetas": [0.2, 0.4]}}, "zetas must hold 0"),
+        ({"stability": {"clouds": {"normal": {"isoscore": 0.5}}}}, "greater than 0.75"),
+    ],
+)
+def test_mistakes_are_named(change: dict[str, object], message: str, project: Path) -> None:
+    with pytest.raises(IsotropyError, match=message):
+        load_study(read_configuration([project / "config.yaml"], {"rudman2024": change}), project)
+
+
+def test_departures() -> None:
+    authors = {"keep_padding": True, "max_grad_norm": None, "shrinkage_tokens": 250_000}
+    own = spec(**authors).model_copy(update={"task": "sst2", "model": "bert-base-cased"})
+    assert departures(own, 10, 10) == []
+    assert departures(spec(), 5, 10) == [
+        "fine-tuned is m, which is not among the paper's encoders",
+        "t is not among the paper's tasks",
+        "trained on 5 of 10 items",
+        "max_grad_norm is 1.0, the authors have None",
+        "keep_padding is False, the authors have True",
+        "shrinkage_tokens is 60, the authors have 250000",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
+def test_other_architectures(kind: str, tmp_path: Path) -> None:
+    """Hidden states of all layers, whatever the names of the configuration: a tiny model of each kind goes through."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 50, "num_labels": 2}
+    if kind == "distilbert":
+        model = DistilBertForSequenceClassification(DistilBertConfig(dim=16, hidden_dim=32, n_layers=3, n_heads=2, **sizes))
+    else:
+        sizes |= {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+        model = {
+            "albert": lambda: AlbertForSequenceClassification(AlbertConfig(embedding_size=8, **sizes)),
+            "roberta": lambda: RobertaForSequenceClassification(RobertaConfig(**sizes)),
+        }[kind]()
+    side = Side(made(), Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 22, 22)
+    rows, _ = finetune(spec(epochs=1), model, side.inputs, 0, CPU, tmp_path)
+    assert np.isfinite(rows["score"]).all()
+    found = measure(Reader(model, 0, CPU), side.inputs, side, spec())
+    assert list(found.layers["layer"]) == [1, 2, 3]
+    assert found.layers["isoscore"].between(0, 1).all()
+
+
+def test_models_that_cannot_be_fine_tuned_so(minilm: Path, tmp_path: Path) -> None:
+    with pytest.raises(IsotropyError, match="reads at most 512 word pieces, not 600"):
+        load_tokenizer(minilm, 600)
+    without = tmp_path / "model"
+    shutil.copytree(minilm, without)
+    settings_file = without / "tokenizer_config.json"
+    facts = json.loads(settings_file.read_text())
+    settings_file.write_text(json.dumps(facts | {"pad_token": None}))
+    with pytest.raises(IsotropyError, match="no padding token"):
+        load_tokenizer(without, 64)
+
+
+def real(project: Path, mirror: Path, tmp_path: Path, source: str, **about: Any) -> tuple[Path, Path]:
+    """Tables of the first items of a source of the mirror."""
+    entry: Source = load_registry(project / "config/sources.yaml").sources[source]
+    origin = next(o for o in entry.origins if o.type == "mirror")
+    folder = tmp_path / source
+    folder.mkdir()
+    for name, path in origin.files.items():
+        (folder / name).symlink_to(mirror / path)
+    rows = read_rows(entry.contents[origin.content], folder)[: about.pop("n")]
+    prepared = prepare_sentences(SentencesSpec(kind="sentences", source=source, **about), rows)
+    prepared.texts.to_parquet(folder / "texts.parquet")
+    write_items(folder / "items.parquet", prepared.items, prepared.dataset, "isotropy-record:0")
+    return folder / "texts.parquet", folder / "items.parquet"
+
+
+def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path: Path) -> None:
+    """Windows of real questions hold their answers; right logits give exact match; and a run goes through."""
+    texts, items = real(project, mirror, tmp_path, "squad-part", task="extractive", n=60)
+    training = TRAINING.model_copy(update={"max_length": 192, "epochs": 1, "batch_size": 8})
+    side = read_side(load_tokenizer(minilm, 64), texts, items, training)
+    starts, ends = [], []
+    for window in side.inputs.windows:
+        start, end = np.zeros(len(window.ids)), np.zeros(len(window.ids))
+        start[window.answer[0]] = end[window.answer[1]] = 5 * (window.answer != (0, 0))
+        starts.append(start)
+        ends.append(end)
+    answers = best_answers(side.inputs.windows, starts, ends, side.contexts)
+    assert answer_scores(answers, side.inputs.answers)["exact_match"] > 95  # a word piece may be longer than the answer
+    model = load_model(minilm, "extractive", 0, 0)
+    assert isinstance(model, type(AutoModelForQuestionAnswering.from_config(model.config)))
+    chosen = spec(Method(kind="none")).model_copy(update={"metric": "exact_match", "training": training})
+    whole = side.inputs
+    few = Inputs("extractive", whole.ids[:8], None, whole.targets[:8], whole.windows[:8], whole.answers)
+    finetune(chosen, model, few, 0, CPU, tmp_path / "work")
+    found = measure(Reader(model, 0, CPU), few, side, chosen)
+    assert set(found.facts["metrics"]) == {"exact_match", "f1"}
+    assert 0 <= found.facts["metrics"]["exact_match"] <= found.facts["metrics"]["f1"] < 60
+    assert found.layers["sentence_silhouette"].isna().all()
+
+
+def test_sts_and_cola_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path: Path) -> None:
+    """STS-B has scores and both correlations, CoLA Matthews' correlation; pairs are read as pairs."""
+    tokenizer = load_tokenizer(minilm, 64)
+    texts, items = real(project, mirror, tmp_path, "glue-stsb-validation", task="regression", n=40)
+    side = read_side(tokenizer, texts, items, TRAINING.model_copy(update={"max_length": 64, "token_types": True}))
+    assert side.inputs.targets.dtype == np.float32
+    assert side.inputs.types is not None
+    assert all(row.count(102) == 2 and sum(kinds) > 0 for row, kinds in zip(side.inputs.ids, side.inputs.types, strict=True))
+    model = load_model(minilm, "regression", 0, 0)
+    chosen = spec(Method(kind="none")).model_copy(update={"metric": "spearman"})
+    finetune(chosen, model, side.inputs, 0, CPU, tmp_path / "work")
+    found = measure(Reader(model, 0, CPU), side.inputs, side, chosen)
+    assert found.facts["performance"] == found.facts["metrics"]["spearman"]
+    predicted = found.points["predicted"].to_numpy()
+    assert found.facts["metrics"]["pearson"] == pytest.approx(100 * np.corrcoef(predicted, side.inputs.targets)[0, 1], abs=1e-3)
+    cola = real(project, mirror, tmp_path, "glue-cola-validation", label_names=["no", "yes"], n=20)
+    side = read_side(tokenizer, *cola, TRAINING)
+    found = measure(
+        Reader(load_model(minilm, "single-label", 2, 0), 0, CPU),
+        side.inputs,
+        side,
+        spec(ISTAR).model_copy(update={"metric": "matthews"}),
+    )
+    assert found.facts["performance"] == found.facts["metrics"]["matthews"]
