@@ -159,11 +159,11 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
                 style["label"] = str(method).removeprefix("I-STAR, ")
             errors = {"xerr": x.std(ddof=1), "yerr": y.std(ddof=1)} if len(own) > 1 else {}
             axes.errorbar(x.mean(), y.mean(), **errors, mec="black", mew=0.5, ecolor="#999999", elinewidth=1, ls="", **style)
-        chance = float(group["chance"].iloc[0])
+        chance = float(group["chance"].mean())
         if chance > 0:  # scores and answers have none
             low, high = axes.get_ylim()
             if chance > low - 0.5 * (high - low):  # farther away it would flatten what there is to see
-                axes.axhline(chance, color="#777777", lw=0.8, ls=":", label="most frequent class")
+                axes.axhline(chance, color="#555555", lw=1.2, ls=":", label="most frequent class")
             else:
                 text = f"most frequent class: {chance:.1f}, below"
                 axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color="#555555")

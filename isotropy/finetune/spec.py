@@ -118,7 +118,7 @@ class FineTuned(Spec):
     method: Method
     seed: int
     data: str
-    """Title of the data set's content."""
+    """Titles of the data sets' contents."""
     embedding: str
     """Title of the model."""
     status: str
