@@ -124,7 +124,7 @@ class Plan:
                     "embeddings": [f"{RESULTS}/embed/{setup.dataset}/{setup.embedding}.safetensors"],
                 }
             case ["finetune", "rudman2024", name, _]:
-                return self._finetune_inputs(self.fine_tuned[name])
+                return self._finetune_inputs(self._run(name))
             case ["geometry", "rudman2024", name]:
                 cloud = self.rudman2024.stability.clouds[name]
                 if cloud.kind == "normal":
@@ -192,8 +192,13 @@ class Plan:
             **run.setup.model_dump(),
         )
 
+    def _run(self, name: str) -> FinetuneRun:
+        if name not in self.fine_tuned:
+            raise LookupError(f"the study has no fine-tuned model {name!r}")
+        return self.fine_tuned[name]
+
     def _finetune(self, name: str, seed: int) -> FinetuneSpec:
-        run, paper = self.fine_tuned[name], self.rudman2024
+        run, paper = self._run(name), self.rudman2024
         task = paper.tasks[run.task]
         return FinetuneSpec(
             paper="rudman2024",

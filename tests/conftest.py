@@ -52,7 +52,7 @@ class Workflow:
         # A message of one's own in the output of a failed run is worth more than a return code.
         return subprocess.run(
             command, cwd=self.folder, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=500,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200,
         )  # fmt: skip
 
     def done(self, *args: str, **options: object) -> str:
@@ -63,7 +63,7 @@ class Workflow:
     def planned(self) -> dict[str, int]:
         """Jobs that a run would make now: rule -> number."""
         command = [a for a in self.command("--dry-run") if a not in ("--quiet", "rules")]
-        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=400)
         assert result.returncode == 0, result.stdout + result.stderr
         if "Nothing to be done" in result.stdout + result.stderr:
             return {}

@@ -176,7 +176,7 @@ def test_bundle_holds_what_it_lists_and_no_data_of_others(bundle: Path, smoke: W
     assert same.returncode == 0, same.stdout
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_bundle_is_a_valid_provenance_run_crate(bundle: Path, tmp_path: Path) -> None:
     """By roc-validator, in an environment of its own."""
     subprocess.run([sys.executable, "-m", "venv", "venv"], cwd=tmp_path, check=True)
