@@ -55,7 +55,8 @@ def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
             facts = {key: value for key, value in _facts(run).items() if key not in ("method", "kind", "strength", "zeta")}
             row = facts | {"metric": run.metric, "head": run.performance, "linear": before, "linear_after_abtt": after}
             rows.append(
-                row | {"change": after - before, "n_components": found["abtt"].n_components, "n": found["abtt"].n_train}
+                row
+                | {"change": after - before, "n_components": found["abtt"].n_components, "n_embeddings": found["abtt"].n_train}
             )
     columns = ["setup", "task", "model", "seed", "status", "metric", "head", "linear", "linear_after_abtt", "change"]
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
