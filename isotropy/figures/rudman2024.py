@@ -199,14 +199,17 @@ def average_performance(averages: pd.DataFrame) -> Figure:
         axes.bar(x, by_model.mean(), width * 0.92, yerr=errors, capsize=3, color=COLOURS[i], alpha=0.75, label=name)
         for at, (_, values) in zip(x, by_model, strict=True):
             axes.scatter(np.full(len(values), at), values, s=12, color="black", zorder=3, lw=0)
-    every = averages[list(names)].to_numpy(dtype=float)
-    low, high = (float(np.nanmin(every)), float(np.nanmax(every))) if names else (0.0, 1.0)
-    least = low - 0.35 * (high - low) - 1
-    axes.set_ylim(max(0.0, least) if low >= 0 else least, high + 0.15 * (high - low) + 1)
+    if names:
+        every = averages[list(names)].to_numpy(dtype=float)
+        low, high = float(np.nanmin(every)), float(np.nanmax(every))
+        least = low - 0.35 * (high - low) - 1
+        axes.set_ylim(max(0.0, least) if low >= 0 else least, high + 0.15 * (high - low) + 1)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=8)
+    else:
+        axes.text(0.5, 0.5, "no task was learned", transform=axes.transAxes, ha="center")
     axes.set_xticks(range(len(models)), models)
     axes.set_ylabel("performance, average over tasks (×100)")
     axes.grid(axis="x", visible=False)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=8)
     status = "original" if (averages["status"] == "original").all() else "stand-in"
     axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
     n_tasks = averages["n_tasks"].max()

@@ -20,7 +20,7 @@ from tests.conftest import Workflow
 
 
 def texts(figure: Figure) -> str:
-    return " ".join(t.get_text() for t in figure.findobj(plt.Text))
+    return " ".join(" ".join(t.get_text().split()) for t in figure.findobj(plt.Text))
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,12 @@ def test_figures_of_fine_tuning_state_methods_status_and_scale(tables: dict[str,
     assert lines["none"].get_ydata().tolist() == drawn.tolist()
     assert "average cosine" in texts(rudman2024.point_clouds(tables["rudman2024/points"], runs))
     assert "seed 0" in texts(rudman2024.activation_diagrams(tables["rudman2024/activations"]))
-    shown = texts(rudman2024.average_performance(tables["rudman2024/averages"]))
-    assert "does not start at 0" in shown
+    averages = tables["rudman2024/averages"]
+    assert "no task was learned" in texts(rudman2024.average_performance(averages))
+    well = averages.assign(istar=50.0, istar_best=51.0, none=52.0, cosreg=49.0, n_tasks=1, not_learned="")
+    shown = texts(rudman2024.average_performance(well))
+    for part in ("does not start at 0", "One task", "I-STAR, mean over λ < 0"):
+        assert part in shown
     several = pd.concat([runs, runs.assign(seed=1, performance=runs["performance"] + 1)])
     assert "Mean ± sd over 2 seeds" in texts(rudman2024.performance_against_isoscore(several))
 

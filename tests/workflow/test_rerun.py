@@ -33,7 +33,7 @@ def test_finished_study_has_nothing_to_do(smoke_copy: Workflow) -> None:
 
 
 def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow) -> None:
-    """Not fetch, prepare, embed; not figures without such data. The results are the same bytes."""
+    """Not fetch, prepare, embed; not figures without such data. What is made again has the same bytes."""
     before = digests(smoke_copy.folder)
     with (smoke_copy.folder / "isotropy/metrics/silhouettes.py").open("a") as stream:
         stream.write("\n# an edit\n")
@@ -43,10 +43,11 @@ def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow
     assert stale.returncode == 1
     assert set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M)) == {("stale", "optimize"), ("stale", "finetune")}
     assert stale.stdout.count("(optimize_embeddings: isotropy/metrics/silhouettes.py)") == 2 * N_OPTIMIZE  # trajectory and run
-    smoke_copy.done()
-    assert smoke_copy.planned() == {}
+    tuned = "finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2/seed0.json"
+    smoke_copy.done("--", "results/optimize/mickus2024/polarity/seed0.parquet", f"results/{tuned}")
     assert digests(smoke_copy.folder) == before
-    assert subprocess.run(audit, cwd=smoke_copy.folder, capture_output=True, text=True).returncode == 0
+    left = {"optimize_embeddings": N_OPTIMIZE - 1, "finetune_model": N_FINETUNE - 1}
+    assert smoke_copy.planned() == left | AFTER_RUNS
 
 
 def test_touching_and_readme_rerun_nothing(smoke_copy: Workflow) -> None:
@@ -79,9 +80,16 @@ def test_swapping_two_values_reruns(smoke_copy: Workflow) -> None:
 
 
 def test_editing_a_figure_reruns_only_figures(smoke_copy: Workflow) -> None:
+    """And then there is nothing to do, the bytes are the same, and the audit finds nothing."""
+    before = digests(smoke_copy.folder)
     with (smoke_copy.folder / "isotropy/figures/mickus2024.py").open("a") as stream:
         stream.write("\n# an edit\n")
     assert smoke_copy.planned() == {"draw_figure": 5, "write_page": 1}
+    smoke_copy.done()
+    assert smoke_copy.planned() == {}
+    assert digests(smoke_copy.folder) == before
+    audit = [sys.executable, "-m", "isotropy", "audit", "verify", "--all"]
+    assert subprocess.run(audit, cwd=smoke_copy.folder, capture_output=True, text=True).returncode == 0
 
 
 def test_study_is_intact_and_an_edit_is_found(smoke_copy: Workflow) -> None:
