@@ -18,7 +18,7 @@ from tests.workflow.test_rerun import digests
 OVERLAY = {
     "study": "kill",
     "datasets": {
-        "polarity": {"sample": {"n_items": 1400, "seed": 1}},
+        "polarity": {"sample": {"n_items": 2600, "seed": 1}},
         "polarity-train": {"sample": {"n_items": 200, "seed": 1}},
         "polarity-validation": {"sample": {"n_items": 200, "seed": 1}},
     },
