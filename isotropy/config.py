@@ -209,8 +209,7 @@ def _check_rudman2024(paper: Rudman2024, data: NeedDataset, source: NeedSource) 
             raise IsotropyError(f"config: rudman2024.attempt.{i}: no task {name!r}: {suggest(name, paper.tasks)}")
     for name, task in paper.tasks.items():
         path = f"rudman2024.tasks.{name}"
-        sides = [data(f"{path}.{role}", getattr(task, role)) for role in ("train", "validation")]
-        train, validation = (side for side in sides)
+        train, validation = (data(f"{path}.{role}", getattr(task, role)) for role in ("train", "validation"))
         if not isinstance(train, SentencesSpec) or not isinstance(validation, SentencesSpec):
             role = "validation" if isinstance(train, SentencesSpec) else "train"
             raise IsotropyError(f"config: {path}.{role}: {getattr(task, role)!r} holds no sentences")

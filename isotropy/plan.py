@@ -50,7 +50,7 @@ class Plan:
         """What the study chooses of Rudman & Eickhoff 2024.
 
         Raises:
-            LookupError: nothing.
+            LookupError: the study leaves it out.
         """
         if self.study.config.rudman2024 is None:
             raise LookupError("the study leaves rudman2024 out")
@@ -60,6 +60,12 @@ class Plan:
     def fine_tuned(self) -> dict[str, FinetuneRun]:
         """All runs of rudman2024, by name."""
         return {} if self.study.config.rudman2024 is None else self.rudman2024.runs()
+
+    @cached_property
+    def _parts(self) -> set[str]:
+        """Parts of papers that the study has."""
+        parts: set[str] = {run.group for run in self.trajectories.values()}
+        return parts if self.study.config.rudman2024 is None else parts | {"rudman2024"}
 
     @property
     def clouds(self) -> list[str]:
@@ -150,9 +156,7 @@ class Plan:
 
     def attempted(self, entry: TableSpec | FigureSpec) -> bool:
         """Whether the study has what a table or figure shows: parts of a paper may be left out of the configuration."""
-        if entry.needs == "rudman2024":
-            return self.study.config.rudman2024 is not None
-        return entry.needs is None or entry.needs in {run.group for run in self.trajectories.values()}
+        return entry.needs is None or entry.needs in self._parts
 
     def _fetch(self, name: str) -> FetchSpec:
         """Mirror and trust are named only where they can make a difference."""

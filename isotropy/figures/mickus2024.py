@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
-from isotropy.figures.style import COLOURS, STATUS_COLOURS, footnote
+from isotropy.figures.style import COLOURS, STATUS_COLOURS, common_status, footnote
 
 METRICS = {"isoscore": "IsoScore", "silhouette": "Silhouette", "loss": "Loss (nats)"}
 
@@ -137,8 +137,7 @@ def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
     grid = figure.subplots(2, len(models), sharex=True, sharey="row", squeeze=False)
     for column, model in enumerate(models):
         of_model = trajectories[trajectories["model"] == model]
-        status = "original" if (of_model["status"] == "original").all() else "stand-in"
-        _title(grid[0, column], model, status)
+        _title(grid[0, column], model, common_status(of_model))
         for row, metric in enumerate(("isoscore", "silhouette")):
             axes = grid[row, column]
             for i, task in enumerate(tasks):

@@ -14,9 +14,10 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from isotropy.figures.style import COLOURS, STATUS_COLOURS, footnote
+from isotropy.figures.style import COLOURS, STATUS_COLOURS, common_status, footnote
 
 MARKERS = "osD^vPX"
+COLUMNS = 4  # panels beside each other
 PUBLISHED_BATCH = 700  # points of the paper's figure on stability, as others quote it
 PERFORMANCE = {
     "accuracy": "Accuracy (%)",
@@ -30,56 +31,37 @@ PERFORMANCE = {
 
 def activation_diagrams(activations: pd.DataFrame) -> Figure:
     """Figure 1: mean activation per dimension, one row per setup, one column per method."""
-    setups = list(dict.fromkeys(activations["setup"]))
-    columns = max(group["method"].nunique() for _, group in activations.groupby("setup"))
-    figure = Figure(figsize=(3.3 * columns + 0.6, 2.3 * len(setups) + 1.2))
-    grid = figure.subplots(len(setups), columns, sharey="row", squeeze=False)
-    for row, setup in zip(grid, setups, strict=True):
-        group = activations[activations["setup"] == setup]
-        methods = list(dict.fromkeys(group["method"]))
-        for i, axes in enumerate(row):
-            if i >= len(methods):
-                axes.set_visible(False)
-                continue
-            own = group[group["method"] == methods[i]]
-            axes.vlines(own["dimension"], 0, own["activation"], color=COLOURS[0], lw=0.6, rasterized=True)
-            axes.axhline(0, color="#777777", lw=0.6)
-            axes.set_title(methods[i], loc="left", fontsize=9.5)
-            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            largest = own["activation"].abs().max() / own["activation"].abs().median()
-            axes.text(
-                0.98, 0.96, f"largest / median: {largest:.1f}", transform=axes.transAxes, ha="right", va="top", fontsize=7.5
-            )
-        row[0].set_ylabel(f"{_name(group)}\nmean activation", fontsize=8.5)
+    figure, grid, panels = _by_method(activations, 3.3, 2.3, sharey="row")
+    for axes, own in panels:
+        axes.vlines(own["dimension"], 0, own["activation"], color=COLOURS[0], lw=0.6, rasterized=True)
+        axes.axhline(0, color="#777777", lw=0.6)
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        largest = own["activation"].abs().max() / own["activation"].abs().median()
+        text = f"largest / median: {largest:.1f}"
+        axes.text(0.98, 0.96, text, transform=axes.transAxes, ha="right", va="top", fontsize=7.5)
+        if axes in grid[:, 0]:
+            axes.set_ylabel(f"{_name(own)}\nmean activation", fontsize=8.5)
     for axes in grid[-1]:
         axes.set_xlabel("dimension")
     first = "Mean over the validation set of each dimension of the first token's vector, last layer, seed "
-    footnote(figure, f"{first}{activations['seed'].min()}. {_notes(activations)}", width=46 * columns)
+    footnote(figure, f"{first}{activations['seed'].min()}. {_notes(activations)}", width=46 * grid.shape[1])
     return figure
 
 
 def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Figures 2 and 3: clouds of sentence embeddings around the origin, with their average cosine and IsoScore*."""
-    setups = list(dict.fromkeys(points["setup"]))
-    columns = max(group["method"].nunique() for _, group in points.groupby("setup"))
-    figure = Figure(figsize=(3.1 * columns + 0.6, 3.1 * len(setups) + 1.2))
-    grid = figure.subplots(len(setups), columns, squeeze=False)
-    for row, setup in zip(grid, setups, strict=True):
-        group = points[points["setup"] == setup]
-        methods = list(dict.fromkeys(group["method"]))
-        for i, axes in enumerate(row):
-            if i >= len(methods):
-                axes.set_visible(False)
-                continue
-            own = group[group["method"] == methods[i]]
-            _cloud(axes, own)
-            axes.set_title(methods[i], loc="left", fontsize=9.5)
-            known = (runs["setup"] == setup) & (runs["method"] == methods[i]) & (runs["seed"] == own["seed"].iloc[0])
-            run = runs[known].iloc[0]
-            text = f"average cosine {run['sentence_mean_cosine_last']:.3f}\nIsoScore* {run['isoscore_star']:.3f}"
-            box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.5}
-            axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=8, bbox=box)
-        row[0].set_ylabel(f"{_name(group)}\nfirst component at right angles", fontsize=8.5)
+    figure, grid, panels = _by_method(points, 3.1, 3.1)
+    for axes, own in panels:
+        _cloud(axes, own)
+        first = own.iloc[0]
+        run = runs[
+            (runs["setup"] == first["setup"]) & (runs["method"] == first["method"]) & (runs["seed"] == first["seed"])
+        ].iloc[0]
+        text = f"average cosine {run['sentence_mean_cosine_last']:.3f}\nIsoScore* {run['isoscore_star']:.3f}"
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.5}
+        axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=8, bbox=box)
+        if axes in grid[:, 0]:
+            axes.set_ylabel(f"{_name(own)}\nfirst component at right angles", fontsize=8.5)
     for axes in grid[-1]:
         axes.set_xlabel("along the mean")
     _legend(figure, grid.flat, loc="outside upper right", ncols=6, markerscale=2)
@@ -87,7 +69,7 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         "Sentence embeddings (first token, last layer) of the validation set, projected on their mean and on their first "
         f"component at right angles to it; units of the embedding. IsoScore* of all tokens and layers{_shrunk(runs)}. "
     )
-    footnote(figure, about + _notes(points), width=44 * columns)
+    footnote(figure, about + _notes(points), width=44 * grid.shape[1])
     return figure
 
 
@@ -135,15 +117,10 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
 
 def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
     """Figure 5: one panel per setup, one point per lambda with its standard deviations over seeds; none and CosReg marked."""
-    setups = list(dict.fromkeys(runs["setup"]))
-    columns = min(len(setups), 4)
-    rows = -(-len(setups) // columns)
-    figure = Figure(figsize=(4.0 * columns + 1.6, 3.5 * rows + 1.0))
-    grid = figure.subplots(rows, columns, squeeze=False)
+    figure, panels = _by_setup(runs)
     zetas = sorted(runs["zeta"].dropna().unique())
     scale = _lambda_scale(runs)
-    for axes, setup in zip(grid.flat, setups, strict=False):
-        group = runs[runs["setup"] == setup]
+    for axes, group in panels:
         for method, own in group.groupby("method", sort=False):
             first = own.iloc[0]
             x, y = own["isoscore_star"], own["performance"]
@@ -157,7 +134,7 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
                     "ms": 6.5,
                 }
                 style["label"] = str(method).removeprefix("I-STAR, ")
-            errors = {"xerr": x.std(ddof=1), "yerr": y.std(ddof=1)} if len(own) > 1 else {}
+            errors: dict[str, Any] = {"xerr": x.std(ddof=1), "yerr": y.std(ddof=1)} if len(own) > 1 else {}
             axes.errorbar(x.mean(), y.mean(), **errors, mec="black", mew=0.5, ecolor="#999999", elinewidth=1, ls="", **style)
         chance = float(group["chance"].mean())
         if chance > 0:  # scores and answers have none
@@ -169,13 +146,11 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
                 axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color="#555555")
         _panel(axes, group)
         axes.set(xlabel="IsoScore* (0 a line, 1 isotropic)", ylabel=PERFORMANCE[group["metric"].iloc[0]])
-    for axes in grid.flat[len(setups) :]:
-        axes.set_visible(False)
-    _legend(figure, grid.flat, loc="outside right upper", title="penalty")
+    _legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
     about = (
         f"{_seeds(runs)}; performance on the whole validation set; IsoScore* of all its tokens in all layers{_shrunk(runs)}. "
     )
-    footnote(figure, about + _notes(runs), width=56 * columns + 18)
+    footnote(figure, about + _notes(runs), width=56 * min(len(panels), COLUMNS) + 18)
     return figure
 
 
@@ -210,7 +185,7 @@ def average_performance(averages: pd.DataFrame) -> Figure:
     axes.set_xticks(range(len(models)), models)
     axes.set_ylabel("performance, average over tasks (×100)")
     axes.grid(axis="x", visible=False)
-    status = "original" if (averages["status"] == "original").all() else "stand-in"
+    status = common_status(averages)
     axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
     n_tasks = averages["n_tasks"].max()
     several = "one task" if n_tasks == 1 else f"{n_tasks} tasks"
@@ -224,15 +199,10 @@ def average_performance(averages: pd.DataFrame) -> Figure:
 def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     """Figure 7: TwoNN per layer, one panel per setup, one line per lambda; no penalty in black."""
     layers = layers[(layers["kind"] != "istar") | (layers["zeta"] == layers["zeta"].dropna().iloc[0])]
-    setups = list(dict.fromkeys(layers["setup"]))
-    columns = min(len(setups), 4)
-    rows = -(-len(setups) // columns)
-    figure = Figure(figsize=(4.0 * columns + 1.6, 3.5 * rows + 1.0))
-    grid = figure.subplots(rows, columns, squeeze=False)
+    figure, panels = _by_setup(layers)
     scale = _lambda_scale(layers)
     order = {"istar": 0, "none": 1, "cosreg": 2}
-    for axes, setup in zip(grid.flat, setups, strict=False):
-        group = layers[layers["setup"] == setup]
+    for axes, group in panels:
         methods = group.drop_duplicates("method")
         methods = methods.assign(order=methods["kind"].map(order)).sort_values(["order", "strength"])
         for _, first in methods.iterrows():
@@ -249,12 +219,41 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylim(bottom=0)
         axes.set(xlabel="layer", ylabel="TwoNN intrinsic dimension")
-    for axes in grid.flat[len(setups) :]:
-        axes.set_visible(False)
-    _legend(figure, grid.flat, loc="outside right upper", title="penalty")
+    _legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
     about = f"{_seeds(layers)}; sentence embeddings (first token) of the validation set. "
-    footnote(figure, about + _notes(layers), width=56 * columns + 18)
+    footnote(figure, about + _notes(layers), width=56 * min(len(panels), COLUMNS) + 18)
     return figure
+
+
+def _by_method(
+    table: pd.DataFrame, width: float, height: float, **options: Any
+) -> tuple[Figure, np.ndarray, list[tuple[Axes, pd.DataFrame]]]:
+    """A figure with one row of panels per setup and one column per method; its grid, and each panel with its rows."""
+    of_setups = [group for _, group in table.groupby("setup", sort=False)]
+    columns = max(group["method"].nunique() for group in of_setups)
+    figure = Figure(figsize=(width * columns + 0.6, height * len(of_setups) + 1.2))
+    grid = figure.subplots(len(of_setups), columns, squeeze=False, **options)
+    panels = []
+    for row, group in zip(grid, of_setups, strict=True):
+        methods = list(group.groupby("method", sort=False))
+        for axes, (method, own) in zip(row, methods, strict=False):
+            axes.set_title(method, loc="left", fontsize=9.5)
+            panels.append((axes, own))
+        for axes in row[len(methods) :]:
+            axes.set_visible(False)
+    return figure, grid, panels
+
+
+def _by_setup(table: pd.DataFrame) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+    """A figure with one panel per setup, and each panel with its rows."""
+    of_setups = [group for _, group in table.groupby("setup", sort=False)]
+    columns = min(len(of_setups), COLUMNS)
+    rows = -(-len(of_setups) // columns)
+    figure = Figure(figsize=(4.0 * columns + 1.6, 3.5 * rows + 1.0))
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[len(of_setups) :]:
+        axes.set_visible(False)
+    return figure, list(zip(grid.flat, of_setups, strict=False))
 
 
 def _legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> None:
@@ -293,7 +292,7 @@ def _lambda_scale(table: pd.DataFrame) -> Any:
 
 def _panel(axes: Axes, group: pd.DataFrame) -> None:
     """Task, model and status above a panel."""
-    status = "original" if (group["status"] == "original").all() else "stand-in"
+    status = common_status(group)
     axes.set_title(_name(group), loc="left", fontweight="bold", fontsize=9.5)
     axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
 

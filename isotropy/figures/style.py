@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
@@ -34,6 +35,11 @@ def use_style() -> None:
             "figure.constrained_layout.use": True,
         }
     )
+
+
+def common_status(rows: pd.DataFrame) -> str:
+    """`original` if all rows are, else `stand-in`."""
+    return "original" if (rows["status"] == "original").all() else "stand-in"
 
 
 def footnote(figure: Figure, text: str, *, width: int = 118) -> None:

@@ -28,15 +28,14 @@ def describe_run(
     spec: FinetuneSpec, facts: dict[str, Any], steps: pd.DataFrame, lineage: Lineage, n_train: int, n_validation: int
 ) -> FineTuned:
     """Facts about a run; the same for the same spec and inputs. `facts` come from `measure`, `steps` from `finetune`."""
-    titles = {kind: [s["content"]["title"] for s in lineage.sources if s["kind"] == kind] for kind in ("dataset", "model")}
     return FineTuned(
         run=spec.run,
         task=spec.task,
         model=spec.model,
         method=spec.method,
         seed=spec.seed,
-        data=", and ".join(dict.fromkeys(titles["dataset"])),
-        embedding=titles["model"][0],
+        data=", and ".join(lineage.titles("dataset")),
+        embedding=lineage.titles("model")[0],
         status=lineage.status,
         metric=spec.metric,
         zeta=spec.measure.zeta,

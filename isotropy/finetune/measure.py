@@ -89,13 +89,14 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
     n_classes = len(side.dataset.label_names)
     answers, metrics = _performance(validation, logits, side.contexts, n_classes)
 
+    known = [ShrinkageCovariance(stream.covariance()) for stream in shrinkage]
     of_layers = [
         {
             "layer": layer + 1,
             "isoscore": scores[layer].compute(),
-            "isoscore_star": scores[layer].compute(zeta, shrinkage[layer].covariance()),
+            "isoscore_star": scores[layer].compute(zeta, known[layer]),
             "mean_cosine": cosines[layer].compute(),
-            "sentence_isoscore_star": float(isoscore_star(sentences[layer], zeta, shrinkage[layer].covariance().cpu())),
+            "sentence_isoscore_star": float(isoscore_star(sentences[layer], zeta, known[layer].matrix.cpu())),
             "sentence_mean_cosine": mean_cosine(sentences[layer]),
             "sentence_two_nn": _two_nn(sentences[layer]),
             "sentence_silhouette": _silhouette(sentences[layer], validation),
@@ -114,7 +115,7 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
         "metrics": metrics,
         "chance": _chance(train, validation, metric, n_classes),
         "isoscore": whole.compute(),
-        "isoscore_star": whole.compute(zeta, ShrinkageCovariance(whole_shrinkage.covariance())),
+        "isoscore_star": whole.compute(zeta, whole_shrinkage.covariance()),
         "mean_cosine": whole_cosine.compute(),
         "n_tokens": int(scores[0].n),
         "n_layers": reader.n_layers,

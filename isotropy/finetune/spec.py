@@ -129,7 +129,7 @@ class FineTuned(Spec):
     metrics: dict[str, float]
     """All metrics of the task."""
     chance: float
-    """The task's own metric of a model that knows the training labels alone: the most frequent class, the mean score."""
+    """The task's own metric of the most frequent training class; 0 for scores and answers."""
     isoscore: float
     """Of all token vectors of the validation set, all layers together (the embedding layer left out)."""
     isoscore_star: float

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 from tqdm import tqdm
 
+from isotropy.checkpoint import Pace, read_checkpoint
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.finetune.data import Inputs, collate
@@ -65,15 +65,14 @@ def finetune(
     first = run.update
     if first:
         log.info("going on from update %d of a killed run", first)
-    started = saved = said = perf_counter()
-    pause = CHECKPOINT_SECONDS
+    started = said = perf_counter()
+    pace = Pace(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
     with tqdm(total=run.updates, initial=first, unit="update", disable=not sys.stderr.isatty(), desc=spec.run) as bar:
         while run.update < run.updates:
-            if perf_counter() - saved > pause:
+            if pace.due():
                 began = perf_counter()
                 run.save(checkpoint, rows)
-                saved = perf_counter()
-                pause = max(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE * (saved - began))
+                pace.saved_since(began)
             rows.append(run.step())
             bar.update()
             if not sys.stderr.isatty() and perf_counter() - said > LOG_SECONDS:
@@ -171,9 +170,7 @@ class _Run:
         """Put a checkpoint in place; return the rows before it. Nothing if there is none."""
         if not path.is_file():
             return []
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata()
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+        tensors, metadata = read_checkpoint(path)
         with torch.no_grad():
             for name, p in self.parameters.items():
                 p.copy_(tensors[f"parameter.{name}"])

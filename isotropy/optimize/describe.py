@@ -17,7 +17,6 @@ UPDATES, GLUE_UPDATES, LEARNING_RATE = 1000, 250, 0.001
 
 def describe_run(spec: OptimizeSpec, items: Items, dataset: Dataset, lineage: Lineage, facts: dict[str, Any]) -> Run:
     """Facts about a run; the same for the same spec and inputs. `facts` come from `optimize`."""
-    titles = {source["kind"]: source["content"]["title"] for source in reversed(lineage.sources)}  # the first of a kind
     n_labels = len(dataset.label_names)
     n_items = len(items.targets)
     scaled = "" if spec.mean_norm is None else f", scaled to mean norm {spec.mean_norm:g}"
@@ -28,8 +27,8 @@ def describe_run(spec: OptimizeSpec, items: Items, dataset: Dataset, lineage: Li
         dataset=spec.dataset,
         model=spec.embedding,
         seed=spec.seed,
-        data=(titles.get("dataset") or titles["lexicon"]) + (f", a sample of {n_items}" if dataset.sampled else ""),
-        embedding=(titles.get("model") or titles["vectors"]) + scaled,
+        data=lineage.titles("dataset", "lexicon")[0] + (f", a sample of {n_items}" if dataset.sampled else ""),
+        embedding=lineage.titles("model", "vectors")[0] + scaled,
         status=lineage.status,
         evaluation=_evaluation(spec, n_items, facts),
         error_bound=facts["error_bound"],

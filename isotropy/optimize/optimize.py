@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 from tqdm import tqdm
 
+from isotropy.checkpoint import Pace, read_checkpoint
 from isotropy.files import atomic
 from isotropy.metrics.identities import hinged_triplet_objective, silhouette_objective, triplet_objective
 from isotropy.optimize.descent import Descent, Items
@@ -68,16 +68,15 @@ def optimize(
     else:
         rows = [descent.look() | gauge.scores(descent.model, 0)._asdict()]
         objectives = [_objectives(descent, items.targets)]
-    started = saved = said = perf_counter()
-    pause = CHECKPOINT_SECONDS
+    started = said = perf_counter()
+    pace = Pace(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
     direct = 0  # steps to evaluate one by one before the next window is tried
     with tqdm(total=spec.updates, initial=first, unit="update", disable=not sys.stderr.isatty(), desc=spec.setup) as bar:
         while descent.step < spec.updates:
-            if perf_counter() - saved > pause and not direct:
+            if pace.due() and not direct:
                 began = perf_counter()
                 _save(checkpoint, descent, windows, rows, objectives)
-                saved = perf_counter()
-                pause = max(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE * (saved - began))
+                pace.saved_since(began)
             left = spec.updates - descent.step
             if windows is not None and not direct and left >= MIN_WIDTH:
                 walked = windows.walk(descent, left)
@@ -143,9 +142,7 @@ def _load(path: Path, descent: Descent, windows: Windows | None) -> tuple[list[d
     """Put a checkpoint into the descent and its windows; return the rows before it and the objectives. Nothing if none."""
     if not path.is_file():
         return [], []
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+    tensors, metadata = read_checkpoint(path)
     descent.restore(tensors, int(metadata["step"]))
     if windows is not None:
         windows.take_up(descent, json.loads(metadata["windows"]))

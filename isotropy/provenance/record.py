@@ -52,6 +52,10 @@ class Lineage(BaseModel):
     sources: list[dict[str, Any]] = []
     """Every fetched source below this result (`isotropy.sources.fetch.FetchedSource`)."""
 
+    def titles(self, *kinds: str) -> list[str]:
+        """Titles of the contents of sources of some kinds, each once."""
+        return list(dict.fromkeys(s["content"]["title"] for kind in kinds for s in self.sources if s["kind"] == kind))
+
     def join(self, other: Lineage) -> None:
         """Add what another input stands on."""
         if other.status == "stand-in":

@@ -6,7 +6,7 @@ by lambda, `none` stands at lambda = 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """One row per model, task, method, seed and layer."""
-    return pd.concat([pd.DataFrame([_facts(run)]).merge(rows, how="cross") for run, rows in fine_tuned], ignore_index=True)
+    return _long((_facts(run), rows) for run, rows in fine_tuned)
 
 
 def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
@@ -64,20 +64,15 @@ def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """Figure 1: mean of each dimension of the validation set's sentence embeddings, last layer, of the runs that are shown."""
-    rows = []
-    for run, _ in fine_tuned:
-        dimensions = pd.DataFrame({"dimension": np.arange(len(run.activations)), "activation": run.activations})
-        rows.append(pd.DataFrame([_facts(run)]).merge(dimensions, how="cross"))
-    return pd.concat(rows, ignore_index=True)
+    return _long(
+        (_facts(run), pd.DataFrame({"dimension": np.arange(len(run.activations)), "activation": run.activations}))
+        for run, _ in fine_tuned
+    )
 
 
 def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """Figures 2 and 3: sentence embeddings of the last layer in the plane of their mean and of their first component."""
-    rows = []
-    for run, items in fine_tuned:
-        shown = items.iloc[: len(items) : max(1, -(-len(items) // POINTS_SHOWN))]
-        rows.append(pd.DataFrame([_facts(run)]).merge(shown, how="cross"))
-    return pd.concat(rows, ignore_index=True)
+    return _long((_facts(run), items.iloc[:: max(1, -(-len(items) // POINTS_SHOWN))]) for run, items in fine_tuned)
 
 
 def table1(table: pd.DataFrame) -> pd.DataFrame:
@@ -154,20 +149,18 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     several = table["zeta"].nunique() > 1
     for name, group in table.groupby("setup", sort=False):
+        learned = _learned(group)
         for zeta in sorted(group["zeta"].dropna().unique()):
             setup = f"{name}, zeta {zeta:g}" if several else str(name)
             for seed, of_seed in group.groupby("seed"):
-                rows.append({"setup": setup, **_direction(of_seed, zeta, _learned(group)), "seed": str(seed)})
+                rows.append({"setup": setup, **_direction(of_seed, zeta, learned), "seed": str(seed)})
     return pd.DataFrame(rows)
 
 
 def stability(clouds: SampledClouds) -> pd.DataFrame:
     """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the whole cloud."""
-    parts = []
-    for run, rows in clouds:
-        facts = run.model_dump(include={"data", "embedding", "status", "d", "shrinkage_points"}) | {"whole": run.isoscore}
-        parts.append(pd.DataFrame([{"setup": run.name, **facts}]).merge(rows, how="cross"))
-    return pd.concat(parts, ignore_index=True)
+    known = {"data", "embedding", "status", "d", "shrinkage_points"}
+    return _long(({"setup": run.name, **run.model_dump(include=known), "whole": run.isoscore}, rows) for run, rows in clouds)
 
 
 def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
@@ -205,6 +198,11 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _long(parts: Iterable[tuple[dict[str, object], pd.DataFrame]]) -> pd.DataFrame:
+    """One long table of the rows of several runs, the facts about each run in front of its rows."""
+    return pd.concat([pd.DataFrame([facts]).merge(rows, how="cross") for facts, rows in parts], ignore_index=True)
 
 
 def _status(rows: pd.DataFrame) -> str:

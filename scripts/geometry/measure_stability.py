@@ -14,15 +14,14 @@ with Job(snakemake, StabilitySpec) as job:
     rows, whole, known = sample_scores(spec, embeddings)
     reason = "of the paper's cloud only dimensions, size and IsoScore are known, quoted by others"
     job.lineage.join(Lineage(status="stand-in", reasons=[reason]))
-    titles = {source["kind"]: source["content"]["title"] for source in job.lineage.sources}
     drawn = f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore {spec.cloud.isoscore}"
     with job.write("scores") as path:
         write_parquet(path, rows, job.mark)
     facts = Sampled(
         name=spec.name,
         cloud=spec.cloud,
-        data=titles.get("dataset", drawn),
-        embedding=titles.get("model", ""),
+        data=drawn if embeddings is None else job.lineage.titles("dataset", "lexicon")[0],
+        embedding="" if embeddings is None else job.lineage.titles("model", "vectors")[0],
         status=job.lineage.status,
         d=spec.cloud.d if embeddings is None else embeddings.shape[1],
         isoscore=whole,
