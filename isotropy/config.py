@@ -11,10 +11,11 @@ import yaml
 from pydantic import Field, ValidationError
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.finetune.study import Rudman2024
+from isotropy.finetune.study import Rudman2024, Task
 from isotropy.names import Name
 from isotropy.optimize.study import Mickus2024
 from isotropy.prepare.spec import SentencesSpec, WordsSpec
+from isotropy.similarity.study import ClassTask, FineTuning, Rajaee2021
 from isotropy.sources.registry import Registry, Tier, load_registry
 from isotropy.spec import Strict
 
@@ -54,6 +55,8 @@ class Config(Strict):
     """Prepared data sets, by name."""
     mickus2024: Mickus2024
     rudman2024: Rudman2024 | None
+    """null: not attempted."""
+    rajaee2021: Rajaee2021 | None
     """null: not attempted."""
 
 
@@ -160,8 +163,12 @@ def _check_names(study: Study) -> None:
     _check_mickus2024(config.mickus2024, data, source)
     if config.rudman2024 is not None:
         _check_rudman2024(config.rudman2024, data, source)
-        if config.rudman2024.training.precision == "float16" and config.compute.device == "cpu":
-            raise IsotropyError("config: rudman2024.training.precision: float16 needs a GPU, and compute.device is cpu")
+    if config.rajaee2021 is not None:
+        _check_rajaee2021(study, config.rajaee2021, data, source)
+    finetuning = None if config.rajaee2021 is None else config.rajaee2021.finetuning
+    for path, paper in {"rudman2024": config.rudman2024, "rajaee2021.finetuning": finetuning}.items():
+        if paper is not None and paper.training.precision == "float16" and config.compute.device == "cpu":
+            raise IsotropyError(f"config: {path}.training.precision: float16 needs a GPU, and compute.device is cpu")
 
 
 def _check_mickus2024(paper: Mickus2024, data: NeedDataset, source: NeedSource) -> None:
@@ -202,36 +209,105 @@ def _check_mickus2024(paper: Mickus2024, data: NeedDataset, source: NeedSource) 
 
 
 def _check_rudman2024(paper: Rudman2024, data: NeedDataset, source: NeedSource) -> None:
-    for i, model in enumerate(paper.models):
-        source(f"rudman2024.models.{i}", model, "model")
-    for i, name in enumerate(paper.attempt):
-        if name not in paper.tasks:
-            raise IsotropyError(f"config: rudman2024.attempt.{i}: no task {name!r}: {suggest(name, paper.tasks)}")
-    for name, task in paper.tasks.items():
-        path = f"rudman2024.tasks.{name}"
-        train, validation = (data(f"{path}.{role}", getattr(task, role)) for role in ("train", "validation"))
-        if not isinstance(train, SentencesSpec) or not isinstance(validation, SentencesSpec):
-            role = "validation" if isinstance(train, SentencesSpec) else "train"
-            raise IsotropyError(f"config: {path}.{role}: {getattr(task, role)!r} holds no sentences")
-        if (train.task, train.label_names) != (validation.task, validation.label_names):
-            raise IsotropyError(f"config: {path}.validation: its task or label_names are not those of train")
-        if train.source == validation.source and not _apart(train, validation):
-            raise IsotropyError(
-                f"config: {path}: train and validation are of one source, {train.source!r}: both need the same sample, and a "
-                "split with the same held_out and seed, one the part train, the other validation"
-            )
-        fits = [m for m in METRICS[train.task] if m != "f1" or train.task == "extractive" or len(train.label_names) == 2]
-        if task.metric not in fits:
-            raise IsotropyError(f"config: {path}.metric: {task.metric!r} does not fit; possible: {', '.join(fits)}")
-        if train.task == "extractive" and paper.training_of(name).max_length < LEAST_WINDOW:
-            raise IsotropyError(
-                f"config: {path}.max_length: a question and its context need at least {LEAST_WINDOW} word pieces"
-            )
+    _check_fine_tuning("rudman2024", paper, data, source)
     for name, cloud in paper.stability.clouds.items():
         if cloud.dataset is not None and cloud.embedding is not None:
             path = f"rudman2024.stability.clouds.{name}"
             words = isinstance(data(f"{path}.dataset", cloud.dataset), WordsSpec)
             source(f"{path}.embedding", cloud.embedding, "vectors" if words else "model")
+
+
+def _check_rajaee2021(study: Study, paper: Rajaee2021, data: NeedDataset, source: NeedSource) -> None:
+    def pairs(path: str, name: str) -> None:
+        dataset = data(path, name)
+        if not isinstance(dataset, SentencesSpec) or dataset.task != "regression":
+            raise IsotropyError(f"config: {path}: {name!r} holds no pairs with scores, which is task: regression")
+
+    for name, encoding in paper.embeddings.items():
+        path = f"rajaee2021.embeddings.{name}"
+        source(path, name, "model", "vectors")
+        static = study.registry.sources[name].kind == "vectors"
+        if static == bool(encoding.layers) or (static and encoding.profile):
+            raise IsotropyError(f"config: {path}.layers: a model needs layers, and static vectors have none")
+        for i, dataset in enumerate(encoding.sets):
+            if static:
+                pairs(f"{path}.sets.{i}", dataset)
+            elif not isinstance(data(f"{path}.sets.{i}", dataset), SentencesSpec):
+                raise IsotropyError(f"config: {path}.sets.{i}: {dataset!r} holds words, and a model needs sentences")
+        if static and encoding.numbers is None:
+            raise IsotropyError(f"config: {path}.numbers: null, but static vectors are not tuned; give numbers")
+    for field in ("profile", "pictured"):
+        name = getattr(paper, field)
+        if name is not None and not isinstance(data(f"rajaee2021.{field}", name), SentencesSpec):
+            raise IsotropyError(f"config: rajaee2021.{field}: {name!r} holds words")
+    shown = [one for one in paper.measured().values() if one.pictured]
+    if paper.pictured is not None and not shown:
+        raise IsotropyError(
+            f"config: rajaee2021.pictured: no embedding has {paper.pictured!r} among its sets, or kmeans is not among methods"
+        )
+    if paper.more_clusters and not any(one.more_clusters for one in paper.measured().values()):
+        raise IsotropyError("config: rajaee2021.more_clusters: no embedding has a layer both in layers and in profile")
+    if paper.tuning is not None:
+        pairs("rajaee2021.tuning.dataset", paper.tuning.dataset)
+    if paper.finetuning is not None:
+        _check_fine_tuning("rajaee2021.finetuning", paper.finetuning, data, source)
+        for name, tuned in paper.finetuning.tasks.items():
+            train = data(f"rajaee2021.finetuning.tasks.{name}.train", tuned.train)
+            if isinstance(train, SentencesSpec) and train.task == "extractive":
+                raise IsotropyError(
+                    f"config: rajaee2021.finetuning.tasks.{name}: extractive, and its head reads no first token"
+                )
+    if paper.classification is None:
+        return
+    chosen, path = paper.classification, "rajaee2021.classification"
+    for i, name in enumerate(chosen.attempt):
+        if name not in chosen.tasks:
+            raise IsotropyError(f"config: {path}.attempt.{i}: no task {name!r}: {suggest(name, chosen.tasks)}")
+    for name in chosen.embeddings:
+        source(f"{path}.embeddings.{name}", name, "model")
+        encoder = study.registry.sources[name].encoder
+        if encoder is not None and encoder.max_length < chosen.max_length:
+            raise IsotropyError(
+                f"config: {path}.max_length: {chosen.max_length}, but {name} reads at most {encoder.max_length}"
+            )
+    for name, task in chosen.tasks.items():
+        train = _check_sides(f"{path}.tasks.{name}", task, data)
+        if train.task != "single-label" or len(train.label_names) != 2:
+            raise IsotropyError(f"config: {path}.tasks.{name}.train: {task.train!r} has not two classes, as the classifier has")
+
+
+def _check_fine_tuning(of: str, paper: Rudman2024 | FineTuning, data: NeedDataset, source: NeedSource) -> None:
+    for i, model in enumerate(paper.models):
+        source(f"{of}.models.{i}", model, "model")
+    for i, name in enumerate(paper.attempt):
+        if name not in paper.tasks:
+            raise IsotropyError(f"config: {of}.attempt.{i}: no task {name!r}: {suggest(name, paper.tasks)}")
+    for name, task in paper.tasks.items():
+        path = f"{of}.tasks.{name}"
+        train = _check_sides(path, task, data)
+        if train.task == "extractive" and task.trained(paper.training).max_length < LEAST_WINDOW:
+            raise IsotropyError(
+                f"config: {path}.max_length: a question and its context need at least {LEAST_WINDOW} word pieces"
+            )
+
+
+def _check_sides(path: str, task: Task | ClassTask, data: NeedDataset) -> SentencesSpec:
+    """The training side of a task, both of whose sides fit each other and the metric."""
+    train, validation = (data(f"{path}.{role}", getattr(task, role)) for role in ("train", "validation"))
+    if not isinstance(train, SentencesSpec) or not isinstance(validation, SentencesSpec):
+        role = "validation" if isinstance(train, SentencesSpec) else "train"
+        raise IsotropyError(f"config: {path}.{role}: {getattr(task, role)!r} holds no sentences")
+    if (train.task, train.label_names) != (validation.task, validation.label_names):
+        raise IsotropyError(f"config: {path}.validation: its task or label_names are not those of train")
+    if train.source == validation.source and not _apart(train, validation):
+        raise IsotropyError(
+            f"config: {path}: train and validation are of one source, {train.source!r}: both need the same sample, and a "
+            "split with the same held_out and seed, one the part train, the other validation"
+        )
+    fits = [m for m in METRICS[train.task] if m != "f1" or train.task == "extractive" or len(train.label_names) == 2]
+    if task.metric not in fits:
+        raise IsotropyError(f"config: {path}.metric: {task.metric!r} does not fit; possible: {', '.join(fits)}")
+    return train
 
 
 def _apart(train: SentencesSpec, validation: SentencesSpec) -> bool:

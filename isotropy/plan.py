@@ -10,10 +10,10 @@ from pathlib import Path
 
 from isotropy.claims.spec import ClaimsSpec, read_claims
 from isotropy.config import Study
-from isotropy.embed.spec import EmbedSpec, LookUpSpec
+from isotropy.embed.spec import EmbedSpec, LookUpSpec, TokensSpec
 from isotropy.figures.catalogue import FIGURES, FigureSpec
 from isotropy.files import RESULTS
-from isotropy.finetune.spec import FinetuneSpec
+from isotropy.finetune.spec import FinetuneSpec, Training
 from isotropy.finetune.study import Rudman2024
 from isotropy.finetune.study import Run as FinetuneRun
 from isotropy.geometry.spec import StabilitySpec
@@ -21,9 +21,14 @@ from isotropy.optimize.spec import OptimizeSpec
 from isotropy.optimize.study import Trajectory
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.report.spec import PAPERS, PageSpec
+from isotropy.similarity.spec import ClassifySpec, SimilaritySpec, TuningSpec
+from isotropy.similarity.study import FineTuning, Measurement, Rajaee2021
 from isotropy.sources.fetch import FetchSpec
 from isotropy.spec import Spec
 from isotropy.tables.catalogue import TABLES, VERDICTS, TableSpec, read_published
+
+TUNING = "-tuning"
+"""How the last part of the path of a choice of numbers ends."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +61,66 @@ class Plan:
             raise LookupError("the study leaves rudman2024 out")
         return self.study.config.rudman2024
 
+    def fine_tuning(self, paper: str) -> Rudman2024 | FineTuning:
+        """What the study chooses of a paper's fine-tuning.
+
+        Raises:
+            LookupError: the study leaves it out.
+        """
+        chosen = self.rudman2024 if paper == "rudman2024" else self.rajaee2021.finetuning if paper == "rajaee2021" else None
+        if chosen is None:
+            raise LookupError(f"the study has no fine-tuning of {paper}")
+        return chosen
+
     @cached_property
-    def fine_tuned(self) -> dict[str, FinetuneRun]:
-        """All runs of rudman2024, by name."""
-        return {} if self.study.config.rudman2024 is None else self.rudman2024.runs()
+    def fine_tuned(self) -> dict[tuple[str, str], FinetuneRun]:
+        """All fine-tuned models, by paper and name, without their seeds."""
+        found: dict[tuple[str, str], FinetuneRun] = {}
+        for paper in ("rudman2024", "rajaee2021"):
+            try:
+                found |= {(paper, name): run for name, run in self.fine_tuning(paper).runs().items()}
+            except LookupError:
+                continue
+        return found
+
+    def training(self, paper: str, run: str) -> Training:
+        """How a model is trained.
+
+        Raises:
+            LookupError: the study has no such run.
+        """
+        chosen = self.fine_tuning(paper)
+        return chosen.tasks[self._run(paper, run).task].trained(chosen.training)
 
     @cached_property
     def _parts(self) -> set[str]:
         """Parts of papers that the study has."""
         parts: set[str] = {run.group for run in self.trajectories.values()}
-        return parts if self.study.config.rudman2024 is None else parts | {"rudman2024"}
+        parts |= {name for name in ("rudman2024", "rajaee2021") if getattr(self.study.config, name) is not None}
+        if self.study.config.rajaee2021 is not None:
+            parts |= {f"rajaee2021-{part}" for part in self.rajaee2021.parts()}
+        return parts
 
     @property
     def clouds(self) -> list[str]:
         """Point clouds of Figure 4 of rudman2024, by name."""
         return [] if self.study.config.rudman2024 is None else list(self.rudman2024.stability.clouds)
+
+    @property
+    def rajaee2021(self) -> Rajaee2021:
+        """What the study chooses of Rajaee & Pilehvar 2021.
+
+        Raises:
+            LookupError: the study leaves it out.
+        """
+        if self.study.config.rajaee2021 is None:
+            raise LookupError("the study leaves rajaee2021 out")
+        return self.study.config.rajaee2021
+
+    @cached_property
+    def measured(self) -> dict[str, Measurement]:
+        """All measurements of rajaee2021, by the end of their path."""
+        return {} if self.study.config.rajaee2021 is None else self.rajaee2021.measured()
 
     def spec(self, stem: str) -> Spec:
         """The spec of a result.
@@ -88,12 +138,20 @@ class Plan:
                 return self.study.config.datasets[dataset]
             case ["embed", dataset, embedding]:
                 return self._embed(dataset, embedding)
+            case ["embed", dataset, "tokens", model]:
+                return self._tokens(dataset, model)
             case ["optimize", "mickus2024", setup, seed] if re.fullmatch(r"seed\d+", seed):
                 return self._optimize(setup, int(seed.removeprefix("seed")))
-            case ["finetune", "rudman2024", run, seed] if re.fullmatch(r"seed\d+", seed):
-                return self._finetune(run, int(seed.removeprefix("seed")))
+            case ["finetune", paper, run, seed] if re.fullmatch(r"seed\d+", seed):
+                return self._finetune(paper, run, int(seed.removeprefix("seed")))
             case ["geometry", "rudman2024", cloud]:
                 return self._stability(cloud)
+            case ["similarity", "rajaee2021", "classification", task, embedding]:
+                return self._classify(task, embedding)
+            case ["similarity", "rajaee2021", dataset, embedding, layer] if layer.endswith(TUNING):
+                return self._tuning(dataset, embedding, layer.removesuffix(TUNING))
+            case ["similarity", "rajaee2021", *path]:
+                return self._similarity(self.measured["/".join(path)])
             case ["tables", paper, table]:
                 return self._table(f"{paper}/{table}")
             case ["figures", paper, figure]:
@@ -123,19 +181,27 @@ class Plan:
             case ["embed", dataset, embedding]:
                 role = "vectors_source" if self.study.registry.sources[embedding].kind == "vectors" else "model"
                 return {"texts": [f"{RESULTS}/prepare/{dataset}.texts.parquet"], role: [fetched(embedding)]}
+            case ["embed", dataset, "tokens", model]:
+                return {"texts": [f"{RESULTS}/prepare/{dataset}.texts.parquet"], "model": [fetched(model)]}
             case ["optimize", "mickus2024", name, _]:
                 setup = self.trajectories[name].setup
                 return {
                     "dataset": [f"{RESULTS}/prepare/{setup.dataset}.items.parquet"],
                     "embeddings": [f"{RESULTS}/embed/{setup.dataset}/{setup.embedding}.safetensors"],
                 }
-            case ["finetune", "rudman2024", name, _]:
-                return self._finetune_inputs(self._run(name))
+            case ["finetune", paper, name, _]:
+                return self._finetune_inputs(paper, self._run(paper, name))
             case ["geometry", "rudman2024", name]:
                 cloud = self.rudman2024.stability.clouds[name]
                 if cloud.kind == "normal":
                     return {}
                 return {"embeddings": [f"{RESULTS}/embed/{cloud.dataset}/{cloud.embedding}.safetensors"]}
+            case ["similarity", "rajaee2021", "classification", task, embedding]:
+                return self._classify_inputs(task, embedding)
+            case ["similarity", "rajaee2021", dataset, embedding, layer] if layer.endswith(TUNING):
+                return self._cloud_inputs(dataset, embedding)
+            case ["similarity", "rajaee2021", *path]:
+                return self._similarity_inputs(self.measured["/".join(path)])
             case ["tables", paper, table]:
                 return self._table_inputs(TABLES[f"{paper}/{table}"])
             case ["figures", paper, figure]:
@@ -196,16 +262,16 @@ class Plan:
             **run.setup.model_dump(),
         )
 
-    def _run(self, name: str) -> FinetuneRun:
-        if name not in self.fine_tuned:
-            raise LookupError(f"the study has no fine-tuned model {name!r}")
-        return self.fine_tuned[name]
+    def _run(self, paper: str, name: str) -> FinetuneRun:
+        if (paper, name) not in self.fine_tuned:
+            raise LookupError(f"the study has no fine-tuned model {name!r} of {paper}")
+        return self.fine_tuned[paper, name]
 
-    def _finetune(self, name: str, seed: int) -> FinetuneSpec:
-        run, paper = self._run(name), self.rudman2024
-        task = paper.tasks[run.task]
+    def _finetune(self, paper: str, name: str, seed: int) -> FinetuneSpec:
+        run, chosen = self._run(paper, name), self.fine_tuning(paper)
+        task = chosen.tasks[run.task]
         return FinetuneSpec(
-            paper="rudman2024",
+            paper=paper,
             run=name,
             task=run.task,
             train=task.train,
@@ -213,24 +279,100 @@ class Plan:
             metric=task.metric,
             model=run.model,
             method=run.method,
-            training=paper.training_of(run.task),
-            measure=paper.measure,
+            training=task.trained(chosen.training),
+            measure=chosen.measure,
             seed=seed,
             device=self.study.config.compute.device,
         )
 
-    def _finetune_inputs(self, run: FinetuneRun) -> dict[str, list[str]]:
-        task = self.rudman2024.tasks[run.task]
-        sides = {"train": task.train, "validation": task.validation}
-        return {
-            f"{role}_{table}": [f"{RESULTS}/prepare/{dataset}.{table}.parquet"]
-            for role, dataset in sides.items()
-            for table in ("texts", "items")
-        } | {"model": [fetched(run.model)]}
+    def _finetune_inputs(self, paper: str, run: FinetuneRun) -> dict[str, list[str]]:
+        task = self.fine_tuning(paper).tasks[run.task]
+        return _sides({"train": task.train, "validation": task.validation}) | {"model": [fetched(run.model)]}
 
     def _stability(self, name: str) -> StabilitySpec:
         chosen = self.rudman2024.stability
         return StabilitySpec(paper="rudman2024", name=name, cloud=chosen.clouds[name], **chosen.model_dump(exclude={"clouds"}))
+
+    def _tokens(self, dataset: str, model: str) -> TokensSpec:
+        encoder = self.study.registry.sources[model].encoder
+        layers = self.rajaee2021.layers(dataset, model)
+        if encoder is None or not layers:
+            raise LookupError(f"the study reads no layers of {model} for {dataset}")
+        compute = self.study.config.compute.model_dump()
+        return TokensSpec(dataset=dataset, model=model, encoder=encoder, layers=layers, **compute)
+
+    def _similarity(self, one: Measurement) -> SimilaritySpec:
+        paper, encoding = self.rajaee2021, self.rajaee2021.embeddings[one.embedding]
+        return SimilaritySpec(
+            paper="rajaee2021",
+            drop=encoding.drop,
+            repeat_texts=paper.repeat_texts,
+            numbers=encoding.numbers,
+            runs=paper.runs,
+            clusterer=paper.clusterer,
+            **one._asdict(),
+        )
+
+    def _tuning(self, dataset: str, embedding: str, layer: str) -> TuningSpec:
+        paper = self.rajaee2021
+        if paper.tuning is None or paper.tuning.dataset != dataset:
+            raise LookupError(f"the study tunes nothing on {dataset}")
+        return TuningSpec(
+            paper="rajaee2021",
+            embedding=embedding,
+            layer=None if layer == "words" else int(layer.removeprefix("layer")),
+            drop=paper.embeddings[embedding].drop,
+            repeat_texts=paper.repeat_texts,
+            runs=paper.runs,
+            clusterer=paper.clusterer,
+            **paper.tuning.model_dump(),
+        )
+
+    def _classify(self, task: str, embedding: str) -> ClassifySpec:
+        chosen, encoder = self.rajaee2021.classification, self.study.registry.sources[embedding].encoder
+        if chosen is None or task not in chosen.attempt or embedding not in chosen.embeddings or encoder is None:
+            raise LookupError(f"the study has no classification of {task} with {embedding}")
+        common = chosen.model_dump(include={"methods", "n_train", "max_length", "mlp", "seeds"})
+        return ClassifySpec.model_validate(
+            {
+                "paper": "rajaee2021",
+                "task": task,
+                "embedding": embedding,
+                "encoder": encoder,
+                "clusterer": self.rajaee2021.clusterer,
+                **chosen.tasks[task].model_dump(),
+                **chosen.embeddings[embedding].model_dump(),
+                **common,
+                **self.study.config.compute.model_dump(),
+            }
+        )
+
+    def _classify_inputs(self, task: str, embedding: str) -> dict[str, list[str]]:
+        assert self.rajaee2021.classification is not None
+        sides = self.rajaee2021.classification.tasks[task].model_dump(include={"train", "validation"})
+        return _sides(sides) | {"model": [fetched(embedding)]}
+
+    def _similarity_inputs(self, one: Measurement) -> dict[str, list[str]]:
+        inputs = self._cloud_inputs(one.dataset, one.embedding)
+        if self._tuned(one):
+            assert self.rajaee2021.tuning is not None
+            tuned = one._replace(dataset=self.rajaee2021.tuning.dataset).stem
+            inputs["tuning"] = [f"{RESULTS}/similarity/rajaee2021/{tuned}{TUNING}.json"]
+        return inputs
+
+    def _tuned(self, one: Measurement) -> bool:
+        """Whether the numbers of a measurement are chosen by the tuning: those without clusters need none."""
+        return self.rajaee2021.embeddings[one.embedding].numbers is None and len(one.methods) > 1
+
+    def _cloud_inputs(self, dataset: str, embedding: str) -> dict[str, list[str]]:
+        """Items, and token vectors, or texts and static vectors."""
+        inputs = {"dataset": [f"{RESULTS}/prepare/{dataset}.items.parquet"]}
+        if self.study.registry.sources[embedding].kind == "model":
+            return inputs | {"tokens": [f"{RESULTS}/embed/{dataset}/tokens/{embedding}"]}
+        return inputs | {
+            "texts": [f"{RESULTS}/prepare/{dataset}.texts.parquet"],
+            "vectors_source": [fetched(embedding)],
+        }
 
     def _table_inputs(self, entry: TableSpec) -> dict[str, list[str]]:
         """Tables, and runs: in the configured order, then seeds."""
@@ -243,10 +385,25 @@ class Plan:
 
     def _stems(self, group: str) -> list[str]:
         """Results of a part of a paper, without suffixes."""
-        if group == "finetune":
-            return [f"{RESULTS}/finetune/rudman2024/{name}/seed{s}" for name in self.fine_tuned for s in self.rudman2024.seeds]
+        if group in ("finetune", "clustered"):
+            paper = "rudman2024" if group == "finetune" else "rajaee2021"
+            seeds = self.fine_tuning(paper).seeds
+            return [f"{RESULTS}/finetune/{paper}/{name}/seed{s}" for p, name in self.fine_tuned if p == paper for s in seeds]
         if group == "shown":
             return [f"{RESULTS}/finetune/rudman2024/{n}/seed{min(self.rudman2024.seeds)}" for n in self.rudman2024.shown()]
+        if group == "tuning":
+            assert self.rajaee2021.tuning is not None
+            on = self.rajaee2021.tuning.dataset
+            chosen = {m._replace(dataset=on).stem: None for m in self.measured.values() if self._tuned(m)}
+            return [f"{RESULTS}/similarity/rajaee2021/{stem}{TUNING}" for stem in chosen]
+        if group == "classification":
+            assert self.rajaee2021.classification is not None
+            pairs = [(t, e) for t in self.rajaee2021.classification.attempt for e in self.rajaee2021.classification.embeddings]
+            return [f"{RESULTS}/similarity/rajaee2021/classification/{task}/{embedding}" for task, embedding in pairs]
+        if group == "similarity":
+            return [f"{RESULTS}/similarity/rajaee2021/{stem}" for stem in self.measured]
+        if group == "pictured":
+            return [f"{RESULTS}/similarity/rajaee2021/{stem}" for stem, one in self.measured.items() if one.pictured]
         if group == "stability":
             return [f"{RESULTS}/geometry/rudman2024/{name}" for name in self.rudman2024.stability.clouds]
         return [
@@ -289,3 +446,12 @@ def fetched(name: str) -> str:
 def table_file(name: str) -> str:
     """Parquet file of a table; `claims` is the table of verdicts."""
     return f"{RESULTS}/claims.parquet" if name == "claims" else f"{RESULTS}/tables/{name}.parquet"
+
+
+def _sides(datasets: dict[str, str]) -> dict[str, list[str]]:
+    """Texts and items of a task's data sets, by role."""
+    return {
+        f"{role}_{table}": [f"{RESULTS}/prepare/{dataset}.{table}.parquet"]
+        for role, dataset in datasets.items()
+        for table in ("texts", "items")
+    }

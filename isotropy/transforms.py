@@ -6,12 +6,14 @@ in Contextual Embedding Space", ACL, section 3.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -137,9 +139,11 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             raise ValueError(f"n_clusters must lie between 1 and the number of points, {n}, got {self.n_clusters}")
         wanted = 0 if self.remove == "mean" else self.n_components
         _require_components(wanted, n, d)
-        self._model = self._fitted_clusterer(X)
+        # A mixture adds an absolute 1e-6 to variances, and single precision loses the small ones: it sees points of unit size.
+        self._unit = 1.0 if self.clusterer == "kmeans" else _size(X)
+        self._model = self._fitted_clusterer(X if self.clusterer == "kmeans" else self._scaled(X))
         self.n_iter_ = self._model.n_iter_
-        self.centers_ = np.asarray(self._centers_of(self._model), dtype=np.float64)
+        self.centers_ = np.asarray(self._centers_of(self._model), dtype=np.float64) * self._unit
         self._dissolved = False
         self._dissolve(X, wanted)
         self.labels_ = self._assigned(X)
@@ -173,7 +177,14 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         if self.clusterer == "kmeans":
             return KMeans(self.n_clusters, init=self.init, **common).fit(X)
         start = {"k-means++": "k-means++", "random": "random_from_data"}[self.init]
-        return GaussianMixture(self.n_clusters, covariance_type="diag", init_params=start, **common).fit(X)
+        with warnings.catch_warnings():
+            if self.tol == 0:  # all iterations are wanted, whatever comes out
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            return GaussianMixture(self.n_clusters, covariance_type="diag", init_params=start, **common).fit(X)
+
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        """A cloud in units of its size, in double precision."""
+        return X.astype(np.float64) / self._unit
 
     @staticmethod
     def _centers_of(model: KMeans | GaussianMixture) -> np.ndarray:
@@ -182,7 +193,7 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
     def _assigned(self, X: np.ndarray) -> np.ndarray:
         """Cluster of each point, shape (n,)."""
         if not self._dissolved:
-            return self._model.predict(X)  # type: ignore[no-any-return]
+            return self._model.predict(X if self.clusterer == "kmeans" else self._scaled(X))  # type: ignore[no-any-return]
         return pairwise_distances_argmin(X, self.centers_.astype(X.dtype))  # type: ignore[no-any-return]
 
     def _dissolve(self, X: np.ndarray, n_components: int) -> None:
@@ -194,6 +205,12 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
                 return
             self.centers_ = np.delete(self.centers_, smallest, axis=0)
             self._dissolved = True
+
+
+def _size(X: np.ndarray) -> float:
+    """Root of the mean variance over dimensions; 1 for points that are all the same."""
+    size = float(np.sqrt(X.var(axis=0, dtype=np.float64).mean()))
+    return size if size > 0 else 1.0
 
 
 def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:

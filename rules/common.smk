@@ -51,6 +51,7 @@ wildcard_constraints:
     source="|".join(SOURCES),
     dataset="|".join(CONFIG.datasets),
     setup="|".join(TRAJECTORIES),
+    layer=r"layer\d+|words",
     run=r"[A-Za-z0-9_-]+",  # a list of a thousand names would slow every path down
     cloud=alternatives(PLAN.clouds),
     paper="|".join(p.key for p in PAPERS),
@@ -97,8 +98,14 @@ def optimize_memory(wildcards):
 
 def finetune_memory(wildcards):
     """Memory of a fine-tuning job in MB: windows of long contexts and half a million pairs take their room."""
-    small = PLAN.rudman2024.training_of(PLAN.fine_tuned[wildcards.run].task).n_train
+    small = PLAN.training(wildcards.paper, wildcards.run).n_train
     return 6000 if small is not None and small <= 20000 else 24000
+
+
+def classify_memory(wildcards):
+    """Memory of a classification on frozen features in MB: all token vectors of all items, several times."""
+    small = CONFIG.rajaee2021.classification.n_train
+    return 12000 if small is not None and small <= 10000 else 96000
 
 
 def table_code(wildcards):

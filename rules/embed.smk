@@ -1,5 +1,6 @@
-"""embed: a vector for each text of a data set. Needs: a prepared data set, and a fetched model or vectors.
-Gives: results/embed/{dataset}/{model}.safetensors, with the array `vectors` (n, d), float32.
+"""embed: a vector for each text of a data set, or for each token. Needs: a prepared data set, and a fetched model or vectors.
+Gives: results/embed/{dataset}/{model}.safetensors, with the array `vectors` (n, d), float32; results/embed/{dataset}/tokens/{model}/,
+a file per layer and a table of tokens (isotropy/embed/tokens.py).
 """
 
 
@@ -56,3 +57,31 @@ rule embed_words:
         code=code("embed_words"),
     script:
         "../scripts/embed/embed_words.py"
+
+
+rule embed_tokens:
+    """Token vectors of chosen layers (rajaee2021, section 3; cai2021, section 3), streamed to disk."""
+    input:
+        texts="results/prepare/{dataset}.texts.parquet",
+        model="results/fetch/{model}",
+    output:
+        tokens=directory("results/embed/{dataset}/tokens/{model}"),
+        record="results/embed/{dataset}/tokens/{model}.record.json",
+    log:
+        "results/logs/embed/{dataset}/tokens/{model}.log",
+    benchmark:
+        "results/logs/embed/{dataset}/tokens/{model}.jsonl"
+    wildcard_constraints:
+        model=alternatives(MODELS),
+    conda:
+        "../envs/embed.yaml"
+    threads: 2
+    resources:
+        gpu=gpus(),
+        mem_mb=6000,
+        runtime=240,
+    params:
+        spec=spec("embed/{dataset}/tokens/{model}"),
+        code=code("embed_tokens"),
+    script:
+        "../scripts/embed/embed_tokens.py"

@@ -1,22 +1,22 @@
 """finetune: encoders trained on tasks, with and without a penalty on their geometry. Needs: prepared data sets and a fetched
-model. Gives: results/finetune/rudman2024/{run}/seed{seed}.json, facts; .steps, .layers, .points: tables.
+model. Gives: results/finetune/{paper}/{run}/seed{seed}.json, facts; .steps, .layers, .points: tables.
 """
 
 
 rule finetune_model:
-    """One fine-tuned model and its geometry (rudman2024, sections 3 to 5). One thread: runs go side by side."""
+    """One fine-tuned model and its geometry (rudman2024, sections 3 to 5; rajaee2021, slides). One thread: runs go side by side."""
     input:
-        unpack(inputs("finetune/rudman2024/{run}/seed{seed}")),
+        unpack(inputs("finetune/{paper}/{run}/seed{seed}")),
     output:
-        run="results/finetune/rudman2024/{run}/seed{seed}.json",
-        steps="results/finetune/rudman2024/{run}/seed{seed}.steps.parquet",
-        layers="results/finetune/rudman2024/{run}/seed{seed}.layers.parquet",
-        points="results/finetune/rudman2024/{run}/seed{seed}.points.parquet",
-        record="results/finetune/rudman2024/{run}/seed{seed}.record.json",
+        run="results/finetune/{paper}/{run}/seed{seed}.json",
+        steps="results/finetune/{paper}/{run}/seed{seed}.steps.parquet",
+        layers="results/finetune/{paper}/{run}/seed{seed}.layers.parquet",
+        points="results/finetune/{paper}/{run}/seed{seed}.points.parquet",
+        record="results/finetune/{paper}/{run}/seed{seed}.record.json",
     log:
-        "results/logs/finetune/rudman2024/{run}/seed{seed}.log",
+        "results/logs/finetune/{paper}/{run}/seed{seed}.log",
     benchmark:
-        "results/logs/finetune/rudman2024/{run}/seed{seed}.jsonl"
+        "results/logs/finetune/{paper}/{run}/seed{seed}.jsonl"
     conda:
         "../envs/finetune.yaml"
     threads: 1
@@ -25,7 +25,7 @@ rule finetune_model:
         mem_mb=finetune_memory,
         runtime=480,
     params:
-        spec=spec("finetune/rudman2024/{run}/seed{seed}"),
+        spec=spec("finetune/{paper}/{run}/seed{seed}"),
         code=code("finetune_model"),
     script:
         "../scripts/finetune/finetune_model.py"

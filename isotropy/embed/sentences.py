@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,18 +28,23 @@ from isotropy.sources.registry import Encoder
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 TEXTS_PER_PART = 1024  # texts between two saves; a killed job repeats at most this many
 
 
 class SentenceEncoder:
-    """A transformer encoder and its pooling, read from a folder of plain files."""
+    """A transformer and its pooling, read from a folder of plain files: safetensors, or GGUF, which is dequantized."""
 
     def __init__(self, folder: Path, encoder: Encoder, device: torch.device, dtype: torch.dtype = torch.float32) -> None:
         self.encoder, self.device = encoder, device
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # loading is over before a bar could be read
-        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        gguf = next(folder.glob("*.gguf"), None)
+        packed: dict[str, Any] = {} if gguf is None else {"gguf_file": gguf.name}
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **packed)
         # The attention is the fastest that the architecture has: torch's fused one, or MPNet's own.
-        model: Any = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=dtype)
+        how: dict[str, Any] = packed or {"use_safetensors": True}
+        model: Any = AutoModel.from_pretrained(folder, local_files_only=True, dtype=dtype, **how)
         self.model = model.eval().to(device)
 
     @property
@@ -47,25 +52,67 @@ class SentenceEncoder:
         """Length of a vector."""
         return int(self.model.config.hidden_size)
 
+    @property
+    def n_layers(self) -> int:
+        """Hidden layers, the embedding layer not counted."""
+        return int(self.model.config.num_hidden_layers)
+
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Word pieces of each text, special tokens included, cut at the encoder's maximum length."""
         ids: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=self.encoder.max_length)["input_ids"]
         return ids
 
+    def tokenize_marked(self, texts: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
+        """The same, and which of them the tokenizer has added (1), such as [CLS]."""
+        found = self.tokenizer(
+            list(texts), truncation=True, max_length=self.encoder.max_length, return_special_tokens_mask=True
+        )
+        return found["input_ids"], found["special_tokens_mask"]
+
     @torch.inference_mode()
     def encode_batch(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         """Vectors of a batch of tokenised texts, shape (batch, d), float32, on the CPU."""
-        length = max(map(len, ids))
-        pad = self.tokenizer.pad_token_id or 0
-        input_ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row in ids], device=self.device)
-        lengths = torch.tensor([len(row) for row in ids], device=self.device)
-        mask = (torch.arange(length, device=self.device) < lengths[:, None]).long()
+        input_ids, mask = self._padded(ids)
         hidden: torch.Tensor = self.model(input_ids=input_ids, attention_mask=mask).last_hidden_state.float()
-        mean = (hidden * mask[:, :, None]).sum(dim=1) / lengths[:, None]
+        mean = (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
         pooled = mean if self.encoder.pooling == "mean" else hidden[:, 0]
         if self.encoder.normalize:
             pooled = torch.nn.functional.normalize(pooled, dim=1)
         return pooled.cpu()
+
+    @torch.inference_mode()
+    def encode_tokens(self, ids: Sequence[Sequence[int]], layers: Sequence[int]) -> list[torch.Tensor]:
+        """Hidden states of a batch of tokenised texts, padding left out: per layer (tokens, d), float32, on the CPU."""
+        input_ids, mask = self._padded(ids)
+        states = self.model(input_ids=input_ids, attention_mask=mask, output_hidden_states=True).hidden_states
+        return [states[layer][mask.bool()].float().cpu() for layer in layers]
+
+    @torch.inference_mode()
+    def encode_padded(
+        self, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, layer: int, length: int
+    ) -> torch.Tensor:
+        """Hidden states of a batch of tokenised texts or pairs, padded to a length: (batch, length, d), float32, on the CPU.
+
+        Args:
+            ids: word pieces.
+            types: the sentence of a pair that each is in; None for a model that does not ask.
+            layer: hidden layer.
+            length: of all rows.
+        """
+        input_ids, mask = self._padded(ids, length)
+        told = {} if types is None else {"token_type_ids": self._padded(types, length, 0)[0]}
+        states = self.model(input_ids=input_ids, attention_mask=mask, output_hidden_states=True, **told).hidden_states
+        return states[layer].float().cpu()  # type: ignore[no-any-return]
+
+    def _padded(
+        self, ids: Sequence[Sequence[int]], length: int | None = None, pad: int | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Word pieces padded on the right to a length or the longest, and the mask of what is not padding; (batch, length)."""
+        length = max(map(len, ids)) if length is None else length
+        pad = self.tokenizer.pad_token_id or 0 if pad is None else pad
+        input_ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row in ids], device=self.device)
+        lengths = torch.tensor([len(row) for row in ids], device=self.device)
+        return input_ids, (torch.arange(length, device=self.device) < lengths[:, None]).long()
 
 
 def batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
@@ -107,7 +154,7 @@ def embed(
         for number, part in enumerate(parts):
             file = work / f"part{number:05d}.safetensors"
             if not file.is_file():
-                found = _map(lambda batch: encoder.encode_batch([ids[i] for i in batch]), part, workers, encoder.device)
+                found = map_batches(lambda batch: encoder.encode_batch([ids[i] for i in batch]), part, workers, encoder.device)
                 with atomic(file) as temporary:
                     save_file({"vectors": torch.cat(found)}, temporary)
                 fresh += sum(map(len, part))
@@ -138,9 +185,7 @@ def _parts(todo: list[list[int]]) -> list[list[list[int]]]:
     return parts
 
 
-def _map(
-    function: Callable[[list[int]], torch.Tensor], part: Iterable[list[int]], workers: int, device: torch.device
-) -> list[torch.Tensor]:
+def map_batches(function: Callable[[list[int]], T], part: Iterable[list[int]], workers: int, device: torch.device) -> list[T]:
     """Apply a function to batches, in worker threads with one compute thread each on the CPU."""
     if device.type != "cpu":
         return [function(batch) for batch in part]

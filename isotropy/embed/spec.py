@@ -1,4 +1,4 @@
-"""What defines embeddings: of sentences by an encoder, of words by a table."""
+"""What defines embeddings: of sentences or tokens by an encoder, of words by a table."""
 
 from __future__ import annotations
 
@@ -14,6 +14,19 @@ class EmbedSpec(Spec):
     dataset: str
     model: str
     encoder: Encoder
+    token_budget: int
+    device: Literal["auto", "cpu", "cuda"]
+    dtype: Literal["float32", "bfloat16"]
+
+
+class TokensSpec(Spec):
+    """What defines the token vectors of a data set."""
+
+    dataset: str
+    model: str
+    encoder: Encoder
+    layers: list[int]
+    """Hidden layers, rising: 0 is the embedding layer, the last as the model gives it (after its final norm, if any)."""
     token_budget: int
     device: Literal["auto", "cpu", "cuda"]
     dtype: Literal["float32", "bfloat16"]

@@ -6,6 +6,13 @@ from typing import Literal
 
 from isotropy.spec import Spec
 
+StudyPart = (
+    Literal["glue", "sensitivity", "rudman2024", "rajaee2021"]
+    | Literal["rajaee2021-pictured", "rajaee2021-profile", "rajaee2021-more-clusters", "rajaee2021-tuning"]
+    | Literal["rajaee2021-classification", "rajaee2021-finetuning"]
+)
+"""Parts of papers that a study may leave out."""
+
 
 class FigureSpec(Spec):
     """What defines a figure; also its entry on the results page."""
@@ -16,7 +23,7 @@ class FigureSpec(Spec):
     """Function in `isotropy.figures.<paper>`."""
     tables: list[str]
     """Tables it reads, in the order of the function's arguments: `results/tables/<table>.parquet`."""
-    needs: Literal["glue", "sensitivity", "rudman2024"] | None = None
+    needs: StudyPart | None = None
     """Part of the study without which there is no such figure."""
     section: str
     """Section of the paper."""
@@ -126,6 +133,66 @@ FIGURES = {
             section="poster, Figure 7",
             caption="TwoNN intrinsic dimension of sentence embeddings of the validation set, layer by layer. The paper finds "
             "that it falls with lambda.",
+        ),
+        FigureSpec(
+            id="rajaee2021/similarity",
+            function="similarity_by_method",
+            tables=["rajaee2021/slides"],
+            needs="rajaee2021",
+            section="slides; Table 2",
+            caption="Correlation of cosines with people's scores, before and after each method. The paper finds that it rises "
+            "on every set, and most with the cluster-based method.",
+        ),
+        FigureSpec(
+            id="rajaee2021/isotropy",
+            function="isotropy_by_method",
+            tables=["rajaee2021/slides"],
+            needs="rajaee2021",
+            section="slides; Table 6",
+            caption="Isotropy of all token vectors before and after each method. The paper finds that it rises by orders of "
+            "magnitude.",
+        ),
+        FigureSpec(
+            id="rajaee2021/layers",
+            function="isotropy_per_layer",
+            tables=["rajaee2021/table5"],
+            needs="rajaee2021-profile",
+            section="Table 5",
+            caption="Isotropy of every layer without post-processing.",
+        ),
+        FigureSpec(
+            id="rajaee2021/clusters",
+            function="effect_of_clusters",
+            tables=["rajaee2021/table1"],
+            needs="rajaee2021-more-clusters",
+            section="Table 1",
+            caption="Isotropy against the number of clusters whose means are subtracted. The paper finds that it rises.",
+        ),
+        FigureSpec(
+            id="rajaee2021/words",
+            function="words_before_and_after",
+            tables=["rajaee2021/words"],
+            needs="rajaee2021-pictured",
+            section="slides; Figures 1 and 2",
+            caption="Tokens in the plane of their first two principal components, before and after the cluster-based method, "
+            "by frequency and by cluster.",
+        ),
+        FigureSpec(
+            id="rajaee2021/convergence",
+            function="convergence",
+            tables=["rajaee2021/convergence"],
+            needs="rajaee2021-classification",
+            section="Figure 4",
+            caption="Score of the authors' classifier on frozen features after each epoch. The paper finds that it rises "
+            "faster and a little higher with the cluster-based method.",
+        ),
+        FigureSpec(
+            id="rajaee2021/cls",
+            function="first_tokens_per_layer",
+            tables=["rajaee2021/cls_layers"],
+            needs="rajaee2021-finetuning",
+            section="slides, fine-tuning analysis",
+            caption="Isotropy of first tokens in each layer after fine-tuning, without and with the method inside.",
         ),
     )
 }

@@ -9,19 +9,28 @@ import pandas as pd
 from isotropy.finetune.spec import FineTuned, FinetuneSpec
 from isotropy.provenance.record import Lineage
 
-# The paper's models and tasks (section 4).
-MODELS = ("bert-base-cased", "distilbert-base-cased", "albert-base-v2")
-PROTOCOL = {
-    "schedule": "constant",
-    "warmup": 0.0,
-    "weight_decay": 0.0,
-    "max_grad_norm": None,
-    "token_types": False,
-    "keep_padding": True,
-    "shrinkage_tokens": 250_000,
+# The papers' models and tasks: rudman2024, section 4; rajaee2021, the slides of 2020.
+MODELS = {
+    "rudman2024": ("bert-base-cased", "distilbert-base-cased", "albert-base-v2"),
+    "rajaee2021": ("bert-base-uncased",),
 }
-"""What is known of how they train: from their code."""
-TASKS = ("sst2", "qnli", "rte", "mrpc", "qqp", "cola", "stsb", "sst5", "squad")
+TASKS = {
+    "rudman2024": ("sst2", "qnli", "rte", "mrpc", "qqp", "cola", "stsb", "sst5", "squad"),
+    "rajaee2021": ("rte", "wic"),
+}
+PROTOCOL: dict[str, dict[str, object]] = {
+    "rudman2024": {
+        "schedule": "constant",
+        "warmup": 0.0,
+        "weight_decay": 0.0,
+        "max_grad_norm": None,
+        "token_types": False,
+        "keep_padding": True,
+        "shrinkage_tokens": 250_000,
+    },
+    "rajaee2021": {"epochs": 2},
+}
+"""What is known of how they train: from the code, from the slides."""
 
 
 def describe_run(
@@ -50,12 +59,13 @@ def describe_run(
 def departures(spec: FinetuneSpec, n_train: int, n_items: int) -> list[str]:
     """In what a run departs from the paper's protocol, as far as that is known, apart from the data: why it is a stand-in."""
     found = []
-    if spec.model not in MODELS:
+    if spec.model not in MODELS[spec.paper]:
         found.append(f"fine-tuned is {spec.model}, which is not among the paper's encoders")
-    if spec.task not in TASKS:
+    if spec.task not in TASKS[spec.paper]:
         found.append(f"{spec.task} is not among the paper's tasks")
     if n_train < n_items:
         found.append(f"trained on {n_train:,} of {n_items:,} items")
-    own = spec.training.model_dump(include=set(PROTOCOL))
-    found += [f"{name} is {own[name]}, the authors have {value}" for name, value in PROTOCOL.items() if own[name] != value]
+    known = PROTOCOL[spec.paper]
+    own = spec.training.model_dump(include=set(known))
+    found += [f"{name} is {own[name]}, the authors have {value}" for name, value in known.items() if own[name] != value]
     return found

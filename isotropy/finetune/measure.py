@@ -8,7 +8,9 @@ scored, padding is no token, and TwoNN is that of sentences in d dimensions (doc
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +22,14 @@ from sklearn.preprocessing import StandardScaler
 
 from isotropy.embed.sentences import batches
 from isotropy.finetune.answers import best_answers
+from isotropy.finetune.clustering import BatchClustering
 from isotropy.finetune.data import Batch, Inputs, Side, collate
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
 from isotropy.finetune.spec import FinetuneSpec, Metric, Probe
 from isotropy.metrics.cosines import StreamingMeanCosine, mean_cosine
 from isotropy.metrics.dimension import two_nn
 from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingCovariance, StreamingIsoScore, isoscore_star
+from isotropy.metrics.partition import partition_isotropy
 from isotropy.metrics.silhouettes import silhouette
 from isotropy.transforms import AllButTheTop
 
@@ -44,16 +48,25 @@ class Measured(NamedTuple):
 
 
 class Reader:
-    """A model in evaluation mode that reads items in batches of similar length."""
+    """A model in evaluation mode that reads items in batches of similar length, or, where a method clusters batches, in seeded
+    batches of the size that it was trained with: a data set may be sorted by class, and then a batch would be one cluster.
+    """
 
-    def __init__(self, model: Any, pad: int, device: torch.device) -> None:
-        self.model, self.pad, self.device = model.eval().float(), pad, device
+    def __init__(
+        self, model: Any, pad: int, device: torch.device, clustering: BatchClustering | None = None, batch_size: int = 32
+    ) -> None:
+        self.model, self.pad, self.device, self.clustering = model.eval().float(), pad, device, clustering
+        self.batch_size = batch_size
         self.n_layers, self.d = int(model.config.num_hidden_layers), int(model.config.hidden_size)
 
     @torch.inference_mode()
     def read(self, inputs: Inputs, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Batch, Any]]:
         """Batches of some rows: which rows they are, what the model read, and its outputs."""
-        for chosen in batches([len(inputs.ids[i]) for i in rows], TOKEN_BUDGET):
+        if self.clustering is None:
+            cut = batches([len(inputs.ids[i]) for i in rows], TOKEN_BUDGET)
+        else:
+            cut = _mixed(len(rows), self.batch_size)
+        for chosen in cut:
             batch = collate(inputs, rows[chosen], self.pad, self.device)
             yield rows[chosen], batch, self.model(**batch.model_inputs, output_hidden_states=True)
 
@@ -84,6 +97,8 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
             scores[layer].update(of_tokens)
             cosines[layer].update(of_tokens)
             sentences[layer, rows] = states[:, 0].cpu().numpy()
+        if reader.clustering is not None:  # what the head reads
+            sentences[-1, rows] = reader.clustering.last.cpu().numpy()
         predicted |= zip(rows.tolist(), _logits(outputs), strict=True)
     logits = [predicted[i] for i in range(len(validation))]
     n_classes = len(side.dataset.label_names)
@@ -99,6 +114,8 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
             "sentence_isoscore_star": float(isoscore_star(sentences[layer], zeta, known[layer].matrix.cpu())),
             "sentence_mean_cosine": mean_cosine(sentences[layer]),
             "sentence_two_nn": _two_nn(sentences[layer]),
+            "sentence_log10_isotropy": partition_isotropy(sentences[layer], log=True) / math.log(10),
+            "sentence_mean_norm": _share_of_mean(sentences[layer]),
             "sentence_silhouette": _silhouette(sentences[layer], validation),
         }
         for layer in range(reader.n_layers)
@@ -179,6 +196,13 @@ def projection(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return points @ along, points @ across
 
 
+def _mixed(n: int, size: int) -> list[list[int]]:
+    """Batches of rows in a seeded order; the last is up to half a batch larger rather than tiny."""
+    order = np.random.default_rng(0).permutation(n).tolist()
+    edges = [*range(0, max(1, n - size // 2), size), n]
+    return [order[a:b] for a, b in pairwise(edges)]
+
+
 def _sample(inputs: Inputs, tokens: int) -> np.ndarray:
     """Rows of training items, drawn once and for all, until they have as many tokens."""
     order = np.random.default_rng(0).permutation(len(inputs))
@@ -230,6 +254,12 @@ def _two_nn(X: np.ndarray) -> float:
     except ValueError as error:
         log.info("no TwoNN: %s", error)
         return float("nan")
+
+
+def _share_of_mean(X: np.ndarray) -> float:
+    """Norm of the mean over the mean of the norms: 0 for a cloud around the origin, 1 for a single point."""
+    points = X.astype(np.float64)
+    return float(np.linalg.norm(points.mean(axis=0)) / np.linalg.norm(points, axis=1).mean())
 
 
 def _silhouette(X: np.ndarray, inputs: Inputs) -> float:

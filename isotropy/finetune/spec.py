@@ -13,18 +13,26 @@ Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman", "exact_mat
 
 
 class Method(Strict):
-    """What is added to the task's loss (Rudman & Eickhoff 2024, section 3)."""
+    """What is added to the task's loss (Rudman & Eickhoff 2024, section 3), or done to the first tokens of a batch before the
+    head (cluster: Rajaee & Sheikhi 2020).
+    """
 
-    kind: Literal["none", "istar", "cosreg"]
+    kind: Literal["none", "istar", "cosreg", "cluster"]
     strength: float | None = None
     """lambda: of I-STAR positive for more isotropy, negative for less."""
     zeta: Annotated[float, Field(ge=0, le=1)] | None = None
     """Share of the shrinkage covariance (I-STAR)."""
+    n_clusters: Annotated[int, Field(ge=1)] | None = None
+    """Clusters of a batch (cluster)."""
+    n_components: Annotated[int, Field(ge=1)] | None = None
+    """Principal components removed from each cluster (cluster)."""
 
     @model_validator(mode="after")
     def _complete(self) -> Method:
-        if (self.strength is None) != (self.kind == "none") or (self.zeta is None) != (self.kind != "istar"):
-            raise ValueError("I-STAR has strength and zeta, CosReg a strength, none neither")
+        if (self.strength is None) != (self.kind not in ("istar", "cosreg")) or (self.zeta is None) != (self.kind != "istar"):
+            raise ValueError("I-STAR has strength and zeta, CosReg a strength, the others neither")
+        if (self.n_clusters is None) != (self.kind != "cluster") or (self.n_components is None) != (self.kind != "cluster"):
+            raise ValueError("cluster has n_clusters and n_components, the others neither")
         return self
 
     @property
@@ -33,6 +41,7 @@ class Method(Strict):
         parts: list[str] = [self.kind]
         parts += [] if self.strength is None else [f"lambda{_plain(self.strength)}"]
         parts += [] if self.zeta is None else [f"zeta{_plain(self.zeta)}"]
+        parts += [] if self.n_clusters is None else [f"{self.n_clusters}x{self.n_components}"]
         return "_".join(parts)
 
 

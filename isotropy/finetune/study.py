@@ -40,6 +40,11 @@ class Task(Strict):
     max_length: Annotated[int, Field(ge=8)] | None = None
     """Longest input in word pieces."""
 
+    def trained(self, common: Training) -> Training:
+        """How the models of this task are trained."""
+        own = self.model_dump(exclude={"train", "validation", "metric"}, exclude_none=True)
+        return common.model_copy(update=own)
+
 
 class Rudman2024(Strict):
     """Stable Anisotropic Regularization: fine-tuning with I-STAR and CosReg."""
@@ -85,11 +90,6 @@ class Rudman2024(Strict):
             for name, run in self.runs().items()
             if run.method.kind != "istar" or (run.method.strength in ends and run.method.zeta == zeta)
         }
-
-    def training_of(self, task: str) -> Training:
-        """How the models of a task are trained."""
-        own = self.tasks[task].model_dump(exclude={"train", "validation", "metric"}, exclude_none=True)
-        return self.training.model_copy(update=own)
 
 
 class Run(Strict):

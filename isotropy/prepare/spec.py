@@ -41,6 +41,9 @@ class SentencesSpec(Spec):
     """What the source's label is: a class number, a score (regression), or answers in the first text (extractive)."""
     label_names: list[str] = []
     """Names of labels 0, 1, …; none unless the task is single-label."""
+    reading: Literal["rows", "quoted"] = "rows"
+    """`quoted`: as the code of Rajaee & Pilehvar reads tab-separated files, with quotes that join lines and with lines dropped
+    whose fields are too many; a variant of pairs with scores, which loses some."""
     sample: Sample | None = None
     """A seeded part of it; null: all."""
     split: Split | None = None
@@ -50,6 +53,8 @@ class SentencesSpec(Spec):
     def _names_fit(self) -> SentencesSpec:
         if (self.task == "single-label") != (len(self.label_names) >= 2) or len(self.label_names) == 1:
             raise ValueError("a single-label task needs at least two label_names, and no other task has any")
+        if self.reading == "quoted" and self.task != "regression":
+            raise ValueError("reading: quoted is for task: regression")
         return self
 
 

@@ -34,4 +34,9 @@ PAPERS = [
     Paper(
         key="rudman2024", title="Stable Anisotropic Regularization", reference="Rudman & Eickhoff (2024), ICLR, and its poster"
     ),
+    Paper(
+        key="rajaee2021",
+        title="Cluster-based Isotropy Enhancement",
+        reference="Rajaee & Pilehvar (2021), ACL, short papers, and the slides of Rajaee & Sheikhi (2020)",
+    ),
 ]

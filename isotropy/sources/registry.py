@@ -131,6 +131,8 @@ Format = Literal[
     "movie-reviews",
     "hub-parquet",
     "hub-jsonl",
+    "wic",
+    "word-pairs",
     "snli-jsonl",
     "wordnet-nouns",
     "wordnet-parts-of-speech",

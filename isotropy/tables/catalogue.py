@@ -6,7 +6,15 @@ import csv
 from pathlib import Path
 from typing import Literal
 
+from isotropy.figures.catalogue import StudyPart
 from isotropy.spec import Spec, Strict
+
+TrajectoryGroup = Literal["section3", "glue", "sensitivity"]
+RunGroup = (
+    TrajectoryGroup
+    | Literal["finetune", "shown", "stability"]
+    | Literal["similarity", "pictured", "tuning", "classification", "clustered"]
+)
 
 
 class PublishedNumber(Strict):
@@ -28,16 +36,17 @@ class TableSpec(Spec):
     """Paper and name: `results/tables/<id>.parquet`, `.csv`, `.md`."""
     function: str
     """Function in `isotropy.tables.<paper>`. Its arguments: runs, tables, published numbers, as far as named."""
-    runs: Literal["section3", "glue", "sensitivity", "finetune", "shown", "stability"] | None = None
+    runs: RunGroup | None = None
     """Runs that it is made from: trajectories of mickus2024; of rudman2024 fine-tuned models, those of them whose points are
-    shown, or sampled clouds."""
+    shown, or sampled clouds; of rajaee2021 measurements, those that are pictured, choices of numbers, classifications, or
+    fine-tuned models."""
     part: Literal["steps", "layers", "points"] | None = None
     """Which of the tables of a run, where it has several."""
     tables: list[str] = []
     """Tables that it is made from."""
     published: list[PublishedNumber] | None = None
     """What the paper prints, for the tables that set it beside our numbers."""
-    needs: Literal["glue", "sensitivity", "rudman2024"] | None = None
+    needs: StudyPart | None = None
     """Part of the study without which there is no such table."""
     section: str
     """Section of the paper."""
@@ -54,9 +63,9 @@ VERDICTS = TableSpec(
     id="claims/verdicts",
     function="evaluate",
     section="all",
-    caption="Every claim of the papers against our number. Reproduced, deviates, contradicted: on the paper's own data and "
-    "model; consistent, inconsistent: on a stand-in, which never counts as a reproduction; undecided: the interval over seeds "
-    "does not tell.",
+    caption="Every claim of the papers against our number. Reproduced, deviates, contradicted: on the paper's own "
+    "data and model; consistent, inconsistent: on a stand-in, which never counts as a reproduction; undecided: the "
+    "interval over seeds does not tell.",
 )
 """The table that the stage `claims` makes: `results/claims.parquet`."""
 
@@ -125,8 +134,8 @@ TABLES = {
             runs="section3",
             section="B",
             caption="The objective of equation 5 against the two that it is said to bound from above: the silhouette "
-            "objective (equation 1), over all items, and the triplet objective (margin 0), on 200 items; before and "
-            "after training.",
+            "objective (equation 1), over all items, and the triplet objective (margin 0), on 200 items; before and after "
+            "training.",
         ),
         TableSpec(
             id="mickus2024/trajectories",
@@ -167,9 +176,9 @@ TABLES = {
             tables=["rudman2024/runs"],
             needs="rudman2024",
             section="Table 1",
-            caption="Performance per model, task and method on the whole validation set, mean and sd over seeds, times "
-            "100. I-STAR with the best negative lambda and zeta per task, chosen on the same set, as the paper seems to. Of "
-            "the paper's table only fragments survived, quoted by others.",
+            caption="Performance per model, task and method on the whole validation set, mean and sd over seeds, times 100. "
+            "I-STAR with the best negative lambda and zeta per task, chosen on the same set, as the paper seems to. Of the "
+            "paper's table only fragments survived, quoted by others.",
         ),
         TableSpec(
             id="rudman2024/averages",
@@ -215,8 +224,8 @@ TABLES = {
             part="layers",
             needs="rudman2024",
             section="4",
-            caption="Every fine-tuned model: performance, IsoScore and IsoScore* of all token vectors of all layers, intrinsic "
-            "dimension and silhouette of sentence embeddings.",
+            caption="Every fine-tuned model: performance, IsoScore and IsoScore* of all token vectors of all layers, "
+            "intrinsic dimension and silhouette of sentence embeddings.",
         ),
         TableSpec(
             id="rudman2024/layers",
@@ -252,6 +261,138 @@ TABLES = {
             needs="rudman2024",
             section="poster, Figure 4",
             caption="IsoScore* of samples of a cloud by size and zeta, beside the score of the whole.",
+        ),
+        TableSpec(
+            id="rajaee2021/slides",
+            function="slides",
+            tables=["rajaee2021/measurements"],
+            published=[],
+            needs="rajaee2021",
+            section="slides",
+            caption="The six methods of the 2020 slides: Pearson and Spearman correlation (times 100) of people's scores with "
+            "cosines of sentences, and log10 of the isotropy I(W) of all token vectors; mean and sd over clusterings. Split, "
+            "layer and numbers are not stated on the slides.",
+        ),
+        TableSpec(
+            id="rajaee2021/table2",
+            function="table2",
+            tables=["rajaee2021/measurements"],
+            published=[],
+            needs="rajaee2021",
+            section="Tables 2 and 6",
+            caption="No, global and cluster-based post-processing: Spearman correlation (times 100) and log10 of I(W), mean "
+            "and sd over clusterings, with the number of pairs beside that of Dzubur (2022), after contact with the authors, "
+            "and of the official release. The paper's baselines of I(W) are most probably those of sentences, its others of "
+            "tokens.",
+        ),
+        TableSpec(
+            id="rajaee2021/table1",
+            function="table1",
+            tables=["rajaee2021/measurements"],
+            published=[],
+            needs="rajaee2021-more-clusters",
+            section="Table 1",
+            caption="The effect of the number of clusters: log10 of I(W) after k-means and subtracting each cluster's mean.",
+        ),
+        TableSpec(
+            id="rajaee2021/table5",
+            function="table5",
+            tables=["rajaee2021/measurements"],
+            published=[],
+            needs="rajaee2021-profile",
+            section="Table 5",
+            caption="Isotropy of every layer without post-processing: log10 of I(W) of all token vectors.",
+        ),
+        TableSpec(
+            id="rajaee2021/table3",
+            function="table3",
+            tables=["rajaee2021/convergence"],
+            published=[],
+            needs="rajaee2021-classification",
+            section="Table 3",
+            caption="Classification on frozen features: score on the validation set at the best epoch, as the authors take "
+            "it, and at the last; the paper's numbers are of test servers. Transductive: clusters of training and validation "
+            "items together, as the authors; inductive: of training items alone.",
+        ),
+        TableSpec(
+            id="rajaee2021/finetuning",
+            function="finetuning",
+            tables=["rajaee2021/cls_layers"],
+            published=[],
+            needs="rajaee2021-finetuning",
+            section="slides, fine-tuning",
+            caption="Fine-tuning without and with the method inside, on the first tokens of each batch: performance, and "
+            "log10 of I(W) of first tokens of the last layer. Clusters, components, rate and batch are not stated on the "
+            "slides.",
+        ),
+        TableSpec(
+            id="rajaee2021/directions",
+            function="directions",
+            tables=["rajaee2021/measurements"],
+            needs="rajaee2021",
+            section="4",
+            caption="What the claims on isotropy are about, per setup and clustering: orders of magnitude that it rises by.",
+        ),
+        TableSpec(
+            id="rajaee2021/directions_similarity",
+            function="directions_similarity",
+            tables=["rajaee2021/measurements"],
+            needs="rajaee2021",
+            section="4.1",
+            caption="What the claims on similarity are about, per setup and clustering: differences of Spearman correlations, "
+            "times 100.",
+        ),
+        TableSpec(
+            id="rajaee2021/classification_directions",
+            function="classification_directions",
+            tables=["rajaee2021/convergence"],
+            needs="rajaee2021-classification",
+            section="4.2",
+            caption="What the claims on classification are about, per task and seed: best score of the cluster-based method "
+            "minus that without post-processing.",
+        ),
+        TableSpec(
+            id="rajaee2021/tuning",
+            function="tuning",
+            runs="tuning",
+            needs="rajaee2021-tuning",
+            section="B.2",
+            caption="All numbers of clusters and components that were tried on the development set, and which were chosen.",
+        ),
+        TableSpec(
+            id="rajaee2021/measurements",
+            function="measurements",
+            runs="similarity",
+            needs="rajaee2021",
+            section="4",
+            caption="Every measurement: data set, model, layer, method and clustering.",
+        ),
+        TableSpec(
+            id="rajaee2021/words",
+            function="words",
+            runs="pictured",
+            part="points",
+            needs="rajaee2021-pictured",
+            section="slides; Figures 1 and 2",
+            caption="Tokens in the plane of their first two principal components, before and after the method.",
+        ),
+        TableSpec(
+            id="rajaee2021/convergence",
+            function="convergence",
+            runs="classification",
+            needs="rajaee2021-classification",
+            section="Figure 4",
+            caption="Scores of classifiers on frozen features after each epoch; epoch 0 is the linear control.",
+        ),
+        TableSpec(
+            id="rajaee2021/cls_layers",
+            function="cls_layers",
+            runs="clustered",
+            part="layers",
+            needs="rajaee2021-finetuning",
+            section="slides, fine-tuning analysis",
+            caption="First tokens of fine-tuned models layer by layer: log10 of I(W), and the norm of their mean over the "
+            "mean of their norms.",
         ),
     )
 }

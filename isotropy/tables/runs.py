@@ -10,6 +10,8 @@ import pandas as pd
 from isotropy.finetune.spec import FineTuned
 from isotropy.geometry.spec import Sampled
 from isotropy.optimize.spec import Run
+from isotropy.similarity.spec import Classified, Measured, Tuned
+from isotropy.spec import Spec
 
 Runs = Sequence[tuple[Run, pd.DataFrame]]
 """Facts about each trajectory, and its rows."""
@@ -18,12 +20,26 @@ FineTunedRuns = Sequence[tuple[FineTuned, pd.DataFrame]]
 SampledClouds = Sequence[tuple[Sampled, pd.DataFrame]]
 """Facts about each cloud, and the scores of its samples."""
 
-_FACTS: dict[str, type[Run | FineTuned | Sampled]] = {"finetune": FineTuned, "shown": FineTuned, "stability": Sampled}
+MeasuredRuns = Sequence[tuple[Measured, pd.DataFrame]]
+"""Facts about each data set in each layer, and a row per method and run, or per token."""
+TunedRuns = Sequence[tuple[Tuned, pd.DataFrame]]
+"""Each choice of numbers, and its trials."""
+ClassifiedRuns = Sequence[tuple[Classified, pd.DataFrame]]
+"""Facts about each classification on frozen features, and its scores."""
+
+_FACTS: dict[str, type[Spec]] = {
+    "finetune": FineTuned,
+    "shown": FineTuned,
+    "clustered": FineTuned,
+    "stability": Sampled,
+    "similarity": Measured,
+    "pictured": Measured,
+    "tuning": Tuned,
+    "classification": Classified,
+}
 
 
-def read_runs(
-    group: str, facts: Sequence[Path], tables: Sequence[Path]
-) -> list[tuple[Run | FineTuned | Sampled, pd.DataFrame]]:
+def read_runs(group: str, facts: Sequence[Path], tables: Sequence[Path]) -> list[tuple[Spec, pd.DataFrame]]:
     """Runs of a part of a paper (`TableSpec.runs`), with the facts about them."""
     kind = _FACTS.get(group, Run)
     return [(kind.parse(f.read_text("utf8")), pd.read_parquet(t)) for f, t in zip(facts, tables, strict=True)]

@@ -1,6 +1,7 @@
 """Makes one fine-tuned model's measurements: performance, geometry per layer, activations, and the training curve."""
 
 from isotropy.device import pick_device
+from isotropy.finetune.clustering import BatchClustering
 from isotropy.finetune.data import read_side
 from isotropy.finetune.describe import departures, describe_run
 from isotropy.finetune.measure import Reader, measure
@@ -23,9 +24,12 @@ with Job(snakemake, FinetuneSpec) as job:
     if reasons := departures(spec, train.n_items, train.n_all):
         job.lineage.join(Lineage(status="stand-in", reasons=reasons))
     model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed)
+    clustering = BatchClustering(spec.method, spec.seed) if spec.method.kind == "cluster" else None
+    if clustering is not None:
+        clustering.attach(model)
     pad = tokenizer.pad_token_id
     steps, job.measurements = finetune(spec, model, train.inputs, pad, device, job.work / device.type)
-    measured = measure(Reader(model, pad, device), train.inputs, validation, spec)
+    measured = measure(Reader(model, pad, device, clustering, spec.training.batch_size), train.inputs, validation, spec)
     for name in ("layers", "points"):
         with job.write(name) as path:
             write_parquet(path, getattr(measured, name), job.mark)

@@ -55,6 +55,57 @@ MISTAKES = [
     (("mickus2024", "setups", "polarity", "embedding"), "all-MiniLM-L6-v3", "did you mean 'all-MiniLM-L6-v2'"),
     (("mickus2024", "setups", "polarity", "embedding"), "wordnet", "'wordnet' is a lexicon, needed is a model"),
     (("mickus2024", "setups", "a--b"), POLARITY, "two hyphens stand before the name of a variant"),
+    (
+        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "layers"),
+        [],
+        "all-MiniLM-L6-v2.layers: a model needs layers, and static vectors have none",
+    ),
+    (("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "layers"), [3, 1], "layers: Value error, must rise"),
+    (
+        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "sets"),
+        ["sts15s"],
+        "sets.0: no data set 'sts15s'.*did you mean 'sts15'",
+    ),
+    (
+        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "sets"),
+        ["pos"],
+        "sets.0: 'pos' holds words, and a model needs sentences",
+    ),
+    (("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "numbers"), None, "numbers is null for an embedding, and tuning is null"),
+    (
+        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "drop"),
+        "cls",
+        "drop: Input should be 'special', 'ends' or 'nothing', got 'cls'",
+    ),
+    (("rajaee2021", "embeddings", "word2vec-enwiki-2021", "sets"), ["polarity"], "'polarity' holds no pairs with scores"),
+    (("rajaee2021", "embeddings", "wordnet"), {"sets": ["sts15"], "layers": [1], "numbers": None}, "numbers is null"),
+    (("rajaee2021", "methods"), ["none"], "methods must hold none, which the others are compared with, and others"),
+    (("rajaee2021", "methods"), ["none", "abtt"], "pictured: no embedding has 'polarity-part' among its sets, or kmeans"),
+    (("rajaee2021", "more_clusters"), [0, 3], "more_clusters.0: Input should be greater than or equal to 1, got 0"),
+    (("rajaee2021", "classification", "max_length"), 600, "max_length: 600, but all-MiniLM-L6-v2 reads at most 256"),
+    (
+        ("rajaee2021", "finetuning", "tasks", "squad"),
+        {"train": "squad", "validation": "squad-validation", "metric": "f1"},
+        "finetuning.tasks.squad: extractive, and its head reads no",
+    ),
+    (("rajaee2021", "methods"), ["kmeans"], "methods must hold none, which the others are compared with"),
+    (("rajaee2021", "methods"), ["none", "kmean"], "methods.1: Input should be 'none', 'mean'"),
+    (("rajaee2021", "profile"), None, "profile is null: there is no data set for the layers"),
+    (("rajaee2021", "pictured"), "sts15", "rajaee2021.pictured: no embedding has 'sts15' among its sets"),
+    (("rajaee2021", "tuning"), {"dataset": "rte", "n_clusters": [5], "n_components": [5]}, "'rte' holds no pairs with scores"),
+    (("rajaee2021", "classification", "attempt"), ["polarty"], "classification.attempt.0: no task 'polarty': did you mean"),
+    (
+        ("rajaee2021", "classification", "tasks", "mnli"),
+        {"train": "mnli", "validation": "snli", "metric": "accuracy"},
+        "classification.tasks.mnli.train: 'mnli' has not two classes",
+    ),
+    (
+        ("rajaee2021", "classification", "tasks", "polarity", "validation"),
+        "polarity",
+        "classification.tasks.polarity: train and validation are of one source",
+    ),
+    (("rajaee2021", "finetuning", "models"), ["gpt3"], "finetuning.models.0: no source 'gpt3'"),
+    (("datasets", "polarity", "reading"), "quoted", "reading: quoted is for task: regression"),
     (("mickus2024", "measure", "tolerance"), 0, "measure.tolerance: Input should be greater than 0"),
     (("mickus2024", "sensitivity", "setups"), ["polarty"], "sensitivity.setups.0: no setup 'polarty': did you mean 'polarity'"),
     (("mickus2024", "sensitivity", "seeds"), [7], "sensitivity.seeds: 7 is not in mickus2024.seeds"),
@@ -87,7 +138,7 @@ def test_specs_are_canonical() -> None:
     """Equal specs give equal text; parsing gives the spec back; nothing can be changed or added."""
     spec = SentencesSpec(kind="sentences", source="polarity", label_names=["b", "a"])
     assert SentencesSpec.parse(spec.canonical()) == spec
-    rest = '"sample":null,"source":"polarity","split":null,"task":"single-label"'
+    rest = '"reading":"rows","sample":null,"source":"polarity","split":null,"task":"single-label"'
     assert spec.canonical() == '{"kind":"sentences","label_names":["b","a"],' + rest + "}"
     with pytest.raises(ValueError, match="frozen"):
         spec.source = "other"  # type: ignore[misc]

@@ -286,6 +286,10 @@ def test_debian_package(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+# Of these the weights' digest is known, not that of every file.
+UNPINNED_MODELS = ("bert-base-cased", "distilbert-base-cased", "albert-base-v2", "bert-base-uncased", "gpt2", "roberta-base")
+
+
 def test_registry_is_valid_and_pinned(project: Path) -> None:
     """Every entry of the real registry: hub revisions are full hashes, and each default origin is pinned."""
     registry = load_registry(project / "config/sources.yaml")
@@ -293,7 +297,8 @@ def test_registry_is_valid_and_pinned(project: Path) -> None:
     for name, entry in registry.sources.items():
         for origin in entry.origins:
             unpinned = origin.content in ("nlpl-222", "codwoe")  # nobody publishes a digest
-            unpinned |= name in ("bert-base-cased", "distilbert-base-cased", "albert-base-v2")  # not of all files
+            unpinned |= origin.content == "super-glue"  # its rows are those of WiC, with other spaces
+            unpinned |= name in UNPINNED_MODELS
             assert entry.pins(origin) or unpinned, f"{name}: {origin.describe()} cannot be verified"
 
 

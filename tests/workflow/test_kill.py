@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -54,8 +55,9 @@ def kill_when(workflow: Workflow, ready: Callable[[], object], what: str, target
 
 
 @pytest.mark.timeout(1500)
-def test_killed_four_times(tmp_path: Path) -> None:
+def test_killed_four_times(smoke: Workflow, tmp_path: Path) -> None:
     undisturbed = study(tmp_path / "undisturbed")
+    shutil.copytree(smoke.folder / "results/fetch", undisturbed.folder / "results/fetch")
     undisturbed.done("--", *TARGETS)
     killed = study(tmp_path / "killed")
     results = killed.folder / "results"

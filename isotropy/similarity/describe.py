@@ -1,0 +1,54 @@
+"""In what a measurement departs from the paper, apart from its sources: why it is a stand-in."""
+
+from __future__ import annotations
+
+from isotropy.similarity.spec import ClassifySpec, Numbers, SimilaritySpec
+
+LAST = 12
+AUTHORS = {
+    "bert-base-uncased": Numbers(n_clusters=27, n_components=12, n_components_global=15),
+    "gpt2": Numbers(n_clusters=10, n_components=30, n_components_global=30),
+    "roberta-base": Numbers(n_clusters=27, n_components=12, n_components_global=25),
+}
+"""The papers' models, with the numbers of appendix B.2."""
+SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-benchmark-dev", "sts-benchmark-test", "sick-r")
+TASKS = ("sst2", "rte", "cola", "mrpc", "wic", "boolq")
+
+
+def departures(spec: SimilaritySpec) -> list[str]:
+    """Of a measurement of similarity and isotropy. Layers count where something is post-processed: Table 5 has all of them."""
+    found = _of_model(spec.embedding)
+    if spec.dataset.removesuffix("-quoted") not in SETS:
+        found.append(f"{spec.dataset} is not among the paper's data sets")
+    if not spec.repeat_texts:
+        found.append("a sentence counts once, the authors count it as often as it occurs")
+    if len(spec.methods) > 1 and spec.layer != LAST:
+        found.append(f"layer {spec.layer}, the paper has the last")
+    known = AUTHORS.get(spec.embedding)
+    if known is not None and spec.numbers is not None and len(spec.methods) > 1 and spec.numbers != known:
+        found.append("numbers of clusters and components are not the paper's")
+    return found + _of_clusterer(spec.clusterer.init, spec.clusterer.max_iter, spec.clusterer.tol)
+
+
+def classification_departures(spec: ClassifySpec) -> list[str]:
+    """Of a classification on frozen features, which the paper has for BERT alone."""
+    found = _of_model(spec.embedding, "bert-base-uncased")
+    if spec.task not in TASKS:
+        found.append(f"{spec.task} is not among the paper's tasks")
+    if spec.layer != LAST:
+        found.append(f"layer {spec.layer}, the paper has the last")
+    if spec.numbers != AUTHORS["bert-base-uncased"]:
+        found.append("numbers of clusters and components are not the paper's")
+    mlp = spec.mlp
+    if (spec.max_length, mlp.hidden, mlp.epochs, mlp.batch_size) != (64, 100, 10, 32):
+        found.append("length, hidden units, epochs or batch size are not the authors'")
+    return found + _of_clusterer(spec.clusterer.init, spec.clusterer.max_iter, spec.clusterer.tol)
+
+
+def _of_model(name: str, *models: str) -> list[str]:
+    return [] if name in (models or AUTHORS) else [f"{name} is not among the paper's models"]
+
+
+def _of_clusterer(init: str, max_iter: int, tol: float) -> list[str]:
+    fits = (init, max_iter, tol) == ("random", 10, 0)
+    return [] if fits else ["k-means is not the authors': ten iterations from random points"]

@@ -1,0 +1,205 @@
+"""Isotropy and semantic similarity before and after post-processing (Rajaee & Pilehvar 2021, sections 3 and 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from isotropy.errors import IsotropyError
+from isotropy.metrics.partition import partition_isotropy
+from isotropy.similarity.clouds import Cloud
+from isotropy.similarity.spec import Clusterer, MethodName, Numbers, SimilaritySpec, TuningSpec
+from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
+
+POINTS_SHOWN = 2000  # rows of the cloud in the pictures
+
+
+class Step(NamedTuple):
+    """One method with its numbers and seed; what does not apply is None. `part`: what it is measured for."""
+
+    method: MethodName
+    n_clusters: int | None
+    n_components: int | None
+    seed: int
+    part: Literal["methods", "clusters"] = "methods"
+
+
+def steps(spec: SimilaritySpec, numbers: Numbers | None) -> list[Step]:
+    """All that is to be measured: what does not cluster once, the rest once per run.
+
+    Args:
+        spec: methods and runs.
+        numbers: clusters and components; None where method none is the only one.
+    """
+    found = []
+    for method in spec.methods:
+        if method in ("none", "mean"):
+            found.append(Step(method, None, None, 0))
+            continue
+        assert numbers is not None
+        if method == "abtt":
+            found.append(Step(method, None, numbers.n_components_global, 0))
+            continue
+        removed = None if method == "kmeans-mean" else numbers.n_components
+        found += [Step(method, numbers.n_clusters, removed, seed) for seed in range(spec.runs)]
+    # One cluster is the mean, whatever the seed.
+    seeds = {k: range(1 if k == 1 else spec.runs) for k in spec.more_clusters}
+    return found + [Step("kmeans-mean", k, None, seed, "clusters") for k in spec.more_clusters for seed in seeds[k]]
+
+
+def measure(cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Measure a cloud after each step.
+
+    Returns:
+        One row per step: method, n_clusters, n_components, seed, part; clusters_left (small ones are dissolved); Pearson and
+        Spearman correlation of people's scores with cosines of sentences (means of their tokens), times 100, NaN without
+        pairs; and log10 of I(W) of the cloud, and of the sentences. And the time that the methods took.
+    """
+    rows = []
+    seconds: dict[str, float] = {}
+    for step in todo:
+        began = perf_counter()
+        after, clusters = transformed(cloud.vectors, step, clusterer)
+        seconds[step.method] = seconds.get(step.method, 0.0) + perf_counter() - began
+        sentences = cloud.sentences(after)
+        rows.append(
+            step._asdict()
+            | {"clusters_left": clusters}
+            | similarity(sentences, cloud)
+            | {"log10_isotropy": log10_isotropy(after), "log10_isotropy_sentences": log10_isotropy(sentences)}
+        )
+    kinds = {"n_clusters": "Int64", "n_components": "Int64", "clusters_left": "Int64"}
+    return pd.DataFrame(rows).astype(kinds), {f"seconds_{name}": round(s, 3) for name, s in seconds.items()}
+
+
+def transformed(vectors: np.ndarray, step: Step, clusterer: Clusterer) -> tuple[np.ndarray, int | None]:
+    """A cloud after a step, shape (n, d), and how many clusters are left.
+
+    Raises:
+        IsotropyError: more clusters or components than the cloud has room for.
+    """
+    method = estimator(step, clusterer)
+    if method is None:
+        return vectors, None
+    try:
+        after: np.ndarray = method.fit_transform(vectors)
+    except ValueError as error:
+        raise IsotropyError(f"{step.method}: {error}") from error
+    return after, getattr(method, "n_clusters_", None)
+
+
+def estimator(step: Step, clusterer: Clusterer) -> Any:
+    """The transform of a step, not fitted; None for method none."""
+    if step.method == "none":
+        return None
+    if step.method == "mean":
+        return Center()
+    if step.method == "abtt":
+        return AllButTheTop(step.n_components)
+    assert step.n_clusters is not None
+    return ClusterBasedEnhancement(
+        step.n_clusters,
+        step.n_components or 0,
+        clusterer="gmm" if step.method == "gmm" else "kmeans",
+        remove="mean" if step.n_components is None else "mean+pcs",
+        random_state=step.seed,
+        **clusterer.model_dump(),
+    )
+
+
+def similarity(sentences: np.ndarray, cloud: Cloud) -> dict[str, float]:
+    """Correlation of scores with cosines, times 100; NaN without pairs, or where all cosines are the same."""
+    if not len(cloud.pairs):
+        return {"pearson": math.nan, "spearman": math.nan}
+    points = sentences.astype(np.float64)
+    unit = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    # Rounded, so that pairs of equal sentences have equal cosines, and equal ranks.
+    cosines = np.round(np.einsum("ij,ij->i", unit[cloud.pairs[:, 0]], unit[cloud.pairs[:, 1]]), 12)
+    if np.ptp(cosines) == 0:
+        return {"pearson": math.nan, "spearman": math.nan}
+    return {
+        "pearson": 100 * float(stats.pearsonr(cosines, cloud.scores).statistic),
+        "spearman": 100 * float(stats.spearmanr(cosines, cloud.scores).statistic),
+    }
+
+
+def log10_isotropy(vectors: np.ndarray) -> float:
+    """log10 of I(W); in log space, because I(W) of decoder models has no place in double precision."""
+    return partition_isotropy(vectors, log=True) / math.log(10)
+
+
+def tune(cloud: Cloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
+    """Spearman correlation for each pair of numbers, mean over runs, and the best; of equals, the smaller numbers.
+
+    Returns:
+        One row per trial: method (kmeans, abtt), n_clusters, n_components, pearson, spearman, spearman_sd.
+
+    Raises:
+        IsotropyError: a data set without pairs, or trials none of which has a correlation.
+    """
+    if not len(cloud.pairs):
+        raise IsotropyError(f"{spec.dataset} holds no pairs with scores to tune on")
+    trials = [[Step("abtt", None, removed, 0)] for removed in spec.n_components]
+    for k in spec.n_clusters:
+        trials += [[Step("kmeans", k, removed, seed) for seed in range(spec.runs)] for removed in spec.n_components]
+    rows: list[dict[str, Any]] = []
+    for trial in trials:
+        clouds = (transformed(cloud.vectors, step, spec.clusterer)[0] for step in trial)
+        found = [similarity(cloud.sentences(after), cloud) for after in clouds]
+        spearman = np.array([f["spearman"] for f in found])
+        rows.append(
+            trial[0]._asdict()
+            | {"pearson": float(np.mean([f["pearson"] for f in found])), "spearman": float(spearman.mean())}
+            | {"spearman_sd": float(spearman.std(ddof=1)) if len(spearman) > 1 else math.nan}
+        )
+    best = {}
+    for method in ("abtt", "kmeans"):
+        own = [row for row in rows if row["method"] == method and not math.isnan(row["spearman"])]
+        if not own:
+            raise IsotropyError(f"{spec.dataset}: no trial of {method} has a correlation")
+        best[method] = max(own, key=lambda row: row["spearman"])
+    table = pd.DataFrame(rows).astype({"n_clusters": "Int64", "n_components": "Int64"}).drop(columns=["seed", "part"])
+    return table, Numbers(
+        n_clusters=best["kmeans"]["n_clusters"],
+        n_components=best["kmeans"]["n_components"],
+        n_components_global=best["abtt"]["n_components"],
+    )
+
+
+def pictures(cloud: Cloud, numbers: Numbers, clusterer: Clusterer) -> pd.DataFrame:
+    """A seeded part of the cloud in the plane of its first two principal components, before and after the method.
+
+    Returns:
+        One row per token: name, frequency (how often its type occurs; of words in a vocabulary, the rank), cluster before it is
+        post-processed, and x, y before and after.
+    """
+    method = ClusterBasedEnhancement(numbers.n_clusters, numbers.n_components, random_state=0, **clusterer.model_dump())
+    after = method.fit_transform(cloud.vectors)
+    chosen = np.sort(np.random.default_rng(0).permutation(len(cloud.vectors))[:POINTS_SHOWN])
+    counts = np.bincount(cloud.types, minlength=len(cloud.names))
+    frequency = counts[cloud.types[chosen]] if counts.max() > 1 else chosen + 1
+    before, flat = _plane(cloud.vectors, chosen), _plane(after, chosen)
+    return pd.DataFrame(
+        {
+            "name": [cloud.names[t] for t in cloud.types[chosen]],
+            "frequency": frequency,
+            "cluster": method.labels_[chosen].astype(np.int64),
+            "x_before": before[:, 0],
+            "y_before": before[:, 1],
+            "x_after": flat[:, 0],
+            "y_after": flat[:, 1],
+        }
+    )
+
+
+def _plane(vectors: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Some rows of a cloud in the plane of its first two components; the mean is the origin."""
+    centred = vectors - vectors.mean(axis=0, dtype=np.float64).astype(vectors.dtype)
+    plane: np.ndarray = centred[chosen].astype(np.float64) @ principal_components(centred, 2).T
+    return plane

@@ -1,0 +1,80 @@
+"""similarity: post-processed representations. Needs: prepared pairs, and token vectors or static vectors. Gives:
+results/similarity/rajaee2021/{dataset}/{embedding}/{layer}.parquet, a row per method and run; .points: pictures; .json: facts.
+"""
+
+
+rule measure_similarity:
+    """Isotropy and similarity before and after each method (rajaee2021, sections 3 and 4). One thread: layers side by side."""
+    input:
+        unpack(inputs("similarity/rajaee2021/{dataset}/{embedding}/{layer}")),
+    output:
+        rows="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}.parquet",
+        points="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}.points.parquet",
+        run="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}.json",
+        record="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}.record.json",
+    log:
+        "results/logs/similarity/rajaee2021/{dataset}/{embedding}/{layer}.log",
+    benchmark:
+        "results/logs/similarity/rajaee2021/{dataset}/{embedding}/{layer}.jsonl"
+    conda:
+        "../envs/similarity.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=240,
+    params:
+        spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}"),
+        code=code("measure_similarity"),
+    script:
+        "../scripts/similarity/measure_similarity.py"
+
+
+rule tune_similarity:
+    """Clusters and components that fit best (rajaee2021, appendix B.2)."""
+    input:
+        unpack(inputs("similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning")),
+    output:
+        trials="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning.parquet",
+        tuned="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning.json",
+        record="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning.record.json",
+    log:
+        "results/logs/similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning.log",
+    benchmark:
+        "results/logs/similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning.jsonl"
+    conda:
+        "../envs/similarity.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=240,
+    params:
+        spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning"),
+        code=code("tune_similarity"),
+    script:
+        "../scripts/similarity/tune_similarity.py"
+
+
+rule classify_frozen:
+    """Classification on frozen features (rajaee2021, section 4.2)."""
+    input:
+        unpack(inputs("similarity/rajaee2021/classification/{task}/{model}")),
+    output:
+        rows="results/similarity/rajaee2021/classification/{task}/{model}.parquet",
+        run="results/similarity/rajaee2021/classification/{task}/{model}.json",
+        record="results/similarity/rajaee2021/classification/{task}/{model}.record.json",
+    log:
+        "results/logs/similarity/rajaee2021/classification/{task}/{model}.log",
+    benchmark:
+        "results/logs/similarity/rajaee2021/classification/{task}/{model}.jsonl"
+    conda:
+        "../envs/similarity.yaml"
+    threads: 1
+    resources:
+        gpu=gpus(),
+        mem_mb=classify_memory,
+        runtime=240,
+    params:
+        spec=spec("similarity/rajaee2021/classification/{task}/{model}"),
+        code=code("classify_frozen"),
+    script:
+        "../scripts/similarity/classify_frozen.py"

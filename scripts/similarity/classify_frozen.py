@@ -1,0 +1,50 @@
+"""Makes a task's classification on frozen features: each method, transductive and inductive, MLP and linear control."""
+
+import numpy as np
+import torch
+
+from isotropy.device import pick_device
+from isotropy.embed.sentences import SentenceEncoder
+from isotropy.finetune.scores import classification_scores
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+from isotropy.provenance.record import Lineage
+from isotropy.similarity.classify import classify, features
+from isotropy.similarity.describe import classification_departures
+from isotropy.similarity.read import read_columns
+from isotropy.similarity.spec import Classified, ClassifySpec
+
+with Job(snakemake, ClassifySpec) as job:
+    spec, device = job.spec, pick_device(job.spec.device)
+    job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
+    job.seeds = {f"seed{s}": s for s in spec.seeds}
+    columns, targets, n_all = read_columns(job.input["train_texts"], job.input["train_items"], spec.n_train)
+    unseen, right, n_validation = read_columns(job.input["validation_texts"], job.input["validation_items"], None)
+    reasons = classification_departures(spec)
+    reasons += [f"trained on {len(targets):,} of {n_all:,} items"] if len(targets) < n_all else []
+    if reasons:
+        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
+    train = features(encoder, columns, targets, spec, job.threads)
+    validation = features(encoder, unseen, right, spec, job.threads)
+    with job.write("rows") as path:
+        write_parquet(path, classify(train, validation, spec), job.mark)
+    most = np.full(n_validation, np.bincount(targets).argmax())
+    facts = Classified(
+        task=spec.task,
+        embedding=spec.embedding,
+        layer=spec.layer,
+        data=", and ".join(job.lineage.titles("dataset")),
+        model=job.lineage.titles("model")[0],
+        status=job.lineage.status,
+        metric=spec.metric,
+        chance=classification_scores(most, right, 2)[spec.metric],
+        numbers=spec.numbers,
+        n_train=len(targets),
+        n_train_all=n_all,
+        n_validation=n_validation,
+        max_length=spec.max_length,
+        d=encoder.dim,
+    )
+    with job.write("run") as path:
+        path.write_text(facts.canonical() + "\n", "utf8")

@@ -1,0 +1,45 @@
+"""Makes one layer's measurements: isotropy and semantic similarity before and after each method, and pictures."""
+
+import pandas as pd
+
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+from isotropy.provenance.record import Lineage
+from isotropy.similarity.describe import departures
+from isotropy.similarity.measure import measure, pictures, steps
+from isotropy.similarity.read import read_cloud
+from isotropy.similarity.spec import Measured, SimilaritySpec, Tuned
+
+with Job(snakemake, SimilaritySpec) as job:
+    spec = job.spec
+    cloud = read_cloud(spec, job.input)
+    tuned = Tuned.parse(job.input["tuning"].read_text("utf8")) if "tuning" in job.input else None
+    numbers = spec.numbers if tuned is None else tuned.numbers
+    job.seeds = {f"run{i}": i for i in range(spec.runs)}
+    rows, job.measurements = measure(cloud, steps(spec, numbers), spec.clusterer)
+    with job.write("rows") as path:
+        write_parquet(path, rows, job.mark)
+    drawn = pictures(cloud, numbers, spec.clusterer) if spec.pictured and numbers is not None else pd.DataFrame()
+    with job.write("points") as path:
+        write_parquet(path, drawn, job.mark)
+    if reasons := departures(spec):
+        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    facts = Measured(
+        dataset=spec.dataset,
+        embedding=spec.embedding,
+        layer=spec.layer,
+        data=job.lineage.titles("dataset")[0],
+        model=job.lineage.titles("model", "vectors")[0],
+        status=job.lineage.status,
+        drop=spec.drop,
+        numbers=numbers,
+        numbers_from="configuration" if tuned is None else f"chosen on {tuned.dataset}",
+        profiled=spec.profiled,
+        n_pairs=len(cloud.pairs),
+        n_pairs_all=cloud.n_pairs_all,
+        n_sentences=len(cloud.starts) - 1,
+        n_tokens=len(cloud.vectors),
+        d=cloud.vectors.shape[1],
+    )
+    with job.write("run") as path:
+        path.write_text(facts.canonical() + "\n", "utf8")

@@ -1,0 +1,21 @@
+"""Makes the choice of one layer's numbers of clusters and components: the highest Spearman correlation on tuning data."""
+
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+from isotropy.similarity.measure import tune
+from isotropy.similarity.read import read_cloud
+from isotropy.similarity.spec import Tuned, TuningSpec
+
+with Job(snakemake, TuningSpec) as job:
+    table, numbers = tune(read_cloud(job.spec, job.input), job.spec)
+    with job.write("trials") as path:
+        write_parquet(path, table, job.mark)
+    tuned = Tuned(
+        embedding=job.spec.embedding,
+        layer=job.spec.layer,
+        status=job.lineage.status,
+        numbers=numbers,
+        dataset=job.lineage.titles("dataset")[0],
+    )
+    with job.write("tuned") as path:
+        path.write_text(tuned.canonical() + "\n", "utf8")

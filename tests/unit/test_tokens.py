@@ -1,0 +1,117 @@
+"""Token vectors of the real all-MiniLM-L6-v2: all layers, no padding, the same bytes in parts and after a kill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotropy.embed.sentences import SentenceEncoder, embed
+from isotropy.embed.tokens import extract, layer_file, read_layer, read_tokens, token_rows
+from isotropy.errors import IsotropyError
+from isotropy.sources.fetched import fetched
+from isotropy.sources.readers import read_rows
+from isotropy.sources.registry import Encoder
+
+
+@pytest.fixture(scope="module")
+def encoder(minilm: Path) -> SentenceEncoder:
+    return SentenceEncoder(minilm, Encoder(pooling="mean", normalize=True, max_length=64), torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def texts(minilm: Path) -> list[str]:
+    polarity = minilm.parent / "polarity"
+    rows = read_rows(fetched(polarity).content, polarity)[:60]
+    return [*(row.texts[0] for row in rows), "word " * 100, "ok"]
+
+
+def run(encoder: SentenceEncoder, texts: list[str], folder: Path, **options: object) -> dict[str, object]:
+    (folder / "out").mkdir(parents=True)
+    common: dict[str, object] = {"layers": [0, 3, 6], "token_budget": 512, "workers": 1}
+    return extract(encoder, texts, work=folder / "work", folder=folder / "out", mark="m", **(common | options))  # type: ignore[arg-type]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
+
+
+def test_equal_the_models_hidden_states(encoder: SentenceEncoder, texts: list[str], tmp_path: Path) -> None:
+    """Of each text alone, without padding, straight from transformers; and their means are the sentence embeddings."""
+    measured = run(encoder, texts, tmp_path)
+    tokens = read_tokens(tmp_path / "out")
+    layers = {layer: read_layer(tmp_path / "out", layer) for layer in (0, 3, 6)}
+    assert list(tokens["text"].unique()) == list(range(len(texts)))
+    start = 0
+    for text in texts:
+        ids = encoder.tokenizer(text, truncation=True, max_length=64, return_tensors="pt")
+        with torch.inference_mode():
+            states = encoder.model(**ids, output_hidden_states=True).hidden_states
+        n = ids["input_ids"].shape[1]
+        own = tokens.iloc[start : start + n]
+        assert own["id"].tolist() == ids["input_ids"][0].tolist()
+        assert own["position"].tolist() == list(range(n))
+        assert own["special"].tolist() == [True, *[False] * (n - 2), True]
+        for layer, vectors in layers.items():
+            assert np.abs(vectors[start : start + n] - states[layer][0].numpy()).max() < 1e-5
+        start += n
+    assert start == len(tokens) == measured["tokens"]
+    assert measured["texts_as_long_as_the_encoder_reads"] == 1
+    assert tokens["piece"].iloc[0] == "[CLS]"
+    pooled = np.stack([layers[6][tokens["text"] == i].mean(axis=0) for i in range(len(texts))])
+    pooled /= np.linalg.norm(pooled, axis=1, keepdims=True)
+    sentences, _ = embed(encoder, texts, token_budget=512, workers=1, work=tmp_path / "sentences")
+    assert np.abs(pooled - sentences).max() < 1e-6
+
+
+def test_parts_workers_and_kills_do_not_change_a_bit(
+    encoder: SentenceEncoder, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(encoder, texts, tmp_path / "whole")
+    monkeypatch.setattr("isotropy.embed.tokens.PART_TOKENS", 300)
+    calls, encode = [], SentenceEncoder.encode_tokens
+
+    def dying(self: SentenceEncoder, ids: list[list[int]], layers: list[int]) -> list[torch.Tensor]:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return encode(self, ids, layers)
+
+    monkeypatch.setattr(SentenceEncoder, "encode_tokens", dying)
+    with pytest.raises(KeyboardInterrupt):
+        run(encoder, texts, tmp_path / "killed")
+    monkeypatch.setattr(SentenceEncoder, "encode_tokens", encode)
+    kept = [p.name for p in (tmp_path / "killed/work").iterdir()]
+    assert kept == ["part000000.safetensors", "part000001.safetensors"]
+    (tmp_path / "killed/out").rename(tmp_path / "killed/lost")
+    measured = run(encoder, texts, tmp_path / "killed", workers=3)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert 0 < measured["tokens_taken_up_from_a_killed_run"] < measured["tokens"]  # type: ignore[operator]
+
+
+def test_what_cannot_be_had_is_said(encoder: SentenceEncoder, texts: list[str], tmp_path: Path) -> None:
+    with pytest.raises(IsotropyError, match="layer 7: the model has hidden layers 0 to 6"):
+        run(encoder, texts, tmp_path / "a", layers=[1, 7])
+
+    class Broken(SentenceEncoder):
+        def __init__(self, sound: SentenceEncoder) -> None:
+            self.__dict__.update(sound.__dict__)
+
+        def encode_tokens(self, ids: object, layers: object) -> list[torch.Tensor]:
+            return [s * float("nan") for s in super().encode_tokens(ids, layers)]  # type: ignore[arg-type]
+
+    with pytest.raises(IsotropyError, match="NaN or infinity"):
+        run(Broken(encoder), texts[:3], tmp_path / "b")
+    assert layer_file(6) == "layer06.safetensors"
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.data())
+def test_rows_of_texts(lengths: list[int], data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=10))
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    expected = [row for i in chosen for row in range(offsets[i], offsets[i + 1])]
+    assert token_rows(offsets, np.array(chosen, dtype=int)).tolist() == expected
