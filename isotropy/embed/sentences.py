@@ -24,7 +24,7 @@ from transformers.utils import logging as transformers_logging
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.metrics.matrix import worker_threads
-from isotropy.sources.registry import Encoder
+from isotropy.sources.encoder import Encoder
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from isotropy.sources.registry import Encoder
+from isotropy.sources.encoder import Encoder
 from isotropy.spec import Spec
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isotropy.sources.registry import Encoder
+from isotropy.sources.encoder import Encoder
 from isotropy.spec import Spec, Strict
 
 MethodName = Literal["none", "mean", "abtt", "kmeans-mean", "gmm", "kmeans"]

@@ -15,6 +15,7 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator,
 
 from isotropy.errors import IsotropyError
 from isotropy.scrub import scrub
+from isotropy.sources.encoder import Encoder
 from isotropy.spec import Strict
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -162,16 +163,6 @@ class Content(Strict):
     unique_texts: int | None = None
     content_sha256: Sha256 | None = None
     """Digest of the rows: SHA-256 over one JSON array per row (texts, then label) and a newline."""
-
-
-class Encoder(Strict):
-    """How a sentence encoder turns token vectors into one vector."""
-
-    pooling: Literal["mean", "cls"]
-    normalize: bool
-    """Divide by the Euclidean norm at the end."""
-    max_length: int
-    """Longest input in word pieces, special tokens included; the rest is cut."""
 
 
 class Source(Strict):

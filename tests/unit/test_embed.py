@@ -12,9 +12,9 @@ from isotropy.device import pick_device
 from isotropy.embed.sentences import SentenceEncoder, batches, embed
 from isotropy.embed.words import look_up
 from isotropy.errors import IsotropyError
+from isotropy.sources.encoder import Encoder
 from isotropy.sources.fetched import fetched
 from isotropy.sources.readers import StaticVectors, read_rows
-from isotropy.sources.registry import Encoder
 
 MINILM = Encoder(pooling="mean", normalize=True, max_length=256)
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from isotropy.figures import claims, mickus2024, rudman2024
+from isotropy.figures import claims, mickus2024, rajaee2021, rudman2024
 from isotropy.figures.catalogue import FIGURES
 from isotropy.figures.style import save, use_style
 from isotropy.provenance.record import MARK, read_record
@@ -35,7 +35,8 @@ def test_drawn_twice_gives_the_same_bytes(name: str, smoke: Workflow, tables: di
     """And they are the bytes that the workflow's own job wrote, in another process."""
     use_style()
     entry = FIGURES[name]
-    module = {"mickus2024": mickus2024, "rudman2024": rudman2024, "claims": claims}[name.split("/")[0]]
+    modules = {"mickus2024": mickus2024, "rudman2024": rudman2024, "rajaee2021": rajaee2021, "claims": claims}
+    module = modules[name.split("/")[0]]
     figure = getattr(module, entry.function)(*(tables[t] for t in entry.tables))
     mark = MARK + read_record(smoke.folder / f"results/figures/{name}.record.json").id
     for kind in ("pdf", "svg", "png"):
@@ -94,3 +95,25 @@ def test_markdown_cells(tmp_path: Path) -> None:
     assert [format_cell(v) for v in (1234567, 0.123456, np.nan, True, "a|b")] == ["1,234,567", "0.1235", "", "yes", "a|b"]
     write_markdown(tmp_path / "t.md", pd.DataFrame({"a": ["x|y"]}), "isotropy-record:0")
     assert (tmp_path / "t.md").read_text() == "| a |\n| --- |\n| x\\|y |\n\n<!-- isotropy-record:0 -->\n"
+
+
+def test_figures_of_post_processing_state_methods_status_and_scale(tables: dict[str, pd.DataFrame]) -> None:
+    slides = tables["rajaee2021/slides"]
+    shown = texts(rajaee2021.similarity_by_method(slides))
+    for part in ("stand-in", "Spearman correlation (×100)", "GMM + mean + PCA", "wordsim353", "mean and sd of 2 clusterings"):
+        assert part in shown
+    assert "no pairs of sentences with scores" in texts(rajaee2021.similarity_by_method(slides[slides["n_pairs"] == 0]))
+    isotropy = texts(rajaee2021.isotropy_by_method(slides))
+    assert "log₁₀ I(W) (0: isotropic)" in isotropy
+    assert "all-MiniLM-L6-v2, layer 6" in isotropy
+    figure = rajaee2021.isotropy_per_layer(tables["rajaee2021/table5"])
+    line = figure.axes[0].get_lines()[0]
+    assert list(line.get_xdata()) == [0, 1, 6]
+    drawn = tables["rajaee2021/table5"].sort_values("layer")["log10_isotropy"]
+    assert list(line.get_ydata()) == list(drawn)
+    assert "Dashed: without" in texts(rajaee2021.effect_of_clusters(tables["rajaee2021/table1"]))
+    words = texts(rajaee2021.words_before_and_after(tables["rajaee2021/words"]))
+    for part in ("before, by frequency", "after, by cluster", "occurrences of the type"):
+        assert part in words
+    assert "48 training and 60" in " ".join(texts(rajaee2021.convergence(tables["rajaee2021/convergence"])).split())
+    assert "fine-tuned, method inside" in texts(rajaee2021.first_tokens_per_layer(tables["rajaee2021/cls_layers"]))

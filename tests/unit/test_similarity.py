@@ -31,8 +31,9 @@ from isotropy.similarity.classify import Features, classify, post_processed
 from isotropy.similarity.clouds import Cloud, token_cloud, word_cloud
 from isotropy.similarity.measure import Step, log10_isotropy, measure, pictures, steps, transformed, tune
 from isotropy.similarity.spec import ClassifySpec, Clusterer, Mlp, Numbers, SimilaritySpec, TuningSpec
+from isotropy.sources.encoder import Encoder
 from isotropy.sources.readers import Row, StaticVectors, read_rows, verify_rows
-from isotropy.sources.registry import Encoder, load_registry
+from isotropy.sources.registry import load_registry
 from isotropy.tables.rajaee2021 import PAIRS
 from isotropy.transforms import ClusterBasedEnhancement
 

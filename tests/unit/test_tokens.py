@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from isotropy.embed.sentences import SentenceEncoder, embed
 from isotropy.embed.tokens import extract, layer_file, read_layer, read_tokens, token_rows
 from isotropy.errors import IsotropyError
+from isotropy.sources.encoder import Encoder
 from isotropy.sources.fetched import fetched
 from isotropy.sources.readers import read_rows
-from isotropy.sources.registry import Encoder
 
 
 @pytest.fixture(scope="module")

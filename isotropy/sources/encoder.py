@@ -1,0 +1,17 @@
+"""How a model makes embeddings: a part of its entry in the registry, and of the specs of what is made with it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from isotropy.spec import Strict
+
+
+class Encoder(Strict):
+    """How a sentence encoder turns token vectors into one vector."""
+
+    pooling: Literal["mean", "cls"]
+    normalize: bool
+    """Divide by the Euclidean norm at the end."""
+    max_length: int
+    """Longest input in word pieces, special tokens included; the rest is cut."""
