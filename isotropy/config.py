@@ -15,7 +15,7 @@ from isotropy.finetune.study import Rudman2024, Task
 from isotropy.names import Name
 from isotropy.optimize.study import Mickus2024
 from isotropy.prepare.spec import SentencesSpec, WordsSpec
-from isotropy.similarity.study import ClassTask, FineTuning, Rajaee2021
+from isotropy.similarity.study import Classification, ClassTask, FineTuning, Rajaee2021
 from isotropy.sources.registry import Registry, Tier, load_registry
 from isotropy.spec import Strict
 
@@ -240,12 +240,12 @@ def _check_rajaee2021(study: Study, paper: Rajaee2021, data: NeedDataset, source
         name = getattr(paper, field)
         if name is not None and not isinstance(data(f"rajaee2021.{field}", name), SentencesSpec):
             raise IsotropyError(f"config: rajaee2021.{field}: {name!r} holds words")
-    shown = [one for one in paper.measured().values() if one.pictured]
-    if paper.pictured is not None and not shown:
+    measured = paper.measured().values()
+    if paper.pictured is not None and not any(one.pictured for one in measured):
         raise IsotropyError(
             f"config: rajaee2021.pictured: no embedding has {paper.pictured!r} among its sets, or kmeans is not among methods"
         )
-    if paper.more_clusters and not any(one.more_clusters for one in paper.measured().values()):
+    if paper.more_clusters and not any(one.more_clusters for one in measured):
         raise IsotropyError("config: rajaee2021.more_clusters: no embedding has a layer both in layers and in profile")
     if paper.tuning is not None:
         pairs("rajaee2021.tuning.dataset", paper.tuning.dataset)
@@ -260,9 +260,7 @@ def _check_rajaee2021(study: Study, paper: Rajaee2021, data: NeedDataset, source
     if paper.classification is None:
         return
     chosen, path = paper.classification, "rajaee2021.classification"
-    for i, name in enumerate(chosen.attempt):
-        if name not in chosen.tasks:
-            raise IsotropyError(f"config: {path}.attempt.{i}: no task {name!r}: {suggest(name, chosen.tasks)}")
+    _check_attempt(path, chosen)
     for name in chosen.embeddings:
         source(f"{path}.embeddings.{name}", name, "model")
         encoder = study.registry.sources[name].encoder
@@ -279,9 +277,7 @@ def _check_rajaee2021(study: Study, paper: Rajaee2021, data: NeedDataset, source
 def _check_fine_tuning(of: str, paper: Rudman2024 | FineTuning, data: NeedDataset, source: NeedSource) -> None:
     for i, model in enumerate(paper.models):
         source(f"{of}.models.{i}", model, "model")
-    for i, name in enumerate(paper.attempt):
-        if name not in paper.tasks:
-            raise IsotropyError(f"config: {of}.attempt.{i}: no task {name!r}: {suggest(name, paper.tasks)}")
+    _check_attempt(of, paper)
     for name, task in paper.tasks.items():
         path = f"{of}.tasks.{name}"
         train = _check_sides(path, task, data)
@@ -289,6 +285,12 @@ def _check_fine_tuning(of: str, paper: Rudman2024 | FineTuning, data: NeedDatase
             raise IsotropyError(
                 f"config: {path}.max_length: a question and its context need at least {LEAST_WINDOW} word pieces"
             )
+
+
+def _check_attempt(path: str, chosen: Rudman2024 | FineTuning | Classification) -> None:
+    for i, name in enumerate(chosen.attempt):
+        if name not in chosen.tasks:
+            raise IsotropyError(f"config: {path}.attempt.{i}: no task {name!r}: {suggest(name, chosen.tasks)}")
 
 
 def _check_sides(path: str, task: Task | ClassTask, data: NeedDataset) -> SentencesSpec:

@@ -141,7 +141,7 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         _require_components(wanted, n, d)
         # A mixture adds an absolute 1e-6 to variances, and single precision loses the small ones: it sees points of unit size.
         self._unit = 1.0 if self.clusterer == "kmeans" else _size(X)
-        self._model = self._fitted_clusterer(X if self.clusterer == "kmeans" else self._scaled(X))
+        self._model = self._fitted_clusterer(self._scaled(X))
         self.n_iter_ = self._model.n_iter_
         self.centers_ = np.asarray(self._centers_of(self._model), dtype=np.float64) * self._unit
         self._dissolved = False
@@ -183,8 +183,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             return GaussianMixture(self.n_clusters, covariance_type="diag", init_params=start, **common).fit(X)
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        """A cloud in units of its size, in double precision."""
-        return X.astype(np.float64) / self._unit
+        """What the clusterer sees: the cloud, for a mixture in units of its size and in double precision."""
+        return X if self.clusterer == "kmeans" else X.astype(np.float64) / self._unit
 
     @staticmethod
     def _centers_of(model: KMeans | GaussianMixture) -> np.ndarray:
@@ -193,7 +193,7 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
     def _assigned(self, X: np.ndarray) -> np.ndarray:
         """Cluster of each point, shape (n,)."""
         if not self._dissolved:
-            return self._model.predict(X if self.clusterer == "kmeans" else self._scaled(X))  # type: ignore[no-any-return]
+            return self._model.predict(self._scaled(X))  # type: ignore[no-any-return]
         return pairwise_distances_argmin(X, self.centers_.astype(X.dtype))  # type: ignore[no-any-return]
 
     def _dissolve(self, X: np.ndarray, n_components: int) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from isotropy.similarity.spec import ClassifySpec, Numbers, SimilaritySpec
+from isotropy.similarity.spec import LAST, ClassifySpec, Numbers, SimilaritySpec
 
-LAST = 12
 AUTHORS = {
     "bert-base-uncased": Numbers(n_clusters=27, n_components=12, n_components_global=15),
     "gpt2": Numbers(n_clusters=10, n_components=30, n_components_global=30),

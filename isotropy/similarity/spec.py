@@ -21,6 +21,8 @@ METHOD_TITLES: dict[str, str] = {
     "gmm": "GMM + mean + PCA",
     "kmeans": "k-means + mean + PCA",
 }
+LAST = 12
+"""The papers' layer: the last of BERT, GPT-2 and RoBERTa of base size."""
 CLUSTERED = ("kmeans-mean", "gmm", "kmeans")
 
 Drop = Literal["special", "ends", "nothing"]

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from isotropy.similarity.spec import METHOD_TITLES, Measured
-from isotropy.tables.runs import ClassifiedRuns, FineTunedRuns, MeasuredRuns, TunedRuns
+from isotropy.similarity.spec import LAST, METHOD_TITLES, Measured
+from isotropy.tables.runs import ClassifiedRuns, FineTunedRuns, MeasuredRuns, TunedRuns, long_table
 
 FACTS = ["setup", "dataset", "embedding", "layer", "data", "model", "status"]
 PAPER_METHODS = ["none", "abtt", "kmeans"]
-LAST = 12  # the papers' layer: BERT, GPT-2 and RoBERTa of base size
 # Pairs that Dzubur (2022) counts, after contact with the authors, and in the official releases.
 PAIRS = {
     "sts12": (3101, 3108),
@@ -35,9 +34,7 @@ PAIRS = {
 
 def measurements(runs: MeasuredRuns) -> pd.DataFrame:
     """One row per data set, model, layer, method and run."""
-    return pd.concat([pd.DataFrame([_facts(run)]).merge(rows, how="cross") for run, rows in runs], ignore_index=True).assign(
-        title=lambda t: t["method"].map(METHOD_TITLES)
-    )
+    return long_table((_facts(run), rows) for run, rows in runs).assign(title=lambda t: t["method"].map(METHOD_TITLES))
 
 
 def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -114,30 +111,30 @@ def directions_similarity(measurements: pd.DataFrame) -> pd.DataFrame:
 
 def words(runs: MeasuredRuns) -> pd.DataFrame:
     """Tokens in the plane of their first two principal components, before and after the method."""
-    return pd.concat([pd.DataFrame([_facts(run)]).merge(rows, how="cross") for run, rows in runs], ignore_index=True)
+    return long_table((_facts(run), rows) for run, rows in runs)
 
 
 def tuning(runs: TunedRuns) -> pd.DataFrame:
     """All numbers that were tried, and whether they were chosen."""
-    parts = []
+    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
         best = rows["n_components"] == np.where(
             rows["method"] == "abtt", run.numbers.n_components_global, run.numbers.n_components
         )
         best &= (rows["method"] == "abtt") | (rows["n_clusters"] == run.numbers.n_clusters)
         facts = run.model_dump(include={"embedding", "layer", "status", "dataset"})
-        parts.append(pd.DataFrame([facts]).merge(rows.assign(chosen=best), how="cross"))
-    return pd.concat(parts, ignore_index=True)
+        parts.append((facts, rows.assign(chosen=best)))
+    return long_table(parts)
 
 
 def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
     """Scores on the validation set after each epoch (2021, Figure 4), and of the linear control (epoch 0)."""
-    parts = []
+    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
-        facts = {"setup": f"{run.task}, {run.embedding}, layer {run.layer}"}
+        facts: dict[str, object] = {"setup": f"{run.task}, {run.embedding}, layer {run.layer}"}
         facts |= run.model_dump(exclude={"numbers"}) | run.numbers.model_dump()
-        parts.append(pd.DataFrame([facts]).merge(rows.assign(score=rows[run.metric]), how="cross"))
-    return pd.concat(parts, ignore_index=True).assign(title=lambda t: t["method"].map(METHOD_TITLES))
+        parts.append((facts, rows.assign(score=rows[run.metric])))
+    return long_table(parts).assign(title=lambda t: t["method"].map(METHOD_TITLES))
 
 
 def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -177,7 +174,7 @@ def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
 
 def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """First tokens of every fine-tuned model layer by layer: isotropy, and the share of the mean in the vectors."""
-    parts = []
+    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, layers in fine_tuned:
         facts: dict[str, object] = {"setup": f"{run.task}, {run.model}", "task": run.task, "embedding": run.model}
         facts |= {"method": run.method.kind}
@@ -185,8 +182,8 @@ def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
         facts |= {"performance": run.performance, "chance": run.chance, "updates": run.updates}
         rows = layers[["layer", "sentence_log10_isotropy", "sentence_mean_norm"]]
         rows = rows.rename(columns={"sentence_log10_isotropy": "log10_isotropy", "sentence_mean_norm": "mean_norm"})
-        parts.append(pd.DataFrame([facts]).merge(rows, how="cross"))
-    return pd.concat(parts, ignore_index=True)
+        parts.append((facts, rows))
+    return long_table(parts)
 
 
 def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:

@@ -6,14 +6,14 @@ by lambda, `none` stands at lambda = 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from isotropy.finetune.spec import FineTuned
-from isotropy.tables.runs import FineTunedRuns, SampledClouds
+from isotropy.tables.runs import FineTunedRuns, SampledClouds, long_table
 
 POINTS_SHOWN = 1000
 PUBLISHED_BATCH = 700  # points of the paper's figure on stability, as others quote it
@@ -42,7 +42,7 @@ def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """One row per model, task, method, seed and layer."""
-    return _long((_facts(run), rows) for run, rows in fine_tuned)
+    return long_table((_facts(run), rows) for run, rows in fine_tuned)
 
 
 def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """Figure 1: mean of each dimension of the validation set's sentence embeddings, last layer, of the runs that are shown."""
-    return _long(
+    return long_table(
         (_facts(run), pd.DataFrame({"dimension": np.arange(len(run.activations)), "activation": run.activations}))
         for run, _ in fine_tuned
     )
@@ -72,7 +72,7 @@ def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """Figures 2 and 3: sentence embeddings of the last layer in the plane of their mean and of their first component."""
-    return _long((_facts(run), items.iloc[:: max(1, -(-len(items) // POINTS_SHOWN))]) for run, items in fine_tuned)
+    return long_table((_facts(run), items.iloc[:: max(1, -(-len(items) // POINTS_SHOWN))]) for run, items in fine_tuned)
 
 
 def table1(table: pd.DataFrame) -> pd.DataFrame:
@@ -160,7 +160,9 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
 def stability(clouds: SampledClouds) -> pd.DataFrame:
     """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the whole cloud."""
     known = {"data", "embedding", "status", "d", "shrinkage_points"}
-    return _long(({"setup": run.name, **run.model_dump(include=known), "whole": run.isoscore}, rows) for run, rows in clouds)
+    return long_table(
+        ({"setup": run.name, **run.model_dump(include=known), "whole": run.isoscore}, rows) for run, rows in clouds
+    )
 
 
 def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
@@ -198,11 +200,6 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
-
-
-def _long(parts: Iterable[tuple[dict[str, object], pd.DataFrame]]) -> pd.DataFrame:
-    """One long table of the rows of several runs, the facts about each run in front of its rows."""
-    return pd.concat([pd.DataFrame([facts]).merge(rows, how="cross") for facts, rows in parts], ignore_index=True)
 
 
 def _status(rows: pd.DataFrame) -> str:
