@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isotropy.figures.style import COLOURS, STATUS_COLOURS, common_status, footnote
+from isotropy.figures.style import COLOURS, common_legend, footnote, mark_status
 
 COLUMNS = 3  # panels beside each other
 MARKERS = "osD^vPX"
@@ -47,7 +46,7 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
             axes.plot(printed["layer"], printed["published_log10_isotropy"], "x", color=COLOURS[i % 7], label=f"{model}, paper")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="layer (0: embedding layer)", ylabel=ISOTROPY)
-    _status(axes, table5)
+    mark_status(axes, table5)
     axes.legend(fontsize=8)
     footnote(figure, f"All token vectors without post-processing. Data: {_titles(table5, 'data')}. {_models(table5)}", width=96)
     return figure
@@ -71,7 +70,7 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
             axes.plot(printed["n_clusters"].astype(float), printed["published_log10_isotropy"], "x", color=colour)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="clusters", ylabel=ISOTROPY)
-    _status(axes, table1)
+    mark_status(axes, table1)
     axes.legend(fontsize=8)
     runs = int(table1["n_runs"].max())
     about = f"k-means and the mean of each cluster; {_over(runs, 'clustering')}. Dashed: without post-processing. "
@@ -101,7 +100,7 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
             if by_frequency and when == "after":
                 figure.colorbar(drawn, ax=axes, label="rank of the word" if pd.isna(layer) else "occurrences of the type")
         row[0].set_ylabel(f"{name}\nsecond component", fontsize=8.5)
-    _status(grid[0, -1], words)
+    mark_status(grid[0, -1], words)
     about = (
         "A seeded part of all tokens; units of the embedding. Each plane is that of the first two principal components of all "
         "tokens, anew after the method. Colours of clusters repeat after 20; they are not those of a legend. "
@@ -127,10 +126,10 @@ def convergence(convergence: pd.DataFrame) -> Figure:
         first = own.iloc[0]
         axes.axhline(first["chance"], color="#555555", ls=":", lw=1.2, label="most frequent class")
         axes.set_title(f"{first['task']}, {first['embedding']}", loc="left", fontweight="bold", fontsize=9.5)
-        _status(axes, own)
+        mark_status(axes, own)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel="epoch", ylabel=SCORES[first["metric"]])
-    _legend(figure, [axes for axes, _ in panels])
+    common_legend(figure, [axes for axes, _ in panels], frameon=False, loc="outside right upper")
     n_train, n_validation, seeds = (sorted({int(n) for n in convergence[c]}) for c in ("n_train", "n_validation", "seed"))
     about = (
         f"MLP on the first {convergence['max_length'].max()} token vectors; {_listed(n_train)} training and "
@@ -153,10 +152,10 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
             )
         first = own.iloc[0]
         axes.set_title(f"{first['task']}, {first['embedding']}", loc="left", fontweight="bold", fontsize=9.5)
-        _status(axes, own)
+        mark_status(axes, own)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel="layer", ylabel=ISOTROPY)
-    _legend(figure, [axes for axes, _ in panels])
+    common_legend(figure, [axes for axes, _ in panels], frameon=False, loc="outside right upper")
     seeds, updates = cls_layers["seed"].nunique(), sorted({int(u) for u in cls_layers["updates"]})
     about = (
         f"First tokens of the validation set after {_listed(updates)} updates; {_over(seeds, 'seed')}. With the method inside, "
@@ -190,9 +189,9 @@ def _by_method(table: pd.DataFrame, column: str, label: str, about: str) -> Figu
         axes.set_xlim(-0.6, len(datasets) - 0.4)
         axes.grid(axis="x", visible=False)
         axes.set_title(own["place"].iloc[0], loc="left", fontweight="bold", fontsize=9.5)
-        _status(axes, own)
+        mark_status(axes, own)
         axes.set_ylabel(label)
-    _legend(figure, [axes for axes, _ in panels], title="post-processing")
+    common_legend(figure, [axes for axes, _ in panels], frameon=False, loc="outside right upper", title="post-processing")
     runs = int(table["n_runs"].max())
     note = f"{about[0].upper()}{about[1:]}; {_over(runs, 'clustering')}. {_models(table)}"
     footnote(figure, note, width=58 * min(len(panels), COLUMNS) + 24)
@@ -209,18 +208,6 @@ def _panels(table: pd.DataFrame, by: str, width: float, height: float) -> tuple[
     for axes in grid.flat[len(groups) :]:
         axes.set_visible(False)
     return figure, list(zip(grid.flat, groups, strict=False))
-
-
-def _legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> None:
-    """One legend for all panels, each name once."""
-    named = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(named.values()), list(named), fontsize=8, frameon=False, loc="outside right upper", **options)
-
-
-def _status(axes: Axes, rows: pd.DataFrame) -> None:
-    """Original or stand-in, above a panel on the right."""
-    status = common_status(rows)
-    axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
 
 
 def _titles(table: pd.DataFrame, column: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import matplotlib as mpl
@@ -14,7 +13,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from isotropy.figures.style import COLOURS, STATUS_COLOURS, common_status, footnote
+from isotropy.figures.style import COLOURS, STATUS_COLOURS, common_legend, footnote, mark_status
 
 MARKERS = "osD^vPX"
 COLUMNS = 4  # panels beside each other
@@ -64,7 +63,7 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
             axes.set_ylabel(f"{_name(own)}\nfirst component at right angles", fontsize=8.5)
     for axes in grid[-1]:
         axes.set_xlabel("along the mean")
-    _legend(figure, grid.flat, loc="outside upper right", ncols=6, markerscale=2)
+    common_legend(figure, grid.flat, loc="outside upper right", ncols=6, markerscale=2)
     about = (
         "Sentence embeddings (first token, last layer) of the validation set, projected on their mean and on their first "
         f"component at right angles to it; units of the embedding. IsoScore* of all tokens and layers{_shrunk(runs)}. "
@@ -146,7 +145,7 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
                 axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color="#555555")
         _panel(axes, group)
         axes.set(xlabel="IsoScore* (0 a line, 1 isotropic)", ylabel=PERFORMANCE[group["metric"].iloc[0]])
-    _legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
+    common_legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
     about = (
         f"{_seeds(runs)}; performance on the whole validation set; IsoScore* of all its tokens in all layers{_shrunk(runs)}. "
     )
@@ -185,8 +184,7 @@ def average_performance(averages: pd.DataFrame) -> Figure:
     axes.set_xticks(range(len(models)), models)
     axes.set_ylabel("performance, average over tasks (×100)")
     axes.grid(axis="x", visible=False)
-    status = common_status(averages)
-    axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
+    mark_status(axes, averages)
     n_tasks = averages["n_tasks"].max()
     several = "one task" if n_tasks == 1 else f"{n_tasks} tasks"
     about = f"{several[0].upper()}{several[1:]}. Bars: {_seeds(averages).lower()}; dots: seeds; the axis does not start at 0. "
@@ -219,7 +217,7 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylim(bottom=0)
         axes.set(xlabel="layer", ylabel="TwoNN intrinsic dimension")
-    _legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
+    common_legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
     about = f"{_seeds(layers)}; sentence embeddings (first token) of the validation set. "
     footnote(figure, about + _notes(layers), width=56 * min(len(panels), COLUMNS) + 18)
     return figure
@@ -256,12 +254,6 @@ def _by_setup(table: pd.DataFrame) -> tuple[Figure, list[tuple[Axes, pd.DataFram
     return figure, list(zip(grid.flat, of_setups, strict=False))
 
 
-def _legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> None:
-    """One legend for all panels, each name once."""
-    named = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(named.values()), list(named), fontsize=8, **options)
-
-
 def _cloud(axes: Axes, own: pd.DataFrame) -> None:
     """Points by class, and the origin."""
     classes = sorted(own["label"].dropna().unique())
@@ -292,9 +284,8 @@ def _lambda_scale(table: pd.DataFrame) -> Any:
 
 def _panel(axes: Axes, group: pd.DataFrame) -> None:
     """Task, model and status above a panel."""
-    status = common_status(group)
     axes.set_title(_name(group), loc="left", fontweight="bold", fontsize=9.5)
-    axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
+    mark_status(axes, group)
 
 
 def _name(group: pd.DataFrame) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 # Okabe & Ito's colours: told apart with any form of colour blindness.
@@ -40,6 +42,18 @@ def use_style() -> None:
 def common_status(rows: pd.DataFrame) -> str:
     """`original` if all rows are, else `stand-in`."""
     return "original" if (rows["status"] == "original").all() else "stand-in"
+
+
+def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
+    """Original or stand-in, above a panel on the right."""
+    status = common_status(rows)
+    axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
+
+
+def common_legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> None:
+    """One legend for all panels, each name once."""
+    named = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(list(named.values()), list(named), fontsize=8, **options)
 
 
 def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
