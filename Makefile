@@ -35,6 +35,7 @@ benchmarks: $(READY)
 	$(VENV)/bin/python benchmarks/loop.py
 	$(VENV)/bin/python benchmarks/finetune.py
 	$(VENV)/bin/python benchmarks/similarity.py
+	$(VENV)/bin/python benchmarks/geometry.py
 	$(VENV)/bin/python benchmarks/audit.py
 
 # Resolve pyproject.toml anew and write down what came. torch pins its own CUDA packages, which differ between systems.

@@ -21,7 +21,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-from isotropy.embed.tokens import read_layer
+from isotropy.embed.layers import read_layer
 from isotropy.metrics.partition import partition_isotropy
 from isotropy.transforms import ClusterBasedEnhancement
 

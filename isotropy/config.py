@@ -12,9 +12,10 @@ from pydantic import Field, ValidationError
 
 from isotropy.errors import IsotropyError, suggest
 from isotropy.finetune.study import Rudman2024, Task
+from isotropy.geometry.study import Cai2021
 from isotropy.names import Name
 from isotropy.optimize.study import Mickus2024
-from isotropy.prepare.spec import SentencesSpec, WordsSpec
+from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.similarity.study import Classification, ClassTask, FineTuning, Rajaee2021
 from isotropy.sources.registry import Registry, Tier, load_registry
 from isotropy.spec import Strict
@@ -42,6 +43,15 @@ class Compute(Strict):
     """Number format of the encoders. The papers' results are float32."""
     token_budget: Annotated[int, Field(ge=16)]
     """Most tokens in one batch of an encoder, padding included."""
+    shards: Annotated[int, Field(ge=1)]
+    """Jobs that share out the extraction of the token vectors of one data set by one model. Does not change the result."""
+
+    def of_encoders(self) -> dict[str, Any]:
+        """What specs of encoders have of it."""
+        return self.model_dump(exclude={"shards"})
+
+
+DataSpec = SentencesSpec | WordsSpec | CorpusSpec
 
 
 class Config(Strict):
@@ -51,12 +61,14 @@ class Config(Strict):
     """Name of the study, shown on its pages."""
     sources: Sources
     compute: Compute
-    datasets: dict[Name, Annotated[SentencesSpec | WordsSpec, Field(discriminator="kind")]]
+    datasets: dict[Name, Annotated[DataSpec, Field(discriminator="kind")]]
     """Prepared data sets, by name."""
     mickus2024: Mickus2024
     rudman2024: Rudman2024 | None
     """null: not attempted."""
     rajaee2021: Rajaee2021 | None
+    """null: not attempted."""
+    cai2021: Cai2021 | None
     """null: not attempted."""
 
 
@@ -123,7 +135,7 @@ def _merged(base: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-NeedDataset = Callable[[str, str], SentencesSpec | WordsSpec]
+NeedDataset = Callable[[str, str], DataSpec]
 NeedSource = Callable[..., None]
 METRICS = {
     "single-label": ("accuracy", "f1", "matthews"),
@@ -149,13 +161,15 @@ def _check_names(study: Study) -> None:
     for name, dataset in config.datasets.items():
         if isinstance(dataset, SentencesSpec):
             source(f"datasets.{name}.source", dataset.source, "dataset")
+        elif isinstance(dataset, CorpusSpec):
+            source(f"datasets.{name}.source", dataset.source, "corpus")
         else:
             source(f"datasets.{name}.lexicon", dataset.lexicon, "lexicon")
             source(f"datasets.{name}.vectors", dataset.vectors, "vectors")
             if dataset.word_list is not None:
                 source(f"datasets.{name}.word_list", dataset.word_list, "lexicon")
 
-    def data(path: str, name: str) -> SentencesSpec | WordsSpec:
+    def data(path: str, name: str) -> DataSpec:
         if name not in config.datasets:
             raise IsotropyError(f"config: {path}: no data set {name!r} in datasets: {suggest(name, config.datasets)}")
         return config.datasets[name]
@@ -165,6 +179,8 @@ def _check_names(study: Study) -> None:
         _check_rudman2024(config.rudman2024, data, source)
     if config.rajaee2021 is not None:
         _check_rajaee2021(study, config.rajaee2021, data, source)
+    if config.cai2021 is not None:
+        _check_cai2021(config.cai2021, data, source)
     finetuning = None if config.rajaee2021 is None else config.rajaee2021.finetuning
     for path, paper in {"rudman2024": config.rudman2024, "rajaee2021.finetuning": finetuning}.items():
         if paper is not None and paper.training.precision == "float16" and config.compute.device == "cpu":
@@ -175,6 +191,10 @@ def _check_mickus2024(paper: Mickus2024, data: NeedDataset, source: NeedSource) 
     for name, setup in paper.setups.items():
         path = f"mickus2024.setups.{name}"
         dataset = data(f"{path}.dataset", setup.dataset)
+        if isinstance(dataset, CorpusSpec):
+            raise IsotropyError(
+                f"config: {path}.dataset: {setup.dataset!r} is a corpus, needed are sentences or words with labels"
+            )
         if isinstance(dataset, SentencesSpec) and dataset.task != "single-label":
             raise IsotropyError(f"config: {path}.dataset: {setup.dataset!r} is a {dataset.task} task, needed are classes")
         fitting = "cross_entropy" if isinstance(dataset, SentencesSpec) else "binary_cross_entropy"
@@ -213,8 +233,23 @@ def _check_rudman2024(paper: Rudman2024, data: NeedDataset, source: NeedSource) 
     for name, cloud in paper.stability.clouds.items():
         if cloud.dataset is not None and cloud.embedding is not None:
             path = f"rudman2024.stability.clouds.{name}"
-            words = isinstance(data(f"{path}.dataset", cloud.dataset), WordsSpec)
+            dataset = data(f"{path}.dataset", cloud.dataset)
+            if isinstance(dataset, CorpusSpec):
+                raise IsotropyError(f"config: {path}.dataset: {cloud.dataset!r} is a corpus, needed are sentences or words")
+            words = isinstance(dataset, WordsSpec)
             source(f"{path}.embedding", cloud.embedding, "vectors" if words else "model")
+
+
+def _check_cai2021(paper: Cai2021, data: NeedDataset, source: NeedSource) -> None:
+    for name, model in paper.models.items():
+        source(f"cai2021.models.{name}", name, "model")
+        for i, corpus in enumerate(model.corpora):
+            if not isinstance(data(f"cai2021.models.{name}.corpora.{i}", corpus), CorpusSpec):
+                raise IsotropyError(
+                    f"config: cai2021.models.{name}.corpora.{i}: {corpus!r} is no corpus, needed is kind: corpus"
+                )
+    for i, name in enumerate(paper.vectors):
+        source(f"cai2021.vectors.{i}", name, "vectors")
 
 
 def _check_rajaee2021(study: Study, paper: Rajaee2021, data: NeedDataset, source: NeedSource) -> None:

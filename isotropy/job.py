@@ -65,16 +65,20 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         determinism: what a repetition gives; `bitwise` unless the job says otherwise.
         measurements: facts that only this run has (times, rates), for the record.
         seeds: named seeds that were used, for the record.
+        aided_within_tolerance: an aid is not bitwise repeatable. Aids are named inputs that save work and do not define the
+            result: they are verified like inputs, and no part of its identity or record.
         work: a folder that outlives a killed job with the same spec, code and inputs; removed on success.
     """
 
-    def __init__(self, snakemake: Any, spec: type[SpecT]) -> None:
+    def __init__(self, snakemake: Any, spec: type[SpecT], aids: tuple[str, ...] = ()) -> None:
         self._snakemake = snakemake
         self.spec: SpecT = spec.parse(snakemake.params.spec)
         # A named input is one path or a list of paths.
         self._told_spec = self.spec.told()
         self._wildcards = {str(k): str(v) for k, v in snakemake.wildcards.items()}
-        self._named = {n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()}
+        named = {n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()}
+        self._named = {n: paths for n, paths in named.items() if n not in aids}
+        self._aids = {n: paths for n, paths in named.items() if n in aids}
         self.input = {name: Path(paths[0]) for name, paths in self._named.items() if len(paths) == 1}
         self.output = {name: Path(path) for name, path in snakemake.output.items() if name != "record"}
         self.record = Path(snakemake.output.record)
@@ -96,6 +100,9 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             inputs = [path for name in self._named for path in self.inputs(name)]
             self._inputs = describe_files(inputs)
             self._producers = producers(inputs, self._inputs)
+            helpers = [Path(path) for paths in self._aids.values() for path in paths]
+            makers = producers(helpers, describe_files(helpers)).values()
+            self.aided_within_tolerance = any(record.determinism != "bitwise" for record in makers)
             for record in self._producers.values():
                 self.lineage.join(record.lineage)
             self.id = record_id(self._snakemake.rule, self._wildcards, self._told_spec, self._inputs, self._producers.values())
@@ -111,7 +118,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     def inputs(self, name: str) -> list[Path]:
         """All paths of a named input, in the rule's order; none if the rule left it empty."""
-        return [Path(path) for path in self._named.get(name, [])]
+        return [Path(path) for path in (self._named | self._aids).get(name, [])]
 
     @contextmanager
     def write(self, name: str) -> Iterator[Path]:

@@ -19,4 +19,11 @@ def distinct(values: list[Value]) -> list[Value]:
     return values
 
 
+def rising(values: list[int]) -> list[int]:
+    """The list, if each value is larger than the one before; else a ValueError."""
+    if sorted(set(values)) != values:
+        raise ValueError("must rise, without repetition")
+    return values
+
+
 Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1), AfterValidator(distinct)]

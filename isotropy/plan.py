@@ -10,16 +10,17 @@ from pathlib import Path
 
 from isotropy.claims.spec import ClaimsSpec, read_claims
 from isotropy.config import Study
-from isotropy.embed.spec import EmbedSpec, LookUpSpec, TokensSpec
+from isotropy.embed.spec import EmbedSpec, LookUpSpec, ShardSpec, TokensSpec
 from isotropy.figures.catalogue import FIGURES, FigureSpec
 from isotropy.files import RESULTS
 from isotropy.finetune.spec import FinetuneSpec, Training
 from isotropy.finetune.study import Rudman2024
 from isotropy.finetune.study import Run as FinetuneRun
-from isotropy.geometry.spec import StabilitySpec
+from isotropy.geometry.spec import LayerSpec, StabilitySpec, VectorsSpec
+from isotropy.geometry.study import Cai2021
 from isotropy.optimize.spec import OptimizeSpec
 from isotropy.optimize.study import Trajectory
-from isotropy.prepare.spec import SentencesSpec
+from isotropy.prepare.spec import CorpusSpec, SentencesSpec
 from isotropy.report.spec import PAPERS, PageSpec
 from isotropy.similarity.spec import ClassifySpec, SimilaritySpec, TuningSpec
 from isotropy.similarity.study import FineTuning, Measurement, Rajaee2021
@@ -96,9 +97,11 @@ class Plan:
     def _parts(self) -> set[str]:
         """Parts of papers that the study has."""
         parts: set[str] = {run.group for run in self.trajectories.values()}
-        parts |= {name for name in ("rudman2024", "rajaee2021") if getattr(self.study.config, name) is not None}
+        parts |= {name for name in ("rudman2024", "rajaee2021", "cai2021") if getattr(self.study.config, name) is not None}
         if self.study.config.rajaee2021 is not None:
             parts |= {f"rajaee2021-{part}" for part in self.rajaee2021.parts()}
+        if self.study.config.cai2021 is not None and self.cai2021.vectors:
+            parts.add("cai2021-vectors")
         return parts
 
     @property
@@ -116,6 +119,17 @@ class Plan:
         if self.study.config.rajaee2021 is None:
             raise LookupError("the study leaves rajaee2021 out")
         return self.study.config.rajaee2021
+
+    @property
+    def cai2021(self) -> Cai2021:
+        """What the study chooses of Cai et al. 2021.
+
+        Raises:
+            LookupError: the study leaves it out.
+        """
+        if self.study.config.cai2021 is None:
+            raise LookupError("the study leaves cai2021 out")
+        return self.study.config.cai2021
 
     @cached_property
     def measured(self) -> dict[str, Measurement]:
@@ -140,12 +154,18 @@ class Plan:
                 return self._embed(dataset, embedding)
             case ["embed", dataset, "tokens", model]:
                 return self._tokens(dataset, model)
+            case ["embed", dataset, "shards", model, shard] if found := re.fullmatch(r"(\d+)-of-(\d+)", shard):
+                return ShardSpec(tokens=self._tokens(dataset, model), shard=int(found[1]), shards=int(found[2]))
             case ["optimize", "mickus2024", setup, seed] if re.fullmatch(r"seed\d+", seed):
                 return self._optimize(setup, int(seed.removeprefix("seed")))
             case ["finetune", paper, run, seed] if re.fullmatch(r"seed\d+", seed):
                 return self._finetune(paper, run, int(seed.removeprefix("seed")))
             case ["geometry", "rudman2024", cloud]:
                 return self._stability(cloud)
+            case ["geometry", "cai2021", "vectors", vectors]:
+                return self._vectors(vectors)
+            case ["geometry", "cai2021", dataset, model, layer]:
+                return self._layer(dataset, model, layer)
             case ["similarity", "rajaee2021", "classification", task, embedding]:
                 return self._classify(task, embedding)
             case ["similarity", "rajaee2021", dataset, embedding, layer] if layer.endswith(TUNING):
@@ -174,14 +194,14 @@ class Plan:
                 return {}
             case ["prepare", name]:
                 dataset = config.datasets[name]
-                if isinstance(dataset, SentencesSpec):
+                if isinstance(dataset, SentencesSpec | CorpusSpec):
                     return {"source": [fetched(dataset.source)]}
                 words = {"lexicon": [fetched(dataset.lexicon)], "vectors": [fetched(dataset.vectors)]}
                 return words | ({"word_list": [fetched(dataset.word_list)]} if dataset.word_list else {})
             case ["embed", dataset, embedding]:
                 role = "vectors_source" if self.study.registry.sources[embedding].kind == "vectors" else "model"
                 return {"texts": [f"{RESULTS}/prepare/{dataset}.texts.parquet"], role: [fetched(embedding)]}
-            case ["embed", dataset, "tokens", model]:
+            case ["embed", dataset, "tokens", model] | ["embed", dataset, "shards", model, _]:
                 return {"texts": [f"{RESULTS}/prepare/{dataset}.texts.parquet"], "model": [fetched(model)]}
             case ["optimize", "mickus2024", name, _]:
                 setup = self.trajectories[name].setup
@@ -196,6 +216,10 @@ class Plan:
                 if cloud.kind == "normal":
                     return {}
                 return {"embeddings": [f"{RESULTS}/embed/{cloud.dataset}/{cloud.embedding}.safetensors"]}
+            case ["geometry", "cai2021", "vectors", vectors]:
+                return {"vectors_source": [fetched(vectors)]}
+            case ["geometry", "cai2021", dataset, model, _]:
+                return {"tokens": [f"{RESULTS}/embed/{dataset}/tokens/{model}"]}
             case ["similarity", "rajaee2021", "classification", task, embedding]:
                 return self._classify_inputs(task, embedding)
             case ["similarity", "rajaee2021", dataset, embedding, layer] if layer.endswith(TUNING):
@@ -243,7 +267,7 @@ class Plan:
             return LookUpSpec(dataset=dataset, vectors=embedding)
         if source.encoder is None:
             raise LookupError(f"{embedding} is a {source.kind}: it makes no embeddings")
-        compute = self.study.config.compute.model_dump()
+        compute = self.study.config.compute.of_encoders()
         return EmbedSpec(dataset=dataset, model=embedding, encoder=source.encoder, **compute)
 
     def _optimize(self, name: str, seed: int) -> OptimizeSpec:
@@ -295,11 +319,33 @@ class Plan:
 
     def _tokens(self, dataset: str, model: str) -> TokensSpec:
         encoder = self.study.registry.sources[model].encoder
-        layers = self.rajaee2021.layers(dataset, model)
+        stream = isinstance(self.study.config.datasets[dataset], CorpusSpec)
+        if stream:
+            layers = [layer for corpus, name, layer in self.cai2021.measured() if (corpus, name) == (dataset, model)]
+        else:
+            layers = self.rajaee2021.layers(dataset, model)
         if encoder is None or not layers:
             raise LookupError(f"the study reads no layers of {model} for {dataset}")
-        compute = self.study.config.compute.model_dump()
-        return TokensSpec(dataset=dataset, model=model, encoder=encoder, layers=layers, **compute)
+        return TokensSpec(
+            dataset=dataset,
+            model=model,
+            encoder=encoder,
+            layers=layers,
+            window=self.cai2021.window if stream else None,
+            **self.study.config.compute.of_encoders(),
+        )
+
+    def _layer(self, dataset: str, model: str, layer: str) -> LayerSpec:
+        paper, number = self.cai2021, int(layer.removeprefix("layer"))
+        if (dataset, model, number) not in paper.measured():
+            raise LookupError(f"the study does not measure {layer} of {model} on {dataset}")
+        common = paper.model_dump(include={"window", "types", "clustering", "lid", "n_points", "seeds"})
+        return LayerSpec.model_validate({"paper": "cai2021", "dataset": dataset, "model": model, "layer": number, **common})
+
+    def _vectors(self, vectors: str) -> VectorsSpec:
+        if vectors not in self.cai2021.vectors:
+            raise LookupError(f"the study does not measure {vectors}")
+        return VectorsSpec(paper="cai2021", vectors=vectors, lid=self.cai2021.lid, seeds=self.cai2021.seeds)
 
     def _similarity(self, one: Measurement) -> SimilaritySpec:
         paper, encoding = self.rajaee2021, self.rajaee2021.embeddings[one.embedding]
@@ -343,7 +389,7 @@ class Plan:
                 **chosen.tasks[task].model_dump(),
                 **chosen.embeddings[embedding].model_dump(),
                 **common,
-                **self.study.config.compute.model_dump(),
+                **self.study.config.compute.of_encoders(),
             }
         )
 
@@ -404,6 +450,10 @@ class Plan:
             return [f"{RESULTS}/similarity/rajaee2021/{stem}" for stem in self.measured]
         if group == "pictured":
             return [f"{RESULTS}/similarity/rajaee2021/{stem}" for stem, one in self.measured.items() if one.pictured]
+        if group == "layers":
+            return [f"{RESULTS}/geometry/cai2021/{d}/{model}/layer{n}" for d, model, n in self.cai2021.measured()]
+        if group == "vectors":
+            return [f"{RESULTS}/geometry/cai2021/vectors/{name}" for name in self.cai2021.vectors]
         if group == "stability":
             return [f"{RESULTS}/geometry/rudman2024/{name}" for name in self.rudman2024.stability.clouds]
         return [

@@ -24,9 +24,10 @@ os.environ.update(
 from isotropy.config import load_study
 from isotropy.errors import IsotropyError
 from isotropy.plan import Plan
-from isotropy.prepare.spec import SentencesSpec, WordsSpec
+from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
+from isotropy.provenance.record import read_record
 from isotropy.report.spec import PAPERS
 
 PROJECT = Path(workflow.basedir)
@@ -59,6 +60,7 @@ wildcard_constraints:
 
 
 SENTENCES = [n for n, d in CONFIG.datasets.items() if isinstance(d, SentencesSpec)]
+CORPORA = [n for n, d in CONFIG.datasets.items() if isinstance(d, CorpusSpec)]
 WORDS = [n for n, d in CONFIG.datasets.items() if isinstance(d, WordsSpec)]
 MODELS = [n for n, s in SOURCES.items() if s.kind == "model"]
 VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
@@ -91,6 +93,18 @@ def gpus():
     return 1 if CONFIG.compute.device == "cuda" else 0
 
 
+def shards(wildcards):
+    """Shares of token vectors. Of finished ones those that they were made from, so that another number makes nothing anew."""
+    made = Path(
+        f"results/embed/{wildcards.dataset}/tokens/{wildcards.model}.record.json"
+    )
+    n = CONFIG.compute.shards
+    if made.is_file():
+        n = read_record(made).measurements.get("shards", 0)
+    folder = f"results/embed/{wildcards.dataset}/shards/{wildcards.model}"
+    return [f"{folder}/{k}-of-{n}" for k in range(1, n + 1)] if n > 1 else []
+
+
 def optimize_memory(wildcards):
     """Memory of a trajectory in MB: GLUE has sets of half a million sentences."""
     return 16000 if TRAJECTORIES[wildcards.setup].group == "glue" else 3000
@@ -106,6 +120,11 @@ def classify_memory(wildcards):
     """Memory of a classification on frozen features in MB: all token vectors of all items, several times."""
     small = CONFIG.rajaee2021.classification.n_train
     return 12000 if small is not None and small <= 10000 else 96000
+
+
+def layer_memory(wildcards):
+    """Memory of the geometry of a layer in MB: all token vectors of a corpus, several times."""
+    return 4000 if CONFIG.datasets[wildcards.dataset].blocks is not None else 16000
 
 
 def table_code(wildcards):

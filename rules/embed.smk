@@ -64,6 +64,7 @@ rule embed_tokens:
     input:
         texts="results/prepare/{dataset}.texts.parquet",
         model="results/fetch/{model}",
+        shards=shards,
     output:
         tokens=directory("results/embed/{dataset}/tokens/{model}"),
         record="results/embed/{dataset}/tokens/{model}.record.json",
@@ -77,7 +78,7 @@ rule embed_tokens:
         "../envs/embed.yaml"
     threads: 2
     resources:
-        gpu=gpus(),
+        gpu=gpus() if CONFIG.compute.shards == 1 else 0,
         mem_mb=6000,
         runtime=240,
     params:
@@ -85,3 +86,32 @@ rule embed_tokens:
         code=code("embed_tokens"),
     script:
         "../scripts/embed/embed_tokens.py"
+
+
+rule embed_shard:
+    """A share of the token vectors, where several jobs extract them."""
+    input:
+        texts="results/prepare/{dataset}.texts.parquet",
+        model="results/fetch/{model}",
+    output:
+        parts=temp(directory("results/embed/{dataset}/shards/{model}/{shard}")),
+        record="results/embed/{dataset}/shards/{model}/{shard}.record.json",
+    log:
+        "results/logs/embed/{dataset}/shards/{model}/{shard}.log",
+    benchmark:
+        "results/logs/embed/{dataset}/shards/{model}/{shard}.jsonl"
+    wildcard_constraints:
+        model=alternatives(MODELS),
+        shard=r"\d+-of-\d+",
+    conda:
+        "../envs/embed.yaml"
+    threads: 2
+    resources:
+        gpu=gpus(),
+        mem_mb=6000,
+        runtime=240,
+    params:
+        spec=spec("embed/{dataset}/shards/{model}/{shard}"),
+        code=code("embed_shard"),
+    script:
+        "../scripts/embed/embed_shard.py"

@@ -1,5 +1,6 @@
 """prepare: canonical tables of data sets. Needs: fetched sources.
-Gives: results/prepare/{dataset}.texts.parquet, the distinct texts, and {dataset}.items.parquet: rows of it, and labels.
+Gives: results/prepare/{dataset}.texts.parquet, the distinct texts, and {dataset}.items.parquet: rows of it, and labels; of a
+corpus, its lines as texts.
 """
 
 
@@ -55,3 +56,29 @@ rule prepare_words:
         code=code("prepare_words"),
     script:
         "../scripts/prepare/prepare_words.py"
+
+
+rule prepare_corpus:
+    """Lines of running text (cai2021, section 2)."""
+    input:
+        source=inputs("prepare/{dataset}", "source"),
+    output:
+        texts="results/prepare/{dataset}.texts.parquet",
+        record="results/prepare/{dataset}.record.json",
+    log:
+        "results/logs/prepare/{dataset}.log",
+    benchmark:
+        "results/logs/prepare/{dataset}.jsonl"
+    wildcard_constraints:
+        dataset=alternatives(CORPORA),
+    conda:
+        "../envs/prepare.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        spec=spec("prepare/{dataset}"),
+        code=code("prepare_corpus"),
+    script:
+        "../scripts/prepare/prepare_corpus.py"

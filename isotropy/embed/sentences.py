@@ -10,15 +10,17 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from tqdm import tqdm
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from isotropy.errors import IsotropyError
@@ -33,6 +35,20 @@ T = TypeVar("T")
 TEXTS_PER_PART = 1024  # texts between two saves; a killed job repeats at most this many
 
 
+class Pieces(NamedTuple):
+    """Word pieces of texts, three lists per text.
+
+    Attributes:
+        ids: number in the vocabulary.
+        special: 1 for what the tokenizer has added, such as [CLS].
+        words: which of the words between blanks it belongs to; -1 for none.
+    """
+
+    ids: list[list[int]]
+    special: list[list[int]]
+    words: list[list[int]]
+
+
 class SentenceEncoder:
     """A transformer and its pooling, read from a folder of plain files: safetensors, or GGUF, which is dequantized."""
 
@@ -40,34 +56,51 @@ class SentenceEncoder:
         self.encoder, self.device = encoder, device
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # loading is over before a bar could be read
         gguf = next(folder.glob("*.gguf"), None)
-        packed: dict[str, Any] = {} if gguf is None else {"gguf_file": gguf.name}
-        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **packed)
+        packed: dict[str, Any] = {"local_files_only": True} | ({} if gguf is None else {"gguf_file": gguf.name})
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, **packed)
+        self.config: Any = AutoConfig.from_pretrained(folder, **packed)
         # The attention is the fastest that the architecture has: torch's fused one, or MPNet's own.
-        how: dict[str, Any] = packed or {"use_safetensors": True}
-        model: Any = AutoModel.from_pretrained(folder, local_files_only=True, dtype=dtype, **how)
-        self.model = model.eval().to(device)
+        self._load = partial(AutoModel.from_pretrained, folder, dtype=dtype, use_safetensors=None if gguf else True, **packed)
+        self._loading = Lock()  # batches run in threads
+        self._model: Any = None
+
+    @property
+    def model(self) -> Any:
+        """The weights, loaded when they are first used."""
+        with self._loading:
+            if self._model is None:
+                self._model = self._load().eval().to(self.device)
+        return self._model
 
     @property
     def dim(self) -> int:
         """Length of a vector."""
-        return int(self.model.config.hidden_size)
+        return int(self.config.hidden_size)
 
     @property
     def n_layers(self) -> int:
         """Hidden layers, the embedding layer not counted."""
-        return int(self.model.config.num_hidden_layers)
+        return int(self.config.num_hidden_layers)
+
+    @property
+    def longest(self) -> int:
+        """Tokens that the model has positions for."""
+        # MPNet and RoBERTa number their positions from the padding's number plus one.
+        shifted = self.config.model_type in ("mpnet", "roberta", "xlm-roberta")
+        return int(self.config.max_position_embeddings) - (self.config.pad_token_id + 1 if shifted else 0)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Word pieces of each text, special tokens included, cut at the encoder's maximum length."""
         ids: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=self.encoder.max_length)["input_ids"]
         return ids
 
-    def tokenize_marked(self, texts: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
-        """The same, and which of them the tokenizer has added (1), such as [CLS]."""
-        found = self.tokenizer(
-            list(texts), truncation=True, max_length=self.encoder.max_length, return_special_tokens_mask=True
-        )
-        return found["input_ids"], found["special_tokens_mask"]
+    def tokenize_marked(self, texts: Sequence[str], *, cut: bool = True) -> Pieces:
+        """The same, whole unless they are to be cut, and what each word piece is."""
+        length = {"truncation": True, "max_length": self.encoder.max_length} if cut else {"verbose": False}
+        found = self.tokenizer(list(texts), return_special_tokens_mask=True, return_offsets_mapping=True, **length)
+        special = found["special_tokens_mask"]
+        words = [_words(*row) for row in zip(texts, found["offset_mapping"], special, strict=True)]
+        return Pieces(found["input_ids"], special, words)
 
     @torch.inference_mode()
     def encode_batch(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -113,6 +146,14 @@ class SentenceEncoder:
         input_ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row in ids], device=self.device)
         lengths = torch.tensor([len(row) for row in ids], device=self.device)
         return input_ids, (torch.arange(length, device=self.device) < lengths[:, None]).long()
+
+
+def _words(text: str, offsets: Sequence[tuple[int, int]], special: Sequence[int]) -> list[int]:
+    """The word between blanks that holds the last character of each word piece."""
+    blank = np.fromiter((c.isspace() for c in text), dtype=bool, count=len(text))
+    begins = ~blank & np.concatenate([[True], blank[:-1]])[: len(text)]
+    number = np.where(blank, -1, np.cumsum(begins) - 1).tolist()
+    return [-1 if added or first == end else number[end - 1] for (first, end), added in zip(offsets, special, strict=True)]
 
 
 def batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:

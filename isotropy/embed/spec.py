@@ -27,9 +27,20 @@ class TokensSpec(Spec):
     encoder: Encoder
     layers: list[int]
     """Hidden layers, rising: 0 is the embedding layer, the last as the model gives it (after its final norm, if any)."""
+    window: int | None
+    """Tokens of a window of the stream of all texts; null: each text by itself."""
     token_budget: int
     device: Literal["auto", "cpu", "cuda"]
     dtype: Literal["float32", "bfloat16"]
+
+
+class ShardSpec(Spec):
+    """What defines a share of the token vectors of a data set."""
+
+    tokens: TokensSpec
+    shard: int
+    """Which share, from 1."""
+    shards: int
 
 
 class LookUpSpec(Spec):

@@ -1,162 +1,247 @@
-"""Token vectors: hidden states of chosen layers, streamed to disk.
+"""Token vectors: hidden states of chosen layers, streamed to disk (`isotropy.embed.layers` says in which form).
 
-A folder holds one file per layer, `layer06.safetensors` with the array `vectors` (n, d), float32, and `tokens.parquet`, which
-says of each row: `text` (row of the table of texts), `position` in it (special tokens included), `id` and `piece` of the
-vocabulary, and `special`: whether it is a special token such as [CLS]. Rows are in the order of texts and positions; there is
-no padding. Memory holds one part, not the whole: texts are read in parts of PART_TOKENS tokens, each of which is kept until
-all are there, so that a killed run goes on where it was.
+A model reads one text at a time, or windows of a stream: all texts one after the other, each with its special tokens, cut
+into pieces of equal length whatever begins or ends there, the last short one left out (Cai et al. 2021). Memory holds one
+part, not the whole: texts or windows are read in parts of PART_TOKENS tokens, each of which is kept until all are there, so
+that a killed run goes on where it was, and so that several jobs (shards) can share them out. Parts, and with them every byte,
+do not depend on the number of shards.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import struct
 import sys
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from tqdm import tqdm
 
-from isotropy.embed.sentences import SentenceEncoder, batches, map_batches
+from isotropy.embed.layers import TOKENS, create_layer, layer_file, token_rows
+from isotropy.embed.sentences import Pieces, SentenceEncoder, batches, map_batches
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.parquet import write_parquet
+from isotropy.spec import digest
 
 log = logging.getLogger(__name__)
 
 PART_TOKENS = 8192  # tokens between two saves; a killed job repeats at most this many
-TOKENS = "tokens.parquet"
+
+
+class Extraction:
+    """What a model reads, and the parts that it is divided into; what is read does not depend on how parts are shared out.
+
+    Attributes:
+        encoder, layers: the model, and its hidden layers.
+        tokens: the table of tokens.
+        parts: of each part, the numbers of its texts or windows, batch by batch.
+    """
+
+    def __init__(
+        self, encoder: SentenceEncoder, texts: Sequence[str], *, layers: Sequence[int], window: int | None, token_budget: int
+    ) -> None:
+        """Tokenize texts.
+
+        Args:
+            encoder: the model.
+            texts: n strings.
+            layers: hidden layers.
+            window: tokens of a window; None: each text by itself.
+            token_budget: most tokens in a batch.
+
+        Raises:
+            IsotropyError: a layer that the model does not have, or a window longer than it reads or than all texts.
+        """
+        if layers[-1] > encoder.n_layers:
+            raise IsotropyError(f"layer {layers[-1]}: the model has hidden layers 0 to {encoder.n_layers}")
+        if window is not None and window > encoder.longest:
+            raise IsotropyError(f"window {window}: the model reads at most {encoder.longest} tokens")
+        pieces = encoder.tokenize_marked(texts, cut=window is None)
+        self._read, tokens = _sequences(pieces, window)
+        if not len(tokens):
+            raise IsotropyError(f"{sum(map(len, pieces.ids))} tokens are fewer than one window of {window}")
+        self.encoder, self.layers = encoder, layers
+        self.tokens = tokens.assign(**_vocabulary(encoder, tokens["id"].to_numpy()))
+        self._lengths = np.array([len(row) for row in self._read])
+        self._offsets = np.concatenate([[0], np.cumsum(self._lengths)])
+        todo = [batch for batch in batches(self._lengths.tolist(), token_budget) if self._lengths[batch[0]]]
+        self.parts = _parts(todo, self._lengths)
+        self.about = {
+            "texts": len(texts),
+            "texts_as_long_as_the_encoder_reads": 0 if window else int((self._lengths >= encoder.encoder.max_length).sum()),
+            "windows": len(self._read) if window else 0,
+            "tokens": len(tokens),
+            "tokens_after_the_last_window": sum(map(len, pieces.ids)) - len(tokens),
+        }
+
+    def rows(self, number: int) -> np.ndarray:
+        """Rows of the table of tokens that a part holds."""
+        return token_rows(self._offsets, [i for batch in self.parts[number] for i in batch])
+
+    def compute(self, number: int, file: Path, workers: int) -> None:
+        """Write a part: an array per layer, and what it is made from."""
+        found = map_batches(
+            lambda batch: self.encoder.encode_tokens([self._read[i] for i in batch], self.layers),
+            self.parts[number],
+            workers,
+            self.encoder.device,
+        )
+        with atomic(file) as temporary:
+            columns = zip(*found, strict=True)
+            arrays = {_stem(layer): torch.cat(c) for layer, c in zip(self.layers, columns, strict=True)}
+            save_file(arrays, temporary, metadata={"of": self._identity(number)})
+
+    def load(self, number: int, file: Path) -> dict[str, np.ndarray]:
+        """The arrays of a part, shapes (tokens, d), by the stem of their layer's file.
+
+        Raises:
+            IsotropyError: it is not this part, or holds a vector that is not finite.
+        """
+        with safe_open(file, framework="pt") as stream:
+            made_from = (stream.metadata() or {}).get("of")
+            arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118  # not a mapping
+        shape = (len(self.rows(number)), self.encoder.dim)
+        fits = made_from == self._identity(number) and set(arrays) == {_stem(layer) for layer in self.layers}
+        if not fits or any(a.shape != shape or a.dtype != torch.float32 for a in arrays.values()):
+            raise IsotropyError(f"{file} is not part {number} of these tokens: delete it, so that it is made again")
+        if not all(bool(torch.isfinite(a).all()) for a in arrays.values()):
+            raise IsotropyError("the encoder gave vectors with NaN or infinity: check its weights and dtype")
+        return {name: a.numpy() for name, a in arrays.items()}
+
+    def _identity(self, number: int) -> str:
+        """What a part is made from: word pieces, in batches."""
+        return digest([[self._read[i] for i in batch] for batch in self.parts[number]])
+
+
+def part_file(folder: Path, number: int) -> Path:
+    """File of a part."""
+    return folder / f"part{number:06d}.safetensors"
+
+
+def extract_shard(extraction: Extraction, shard: int, shards: int, *, workers: int, work: Path, folder: Path) -> int:
+    """Compute every so many-th part.
+
+    Args:
+        extraction: all parts.
+        shard: which of the shards, from 1.
+        shards: how many there are.
+        workers: threads on the CPU.
+        work: folder for finished parts, which outlives a killed job.
+        folder: where they go in the end; it is there.
+
+    Returns:
+        Tokens of these parts.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    numbers = range(shard - 1, len(extraction.parts), shards)
+    for number in numbers:
+        if not part_file(work, number).is_file():
+            extraction.compute(number, part_file(work, number), workers)
+    for number in numbers:
+        part_file(work, number).rename(part_file(folder, number))
+    return sum(len(extraction.rows(number)) for number in numbers)
 
 
 def extract(
-    encoder: SentenceEncoder,
-    texts: Sequence[str],
-    *,
-    layers: Sequence[int],
-    token_budget: int,
-    workers: int,
-    work: Path,
-    folder: Path,
-    mark: str,
+    extraction: Extraction, *, workers: int, work: Path, folder: Path, mark: str, shards: Sequence[Path] = ()
 ) -> dict[str, Any]:
-    """Write the token vectors of texts.
+    """Write the token vectors of texts, from parts that are there, and from those that have to be computed.
 
     Args:
-        encoder: the model.
-        texts: n strings.
-        layers: hidden layers.
-        token_budget: most tokens in a batch.
+        extraction: all parts.
         workers: threads on the CPU (a GPU is fed by one). Does not change the result.
         work: folder for finished parts.
         folder: where to write; it is there.
         mark: of the job's record, for the files.
+        shards: folders of parts that other jobs have computed.
 
     Returns:
         What was measured.
 
     Raises:
-        IsotropyError: a layer that the model does not have, or a vector that is not finite.
+        IsotropyError: a part that does not fit, or a vector that is not finite.
     """
     started = perf_counter()
-    if layers[-1] > encoder.n_layers:
-        raise IsotropyError(f"layer {layers[-1]}: the model has hidden layers 0 to {encoder.n_layers}")
-    ids, special = encoder.tokenize_marked(texts)
-    lengths = np.array([len(row) for row in ids])
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    write_parquet(folder / TOKENS, _table(encoder, ids, special, lengths), mark)
-    files = {
-        f"layer{layer:02d}": _create(folder / layer_file(layer), (int(offsets[-1]), encoder.dim), mark) for layer in layers
-    }
-    parts = _parts([batch for batch in batches(lengths.tolist(), token_budget) if lengths[batch[0]]], lengths)
+    encoder, tokens = extraction.encoder, extraction.tokens
+    write_parquet(folder / TOKENS, tokens, mark)
+    shape = (len(tokens), encoder.dim)
+    files = {_stem(layer): create_layer(folder / layer_file(layer), shape, mark) for layer in extraction.layers}
     work.mkdir(parents=True, exist_ok=True)
     fresh = 0
-    with tqdm(total=int(offsets[-1]), unit="token", disable=not sys.stderr.isatty(), desc="tokens") as bar:
-        for number, part in enumerate(parts):
-            chosen = [i for batch in part for i in batch]
-            file = work / f"part{number:06d}.safetensors"
+    with tqdm(total=len(tokens), unit="token", disable=not sys.stderr.isatty(), desc="tokens") as bar:
+        for number in range(len(extraction.parts)):
+            file = next((f for s in shards if (f := part_file(s, number)).is_file()), part_file(work, number))
+            rows = extraction.rows(number)
             if not file.is_file():
-                found = map_batches(
-                    lambda batch: encoder.encode_tokens([ids[i] for i in batch], layers), part, workers, encoder.device
-                )
-                with atomic(file) as temporary:
-                    columns = zip(*found, strict=True)
-                    save_file({name: torch.cat(c) for name, c in zip(files, columns, strict=True)}, temporary)
-                fresh += int(lengths[chosen].sum())
+                extraction.compute(number, file, workers)
+                fresh += len(rows)
                 if not sys.stderr.isatty() and number % 16 == 15:
-                    log.info("part %d of %d", number + 1, len(parts))
-            rows = token_rows(offsets, chosen)
-            for name, vectors in load_file(file).items():
-                if not bool(torch.isfinite(vectors).all()):
-                    raise IsotropyError("the encoder gave vectors with NaN or infinity: check its weights and dtype")
-                files[name][rows] = vectors.numpy()
+                    log.info("part %d of %d", number + 1, len(extraction.parts))
+            for name, vectors in extraction.load(number, file).items():
+                files[name][rows] = vectors
             bar.update(len(rows))
     for array in files.values():
         array.flush()
     seconds = perf_counter() - started
-    return {
+    return extraction.about | {
         "device": str(encoder.device),
-        "attention": str(encoder.model.config._attn_implementation),
-        "texts": len(texts),
-        "texts_as_long_as_the_encoder_reads": int((lengths >= encoder.encoder.max_length).sum()),
-        "tokens": int(offsets[-1]),
-        "tokens_taken_up_from_a_killed_run": int(offsets[-1]) - fresh,
+        **({"attention": str(encoder.model.config._attn_implementation)} if fresh else {}),
+        "shards": len(shards),
+        "tokens_found_computed": len(tokens) - fresh,
         "tokens_per_second": round(fresh / seconds, 1),
     }
 
 
-def layer_file(layer: int) -> str:
-    """Name of the file of a layer."""
-    return f"layer{layer:02d}.safetensors"
+def _stem(layer: int) -> str:
+    """Name of a layer's array in a part."""
+    return layer_file(layer).split(".")[0]
 
 
-def read_tokens(folder: Path) -> pd.DataFrame:
-    """The table of tokens."""
-    return pd.read_parquet(folder / TOKENS)
+class _Sequences(NamedTuple):
+    """What the model reads at once, and a row for each token of it, in the same order."""
+
+    ids: list[list[int]]
+    tokens: pd.DataFrame
 
 
-def read_layer(folder: Path, layer: int) -> np.ndarray:
-    """Token vectors of a layer, shape (n, d), float32."""
-    with safe_open(folder / layer_file(layer), framework="np") as file:
-        vectors: np.ndarray = file.get_tensor("vectors")
-    return vectors
-
-
-def token_rows(offsets: np.ndarray, texts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Rows of the tokens of some texts, one text after the other.
-
-    Args:
-        offsets: first row of each text, and the number of rows at the end.
-        texts: which texts; one may occur again.
-    """
-    chosen = np.asarray(texts)
-    lengths = offsets[chosen + 1] - offsets[chosen]
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    rows: np.ndarray = np.arange(int(lengths.sum())) + np.repeat(offsets[chosen] - starts, lengths)
-    return rows
-
-
-def _table(encoder: SentenceEncoder, ids: list[list[int]], special: list[list[int]], lengths: np.ndarray) -> pd.DataFrame:
-    flat, marks = (np.fromiter(chain.from_iterable(x), dtype=np.int32, count=int(lengths.sum())) for x in (ids, special))
-    seen, inverse = np.unique(flat, return_inverse=True)
-    pieces: Any = encoder.tokenizer.convert_ids_to_tokens(seen.tolist())
-    return pd.DataFrame(
+def _sequences(pieces: Pieces, window: int | None) -> _Sequences:
+    lengths = [len(row) for row in pieces.ids]
+    total = sum(lengths)
+    flat = {
+        name: np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=total)
+        for name, rows in {"id": pieces.ids, "word": pieces.words, "special": pieces.special}.items()
+    }
+    tokens = pd.DataFrame(
         {
-            "text": np.repeat(np.arange(len(ids), dtype=np.int32), lengths),
-            "position": np.concatenate([np.arange(n, dtype=np.int32) for n in lengths]) if len(flat) else flat,
-            "id": flat,
-            "piece": pd.Categorical.from_codes(inverse.tolist(), categories=pd.Index(_distinct(pieces))),
-            "special": marks.astype(bool),
+            "text": np.repeat(np.arange(len(lengths), dtype=np.int32), lengths),
+            "position": np.fromiter(chain.from_iterable(map(range, lengths)), dtype=np.int32, count=total),
+            "word": flat["word"],
+            "id": flat["id"],
+            "special": flat["special"].astype(bool),
         }
     )
+    if window is None:
+        return _Sequences(pieces.ids, tokens)
+    whole = total // window * window
+    return _Sequences(flat["id"][:whole].reshape(-1, window).tolist(), tokens.iloc[:whole])
+
+
+def _vocabulary(encoder: SentenceEncoder, ids: np.ndarray) -> dict[str, Any]:
+    """The entry of the vocabulary that each token is, and whether it is a symbol."""
+    seen, inverse = np.unique(ids, return_inverse=True)
+    names: Any = encoder.tokenizer.convert_ids_to_tokens(seen.tolist())
+    read = [encoder.tokenizer.decode([i]) for i in seen.tolist()]
+    symbols = np.array([not any(c.isalnum() for c in text) for text in read])
+    pieces = pd.Categorical.from_codes(inverse.tolist(), categories=pd.Index(_distinct(names)))
+    return {"piece": pieces, "symbol": symbols[inverse]}
 
 
 def _distinct(pieces: list[str]) -> list[str]:
@@ -180,15 +265,3 @@ def _parts(todo: list[list[int]], lengths: np.ndarray) -> list[list[list[int]]]:
         parts[-1].append(batch)
         room -= int(lengths[batch].sum())
     return parts
-
-
-def _create(path: Path, shape: tuple[int, int], mark: str) -> np.memmap[Any, np.dtype[np.float32]]:
-    """A safetensors file of one float32 array, to be filled in place: the library itself writes only what memory holds."""
-    size = 4 * shape[0] * shape[1]
-    header = {"__metadata__": {"record": mark}, "vectors": {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with path.open("wb") as stream:
-        stream.write(struct.pack("<Q", len(text)) + text)
-        stream.truncate(8 + len(text) + size)
-    return np.memmap(path, dtype=np.dtype("<f4"), mode="r+", offset=8 + len(text), shape=shape)

@@ -10,6 +10,7 @@ StudyPart = (
     Literal["glue", "sensitivity", "rudman2024", "rajaee2021"]
     | Literal["rajaee2021-pictured", "rajaee2021-profile", "rajaee2021-more-clusters", "rajaee2021-tuning"]
     | Literal["rajaee2021-classification", "rajaee2021-finetuning"]
+    | Literal["cai2021", "cai2021-vectors"]
 )
 """Parts of papers that a study may leave out."""
 
@@ -193,6 +194,48 @@ FIGURES = {
             needs="rajaee2021-finetuning",
             section="slides, fine-tuning analysis",
             caption="Isotropy of first tokens in each layer after fine-tuning, without and with the method inside.",
+        ),
+        FigureSpec(
+            id="cai2021/cosines",
+            function="cosines_per_layer",
+            tables=["cai2021/layers"],
+            needs="cai2021",
+            section="3, 4",
+            caption="Cosines between and within types, layer by layer, before and after clustering and centring. The paper "
+            "finds that both are high everywhere, and that S_inter is near zero within clusters.",
+        ),
+        FigureSpec(
+            id="cai2021/silhouettes",
+            function="clusters_per_layer",
+            tables=["cai2021/layers", "cai2021/silhouettes"],
+            needs="cai2021",
+            section="4",
+            caption="How many clusters a layer has: the silhouette for each number of clusters.",
+        ),
+        FigureSpec(
+            id="cai2021/clusters",
+            function="isolated_clusters",
+            tables=["cai2021/points"],
+            needs="cai2021",
+            section="4",
+            caption="Tokens of a layer on its first two principal components. The paper finds that isolated clusters dominate.",
+        ),
+        FigureSpec(
+            id="cai2021/manifolds",
+            function="manifolds",
+            tables=["cai2021/points"],
+            needs="cai2021",
+            section="5",
+            caption="The largest cluster of a low layer, by position, frequency and kind of token. The paper finds a Swiss "
+            "roll in GPT and GPT-2, and none in BERT.",
+        ),
+        FigureSpec(
+            id="cai2021/figure9",
+            function="dimension_per_layer",
+            tables=["cai2021/layers"],
+            needs="cai2021",
+            section="Figure 9",
+            caption="Local intrinsic dimension, layer by layer. The paper finds that it rises with depth.",
         ),
     )
 }

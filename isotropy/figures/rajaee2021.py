@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isotropy.figures.style import COLOURS, common_legend, footnote, mark_status
+from isotropy.figures.style import COLOURS, PANELS_PER_ROW, common_legend, footnote, mark_status, panels, titles
 
-COLUMNS = 3  # panels beside each other
 MARKERS = "osD^vPX"
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
 SCORES = {"accuracy": "Accuracy (%)", "matthews": "Matthews correlation (×100)", "f1": "F1 (%)"}
@@ -48,7 +46,7 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     axes.set(xlabel="layer (0: embedding layer)", ylabel=ISOTROPY)
     mark_status(axes, table5)
     axes.legend(fontsize=8)
-    footnote(figure, f"All token vectors without post-processing. Data: {_titles(table5, 'data')}. {_models(table5)}", width=96)
+    footnote(figure, f"All token vectors without post-processing. Data: {titles(table5, 'data')}. {_models(table5)}", width=96)
     return figure
 
 
@@ -74,7 +72,7 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
     axes.legend(fontsize=8)
     runs = int(table1["n_runs"].max())
     about = f"k-means and the mean of each cluster; {_over(runs, 'clustering')}. Dashed: without post-processing. "
-    footnote(figure, f"{about}Data: {_titles(table1, 'data')}. {_models(table1)}", width=96)
+    footnote(figure, f"{about}Data: {titles(table1, 'data')}. {_models(table1)}", width=96)
     return figure
 
 
@@ -105,7 +103,7 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
         "A seeded part of all tokens; units of the embedding. Each plane is that of the first two principal components of all "
         "tokens, anew after the method. Colours of clusters repeat after 20; they are not those of a legend. "
     )
-    footnote(figure, f"{about}Data: {_titles(words, 'data')}. {_models(words)}", width=190)
+    footnote(figure, f"{about}Data: {titles(words, 'data')}. {_models(words)}", width=190)
     return figure
 
 
@@ -114,8 +112,8 @@ _VIEWS = [("before", "frequency"), ("after", "frequency"), ("before", "cluster")
 
 def convergence(convergence: pd.DataFrame) -> Figure:
     """Validation score of the MLP per epoch, one panel per task and model; mean and sd over seeds."""
-    figure, panels = _panels(convergence, "setup", 4.2, 3.3)
-    for axes, own in panels:
+    figure, grid = panels(convergence, "setup", 4.2, 3.3)
+    for axes, own in grid:
         methods = own[own["classifier"] == "mlp"].groupby(["title", "clustering"], sort=False)
         for i, ((title, clustering), rows) in enumerate(methods):
             per_epoch = rows.groupby("epoch")["score"]
@@ -129,21 +127,21 @@ def convergence(convergence: pd.DataFrame) -> Figure:
         mark_status(axes, own)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel="epoch", ylabel=SCORES[first["metric"]])
-    common_legend(figure, [axes for axes, _ in panels], frameon=False, loc="outside right upper")
+    common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper")
     n_train, n_validation, seeds = (sorted({int(n) for n in convergence[c]}) for c in ("n_train", "n_validation", "seed"))
     about = (
         f"MLP on the first {convergence['max_length'].max()} token vectors; {_listed(n_train)} training and "
         f"{_listed(n_validation)} validation items; {_over(len(seeds), 'seed')}. "
     )
-    footnote(figure, f"{about}Data: {_titles(convergence, 'data')}. {_models(convergence)}", width=110)
+    footnote(figure, f"{about}Data: {titles(convergence, 'data')}. {_models(convergence)}", width=110)
     return figure
 
 
 def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
     """log10 of I(W) of first tokens per layer after fine-tuning, one panel per task and model."""
     names = {"none": "fine-tuned", "cluster": "fine-tuned, method inside"}
-    figure, panels = _panels(cls_layers, "setup", 4.2, 3.3)
-    for axes, own in panels:
+    figure, grid = panels(cls_layers, "setup", 4.2, 3.3)
+    for axes, own in grid:
         for i, (method, rows) in enumerate(own.groupby("method", sort=False)):
             per_layer = rows.groupby("layer")["log10_isotropy"]
             mean, sd = per_layer.mean(), per_layer.std(ddof=1).fillna(0)
@@ -155,13 +153,13 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
         mark_status(axes, own)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel="layer", ylabel=ISOTROPY)
-    common_legend(figure, [axes for axes, _ in panels], frameon=False, loc="outside right upper")
+    common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper")
     seeds, updates = cls_layers["seed"].nunique(), sorted({int(u) for u in cls_layers["updates"]})
     about = (
         f"First tokens of the validation set after {_listed(updates)} updates; {_over(seeds, 'seed')}. With the method inside, "
         "the last layer is what the head reads. "
     )
-    footnote(figure, f"{about}Data: {_titles(cls_layers, 'data')}. {_models(cls_layers)}", width=110)
+    footnote(figure, f"{about}Data: {titles(cls_layers, 'data')}. {_models(cls_layers)}", width=110)
     return figure
 
 
@@ -169,8 +167,8 @@ def _by_method(table: pd.DataFrame, column: str, label: str, about: str) -> Figu
     """Points per data set and method with sd over clusterings, one panel per model and layer."""
     titles = list(dict.fromkeys(table["title"]))
     place = table["embedding"] + np.where(table["layer"].isna(), ", words", ", layer " + table["layer"].map("{:.0f}".format))
-    figure, panels = _panels(table.assign(place=place), "place", 4.4, 3.4)
-    for axes, own in panels:
+    figure, grid = panels(table.assign(place=place), "place", 4.4, 3.4)
+    for axes, own in grid:
         datasets = list(dict.fromkeys(own["dataset"]))
         for i, title in enumerate(titles):
             rows = own[own["title"] == title]
@@ -191,31 +189,15 @@ def _by_method(table: pd.DataFrame, column: str, label: str, about: str) -> Figu
         axes.set_title(own["place"].iloc[0], loc="left", fontweight="bold", fontsize=9.5)
         mark_status(axes, own)
         axes.set_ylabel(label)
-    common_legend(figure, [axes for axes, _ in panels], frameon=False, loc="outside right upper", title="post-processing")
+    common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper", title="post-processing")
     runs = int(table["n_runs"].max())
     note = f"{about[0].upper()}{about[1:]}; {_over(runs, 'clustering')}. {_models(table)}"
-    footnote(figure, note, width=58 * min(len(panels), COLUMNS) + 24)
+    footnote(figure, note, width=58 * min(len(grid), PANELS_PER_ROW) + 24)
     return figure
 
 
-def _panels(table: pd.DataFrame, by: str, width: float, height: float) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
-    """A figure with one panel per group, and each panel with its rows."""
-    groups = [group for _, group in table.groupby(by, sort=False)]
-    columns = min(len(groups), COLUMNS)
-    rows = -(-len(groups) // columns)
-    figure = Figure(figsize=(width * columns + 2.2, height * rows + 1.0))
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat[len(groups) :]:
-        axes.set_visible(False)
-    return figure, list(zip(grid.flat, groups, strict=False))
-
-
-def _titles(table: pd.DataFrame, column: str) -> str:
-    return "; ".join(dict.fromkeys(table[column]))
-
-
 def _models(table: pd.DataFrame) -> str:
-    return f"Models: {_titles(table, 'model')}."
+    return f"Models: {titles(table, 'model')}."
 
 
 def _over(n: int, name: str) -> str:

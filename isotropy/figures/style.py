@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 # Okabe & Ito's colours: told apart with any form of colour blindness.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+PANELS_PER_ROW = 3
 STATUS_COLOURS = {"original": "#005A8C", "stand-in": "#A04000"}
 
 _METADATA: dict[str, dict[str, Any]] = {
@@ -48,6 +49,23 @@ def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
     """Original or stand-in, above a panel on the right."""
     status = common_status(rows)
     axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
+
+
+def panels(table: pd.DataFrame, by: str, width: float, height: float) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+    """A figure with one panel per group, with room for a legend on the right, and each panel with its rows; in inches."""
+    groups = [group for _, group in table.groupby(by, sort=False)]
+    columns = min(len(groups), PANELS_PER_ROW)
+    rows = -(-len(groups) // columns)
+    figure = Figure(figsize=(width * columns + 2.2, height * rows + 1.0))
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[len(groups) :]:
+        axes.set_visible(False)
+    return figure, list(zip(grid.flat, groups, strict=False))
+
+
+def titles(table: pd.DataFrame, column: str) -> str:
+    """The different texts of a column, one after the other."""
+    return "; ".join(dict.fromkeys(table[column]))
 
 
 def common_legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> None:

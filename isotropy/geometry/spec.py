@@ -80,3 +80,88 @@ class Sampled(Spec):
     isoscore: float
     """Of the distribution, or of all embeddings."""
     shrinkage_points: int
+
+
+TypesName = Literal["subwords", "words"]
+"""What a type is: an entry of the model's vocabulary (the authors), or a word between blanks, as the model reads it."""
+
+
+class Clustering(Strict):
+    """How clusters are counted and found (Cai et al. 2021, section 4)."""
+
+    k_max: Annotated[int, Field(ge=2)]
+    """Numbers of clusters from 2 to this one are tried; 15 in the authors' code."""
+    sample_size: Annotated[int, Field(ge=3)] | None
+    """Tokens on which silhouettes are taken; 20,000 in the authors' code. null: all."""
+    threshold: float
+    """Least silhouette of a cloud that has clusters; 0.1 in the authors' code."""
+    n_components: Annotated[int, Field(ge=2)] | None
+    """Principal components that k-means sees; null: the vectors themselves. The paper does not say; the code has both."""
+    max_iter: Annotated[int, Field(ge=1)]
+    """Iterations of k-means; 300 in the authors' code."""
+
+
+class Lid(Strict):
+    """How the local intrinsic dimension is measured (Cai et al. 2021, section 5)."""
+
+    k: Annotated[int, Field(ge=2)]
+    """Neighbours, which are exact; 100 in the authors' code."""
+    n_queries: Annotated[int, Field(ge=1)] | None
+    """Measured at so many points, drawn, with neighbours among all. null: at all points, as the authors."""
+
+
+class LayerSpec(Spec):
+    """What defines the geometry of one layer of a model on a corpus."""
+
+    paper: str
+    dataset: str
+    model: str
+    layer: int
+    window: int
+    types: list[TypesName]
+    clustering: Clustering
+    lid: Lid
+    n_points: int
+    """Tokens in the pictures."""
+    seeds: list[int]
+    """Of k-means, samples and queries."""
+
+
+class MeasuredLayer(Spec):
+    """Facts about a layer, written beside its rows."""
+
+    dataset: str
+    embedding: str
+    layer: int
+    data: str
+    """Title of the corpus."""
+    model: str
+    """Title of the model."""
+    status: str
+    window: int
+    n_windows: int
+    d: int
+    lid_k: int
+    n_components: int | None
+    """Principal components that k-means saw."""
+
+
+class VectorsSpec(Spec):
+    """What defines the local intrinsic dimension of static vectors."""
+
+    paper: str
+    vectors: str
+    lid: Lid
+    seeds: list[int]
+
+
+class MeasuredVectors(Spec):
+    """Facts about static vectors, written beside their rows."""
+
+    embedding: str
+    model: str
+    """Title of the vectors."""
+    status: str
+    n: int
+    d: int
+    lid_k: int

@@ -10,7 +10,7 @@ from typing import Any
 _MODULES = {
     "clusters": ["ClusterCount", "cluster_count"],
     "cosines": ["StreamingMeanCosine", "TypeCosines", "mean_cosine", "s_inter", "s_intra", "type_cosines"],
-    "dimension": ["lid_mle", "lid_mle_samples", "two_nn"],
+    "dimension": ["LidEstimates", "lid_mle", "lid_mle_estimates", "lid_mle_samples", "two_nn"],
     "identities": [
         "cosine_to_ones",
         "hinged_triplet_objective",

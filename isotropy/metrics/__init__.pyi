@@ -20,7 +20,9 @@ from isotropy.metrics.cosines import (
 from isotropy.metrics.cosines import (
     type_cosines as type_cosines,
 )
+from isotropy.metrics.dimension import LidEstimates as LidEstimates
 from isotropy.metrics.dimension import lid_mle as lid_mle
+from isotropy.metrics.dimension import lid_mle_estimates as lid_mle_estimates
 from isotropy.metrics.dimension import lid_mle_samples as lid_mle_samples
 from isotropy.metrics.dimension import two_nn as two_nn
 from isotropy.metrics.identities import (

@@ -7,7 +7,7 @@ al. (2015), doi:10.1145/2783258.2783405 (maximum likelihood of the local dimensi
 from __future__ import annotations
 
 import warnings
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import faiss
 import numpy as np
@@ -71,6 +71,34 @@ def lid_mle(
     return float(lid_mle_samples(X, k, **arguments).mean())  # type: ignore[arg-type]
 
 
+class LidEstimates(NamedTuple):
+    """Mean local intrinsic dimension by the conventional estimate, and as Cai et al. (2021) have published it."""
+
+    conventional: float
+    published: float
+
+
+@full_precision
+def lid_mle_estimates(
+    X: Points,
+    k: int = 100,
+    *,
+    metric: Literal["euclidean", "cosine"] = "euclidean",
+    n_queries: int | None = None,
+    seed: int = 0,
+) -> LidEstimates:
+    """Both estimates: `lid_mle` as it is, and with `squared=True, repeated="keep"`; one search, if no point repeats another.
+
+    Arguments and errors as in `lid_mle_samples`.
+    """
+    points = _directed(as_points(X, min_dims=1).detach(), metric)
+    different = _different(points, "lid_mle")
+    r = _searched(points, k, n_queries, seed)
+    apart = r if different is points else _searched(different, k, n_queries, seed)
+    published = _estimates(_clamped(r, metric), squared=True)
+    return LidEstimates(float(_estimates(apart, squared=False).mean()), float(published.mean()))
+
+
 @full_precision
 def lid_mle_samples(
     X: Points,
@@ -104,26 +132,45 @@ def lid_mle_samples(
     Raises:
         ValueError: bad shapes, NaN or infinity, k out of range, an unknown metric, or a zero vector for "cosine".
     """
-    if metric not in ("euclidean", "cosine"):
-        raise ValueError(f'metric must be "euclidean" or "cosine", got {metric!r}')
     if repeated not in ("drop", "keep"):
         raise ValueError(f'repeated must be "drop" or "keep", got {repeated!r}')
-    points = as_points(X, min_dims=1).detach()
-    if metric == "cosine":
-        points = scaled(points)
-        norms = torch.linalg.vector_norm(points, dim=1, keepdim=True)
-        if not bool((norms > 0).all()):
-            raise ValueError(f"{int((norms == 0).sum())} points are zero: they have no cosine")
-        points = points / norms
+    points = _directed(as_points(X, min_dims=1).detach(), metric)
     if repeated == "drop":
         points = _different(points, "lid_mle")
+    r = _searched(points, k, n_queries, seed)
+    return _estimates(_clamped(r, metric) if repeated == "keep" else r, squared)
+
+
+def _directed(points: torch.Tensor, metric: str) -> torch.Tensor:
+    """The cloud, or its unit vectors for "cosine"."""
+    if metric not in ("euclidean", "cosine"):
+        raise ValueError(f'metric must be "euclidean" or "cosine", got {metric!r}')
+    if metric == "euclidean":
+        return points
+    points = scaled(points)
+    norms = torch.linalg.vector_norm(points, dim=1, keepdim=True)
+    if not bool((norms > 0).all()):
+        raise ValueError(f"{int((norms == 0).sum())} points are zero: they have no cosine")
+    units: torch.Tensor = points / norms
+    return units
+
+
+def _searched(points: torch.Tensor, k: int, n_queries: int | None, seed: int) -> np.ndarray:
+    """Distances to the k nearest neighbours of all points, or of some that are drawn, shape (points, k)."""
     n = len(points)
     if not 2 <= k < n:
         raise ValueError(f"k must lie between 2 and {n - 1} for {n} different points, got {k}")
-    queries = None if n_queries is None or n_queries >= n else sample_rows(n, n_queries, seed)
-    r = _nearest(points, k, queries)
-    if metric == "cosine" and repeated == "keep":
-        r = np.maximum(r, np.sqrt(2 * CLAMP))
+    return _nearest(points, k, None if n_queries is None or n_queries >= n else sample_rows(n, n_queries, seed))
+
+
+def _clamped(r: np.ndarray, metric: str) -> np.ndarray:
+    """Distances as the authors have them: 1 - cos, half the square of the distance of unit vectors, is at least 1e-8."""
+    clamped: np.ndarray = np.maximum(r, np.sqrt(2 * CLAMP)) if metric == "cosine" else r
+    return clamped
+
+
+def _estimates(r: np.ndarray, squared: bool) -> np.ndarray:
+    """Estimates from distances to k neighbours, shape (points,)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         mean_log = np.log(r[:, -1:] / r).mean(axis=1)
         estimates: np.ndarray = 1 / ((2 if squared else 1) * mean_log)

@@ -13,13 +13,14 @@ import pandas as pd
 import pandera.pandas as pa
 
 from isotropy.errors import IsotropyError
-from isotropy.prepare.spec import SentencesSpec, Split, WordsSpec
+from isotropy.prepare.spec import CorpusSpec, SentencesSpec, Split, WordsSpec
 from isotropy.prepare.table import Dataset
 from isotropy.sources.readers import Row, StaticVectors
 
 TEXTS = pa.DataFrameSchema(
     {"text": pa.Column(str, pa.Check.str_length(min_value=1), unique=True)}, strict=True, index=pa.Index(int)
 )
+LINES = pa.DataFrameSchema({"text": pa.Column(str)}, strict=True, index=pa.Index(int))
 ITEMS = pa.DataFrameSchema(
     {
         "texts": pa.Column(object, pa.Check(lambda texts: texts.map(len).nunique() == 1, error="items of different lengths")),
@@ -77,6 +78,24 @@ def quoted_parse(rows: Sequence[Row]) -> list[Row]:
         if len(line) > fields:
             found.pop()
     return found
+
+
+def prepare_corpus(spec: CorpusSpec, rows: Sequence[Row]) -> pd.DataFrame:
+    """The lines of a corpus, in its order; the same line may occur again.
+
+    Raises:
+        IsotropyError: an empty corpus, or more blocks than it has.
+    """
+    lines = [row.texts[0].removesuffix("\n") or spec.empty for row in rows]
+    if spec.blocks is not None:
+        n, there = spec.blocks.n_lines, len(lines) // spec.blocks.n_lines
+        if there < spec.blocks.n_blocks:
+            raise IsotropyError(f"{spec.source}: {spec.blocks.n_blocks} blocks of {n} lines, and there are {there}")
+        chosen = np.sort(np.random.default_rng(spec.blocks.seed).choice(there, spec.blocks.n_blocks, replace=False))
+        lines = [line for block in chosen for line in lines[block * n : (block + 1) * n]]
+    if not lines:
+        raise IsotropyError(f"{spec.source}: no lines")
+    return LINES.validate(pd.DataFrame({"text": lines}))
 
 
 def prepare_words(

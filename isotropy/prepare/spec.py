@@ -58,6 +58,29 @@ class SentencesSpec(Spec):
         return self
 
 
+class Blocks(Strict):
+    """A seeded part of a corpus: blocks of consecutive lines; results from it are stand-ins."""
+
+    n_blocks: Annotated[int, Field(ge=1)]
+    """How many blocks."""
+    n_lines: Annotated[int, Field(ge=1)]
+    """Lines of a block."""
+    seed: Annotated[int, Field(ge=0)]
+    """Of the choice."""
+
+
+class CorpusSpec(Spec):
+    """Lines of running text (Cai et al. 2021)."""
+
+    kind: Literal["corpus"]
+    source: str
+    """A corpus of the source registry."""
+    empty: str = ""
+    """What an empty line reads: the hub's WikiText has lost the blank that the official file has in such lines."""
+    blocks: Blocks | None = None
+    """A seeded part of it; null: all."""
+
+
 class WordsSpec(Spec):
     """Words with all the labels that a lexicon gives them (Mickus et al. 2024, setups iii and iv)."""
 

@@ -39,4 +39,9 @@ PAPERS = [
         title="Cluster-based Isotropy Enhancement",
         reference="Rajaee & Pilehvar (2021), ACL, short papers, and the slides of Rajaee & Sheikhi (2020)",
     ),
+    Paper(
+        key="cai2021",
+        title="Isotropy in the Contextual Embedding Space: Clusters and Manifolds",
+        reference="Cai, Huang, Bian & Church (2021), ICLR, and its slides",
+    ),
 ]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from isotropy.embed.tokens import read_layer, read_tokens, token_rows
+from isotropy.embed.layers import read_layer, read_tokens, token_rows
 from isotropy.errors import IsotropyError
 from isotropy.prepare.table import Dataset, text_rows
 from isotropy.similarity.spec import Drop
@@ -53,7 +53,7 @@ def token_cloud(items: pd.DataFrame, dataset: Dataset, folder: Path, layer: int,
     Args:
         items: the table of items.
         dataset: its description.
-        folder: token vectors (`isotropy.embed.tokens`).
+        folder: token vectors (`isotropy.embed.layers`).
         layer: which layer.
         drop: tokens that do not count; a text that would have none left keeps all of its own.
         repeat_texts: whether a text counts as often as it occurs.

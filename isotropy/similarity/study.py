@@ -8,19 +8,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from isotropy.finetune.spec import Measure, Method, Metric, Training
 from isotropy.finetune.study import Run, Task
-from isotropy.names import Name, Seeds, distinct
+from isotropy.names import Name, Seeds, distinct, rising
 from isotropy.similarity.spec import Clusterer, Drop, MethodName, Mlp, Numbers
 from isotropy.spec import Strict
 
-
-def _rising(values: list[int]) -> list[int]:
-    if sorted(set(values)) != values:
-        raise ValueError("must rise, without repetition")
-    return values
-
-
-Layers = Annotated[list[Annotated[int, Field(ge=0)]], AfterValidator(_rising)]
-Counts = Annotated[list[Annotated[int, Field(ge=1)]], AfterValidator(_rising)]
+Layers = Annotated[list[Annotated[int, Field(ge=0)]], AfterValidator(rising)]
+Counts = Annotated[list[Annotated[int, Field(ge=1)]], AfterValidator(rising)]
 
 
 class Encoding(Strict):

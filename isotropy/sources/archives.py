@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import io
 import lzma
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -37,7 +38,7 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
 
     Args:
         archive: the file.
-        members: name of the file to write -> path in the archive.
+        members: name of the file to write -> path in the archive; a name that ends with / -> pattern of paths.
         destination: an existing folder.
 
     Raises:
@@ -80,10 +81,19 @@ def _copy(
         if inner.is_absolute() or ".." in inner.parts:
             raise IsotropyError(f"{archive.name}: member {name!r} would be written outside its folder; archive refused")
     by_path = {name.removeprefix("./"): name for name in names}
-    for target, member in members.items():
+    for target, member in _expanded(members, by_path).items():
         if member not in by_path:
             raise IsotropyError(f"{archive.name}: no member {member!r}")
         path = destination / target
         path.parent.mkdir(parents=True, exist_ok=True)
         with open_member(by_path[member]) as source, path.open("wb") as sink:
             shutil.copyfileobj(source, sink)
+
+
+def _expanded(members: dict[str, str], paths: Iterable[str]) -> dict[str, str]:
+    """Members with the patterns of folders written out; one that fits nothing stays, and is then missed."""
+    found: dict[str, str] = {}
+    for target, member in members.items():
+        fitting = fnmatch.filter(paths, member) if target.endswith("/") else []
+        found |= {target + PurePosixPath(path).name: path for path in fitting} or {target: member}
+    return found

@@ -21,10 +21,12 @@ from isotropy.sources.registry import Content
 
 
 class Row(NamedTuple):
-    """One row of a data set or lexicon: its texts, and its label: a class number, a score, answers, or names in a lexicon."""
+    """One row of a data set, lexicon or corpus: its texts, and its label: a class number, a score, answers, names in a lexicon,
+    or None for none.
+    """
 
     texts: tuple[str, ...]
-    label: Any
+    label: Any = None
 
 
 class StaticVectors(NamedTuple):
@@ -79,10 +81,11 @@ def verify_rows(content: Content, rows: list[Row]) -> None:
 
 
 def content_sha256(rows: list[Row]) -> str:
-    """SHA-256 over one line per row: the JSON array of texts, then the label, and a newline."""
+    """SHA-256 over one line per row: the JSON array of texts, then the label if there is one, and a newline."""
     total = hashlib.sha256()
     for row in rows:
-        line = json.dumps([*row.texts, row.label], ensure_ascii=False, separators=(",", ":")) + "\n"
+        values = [*row.texts] if row.label is None else [*row.texts, row.label]
+        line = json.dumps(values, ensure_ascii=False, separators=(",", ":")) + "\n"
         total.update(line.encode("utf8"))
     return total.hexdigest()
 
@@ -184,7 +187,21 @@ def _word_list(_: Content, folder: Path) -> Iterator[Row]:
     """One word per line; no labels."""
     for word in (folder / "words.txt").read_text("utf8").split("\n"):
         if word:
-            yield Row((word,), None)
+            yield Row((word,))
+
+
+def _lines(_: Content, folder: Path) -> Iterator[Row]:
+    """A plain text, a row per line."""
+    for line in (folder / "lines.txt").read_text("utf8").removesuffix("\n").split("\n"):
+        yield Row((line,))
+
+
+def _brown(_: Content, folder: Path) -> Iterator[Row]:
+    """The Brown corpus with parts of speech, a row per sentence: its words without them."""
+    for path in sorted((folder / "texts").iterdir()):
+        for line in path.read_text("utf8").split("\n"):
+            if line.strip():
+                yield Row((" ".join(word.rpartition("/")[0] for word in line.split()),))
 
 
 def _hub_parquet(content: Content, folder: Path) -> Iterator[Row]:
@@ -192,8 +209,12 @@ def _hub_parquet(content: Content, folder: Path) -> Iterator[Row]:
     import pyarrow.parquet
 
     for path in sorted(folder.glob("*.parquet")):
-        table = pyarrow.parquet.read_table(path, columns=[*content.text_fields, content.label_field])
+        labels = [] if content.label_field is None else [content.label_field]
+        table = pyarrow.parquet.read_table(path, columns=[*content.text_fields, *labels])
         texts = zip(*(table[field].to_pylist() for field in content.text_fields), strict=True)
+        if content.label_field is None:
+            yield from (Row(tuple(row)) for row in texts)
+            continue
         for row, label in zip(texts, table[content.label_field].to_pylist(), strict=True):
             if label is not None and label != -1:
                 yield Row(tuple(row), label)
@@ -269,10 +290,13 @@ def murmur64(data: bytes, seed: int = 1) -> int:
 
 
 def _word2vec_binary(_: Content, folder: Path) -> StaticVectors:
-    """The binary format of word2vec: a header `n d`, then per word its text, a blank, and d little-endian float32."""
+    """The binary format of word2vec, plain or compressed: a header `n d`, then per word its text, a blank, and d little-endian
+    float32.
+    """
     words: list[str] = []
     vectors: list[np.ndarray] = []
-    with (folder / "model.bin").open("rb") as stream:
+    packed = folder / "model.bin.gz"
+    with gzip.open(packed) if packed.is_file() else (folder / "model.bin").open("rb") as stream:
         n, d = (int(x) for x in stream.readline().split())
         for _word in range(n):
             word = bytearray()
@@ -286,6 +310,31 @@ def _word2vec_binary(_: Content, folder: Path) -> StaticVectors:
             words.append(word.decode("utf8", errors="replace").lstrip("\n"))
             vectors.append(np.frombuffer(values, dtype="<f4"))
     return StaticVectors(words, np.stack(vectors).astype(np.float32))
+
+
+def _named_array(_: Content, folder: Path) -> StaticVectors:
+    """An array of vectors and, in the same order, a Parquet table with a column of words."""
+    import pyarrow.parquet
+
+    words = pyarrow.parquet.read_table(folder / "words.parquet").column(0).to_pylist()
+    vectors = np.load(folder / "vectors.npy", allow_pickle=False)
+    if vectors.shape[0] != len(words):
+        raise ValueError(f"{len(words)} words and {vectors.shape[0]} vectors")
+    return StaticVectors(words, vectors.astype(np.float32))
+
+
+def _glove_text(_: Content, folder: Path) -> StaticVectors:
+    """GloVe's text format: per line a word, which may hold blanks, and its vector."""
+    words: list[str] = []
+    vectors: list[np.ndarray] = []
+    d: int | None = None
+    with (folder / "vectors.txt").open(encoding="utf8", newline="\n") as stream:
+        for line in stream:
+            fields = line.rstrip("\n").split(" ")
+            d = d or len(fields) - 1
+            words.append(" ".join(fields[:-d]))
+            vectors.append(np.array(fields[-d:], dtype=np.float32))
+    return StaticVectors(words, np.stack(vectors))
 
 
 def label_names(content: Content) -> list[str]:
@@ -305,8 +354,12 @@ _ROW_READERS: dict[str, Callable[[Content, Path], Any]] = {
     "wordnet-parts-of-speech": _wordnet_parts_of_speech,
     "codwoe": _codwoe,
     "word-list": _word_list,
+    "lines": _lines,
+    "brown": _brown,
 }
 _VECTOR_READERS: dict[str, Callable[[Content, Path], Any]] = {
     "spacy-vectors": _spacy_vectors,
     "word2vec-binary": _word2vec_binary,
+    "named-array": _named_array,
+    "glove-text": _glove_text,
 }

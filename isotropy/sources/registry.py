@@ -30,7 +30,8 @@ class _Origin(Strict):
     content: str
     """Which of the source's contents this origin delivers."""
     files: dict[str, str]
-    """Payload file name -> path in the repository, mirror folder, archive or package."""
+    """Payload file name -> path in the repository, mirror folder, archive or package. Of an archive or package, a name that
+    ends with / is a folder, and the path a pattern for the files that go there."""
 
     @field_validator("files")
     @classmethod
@@ -139,8 +140,12 @@ Format = Literal[
     "wordnet-parts-of-speech",
     "codwoe",
     "word-list",
+    "lines",
+    "brown",
     "spacy-vectors",
     "word2vec-binary",
+    "named-array",
+    "glove-text",
 ]
 
 
@@ -155,20 +160,20 @@ class Content(Strict):
     """Name of the reader (`isotropy.sources.readers`); null for models."""
     text_fields: list[str] = []
     """Columns of the texts, where the format leaves them open."""
-    label_field: str = "label"
-    """Column of the label, where the format leaves it open."""
+    label_field: str | None = "label"
+    """Column of the label, where the format leaves it open; null: there is none."""
     files: dict[str, Sha256] = {}
     """Digests of payload files, where every origin has the same bytes."""
     rows: int | None = None
     unique_texts: int | None = None
     content_sha256: Sha256 | None = None
-    """Digest of the rows: SHA-256 over one JSON array per row (texts, then label) and a newline."""
+    """Digest of the rows: SHA-256 over one JSON array per row (texts, then the label if any) and a newline."""
 
 
 class Source(Strict):
     """One entry of the registry."""
 
-    kind: Literal["model", "dataset", "vectors", "lexicon"]
+    kind: Literal["model", "dataset", "corpus", "vectors", "lexicon"]
     licence: str
     citation: str
     encoder: Encoder | None = None

@@ -14,6 +14,7 @@ RunGroup = (
     TrajectoryGroup
     | Literal["finetune", "shown", "stability"]
     | Literal["similarity", "pictured", "tuning", "classification", "clustered"]
+    | Literal["layers", "vectors"]
 )
 
 
@@ -39,8 +40,8 @@ class TableSpec(Spec):
     runs: RunGroup | None = None
     """Runs that it is made from: trajectories of mickus2024; of rudman2024 fine-tuned models, those of them whose points are
     shown, or sampled clouds; of rajaee2021 measurements, those that are pictured, choices of numbers, classifications, or
-    fine-tuned models."""
-    part: Literal["steps", "layers", "points"] | None = None
+    fine-tuned models; of cai2021 layers or static vectors."""
+    part: Literal["steps", "layers", "points", "silhouettes"] | None = None
     """Which of the tables of a run, where it has several."""
     tables: list[str] = []
     """Tables that it is made from."""
@@ -393,6 +394,78 @@ TABLES = {
             section="slides, fine-tuning analysis",
             caption="First tokens of fine-tuned models layer by layer: log10 of I(W), and the norm of their mean over the "
             "mean of their norms.",
+        ),
+        TableSpec(
+            id="cai2021/table3",
+            function="table3",
+            tables=["cai2021/layers", "cai2021/vectors"],
+            published=[],
+            needs="cai2021-vectors",
+            section="Table 3",
+            caption="Local intrinsic dimension of contextual and static vectors, by cosines as published (squares of "
+            "distances, which halve it) and conventional, and by Euclidean distances; mean over layers, mean and sd over "
+            "seeds. The slides do not name the corpus, which follows from n.",
+        ),
+        TableSpec(
+            id="cai2021/reference",
+            function="reference",
+            tables=["cai2021/layers"],
+            published=[],
+            needs="cai2021",
+            section="3",
+            caption="IsoScore and mean cosine of all tokens per layer, beside those of Rudman et al. (2022) for the same "
+            "models, corpus and stream: an independent check.",
+        ),
+        TableSpec(
+            id="cai2021/directions",
+            function="directions",
+            tables=["cai2021/layers"],
+            needs="cai2021",
+            section="3 to 5",
+            caption="What the claims are about, per corpus, model and seed: extremes over layers, and how the local dimension "
+            "goes with depth.",
+        ),
+        TableSpec(
+            id="cai2021/against_static",
+            function="against_static",
+            tables=["cai2021/layers", "cai2021/vectors"],
+            needs="cai2021-vectors",
+            section="5",
+            caption="Conventional local dimension by cosines, mean over layers, against that of static vectors.",
+        ),
+        TableSpec(
+            id="cai2021/layers",
+            function="layers",
+            runs="layers",
+            needs="cai2021",
+            section="3 to 5",
+            caption="Every score of every layer: cosines, clusters, local dimension, IsoScore.",
+        ),
+        TableSpec(
+            id="cai2021/silhouettes",
+            function="silhouettes",
+            runs="layers",
+            part="silhouettes",
+            needs="cai2021",
+            section="4",
+            caption="Silhouette for each number of clusters that was tried.",
+        ),
+        TableSpec(
+            id="cai2021/points",
+            function="points",
+            runs="layers",
+            part="points",
+            needs="cai2021",
+            section="4, 5",
+            caption="A part of the tokens of each layer on principal components of the whole and of the largest cluster.",
+        ),
+        TableSpec(
+            id="cai2021/vectors",
+            function="vectors",
+            runs="vectors",
+            needs="cai2021-vectors",
+            section="Table 3",
+            caption="Local intrinsic dimension of static vectors.",
         ),
     )
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from isotropy.finetune.spec import FineTuned
-from isotropy.geometry.spec import Sampled
+from isotropy.geometry.spec import MeasuredLayer, MeasuredVectors, Sampled
 from isotropy.optimize.spec import Run
 from isotropy.similarity.spec import Classified, Measured, Tuned
 from isotropy.spec import Spec
@@ -24,6 +24,10 @@ MeasuredRuns = Sequence[tuple[Measured, pd.DataFrame]]
 """Facts about each data set in each layer, and a row per method and run, or per token."""
 TunedRuns = Sequence[tuple[Tuned, pd.DataFrame]]
 """Each choice of numbers, and its trials."""
+LayerRuns = Sequence[tuple[MeasuredLayer, pd.DataFrame]]
+"""Facts about each layer, and one of its tables."""
+VectorRuns = Sequence[tuple[MeasuredVectors, pd.DataFrame]]
+"""Facts about static vectors, and a row per seed."""
 ClassifiedRuns = Sequence[tuple[Classified, pd.DataFrame]]
 """Facts about each classification on frozen features, and its scores."""
 
@@ -36,6 +40,8 @@ _FACTS: dict[str, type[Spec]] = {
     "pictured": Measured,
     "tuning": Tuned,
     "classification": Classified,
+    "layers": MeasuredLayer,
+    "vectors": MeasuredVectors,
 }
 
 

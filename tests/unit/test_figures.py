@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from isotropy.figures import claims, mickus2024, rajaee2021, rudman2024
+from isotropy.figures import cai2021, claims, mickus2024, rajaee2021, rudman2024
 from isotropy.figures.catalogue import FIGURES
 from isotropy.figures.style import save, use_style
 from isotropy.provenance.record import MARK, read_record
@@ -35,7 +35,13 @@ def test_drawn_twice_gives_the_same_bytes(name: str, smoke: Workflow, tables: di
     """And they are the bytes that the workflow's own job wrote, in another process."""
     use_style()
     entry = FIGURES[name]
-    modules = {"mickus2024": mickus2024, "rudman2024": rudman2024, "rajaee2021": rajaee2021, "claims": claims}
+    modules = {
+        "mickus2024": mickus2024,
+        "rudman2024": rudman2024,
+        "rajaee2021": rajaee2021,
+        "cai2021": cai2021,
+        "claims": claims,
+    }
     module = modules[name.split("/")[0]]
     figure = getattr(module, entry.function)(*(tables[t] for t in entry.tables))
     mark = MARK + read_record(smoke.folder / f"results/figures/{name}.record.json").id
@@ -117,3 +123,25 @@ def test_figures_of_post_processing_state_methods_status_and_scale(tables: dict[
         assert part in words
     assert "48 training and 60" in " ".join(texts(rajaee2021.convergence(tables["rajaee2021/convergence"])).split())
     assert "fine-tuned, method inside" in texts(rajaee2021.first_tokens_per_layer(tables["rajaee2021/cls_layers"]))
+
+
+def test_figures_of_layers_state_scores_status_and_scale(tables: dict[str, pd.DataFrame]) -> None:
+    layers, points = tables["cai2021/layers"], tables["cai2021/points"]
+    figure = cai2021.cosines_per_layer(layers)
+    shown = texts(figure)
+    for part in ("stand-in", "brown, all-MiniLM-L6-v2", "mean cosine", "$S_{inter}$, adjusted", "Mean and sd of 2 seeds"):
+        assert part in shown
+    subwords = layers[layers["types"] == "subwords"]
+    drawn = figure.axes[0].get_lines()[0]
+    assert list(drawn.get_xdata()) == [1, 6]
+    assert list(drawn.get_ydata()) == pytest.approx(list(subwords.groupby("layer")["s_inter"].mean()))
+    assert "one cluster below" in texts(cai2021.clusters_per_layer(layers, tables["cai2021/silhouettes"]))
+    clusters = texts(cai2021.isolated_clusters(points))
+    assert "layer 6" in clusters
+    assert "cluster" in clusters
+    rolls = texts(cai2021.manifolds(points))
+    for part in ("position in the window", "occurrences of the type", "symbol", "3-D, by position", "layer 1"):
+        assert part in rolls
+    dimension = texts(cai2021.dimension_per_layer(layers))
+    for part in ("as published", "20 exact neighbours", "Euclidean distance"):
+        assert part in dimension

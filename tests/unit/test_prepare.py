@@ -10,8 +10,8 @@ import pytest
 from isotropy.config import load_study
 from isotropy.errors import IsotropyError
 from isotropy.optimize.descent import Classifier
-from isotropy.prepare.datasets import prepare_sentences, prepare_words
-from isotropy.prepare.spec import Sample, SentencesSpec, WordsSpec
+from isotropy.prepare.datasets import prepare_corpus, prepare_sentences, prepare_words
+from isotropy.prepare.spec import Blocks, CorpusSpec, Sample, SentencesSpec, WordsSpec
 from isotropy.prepare.table import read_items, targets, text_rows, write_items
 from isotropy.sources.fetch import FetchSpec, fetch
 from isotropy.sources.readers import NOUN_LEXNAMES, Row, StaticVectors, read_rows
@@ -53,6 +53,24 @@ def test_a_split_of_our_own() -> None:
     assert (len(sides["train"]), len(sides["validation"])) == (40, 10)
     assert set(sides["train"]) | set(sides["validation"]) == {row.texts[0] for row in rows}
     assert sides["train"] == sorted(sides["train"], key=lambda text: int(text.split()[1]))
+
+
+def test_lines_of_a_corpus() -> None:
+    """All of them, empty and repeated ones too, without their line ends; or seeded blocks in the corpus's order."""
+    rows = [Row(("",)), *(Row((f" line {i} \n",)) for i in range(11)), Row(("",))]
+    spec = CorpusSpec(kind="corpus", source="c", empty=" ")
+    assert list(prepare_corpus(spec, rows)["text"]) == [" ", *(f" line {i} " for i in range(11)), " "]
+    part = spec.model_copy(update={"blocks": Blocks(n_blocks=3, n_lines=3, seed=1)})
+    lines = list(prepare_corpus(part, rows)["text"])
+    whole = list(prepare_corpus(spec, rows)["text"])
+    starts = [whole.index(lines[i]) for i in (0, 3, 6)]
+    assert starts == sorted(starts)
+    assert lines == [line for start in starts for line in whole[start : start + 3]]
+    assert all(start % 3 == 0 for start in starts)
+    with pytest.raises(IsotropyError, match="5 blocks of 3 lines, and there are 4"):
+        prepare_corpus(spec.model_copy(update={"blocks": Blocks(n_blocks=5, n_lines=3, seed=1)}), rows)
+    with pytest.raises(IsotropyError, match="no lines"):
+        prepare_corpus(spec, [])
 
 
 def test_scores_and_answers(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
-from isotropy.embed.tokens import TOKENS, layer_file
+from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
 from isotropy.finetune.clustering import BatchClustering
 from isotropy.finetune.measure import _mixed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import io
 import json
@@ -259,6 +260,15 @@ def test_hostile_archive(tmp_path: Path, name: str, kind: str) -> None:
     assert not list(tmp_path.rglob("evil"))
 
 
+def test_members_by_pattern(tmp_path: Path) -> None:
+    archive = tmp_path / "a.zip"
+    archive.write_bytes(zipped({"p/ca01": b"1", "p/cb02": b"2", "p/README": b"3"}))
+    extract(archive, {"texts/": "p/c[ab][0-9][0-9]"}, tmp_path)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "texts").iterdir()} == {"ca01": b"1", "cb02": b"2"}
+    with pytest.raises(IsotropyError, match="no member 'p/x"):
+        extract(archive, {"texts/": "p/x*"}, tmp_path)
+
+
 def test_link_in_tar_is_refused(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         link = tarfile.TarInfo("good")
@@ -287,7 +297,10 @@ def test_debian_package(tmp_path: Path) -> None:
 
 
 # Of these the weights' digest is known, not that of every file.
-UNPINNED_MODELS = ("bert-base-cased", "distilbert-base-cased", "albert-base-v2", "bert-base-uncased", "gpt2", "roberta-base")
+UNPINNED_MODELS = (
+    *("bert-base-cased", "distilbert-base-cased", "albert-base-v2", "bert-base-uncased", "gpt2", "roberta-base"),
+    "openai-gpt",
+)
 
 
 def test_registry_is_valid_and_pinned(project: Path) -> None:
@@ -331,6 +344,44 @@ def test_word2vec_binary_reader(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(body[:-9])
     with pytest.raises(IsotropyError, match="ends after 1 of 2 words"):
         readers.read_vectors(content, tmp_path)
+
+
+def test_compressed_word2vec(tmp_path: Path) -> None:
+    body = b"1 2\n" + b"tea " + np.arange(2, dtype="<f4").tobytes() + b"\n"
+    (tmp_path / "model.bin.gz").write_bytes(gzip.compress(body))
+    table = readers.read_vectors(Content(status="original", title="w", format="word2vec-binary"), tmp_path)
+    assert (table.words, table.vectors.tolist()) == (["tea"], [[0, 1]])
+
+
+def test_glove_readers(tmp_path: Path) -> None:
+    """As text, where a word may hold blanks, and as an array with a table of words."""
+    (tmp_path / "vectors.txt").write_text("tea 1 2.5\n. . . -1 0\n", "utf8")
+    text = readers.read_vectors(Content(status="original", title="g", format="glove-text"), tmp_path)
+    pd.DataFrame({"index": text.words}).to_parquet(tmp_path / "words.parquet")
+    np.save(tmp_path / "vectors.npy", text.vectors)
+    content = Content(status="original", title="g", format="named-array")
+    for table in (text, readers.read_vectors(content, tmp_path)):
+        assert table.words == ["tea", ". . ."]
+        assert table.vectors.tolist() == [[1, 2.5], [-1, 0]]
+    np.save(tmp_path / "vectors.npy", text.vectors[:1])
+    with pytest.raises(IsotropyError, match="2 words and 1 vectors"):
+        readers.read_vectors(content, tmp_path)
+
+
+def test_corpus_readers(tmp_path: Path) -> None:
+    """Rows without labels: lines, sentences without their tags, a column alone; their digest is over the texts."""
+    (tmp_path / "lines.txt").write_text(" \n = A = \nb\n", "utf8")
+    lines = readers.read_rows(Content(status="original", title="l", format="lines"), tmp_path)
+    assert [row.texts[0] for row in lines] == [" ", " = A = ", "b"]
+    assert readers.content_sha256(lines[2:]) == hashlib.sha256(b'["b"]\n').hexdigest()
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/cb").write_text("\n\tto/to be/be 1/2/cd ./.\n\n", "utf8")
+    (tmp_path / "texts/ca").write_text("\tfirst/od\n", "utf8")
+    brown = readers.read_rows(Content(status="stand-in", title="b", format="brown"), tmp_path)
+    assert brown == [readers.Row(("first",)), readers.Row(("to be 1/2 .",))]
+    pd.DataFrame({"text": ["", " x \n"]}).to_parquet(tmp_path / "train.parquet")
+    content = Content(status="original", title="w", format="hub-parquet", text_fields=["text"], label_field=None)
+    assert readers.read_rows(content, tmp_path) == [readers.Row(("",)), readers.Row((" x \n",))]
 
 
 def test_hub_parquet_reader(tmp_path: Path) -> None:
@@ -402,7 +453,15 @@ def test_archive_cut_over_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("name", "rows"), [("snli", 9842), ("glue-wnli", 635), ("glue-cola-validation", 1043), ("glue-stsb", 5749), ("sst5", 8544)]
+    ("name", "rows"),
+    [
+        ("snli", 9842),
+        ("glue-wnli", 635),
+        ("glue-cola-validation", 1043),
+        ("glue-stsb", 5749),
+        ("sst5", 8544),
+        ("wikitext-2", 36718),
+    ],
 )
 def test_data_sets_of_the_mirror(mirror: Path, project: Path, tmp_path: Path, name: str, rows: int) -> None:
     """Row counts and digests of the hub's data sets."""

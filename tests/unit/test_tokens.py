@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotropy.embed.layers import layer_file, read_layer, read_tokens, token_rows
 from isotropy.embed.sentences import SentenceEncoder, embed
-from isotropy.embed.tokens import extract, layer_file, read_layer, read_tokens, token_rows
+from isotropy.embed.tokens import Extraction, extract, extract_shard
 from isotropy.errors import IsotropyError
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.fetched import fetched
@@ -30,10 +32,11 @@ def texts(minilm: Path) -> list[str]:
     return [*(row.texts[0] for row in rows), "word " * 100, "ok"]
 
 
-def run(encoder: SentenceEncoder, texts: list[str], folder: Path, **options: object) -> dict[str, object]:
+def run(encoder: SentenceEncoder, texts: list[str], folder: Path, *, workers: int = 1, **options: object) -> dict[str, object]:
     (folder / "out").mkdir(parents=True)
-    common: dict[str, object] = {"layers": [0, 3, 6], "token_budget": 512, "workers": 1}
-    return extract(encoder, texts, work=folder / "work", folder=folder / "out", mark="m", **(common | options))  # type: ignore[arg-type]
+    reading: dict[str, object] = {"layers": [0, 3, 6], "window": None, "token_budget": 512}
+    extraction = Extraction(encoder, texts, **(reading | options))  # type: ignore[arg-type]
+    return extract(extraction, workers=workers, work=folder / "work", folder=folder / "out", mark="m")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -90,7 +93,67 @@ def test_parts_workers_and_kills_do_not_change_a_bit(
     (tmp_path / "killed/out").rename(tmp_path / "killed/lost")
     measured = run(encoder, texts, tmp_path / "killed", workers=3)
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
-    assert 0 < measured["tokens_taken_up_from_a_killed_run"] < measured["tokens"]  # type: ignore[operator]
+    assert 0 < measured["tokens_found_computed"] < measured["tokens"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("shards", [1, 4, 30])
+def test_shards_do_not_change_a_bit(
+    encoder: SentenceEncoder, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int
+) -> None:
+    """Also with more shards than parts, and without loading the model again; a part that does not fit is refused."""
+    monkeypatch.setattr("isotropy.embed.tokens.PART_TOKENS", 300)
+    run(encoder, texts, tmp_path, window=32)
+    extraction = Extraction(encoder, texts, layers=[0, 3, 6], window=32, token_budget=512)
+    folders = [tmp_path / f"shard{k}" for k in range(shards)]
+    tokens = 0
+    for k, folder in enumerate(folders):
+        folder.mkdir()
+        tokens += extract_shard(extraction, k + 1, shards, workers=1, work=tmp_path / f"work{k}", folder=folder)
+    assert tokens == len(extraction.tokens)
+    monkeypatch.setattr(SentenceEncoder, "encode_tokens", None)
+    common = {"workers": 1, "work": tmp_path / "none", "mark": "m", "shards": folders}
+    (tmp_path / "merged/out").mkdir(parents=True)
+    measured = extract(extraction, folder=tmp_path / "merged/out", **common)  # type: ignore[arg-type]
+    assert contents(tmp_path / "merged") == contents(tmp_path)
+    assert measured["shards"] == shards
+    other = Extraction(encoder, texts[::-1], layers=[0, 3, 6], window=32, token_budget=512)
+    with pytest.raises(IsotropyError, match=r"part000000.safetensors is not part 0 of these tokens"):
+        extract(other, folder=tmp_path / "merged/out", **common)  # type: ignore[arg-type]
+
+
+def test_windows_of_a_stream(encoder: SentenceEncoder, texts: list[str], tmp_path: Path) -> None:
+    """Each line with its special tokens, one after the other, cut anywhere; the last short window is left out."""
+    lines = ["", *texts[:8], "word " * 100, ""]
+    measured = run(encoder, lines, tmp_path, window=32)
+    stream = [i for line in lines for i in encoder.tokenizer(line)["input_ids"]]
+    whole = len(stream) // 32 * 32
+    tokens = read_tokens(tmp_path / "out")
+    assert tokens["id"].tolist() == stream[:whole]
+    assert measured["windows"] == whole // 32
+    assert measured["tokens_after_the_last_window"] == len(stream) - whole
+    with torch.inference_mode():
+        states = encoder.model(input_ids=torch.tensor(stream[:whole]).reshape(-1, 32), output_hidden_states=True).hidden_states
+    for layer in (0, 3, 6):
+        assert np.abs(read_layer(tmp_path / "out", layer) - states[layer].flatten(0, 1).numpy()).max() < 1e-5
+    assert tokens["special"].tolist() == [i in (101, 102) for i in stream[:whole]]
+    with pytest.raises(IsotropyError, match="window 513: the model reads at most 512 tokens"):
+        run(encoder, lines, tmp_path / "long", window=513)
+    with pytest.raises(IsotropyError, match="3 tokens are fewer than one window of 32"):
+        run(encoder, ["ok"], tmp_path / "short", window=32)
+
+
+def test_words_of_pieces(encoder: SentenceEncoder) -> None:
+    """Joined without their marks, the pieces of a word are the word, in lower case."""
+    lines = ["  Unbelievably  good ,\tquasi-experimental U.S. films ", "", "naïve café déjà-vu"]
+    pieces = encoder.tokenize_marked(lines, cut=False)
+    for line, ids, words in zip(lines, pieces.ids, pieces.words, strict=True):
+        found: dict[int, str] = {}
+        for name, word in zip(encoder.tokenizer.convert_ids_to_tokens(ids), words, strict=True):
+            found[word] = found.get(word, "") + name.removeprefix("##")
+        assert found.pop(-1) == "[CLS][SEP]"
+        assert list(found) == list(range(len(line.split())))
+        plain = unicodedata.normalize("NFKD", line.lower()).encode("ascii", "ignore").decode()
+        assert list(found.values()) == plain.split()
 
 
 def test_what_cannot_be_had_is_said(encoder: SentenceEncoder, texts: list[str], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -17,8 +18,9 @@ from tests.conftest import Workflow, copy_checkout
 
 N_OPTIMIZE = 13  # four setups and two seeds, one GLUE task, four variants
 N_FINETUNE = 6
-# All tables and figures but those of sampled clouds, of rajaee2021's frozen vectors, and the diagram.
-AFTER_RUNS = {"make_table": 21, "evaluate_claims": 1, "draw_figure": 11, "write_page": 1}
+# All tables and figures but those of sampled clouds, of frozen vectors in rajaee2021, of static vectors, and the diagram.
+AFTER_RUNS = {"make_table": 28, "evaluate_claims": 1, "draw_figure": 16, "write_page": 1}
+N_LAYERS = 2
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -37,16 +39,25 @@ def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow
     before = digests(smoke_copy.folder)
     with (smoke_copy.folder / "isotropy/metrics/silhouettes.py").open("a") as stream:
         stream.write("\n# an edit\n")
-    assert smoke_copy.planned() == {"optimize_embeddings": N_OPTIMIZE, "finetune_model": N_FINETUNE} | AFTER_RUNS
+    assert (
+        smoke_copy.planned()
+        == {
+            "optimize_embeddings": N_OPTIMIZE,
+            "finetune_model": N_FINETUNE,
+            "measure_layer": N_LAYERS,
+        }
+        | AFTER_RUNS
+    )
     audit = [sys.executable, "-m", "isotropy", "audit", "verify", "--all"]
     stale = subprocess.run(audit, cwd=smoke_copy.folder, capture_output=True, text=True)
     assert stale.returncode == 1
-    assert set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M)) == {("stale", "optimize"), ("stale", "finetune")}
+    stages = set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M))
+    assert stages == {("stale", "optimize"), ("stale", "finetune"), ("stale", "geometry")}
     assert stale.stdout.count("(optimize_embeddings: isotropy/metrics/silhouettes.py)") == 2 * N_OPTIMIZE  # trajectory and run
     tuned = "finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2/seed0.json"
     smoke_copy.done("--", "results/optimize/mickus2024/polarity/seed0.parquet", f"results/{tuned}")
     assert digests(smoke_copy.folder) == before
-    left = {"optimize_embeddings": N_OPTIMIZE - 1, "finetune_model": N_FINETUNE - 1}
+    left = {"optimize_embeddings": N_OPTIMIZE - 1, "finetune_model": N_FINETUNE - 1, "measure_layer": N_LAYERS}
     assert smoke_copy.planned() == left | AFTER_RUNS
 
 
@@ -131,7 +142,26 @@ def test_graph_builds(checkout: Workflow, overlay: str, trajectories: int, model
     planned = checkout.planned()
     assert planned["optimize_embeddings"] == trajectories
     assert planned["finetune_model"] == models
-    assert planned["draw_figure"] == 19
+    assert planned["draw_figure"] == 24
+
+
+def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
+    """Three jobs share the token vectors of a corpus out; afterwards another number of shards makes nothing anew."""
+    before = digests(smoke_copy.folder)
+    folder = smoke_copy.folder / "results/embed/brown"
+    shutil.rmtree(folder / "tokens")
+    (smoke_copy.folder / "three.yaml").write_text("compute: {shards: 3}\n")
+    three = Workflow(smoke_copy.folder, [*smoke_copy.overlays, "three.yaml"])
+    three.done("--", "results/embed/brown/tokens/all-MiniLM-L6-v2")
+    assert digests(smoke_copy.folder) == before
+    left = [path.name for path in (folder / "shards").rglob("*") if path.is_file()]
+    assert sorted(left) == [f"{k}-of-3.record.json" for k in (1, 2, 3)]  # who computed them, for the audit
+    record = json.loads((folder / "tokens/all-MiniLM-L6-v2.record.json").read_text())
+    assert record["measurements"]["shards"] == 3
+    assert not [path for path in record["input_names"] if "shard" in path]
+    planned = smoke_copy.planned()  # what is older than the vectors now
+    assert planned["measure_layer"] == N_LAYERS
+    assert not {"embed_tokens", "embed_shard"} & set(planned)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,157 @@
+"""The geometry of one layer: cosines within and between types, clusters, local dimension, pictures (Cai et al. 2021)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from isotropy.geometry.clouds import TypedCloud
+from isotropy.geometry.dimension import lid_scores
+from isotropy.geometry.spec import Clustering, LayerSpec
+from isotropy.metrics.clusters import ClusterCount, cluster_count
+from isotropy.metrics.cosines import mean_cosine, type_cosines
+from isotropy.metrics.isoscores import StreamingCovariance, isoscore_from_covariance
+from isotropy.metrics.matrix import ROWS_PER_BLOCK
+
+SEEN = 3  # principal components in the pictures
+
+
+class Axes(NamedTuple):
+    """Mean and principal axes of a cloud: variances falling, shape (d,), axes as rows, shape (d, d); float64."""
+
+    mean: np.ndarray
+    variances: np.ndarray
+    axes: np.ndarray
+    isoscore: float
+
+    def project(self, vectors: np.ndarray, n: int) -> np.ndarray:
+        """Coordinates on the first n axes, shape (len(vectors), n), float32."""
+        axes = self.axes[:n].T.astype(np.float32)
+        mean = self.mean.astype(vectors.dtype)
+        parts = [(vectors[start : start + ROWS_PER_BLOCK] - mean) @ axes for start in range(0, len(vectors), ROWS_PER_BLOCK)]
+        coordinates: np.ndarray = np.concatenate(parts)
+        return coordinates
+
+
+def principal_axes(vectors: np.ndarray) -> Axes:
+    """Axes of a cloud, shape (n, d), with signs that do not depend on the solver."""
+    stream = StreamingCovariance(vectors.shape[1])
+    for start in range(0, len(vectors), ROWS_PER_BLOCK):
+        stream.update(vectors[start : start + ROWS_PER_BLOCK])
+    covariance = stream.covariance()
+    values, columns = np.linalg.eigh(covariance.numpy())
+    rows = columns.T[::-1]
+    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
+    signed = np.where(largest < 0, -rows, rows)
+    return Axes(stream.mean.numpy(), values[::-1].clip(min=0), signed, float(isoscore_from_covariance(covariance.numpy())))
+
+
+class Measurements(NamedTuple):
+    """What is known of a cloud with one seed: scores; silhouettes per number of clusters; its clusters and their axes."""
+
+    scores: dict[str, Any]
+    silhouettes: dict[int, float]
+    clusters: np.ndarray
+
+
+def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> Measurements:
+    """All scores of a cloud.
+
+    Returns:
+        Scores: n_tokens, n_types, n_types_repeated; s_inter, s_intra, mean_cosine, isoscore; n_clusters, silhouette (of that
+        number, or the best where it is under the threshold), share_largest; s_inter_adjusted, s_intra_adjusted (plain mean
+        over clusters), both also _weighted by tokens; lid_euclidean, lid_cosine (conventional, and _published); and
+        position_share: how much of the variance of the largest cluster in its first three components goes with the
+        position in the window.
+    """
+    counts = np.bincount(cloud.types)
+    counted = count_clusters(cloud.vectors, axes, spec.clustering, seed)
+    clusters = counted.labels
+    before = type_cosines(cloud.vectors, cloud.types)
+    after = type_cosines(cloud.vectors, cloud.types, clusters)
+    weighted = type_cosines(cloud.vectors, cloud.types, clusters, weighted=True)
+    sizes = np.bincount(clusters)
+    largest = clusters == sizes.argmax()
+    own = cloud.vectors[largest]
+    scores = {
+        "n_tokens": len(cloud.vectors),
+        "n_types": len(counts),
+        "n_types_repeated": int((counts > 1).sum()),
+        "s_inter": before.s_inter,
+        "s_intra": before.s_intra,
+        "mean_cosine": mean_cosine(cloud.vectors),
+        "isoscore": axes.isoscore,
+        "variance_of_first_components": float(axes.variances[:SEEN].sum() / axes.variances.sum()),
+        "n_clusters": counted.k,
+        "silhouette": float(np.nanmax(list(counted.silhouettes.values()))),
+        "share_largest": float(sizes.max() / len(clusters)),
+        "s_inter_adjusted": after.s_inter,
+        "s_intra_adjusted": after.s_intra,
+        "s_inter_adjusted_weighted": weighted.s_inter,
+        "s_intra_adjusted_weighted": weighted.s_intra,
+        **lid_scores(cloud.vectors, spec.lid, seed),
+        "position_share": share_of_positions(principal_axes(own).project(own, SEEN), cloud.positions[largest]),
+    }
+    return Measurements(scores, counted.silhouettes, clusters)
+
+
+def count_clusters(vectors: np.ndarray, axes: Axes, how: Clustering, seed: int) -> ClusterCount:
+    """Clusters by k-means, on the vectors or on their first components."""
+    seen = vectors if how.n_components is None else axes.project(vectors, how.n_components)
+    return cluster_count(
+        seen,
+        k_range=range(2, how.k_max + 1),
+        sample_size=how.sample_size,
+        threshold=how.threshold,
+        seed=seed,
+        max_iter=how.max_iter,
+    )
+
+
+def share_of_positions(coordinates: np.ndarray, positions: np.ndarray) -> float:
+    """Share of the variance of a cloud, shape (n, d), that lies between the means of positions; adjusted for their number.
+
+    A manifold such as a Swiss roll that is wound along the window gives a share near 1, no relation 0 on average.
+    """
+    codes = np.unique(positions, return_inverse=True)[1]
+    counts = np.bincount(codes)
+    n, groups = len(positions), len(counts)
+    if n <= groups:
+        return float("nan")
+    centred = coordinates - coordinates.mean(axis=0, dtype=np.float64)
+    sums = np.stack([np.bincount(codes, weights=column) for column in centred.T])
+    total = float((centred**2).sum())
+    between = float((sums**2 / counts).sum())
+    return 1 - (1 - between / total) * (n - 1) / (n - groups) if total > 0 else float("nan")
+
+
+def pictures(cloud: TypedCloud, axes: Axes, clusters: np.ndarray, n_points: int) -> pd.DataFrame:
+    """A seeded part of a cloud on its first three principal components, and on those of its largest cluster.
+
+    Returns:
+        One row per token: name, kind (special, symbol, word), frequency of its type, position in the window, cluster (0 is the
+        largest), x, y, z; and x_largest, y_largest, z_largest for tokens of the largest cluster, else NaN. Units of the
+        embedding.
+    """
+    order = np.argsort(-np.bincount(clusters), kind="stable")
+    rank = np.argsort(order)
+    chosen = np.sort(np.random.default_rng(0).permutation(len(clusters))[:n_points])
+    whole = axes.project(cloud.vectors[chosen], SEEN)
+    inside = clusters == order[0]
+    own = principal_axes(cloud.vectors[inside]).project(cloud.vectors[chosen], SEEN)
+    own[~inside[chosen]] = np.nan
+    columns = {
+        f"{name}{suffix}": part[:, i] for suffix, part in (("", whole), ("_largest", own)) for i, name in enumerate("xyz")
+    }
+    return pd.DataFrame(
+        {
+            "name": cloud.names[cloud.types[chosen]],
+            "kind": cloud.kinds[chosen],
+            "frequency": cloud.frequencies[chosen],
+            "position": cloud.positions[chosen],
+            "cluster": rank[clusters[chosen]],
+            **columns,
+        }
+    )

@@ -1,0 +1,29 @@
+"""Makes a share of the token vectors of a data set's texts, which embed_tokens puts together."""
+
+import pandas as pd
+import torch
+
+from isotropy.device import pick_device
+from isotropy.embed.sentences import SentenceEncoder
+from isotropy.embed.spec import ShardSpec
+from isotropy.embed.tokens import Extraction, extract_shard
+from isotropy.job import Job
+
+with Job(snakemake, ShardSpec) as job:
+    spec = job.spec.tokens
+    device = pick_device(spec.device)
+    job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
+    encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
+    texts = list(pd.read_parquet(job.input["texts"])["text"])
+    extraction = Extraction(encoder, texts, **spec.model_dump(include={"layers", "window", "token_budget"}))
+    with job.write("parts") as folder:
+        folder.mkdir()
+        tokens = extract_shard(
+            extraction,
+            job.spec.shard,
+            job.spec.shards,
+            workers=job.threads,
+            work=job.work / device.type,
+            folder=folder,
+        )
+    job.measurements = {"device": str(device), "tokens": tokens}

@@ -1,0 +1,46 @@
+"""Makes the geometry of one layer of a model on a corpus: cosines, clusters, local dimension, pictures."""
+
+import pandas as pd
+
+from isotropy.geometry.clouds import read_typed
+from isotropy.geometry.describe import departures
+from isotropy.geometry.layers import measure_layer, pictures, principal_axes
+from isotropy.geometry.spec import LayerSpec, MeasuredLayer
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+from isotropy.provenance.record import Lineage
+
+with Job(snakemake, LayerSpec) as job:
+    spec = job.spec
+    job.seeds = {f"seed{s}": s for s in spec.seeds}
+    rows, tried, drawn = [], [], pd.DataFrame()
+    for types in spec.types:
+        cloud = read_typed(job.input["tokens"], spec.layer, spec.window, types)
+        axes = principal_axes(cloud.vectors)
+        for seed in spec.seeds:
+            found = measure_layer(cloud, axes, spec, seed)
+            rows.append({"types": types, "seed": seed, **found.scores})
+            tried += [{"types": types, "seed": seed, "k": k, "silhouette": s} for k, s in found.silhouettes.items()]
+            if drawn.empty:
+                drawn = pictures(cloud, axes, found.clusters, spec.n_points)
+                n_tokens, d = cloud.vectors.shape
+    for name, table in {"rows": rows, "silhouettes": tried, "points": drawn}.items():
+        with job.write(name) as path:
+            write_parquet(path, pd.DataFrame(table), job.mark)
+    if reasons := departures(spec):
+        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    facts = MeasuredLayer(
+        dataset=spec.dataset,
+        embedding=spec.model,
+        layer=spec.layer,
+        data=job.lineage.titles("corpus")[0],
+        model=job.lineage.titles("model")[0],
+        status=job.lineage.status,
+        window=spec.window,
+        n_windows=n_tokens // spec.window,
+        d=d,
+        lid_k=spec.lid.k,
+        n_components=spec.clustering.n_components,
+    )
+    with job.write("run") as path:
+        path.write_text(facts.canonical() + "\n", "utf8")

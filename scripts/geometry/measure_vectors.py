@@ -1,0 +1,32 @@
+"""Makes the local intrinsic dimension of static vectors."""
+
+import pandas as pd
+
+from isotropy.geometry.describe import vectors_departures
+from isotropy.geometry.dimension import lid_scores
+from isotropy.geometry.spec import MeasuredVectors, VectorsSpec
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+from isotropy.provenance.record import Lineage
+from isotropy.sources.fetched import fetched
+from isotropy.sources.readers import read_vectors
+
+with Job(snakemake, VectorsSpec) as job:
+    spec, source = job.spec, job.input["vectors_source"]
+    job.seeds = {f"seed{s}": s for s in spec.seeds}
+    vectors = read_vectors(fetched(source).content, source).vectors
+    rows = [{"seed": seed, **lid_scores(vectors, spec.lid, seed)} for seed in spec.seeds]
+    with job.write("rows") as path:
+        write_parquet(path, pd.DataFrame(rows), job.mark)
+    if reasons := vectors_departures(spec):
+        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    facts = MeasuredVectors(
+        embedding=spec.vectors,
+        model=job.lineage.titles("vectors")[0],
+        status=job.lineage.status,
+        n=len(vectors),
+        d=vectors.shape[1],
+        lid_k=spec.lid.k,
+    )
+    with job.write("run") as path:
+        path.write_text(facts.canonical() + "\n", "utf8")

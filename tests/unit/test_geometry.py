@@ -1,0 +1,223 @@
+"""The geometry of a layer: clouds of tokens and words, axes, positions; against scikit-learn and definitions."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.metrics import r2_score, silhouette_score
+
+from isotropy.embed.layers import TOKENS, layer_file
+from isotropy.errors import IsotropyError
+from isotropy.geometry.clouds import TypedCloud, read_typed
+from isotropy.geometry.describe import departures, vectors_departures
+from isotropy.geometry.layers import measure_layer, pictures, principal_axes, share_of_positions
+from isotropy.geometry.spec import Clustering, LayerSpec, Lid, VectorsSpec
+from isotropy.metrics.dimension import lid_mle, lid_mle_estimates
+from isotropy.metrics.isoscores import isoscore
+
+HOW = Clustering(k_max=5, sample_size=None, threshold=0.1, n_components=None, max_iter=300)
+SPEC = LayerSpec(
+    paper="cai2021",
+    dataset="brown",
+    model="m",
+    layer=1,
+    window=8,
+    types=["subwords"],
+    clustering=HOW,
+    lid=Lid(k=10, n_queries=None),
+    n_points=50,
+    seeds=[0],
+)
+
+
+def clustered(seed: int = 0, n: int = 240, d: int = 12) -> TypedCloud:
+    """Three far groups; types are spread over them."""
+    generator = np.random.default_rng(seed)
+    centres = 20 * generator.standard_normal((3, d))
+    vectors = (centres[np.arange(n) % 3] + generator.standard_normal((n, d))).astype(np.float32)
+    types = generator.integers(0, 30, n)
+    kinds = np.where(np.arange(n) % 7, "word", "symbol")
+    return TypedCloud(vectors, types, np.array([f"t{i}" for i in range(30)]), np.arange(n) % 8, kinds)
+
+
+def written(folder: Path, rows: list[tuple[int, int, str, bool, bool]]) -> np.ndarray:
+    """A folder of token vectors: text, word, piece, special, symbol of each."""
+    vectors = np.random.default_rng(0).standard_normal((len(rows), 4)).astype(np.float32)
+    safetensors.numpy.save_file({"vectors": vectors}, folder / layer_file(1))
+    table = pd.DataFrame(rows, columns=["text", "word", "piece", "special", "symbol"])
+    table["id"] = pd.factorize(table["piece"])[0]
+    table.assign(piece=table["piece"].astype("category")).to_parquet(folder / TOKENS)
+    return vectors
+
+
+ROWS = [
+    (0, -1, "[CLS]", True, True),
+    (0, 0, "un", False, False),
+    (0, 0, "##do", False, False),
+    (0, 1, ",", False, True),
+    (0, -1, "[SEP]", True, True),
+    (1, 0, "un", False, False),
+    (1, 0, "##do", False, False),
+    (1, 1, "un", False, False),
+]
+
+
+def test_tokens_and_words(tmp_path: Path) -> None:
+    """Words are means of the pieces that one window has of them; types are sequences of pieces."""
+    vectors = written(tmp_path, ROWS)
+    tokens = read_typed(tmp_path, 1, 4, "subwords")
+    assert np.array_equal(tokens.vectors, vectors)
+    assert tokens.names[tokens.types].tolist() == [row[2] for row in ROWS]
+    assert tokens.positions.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert tokens.kinds.tolist() == ["special", "word", "word", "symbol", "special", "word", "word", "word"]
+    assert tokens.frequencies.tolist() == [1, 3, 2, 1, 1, 3, 2, 3]
+    words = read_typed(tmp_path, 1, 4, "words")
+    assert words.names[words.types].tolist() == ["un ##do", ",", "un ##do", "un"]
+    assert words.kinds.tolist() == ["word", "symbol", "word", "word"]
+    expected = np.stack([vectors[1:3].mean(axis=0), vectors[3], vectors[5:7].mean(axis=0), vectors[7]])
+    assert np.allclose(words.vectors, expected, atol=1e-6)
+    cut = read_typed(tmp_path, 1, 2, "words")  # the first word lies in two windows
+    assert cut.names[cut.types].tolist() == ["un", "##do", ",", "un", "##do", "un"]
+    written(tmp_path, ROWS[:1])
+    with pytest.raises(IsotropyError, match="no words"):
+        read_typed(tmp_path, 1, 4, "words")
+
+
+def test_axes_are_the_principal_components() -> None:
+    cloud = clustered()
+    axes = principal_axes(cloud.vectors)
+    reference = PCA().fit(cloud.vectors.astype(np.float64))
+    assert np.allclose(axes.variances, reference.explained_variance_, rtol=1e-4)  # products are float32
+    assert np.allclose(np.abs((axes.axes * reference.components_).sum(axis=1)), 1, atol=1e-4)
+    expected = np.abs(reference.transform(cloud.vectors)[:, :3])
+    assert np.allclose(np.abs(axes.project(cloud.vectors, 3)), expected, atol=2e-3)
+    assert axes.isoscore == pytest.approx(isoscore(cloud.vectors), rel=1e-6)
+
+
+def test_scores_of_a_layer_are_what_their_definitions_say() -> None:
+    """Cosines of every pair by loops, clusters and silhouettes by scikit-learn."""
+    cloud = clustered()
+    found = measure_layer(cloud, principal_axes(cloud.vectors), SPEC, seed=0)
+    points = cloud.vectors.astype(np.float64)
+    labels = KMeans(3, n_init=1, random_state=0).fit_predict(cloud.vectors)
+    scores = found.scores
+    assert scores["n_clusters"] == 3
+    assert scores["silhouette"] == pytest.approx(silhouette_score(points, labels), abs=1e-6)
+    assert scores["share_largest"] == pytest.approx(1 / 3)
+    assert scores["n_tokens"] == 240
+    assert scores["n_types"] == len(set(cloud.types))
+
+    def cosines(rows: np.ndarray) -> tuple[float, float]:
+        """S_inter as the mean over pairs of types, S_intra as the mean over types."""
+        own, kinds = points[rows], cloud.types[rows]
+        if len(rows) < len(points):
+            own = own - own.mean(axis=0)
+        unit = own / np.linalg.norm(own, axis=1, keepdims=True)
+        of_type = {t: unit[kinds == t] for t in set(kinds)}
+        between = [float((a @ b.T).mean()) for a, b in itertools.combinations(of_type.values(), 2)]
+        within = [(u @ u.T)[~np.eye(len(u), dtype=bool)].mean() for u in of_type.values() if len(u) > 1]
+        return float(np.mean(between)), float(np.mean(within))
+
+    everything = np.arange(len(points))
+    assert (scores["s_inter"], scores["s_intra"]) == pytest.approx(cosines(everything), abs=1e-6)
+    per_cluster = [cosines(everything[labels == k]) for k in range(3)]
+    assert scores["s_inter_adjusted"] == pytest.approx(np.mean([c[0] for c in per_cluster]), abs=1e-6)
+    assert scores["s_intra_adjusted"] == pytest.approx(np.mean([c[1] for c in per_cluster]), abs=1e-6)
+    assert scores["lid_cosine"] == pytest.approx(lid_mle(points, 10, metric="cosine"), rel=1e-4)
+    assert scores["lid_euclidean_published"] == pytest.approx(lid_mle(points, 10) / 2, rel=1e-4)
+
+
+def test_few_components_find_the_same_far_clusters() -> None:
+    cloud = clustered()
+    few = SPEC.model_copy(update={"clustering": HOW.model_copy(update={"n_components": 2})})
+    axes = principal_axes(cloud.vectors)
+    whole, part = (measure_layer(cloud, axes, s, 0).scores for s in (SPEC, few))
+    assert part["n_clusters"] == whole["n_clusters"] == 3
+    assert part["s_inter_adjusted"] == pytest.approx(whole["s_inter_adjusted"], abs=1e-9)
+    assert part["silhouette"] > whole["silhouette"]
+
+
+def test_one_cluster_is_centred_as_a_whole() -> None:
+    generator = np.random.default_rng(0)
+    vectors = (generator.standard_normal((300, 20)) + 5).astype(np.float32)
+    one = TypedCloud(vectors, np.arange(300) % 40, np.arange(40).astype(str), np.arange(300) % 8, np.full(300, "word"))
+    scores = measure_layer(one, principal_axes(vectors), SPEC, 0).scores
+    assert scores["n_clusters"] == 1
+    assert scores["silhouette"] < 0.1
+    assert scores["s_inter"] > 0.9
+    assert abs(scores["s_inter_adjusted"]) < 0.05
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.floats(0, 3))
+def test_share_of_positions(seed: int, groups: int, strength: float) -> None:
+    """Adjusted R² of a regression on positions as classes."""
+    generator = np.random.default_rng(seed)
+    positions = np.concatenate([np.arange(groups), generator.integers(0, groups, 80)])
+    coordinates = generator.standard_normal((len(positions), 2)) + strength * generator.standard_normal((groups, 2))[positions]
+    means = np.stack([coordinates[positions == p].mean(axis=0) for p in range(groups)])
+    r2 = r2_score(
+        coordinates - coordinates.mean(axis=0), (means[positions] - coordinates.mean(axis=0)), multioutput="raw_values"
+    )
+    weights = coordinates.var(axis=0)
+    plain = float((r2 * weights).sum() / weights.sum())
+    n = len(positions)
+    assert share_of_positions(coordinates, positions) == pytest.approx(1 - (1 - plain) * (n - 1) / (n - groups), abs=1e-9)
+
+
+def test_a_roll_along_the_window_is_seen() -> None:
+    positions = np.tile(np.arange(64), 20)
+    turn = positions / 10
+    roll = np.stack([turn * np.cos(turn), turn * np.sin(turn), np.random.default_rng(0).uniform(0, 1, len(turn))], axis=1)
+    assert share_of_positions(roll, positions) > 0.9
+    assert abs(share_of_positions(roll, np.random.default_rng(1).permutation(positions))) < 0.05
+    assert np.isnan(share_of_positions(roll[:64], positions[:64]))
+
+
+def test_pictures_show_the_cloud() -> None:
+    cloud = clustered()
+    axes = principal_axes(cloud.vectors)
+    clusters = measure_layer(cloud, axes, SPEC, 0).clusters
+    drawn = pictures(cloud, axes, clusters, 50)
+    assert len(drawn) == 50
+    assert np.abs(drawn[["x", "y", "z"]].to_numpy()).max() < 1.01 * np.abs(axes.project(cloud.vectors, 3)).max()
+    assert (drawn["x_largest"].notna() == (drawn["cluster"] == 0)).all()
+    assert set(drawn["kind"]) == {"word", "symbol"}
+    assert drawn.equals(pictures(cloud, axes, clusters, 50))
+
+
+def test_both_estimates_of_the_local_dimension() -> None:
+    """Of points without repetitions from one search; with repetitions as the two are when asked for one by one."""
+    points = np.random.default_rng(0).standard_normal((400, 6)).astype(np.float32)
+    for metric in ("euclidean", "cosine"):
+        both = lid_mle_estimates(points, 20, metric=metric)
+        assert both.conventional == pytest.approx(2 * both.published, rel=1e-12)
+        assert both.conventional == lid_mle(points, 20, metric=metric)
+        again = np.concatenate([points, points[:30]])
+        with pytest.warns(UserWarning, match="30 of 430 points repeat another"):
+            both = lid_mle_estimates(again, 20, metric=metric)
+        assert both.conventional == pytest.approx(lid_mle(points, 20, metric=metric), rel=1e-12)
+        assert both.published == lid_mle(again, 20, metric=metric, squared=True, repeated="keep")
+        assert both.published < both.conventional / 2
+
+
+def test_what_departs_from_the_paper_is_said() -> None:
+    authors = Clustering(k_max=15, sample_size=20_000, threshold=0.1, n_components=None, max_iter=300)
+    own = SPEC.model_copy(
+        update={"dataset": "ptb", "model": "gpt2", "window": 512, "clustering": authors, "lid": Lid(k=100, n_queries=None)}
+    )
+    assert departures(own) == []
+    assert departures(own.model_copy(update={"dataset": "brown"})) == ["brown is not among the paper's corpora"]
+    assert departures(own.model_copy(update={"model": "m"})) == ["m is not among the paper's models"]
+    assert len(departures(SPEC)) == 5
+    vectors = VectorsSpec(paper="cai2021", vectors="glove-6b-50d", lid=Lid(k=100, n_queries=None), seeds=[0])
+    assert vectors_departures(vectors) == ["glove-6b-50d are not among the paper's vectors"]

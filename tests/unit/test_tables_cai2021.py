@@ -1,0 +1,127 @@
+"""Tables of cai2021 from rows worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from isotropy.geometry.spec import MeasuredLayer, MeasuredVectors
+from isotropy.tables import cai2021
+
+
+def layer(n: int, *, dataset: str = "ptb", model: str = "gpt2", status: str = "original") -> MeasuredLayer:
+    return MeasuredLayer(
+        dataset=dataset,
+        embedding=model,
+        layer=n,
+        data="Penn Treebank",
+        model=model.upper(),
+        status=status,
+        window=512,
+        n_windows=3,
+        d=768,
+        lid_k=100,
+        n_components=None,
+    )
+
+
+def rows(types: str = "subwords", seeds: tuple[int, ...] = (0, 1), **scores: float) -> pd.DataFrame:
+    plain = {
+        "n_tokens": 1_091_000,
+        "s_inter": 0.5,
+        "s_intra": 0.7,
+        "mean_cosine": 0.4,
+        "isoscore": 0.1,
+        "n_clusters": 2,
+        "s_inter_adjusted": 0.01,
+        "s_intra_adjusted": 0.3,
+        "lid_cosine": 14.0,
+        "lid_euclidean": 15.0,
+        "position_share": 0.2,
+    }
+    both = plain | scores
+    both |= {f"{name}_published": both[name] / 2 for name in ("lid_cosine", "lid_euclidean")}
+    return pd.DataFrame([{"types": types, "seed": seed, **both} for seed in seeds])
+
+
+@pytest.fixture
+def layers() -> pd.DataFrame:
+    return cai2021.layers(
+        [
+            (layer(1), rows(lid_cosine=12.0, lid_euclidean=11.0, position_share=0.9, s_inter_adjusted=-0.2)),
+            (layer(2), rows(s_inter=0.3, n_clusters=1, lid_euclidean=12.0)),
+            (layer(3), rows(lid_cosine=16.0, s_intra_adjusted=0.005)),
+            (layer(3), rows("words", s_inter=0.0)),
+        ]
+    )
+
+
+@pytest.fixture
+def vectors() -> pd.DataFrame:
+    about = MeasuredVectors(embedding="glove-twitter-100d", model="GloVe", status="original", n=1_193_514, d=100, lid_k=100)
+    lids = {"lid_cosine": 36.0, "lid_euclidean": 30.0, "lid_cosine_published": 18.0, "lid_euclidean_published": 15.0}
+    return cai2021.vectors([(about, pd.DataFrame([{"seed": s, **lids} for s in (0, 1)]))])
+
+
+@pytest.fixture
+def published() -> pd.DataFrame:
+    printed = [
+        ("Table 3", "ptb", "gpt2", "lid", 7.0),
+        ("Table 3", "ptb", "gpt2", "n", 1_090_000),
+        ("Table 3", "", "glove-twitter-100d", "lid", 18.0),
+        ("IsoScore (2022), WikiText-2", "wikitext-2", "gpt2", "isoscore layer 2", 0.0089),
+    ]
+    return pd.DataFrame(printed, columns=["locator", "dataset", "model", "quantity", "value"])
+
+
+def test_table3_means_layers_and_stands_beside_the_paper(
+    layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame
+) -> None:
+    """Words and conventional estimates do not mix with what is published."""
+    table = cai2021.table3(layers, vectors, published).set_index("embedding")
+    ours = table.loc["gpt2"]
+    assert ours["lid_cosine_published"] == pytest.approx((6 + 7 + 8) / 3)
+    assert ours["lid_cosine"] == pytest.approx(14)
+    assert (ours["published_lid"], ours["published_n"], ours["n"], ours["n_layers"]) == (7.0, 1_090_000, 1_091_000, 3)
+    assert (ours["kind"], ours["n_seeds"], ours["lid_cosine_sd"]) == ("contextual", 2, 0)
+    static = table.loc["glove-twitter-100d"]
+    assert (static["kind"], static["published_lid"], static["lid_cosine_published"], static["n_layers"]) == (
+        "static",
+        18,
+        18,
+        0,
+    )
+
+
+def test_directions_are_extremes_over_layers(layers: pd.DataFrame) -> None:
+    table = cai2021.directions(layers)
+    assert list(table["seed"]) == ["0", "1"]
+    found = table.iloc[0]
+    assert found["s_inter_least"] == 0.3
+    assert found["share_of_layers_with_clusters"] == pytest.approx(2 / 3)
+    assert found["s_inter_adjusted_largest"] == pytest.approx(0.2)
+    assert found["s_inter_reduction"] == pytest.approx(0.29)
+    assert found["s_intra_minus_inter_adjusted"] == pytest.approx(-0.005)
+    assert found["position_share_low"] == 0.9
+    assert found["lid_depth_rho"] == 1
+    assert math.isnan(cai2021.directions(layers[layers["layer"] < 3])["lid_depth_rho"].iloc[0])
+
+
+def test_reference_stands_beside_its_own_layer(layers: pd.DataFrame, published: pd.DataFrame) -> None:
+    assert cai2021.reference(layers, published)["published_isoscore"].isna().all()  # of another corpus
+    wikitext = layers.assign(dataset="wikitext-2", setup="wikitext-2, gpt2")
+    table = cai2021.reference(wikitext, published)
+    assert list(table["layer"]) == [1, 2, 3]
+    assert np.array_equal(table["published_isoscore"], [np.nan, 0.0089, np.nan], equal_nan=True)
+
+
+def test_contextual_against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> None:
+    table = cai2021.against_static(layers, vectors)
+    assert list(table["static_minus_contextual"]) == pytest.approx([22, 22])
+    assert set(table["status"]) == {"original"}
+    stand_in = cai2021.against_static(layers, vectors.assign(status="stand-in"))
+    assert set(stand_in["status"]) == {"stand-in"}
+    assert set(table["setup"]) == {"ptb, gpt2 against glove-twitter-100d"}
