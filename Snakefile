@@ -27,10 +27,16 @@ onstart:
     note_run()
 
 
+# On a cluster these run where Snakemake does: they need the network, or less time than a submission.
 localrules:
     all,
     figures,
     tables,
+    fetch_source,
+    make_table,
+    draw_figure,
+    evaluate_claims,
+    write_page,
 
 
 rule all:

@@ -105,6 +105,16 @@ def shards(wildcards):
     return [f"{folder}/{k}-of-{n}" for k in range(1, n + 1)] if n > 1 else []
 
 
+def grows(first):
+    """A resource that doubles with each attempt, from a number or a function of the wildcards: what ran out asks for more."""
+
+    def of_attempt(wildcards, attempt):
+        value = first(wildcards) if callable(first) else first
+        return value * 2 ** (attempt - 1)
+
+    return of_attempt
+
+
 def optimize_memory(wildcards):
     """Memory of a trajectory in MB: GLUE has sets of half a million sentences."""
     return 16000 if TRAJECTORIES[wildcards.setup].group == "glue" else 3000

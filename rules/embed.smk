@@ -23,8 +23,8 @@ rule embed_sentences:
     threads: 2
     resources:
         gpu=gpus(),
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=grows(4000),
+        runtime=grows(60),
     params:
         spec=spec("embed/{dataset}/{model}"),
         code=code("embed_sentences"),
@@ -50,8 +50,8 @@ rule embed_words:
         "../envs/embed.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=30,
+        mem_mb=grows(1000),
+        runtime=grows(30),
     params:
         spec=spec("embed/{dataset}/{vectors}"),
         code=code("embed_words"),
@@ -79,8 +79,8 @@ rule embed_tokens:
     threads: 2
     resources:
         gpu=gpus() if CONFIG.compute.shards == 1 else 0,
-        mem_mb=6000,
-        runtime=240,
+        mem_mb=grows(6000),
+        runtime=grows(240),
     params:
         spec=spec("embed/{dataset}/tokens/{model}"),
         code=code("embed_tokens"),
@@ -108,8 +108,8 @@ rule embed_shard:
     threads: 2
     resources:
         gpu=gpus(),
-        mem_mb=6000,
-        runtime=240,
+        mem_mb=grows(6000),
+        runtime=grows(240),
     params:
         spec=spec("embed/{dataset}/shards/{model}/{shard}"),
         code=code("embed_shard"),

@@ -20,8 +20,8 @@ rule measure_stability:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=60,
+        mem_mb=grows(2000),
+        runtime=grows(60),
     params:
         spec=spec("geometry/rudman2024/{cloud}"),
         code=code("measure_stability"),
@@ -47,8 +47,8 @@ rule measure_layer:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=layer_memory,
-        runtime=240,
+        mem_mb=grows(layer_memory),
+        runtime=grows(240),
     params:
         spec=spec("geometry/cai2021/{dataset}/{model}/{layer}"),
         code=code("measure_layer"),
@@ -74,8 +74,8 @@ rule measure_vectors:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=12000,
-        runtime=240,
+        mem_mb=grows(12000),
+        runtime=grows(240),
     params:
         spec=spec("geometry/cai2021/vectors/{vectors}"),
         code=code("measure_vectors"),

@@ -20,8 +20,8 @@ rule optimize_embeddings:
     threads: 1
     resources:
         gpu=gpus(),
-        mem_mb=optimize_memory,
-        runtime=240,
+        mem_mb=grows(optimize_memory),
+        runtime=grows(240),
     params:
         spec=spec("optimize/mickus2024/{setup}/seed{seed}"),
         code=code("optimize_embeddings"),

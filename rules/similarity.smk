@@ -20,8 +20,8 @@ rule measure_similarity:
         "../envs/similarity.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=240,
+        mem_mb=grows(4000),
+        runtime=grows(240),
     params:
         spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}"),
         code=code("measure_similarity"),
@@ -45,8 +45,8 @@ rule tune_similarity:
         "../envs/similarity.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=240,
+        mem_mb=grows(4000),
+        runtime=grows(240),
     params:
         spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning"),
         code=code("tune_similarity"),
@@ -71,8 +71,8 @@ rule classify_frozen:
     threads: 1
     resources:
         gpu=gpus(),
-        mem_mb=classify_memory,
-        runtime=240,
+        mem_mb=grows(classify_memory),
+        runtime=grows(240),
     params:
         spec=spec("similarity/rajaee2021/classification/{task}/{model}"),
         code=code("classify_frozen"),

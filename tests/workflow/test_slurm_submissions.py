@@ -1,0 +1,86 @@
+"""What `snakemake --profile slurm` would submit for each rule that can use a GPU: partition, GPU, memory, time.
+
+Resources are those of a real dry run with the profile; the lines are made by the executor's own functions. An edit of rules or
+profile cannot drop a GPU unseen.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from snakemake_executor_plugin_slurm.partitions import get_best_partition, read_partition_file
+from snakemake_executor_plugin_slurm.submit_string import get_submit_command
+from snakemake_executor_plugin_slurm.utils import set_gres_string
+
+from tests.conftest import Workflow
+
+ON_GPU = {"embed_sentences", "embed_tokens", "embed_shard", "optimize_embeddings", "finetune_model", "classify_frozen"}
+LOCAL = {"all", "figures", "tables", "fetch_source", "make_table", "draw_figure", "evaluate_claims", "write_page"}
+
+
+def planned(workflow: Workflow, *overlays: str) -> dict[str, dict[str, Any]]:
+    """Resources and threads of one job of each rule, from a dry run."""
+    command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--dry-run", "--configfile", *overlays]
+    shown = subprocess.run(command, cwd=workflow.folder, capture_output=True, text=True, timeout=400)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    found: dict[str, dict[str, Any]] = {}
+    for block in re.split(r"\n(?=(?:local)?rule )", shown.stdout + shown.stderr):
+        if not (head := re.match(r"(?:local)?rule (\w+):", block)):
+            continue
+        own = re.search(r"^    resources: (.*)$", block, re.M)
+        values = dict(part.split("=", 1) for part in own[1].split(", ") if "=" in part) if own else {}
+        threads = re.search(r"^    threads: (\d+)$", block, re.M)
+        resources = {k: int(v) if v.isdigit() else v for k, v in values.items()}
+        found[head[1]] = {"threads": int(threads[1]) if threads else 1, "resources": resources}
+    return found
+
+
+def submission(project: Path, rule: str, about: dict[str, Any]) -> str:
+    """The line that the executor would call."""
+
+    class Resources(dict[str, Any]):
+        __getattr__ = dict.__getitem__
+
+    job: Any = SimpleNamespace(
+        name=rule, threads=about["threads"], resources=Resources(about["resources"]), is_group=lambda: False
+    )
+    partitions = read_partition_file(project / "profiles/slurm/partitions.yaml")
+    partition = get_best_partition(partitions, job, logging.getLogger("test"))  # type: ignore[arg-type]
+    run = {"run_uuid": "u", "slurm_logfile": "l", "comment_str": "c", "account": "", "workdir": "w"}
+    line: str = get_submit_command(job, run | {"partition": f"-p '{partition}'"}) + set_gres_string(job)
+    return line
+
+
+def test_every_gpu_rule_asks_for_its_gpu(checkout: Workflow, project: Path) -> None:
+    (checkout.folder / "cuda.yaml").write_text("compute: {device: cuda}\n")
+    (checkout.folder / "shards.yaml").write_text("compute: {shards: 2}\n")
+    one = planned(checkout, "config/smoke.yaml", "cuda.yaml")
+    several = planned(checkout, "config/smoke.yaml", "cuda.yaml", "shards.yaml")
+    assert {rule for rule, about in (several | one).items() if about["resources"].get("gpu")} == ON_GPU
+    for rule in ON_GPU:
+        line = submission(project, rule, (several | one)[rule])
+        assert "-p 'gpu'" in line, line
+        assert line.endswith("--gpus=1"), line
+        assert re.search(r" --mem [1-9]\d{3,} ", line), line
+        assert re.search(r" -t [1-9]\d+ ", line), line
+        assert "--cpus-per-task=" in line, line
+    merge = submission(project, "embed_tokens", several["embed_tokens"])
+    assert "-p 'cpu'" in merge  # it only puts shares together
+    assert "--gpus" not in merge
+
+
+def test_without_gpus_everything_goes_to_cpus(checkout: Workflow, project: Path) -> None:
+    local = re.search(r"^localrules:\n((?:    \w+,\n)+)", (project / "Snakefile").read_text(), re.M)
+    assert local is not None
+    assert set(re.findall(r"\w+", local[1])) == LOCAL
+    for rule, about in planned(checkout, "config/smoke.yaml").items():
+        if rule not in LOCAL:
+            line = submission(project, rule, about)
+            assert "-p 'cpu'" in line, line
+            assert "--gpus" not in line, line
