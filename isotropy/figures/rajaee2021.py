@@ -6,11 +6,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isotropy.figures.style import COLOURS, PANELS_PER_ROW, common_legend, footnote, mark_status, panels, titles
+from isotropy.figures.style import (
+    COLOURS,
+    PANELS_PER_ROW,
+    common_legend,
+    footnote,
+    mark_status,
+    panels,
+    titles,
+)
 
 MARKERS = "osD^vPX"
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
@@ -44,8 +53,9 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
             axes.plot(printed["layer"], printed["published_log10_isotropy"], "x", color=COLOURS[i % 7], label=f"{model}, paper")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="layer (0: embedding layer)", ylabel=ISOTROPY)
+    _wide(axes, table5["log10_isotropy"])
     mark_status(axes, table5)
-    axes.legend(fontsize=8)
+    common_legend(figure, [axes], frameon=False, loc="outside upper left", ncols=2)
     footnote(figure, f"All token vectors without post-processing. Data: {titles(table5, 'data')}. {_models(table5)}", width=96)
     return figure
 
@@ -68,8 +78,9 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
             axes.plot(printed["n_clusters"].astype(float), printed["published_log10_isotropy"], "x", color=colour)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="clusters", ylabel=ISOTROPY)
+    _wide(axes, table1["log10_isotropy"])
     mark_status(axes, table1)
-    axes.legend(fontsize=8)
+    common_legend(figure, [axes], frameon=False, loc="outside upper left", ncols=2)
     runs = int(table1["n_runs"].max())
     about = f"k-means and the mean of each cluster; {_over(runs, 'clustering')}. Dashed: without post-processing. "
     footnote(figure, f"{about}Data: {titles(table1, 'data')}. {_models(table1)}", width=96)
@@ -189,11 +200,20 @@ def _by_method(table: pd.DataFrame, column: str, label: str, about: str) -> Figu
         axes.set_title(own["place"].iloc[0], loc="left", fontweight="bold", fontsize=9.5)
         mark_status(axes, own)
         axes.set_ylabel(label)
+        if column == "log10_isotropy":
+            _wide(axes, own[column])
     common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper", title="post-processing")
     runs = int(table["n_runs"].max())
     note = f"{about[0].upper()}{about[1:]}; {_over(runs, 'clustering')}. {_models(table)}"
     footnote(figure, note, width=58 * min(len(grid), PANELS_PER_ROW) + 24)
     return figure
+
+
+def _wide(axes: Axes, values: pd.Series) -> None:
+    """Beside a decoder's thousands of orders of magnitude, others would lie on one line: a scale that is linear from -1 on."""
+    if values.min() < -100:
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_ylim(top=0.3)
 
 
 def _models(table: pd.DataFrame) -> str:
