@@ -268,13 +268,13 @@ def _check_rajaee2021(study: Study, paper: Rajaee2021, data: NeedDataset, source
             if static:
                 pairs(f"{path}.sets.{i}", dataset)
             elif not isinstance(data(f"{path}.sets.{i}", dataset), SentencesSpec):
-                raise IsotropyError(f"config: {path}.sets.{i}: {dataset!r} holds words, and a model needs sentences")
+                raise IsotropyError(f"config: {path}.sets.{i}: {dataset!r} holds no sentences, which a model needs")
         if static and encoding.numbers is None:
             raise IsotropyError(f"config: {path}.numbers: null, but static vectors are not tuned; give numbers")
     for field in ("profile", "pictured"):
         name = getattr(paper, field)
         if name is not None and not isinstance(data(f"rajaee2021.{field}", name), SentencesSpec):
-            raise IsotropyError(f"config: rajaee2021.{field}: {name!r} holds words")
+            raise IsotropyError(f"config: rajaee2021.{field}: {name!r} holds no sentences")
     measured = paper.measured().values()
     if paper.pictured is not None and not any(one.pictured for one in measured):
         raise IsotropyError(

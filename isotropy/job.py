@@ -65,8 +65,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         determinism: what a repetition gives; `bitwise` unless the job says otherwise.
         measurements: facts that only this run has (times, rates), for the record.
         seeds: named seeds that were used, for the record.
-        aided_within_tolerance: an aid is not bitwise repeatable. Aids are named inputs that save work and do not define the
-            result: they are verified like inputs, and no part of its identity or record.
+        aid_records: records of aids, which are named inputs that save work and do not define the result: they are what their
+            own records say, and no part of the result's identity or record. That they fit is for the job to see.
         work: a folder that outlives a killed job with the same spec, code and inputs; removed on success.
     """
 
@@ -101,8 +101,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             self._inputs = describe_files(inputs)
             self._producers = producers(inputs, self._inputs)
             helpers = [Path(path) for paths in self._aids.values() for path in paths]
-            makers = producers(helpers, describe_files(helpers)).values()
-            self.aided_within_tolerance = any(record.determinism != "bitwise" for record in makers)
+            self.aid_records = list(producers(helpers, describe_files(helpers)).values())
             for record in self._producers.values():
                 self.lineage.join(record.lineage)
             self.id = record_id(self._snakemake.rule, self._wildcards, self._told_spec, self._inputs, self._producers.values())
@@ -162,6 +161,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
                 f"another process is still making {self.record.name.removesuffix(RECORD_SUFFIX)}, perhaps of a run that was "
                 "killed: wait for it or end it, then start again"
             ) from None
+        except OSError as error:
+            raise IsotropyError(f"{lock.name} cannot be locked ({error}): results need a file system with locks") from error
         return lock
 
     def _start_log(self) -> None:

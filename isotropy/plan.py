@@ -100,8 +100,6 @@ class Plan:
         parts |= {name for name in ("rudman2024", "rajaee2021", "cai2021") if getattr(self.study.config, name) is not None}
         if self.study.config.rajaee2021 is not None:
             parts |= {f"rajaee2021-{part}" for part in self.rajaee2021.parts()}
-        if self.study.config.cai2021 is not None and self.cai2021.vectors:
-            parts.add("cai2021-vectors")
         return parts
 
     @property
@@ -340,7 +338,15 @@ class Plan:
         if (dataset, model, number) not in paper.measured():
             raise LookupError(f"the study does not measure {layer} of {model} on {dataset}")
         common = paper.model_dump(include={"window", "types", "clustering", "lid", "n_points", "seeds"})
-        return LayerSpec.model_validate({"paper": "cai2021", "dataset": dataset, "model": model, "layer": number, **common})
+        corpus = self.study.config.datasets[dataset].model_dump(include={"source", "empty"})
+        own = {
+            "paper": "cai2021",
+            "dataset": dataset,
+            "model": model,
+            "layer": number,
+            "dtype": self.study.config.compute.dtype,
+        }
+        return LayerSpec.model_validate(own | corpus | common)
 
     def _vectors(self, vectors: str) -> VectorsSpec:
         if vectors not in self.cai2021.vectors:

@@ -95,14 +95,25 @@ def gpus():
 
 def shards(wildcards):
     """Shares of token vectors. Of finished ones those that they were made from, so that another number makes nothing anew."""
-    made = Path(
-        f"results/embed/{wildcards.dataset}/tokens/{wildcards.model}.record.json"
-    )
+    stem = f"embed/{wildcards.dataset}/tokens/{wildcards.model}"
+    made = Path(f"results/{stem}.record.json")
     n = CONFIG.compute.shards
     if made.is_file():
-        n = read_record(made).measurements.get("shards", 0)
+        record = read_record(made)
+        if record.spec == PLAN.spec(stem).told():
+            n = record.measurements.get("shards", 0)
     folder = f"results/embed/{wildcards.dataset}/shards/{wildcards.model}"
     return [f"{folder}/{k}-of-{n}" for k in range(1, n + 1)] if n > 1 else []
+
+
+def token_gpus(wildcards):
+    """GPUs for token vectors: none where shards have computed them."""
+    return 0 if shards(wildcards) else gpus()
+
+
+def token_gpus(wildcards):
+    """GPUs for token vectors: none where shards have computed them."""
+    return 0 if shards(wildcards) else gpus()
 
 
 def grows(first):
@@ -134,7 +145,7 @@ def classify_memory(wildcards):
 
 def layer_memory(wildcards):
     """Memory of the geometry of a layer in MB: all token vectors of a corpus, several times."""
-    return 4000 if CONFIG.datasets[wildcards.dataset].blocks is not None else 16000
+    return 4000 if CONFIG.datasets[wildcards.dataset].blocks is not None else 56000
 
 
 def table_code(wildcards):

@@ -78,7 +78,7 @@ rule embed_tokens:
         "../envs/embed.yaml"
     threads: 2
     resources:
-        gpu=gpus() if CONFIG.compute.shards == 1 else 0,
+        gpu=token_gpus,
         mem_mb=grows(6000),
         runtime=grows(240),
     params:

@@ -48,7 +48,7 @@ rule measure_layer:
     threads: 1
     resources:
         mem_mb=grows(layer_memory),
-        runtime=grows(240),
+        runtime=grows(960),
     params:
         spec=spec("geometry/cai2021/{dataset}/{model}/{layer}"),
         code=code("measure_layer"),
@@ -74,8 +74,8 @@ rule measure_vectors:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=grows(12000),
-        runtime=grows(240),
+        mem_mb=grows(28000),
+        runtime=grows(960),
     params:
         spec=spec("geometry/cai2021/vectors/{vectors}"),
         code=code("measure_vectors"),

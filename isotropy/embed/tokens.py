@@ -33,7 +33,7 @@ from isotropy.spec import digest
 
 log = logging.getLogger(__name__)
 
-PART_TOKENS = 8192  # tokens between two saves; a killed job repeats at most this many
+PART_TOKENS = 8192  # tokens between two saves, one batch at least; a killed job repeats no more
 
 
 class Extraction:
@@ -67,12 +67,14 @@ class Extraction:
         pieces = encoder.tokenize_marked(texts, cut=window is None)
         self._read, tokens = _sequences(pieces, window)
         if not len(tokens):
-            raise IsotropyError(f"{sum(map(len, pieces.ids))} tokens are fewer than one window of {window}")
+            found = sum(map(len, pieces.ids))
+            raise IsotropyError("no tokens" if window is None else f"{found} tokens are fewer than one window of {window}")
         self.encoder, self.layers = encoder, layers
         self.tokens = tokens.assign(**_vocabulary(encoder, tokens["id"].to_numpy()))
         self._lengths = np.array([len(row) for row in self._read])
         self._offsets = np.concatenate([[0], np.cumsum(self._lengths)])
-        todo = [batch for batch in batches(self._lengths.tolist(), token_budget) if self._lengths[batch[0]]]
+        there = np.flatnonzero(self._lengths)  # a text may have no tokens
+        todo = [there[batch].tolist() for batch in batches(self._lengths[there].tolist(), token_budget)]
         self.parts = _parts(todo, self._lengths)
         self.about = {
             "texts": len(texts),

@@ -16,7 +16,6 @@ from isotropy.figures.style import COLOURS, common_legend, footnote, mark_status
 
 MARKERS = "osD^vPX"
 VIEWS = 4  # layers of a model in the pictures of clusters
-THRESHOLD = 0.1  # silhouette under which the authors see one cluster
 LOW = 2  # the layer in which the paper shows the manifold
 KINDS = {"word": COLOURS[0], "symbol": COLOURS[1], "special": COLOURS[2]}
 
@@ -39,7 +38,8 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
     common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper")
     about = (
         "Cosines between tokens of different types ($S_{inter}$) and of the same type ($S_{intra}$), exact over all pairs; "
-        "types are subwords. Adjusted: within clusters, each moved to its own mean; mean over clusters. "
+        f"types are {_subwords(layers)['types'].iloc[0]}. Adjusted: within clusters, each moved to its own mean; mean over "
+        "clusters. "
     )
     footnote(figure, about + _over(layers) + _sources(layers), width=_width(grid))
     return figure
@@ -62,7 +62,7 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
             if k > 1:
                 value = rows.loc[rows["k"] == k, "silhouette"].iloc[0]
                 axes.plot([k], [value], "o", mfc="none", mec=shades[layer], ms=8, mew=1.4)
-        axes.axhline(THRESHOLD, color="#555555", lw=0.9, ls=":", label="one cluster below")
+        axes.axhline(layers["threshold"].iloc[0], color="#555555", lw=0.9, ls=":", label="one cluster below")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title(own["setup"].iloc[0], loc="left", fontweight="bold", fontsize=9.5)
         mark_status(axes, own)
@@ -96,7 +96,7 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     return figure
 
 
-def isolated_clusters(points: pd.DataFrame) -> Figure:
+def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
     """Tokens in the plane of their first two principal components, coloured by cluster; one row per corpus and model."""
     setups = list(points.groupby("setup", sort=False))
     figure = Figure(figsize=(3.0 * VIEWS + 0.6, 2.9 * len(setups) + 0.9))
@@ -108,7 +108,8 @@ def isolated_clusters(points: pd.DataFrame) -> Figure:
             axes.set_visible(False)
         for axes, layer in zip(row, shown, strict=False):
             rows = own[own["layer"] == layer]
-            n = rows["cluster"].nunique()
+            same = (layers["setup"] == setup) & (layers["layer"] == layer) & (layers["types"] == rows["types"].iloc[0])
+            n = int(layers.loc[same, "n_clusters"].iloc[0])
             axes.scatter(rows["x"], rows["y"], c=rows["cluster"] % 20, cmap="tab20", vmin=0, vmax=19, **_DOTS)
             axes.set_title(f"layer {layer}: {n} cluster" + "s" * (n > 1), loc="left", fontsize=9)
             axes.set_xlabel("first component", fontsize=8)

@@ -10,7 +10,7 @@ StudyPart = (
     Literal["glue", "sensitivity", "rudman2024", "rajaee2021"]
     | Literal["rajaee2021-pictured", "rajaee2021-profile", "rajaee2021-more-clusters", "rajaee2021-tuning"]
     | Literal["rajaee2021-classification", "rajaee2021-finetuning"]
-    | Literal["cai2021", "cai2021-vectors"]
+    | Literal["cai2021"]
 )
 """Parts of papers that a study may leave out."""
 
@@ -215,7 +215,7 @@ FIGURES = {
         FigureSpec(
             id="cai2021/clusters",
             function="isolated_clusters",
-            tables=["cai2021/points"],
+            tables=["cai2021/points", "cai2021/layers"],
             needs="cai2021",
             section="4",
             caption="Tokens of a layer on its first two principal components. The paper finds that isolated clusters dominate.",
@@ -227,7 +227,7 @@ FIGURES = {
             needs="cai2021",
             section="5",
             caption="The largest cluster of a low layer, by position, frequency and kind of token. The paper finds a Swiss "
-            "roll in GPT and GPT-2, and none in BERT.",
+            "roll in GPT and GPT-2.",
         ),
         FigureSpec(
             id="cai2021/figure9",

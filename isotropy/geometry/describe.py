@@ -7,6 +7,8 @@ from isotropy.geometry.spec import LayerSpec, Lid, VectorsSpec
 MODELS = ("bert-base-uncased", "distilbert-base-uncased", "openai-gpt", "gpt2")
 """The paper's models, without ELMo."""
 CORPORA = ("wikitext-2", "ptb")
+ENOUGH = 10_000
+"""Points at which the mean local dimension has a standard error of about 0.4 %."""
 VECTORS = ("glove-twitter-100d", "glove-840b-300d", "word2vec-googlenews")
 """The paper's static vectors, inferred from the sizes that Table 3 prints."""
 
@@ -14,8 +16,12 @@ VECTORS = ("glove-twitter-100d", "glove-840b-300d", "word2vec-googlenews")
 def departures(spec: LayerSpec) -> list[str]:
     """Of the geometry of a layer."""
     found = [] if spec.model in MODELS else [f"{spec.model} is not among the paper's models"]
-    if spec.dataset not in CORPORA:
-        found.append(f"{spec.dataset} is not among the paper's corpora")
+    if spec.source not in CORPORA:
+        found.append(f"{spec.source} is not among the paper's corpora")
+    if spec.source == "wikitext-2" and spec.empty != " ":
+        found.append("empty lines do not read as in the official file")
+    if spec.dtype != "float32":
+        found.append(f"computed in {spec.dtype}")
     if spec.window != 512:
         found.append("windows are not the authors', of 512 tokens")
     how = spec.clustering
@@ -31,4 +37,7 @@ def vectors_departures(spec: VectorsSpec) -> list[str]:
 
 
 def _of_lid(lid: Lid) -> list[str]:
-    return [] if lid.k == 100 else [f"{lid.k} neighbours, the authors have 100"]
+    found = [] if lid.k == 100 else [f"{lid.k} neighbours, the authors have 100"]
+    if lid.n_queries is not None and lid.n_queries < ENOUGH:
+        found.append(f"local dimension at {lid.n_queries} points only")
+    return found

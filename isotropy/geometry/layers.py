@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from isotropy.errors import IsotropyError
 from isotropy.geometry.clouds import TypedCloud
 from isotropy.geometry.dimension import lid_scores
 from isotropy.geometry.spec import Clustering, LayerSpec
@@ -60,7 +61,8 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
     """All scores of a cloud.
 
     Returns:
-        Scores: n_tokens, n_types, n_types_repeated; s_inter, s_intra, mean_cosine, isoscore; n_clusters, silhouette (of that
+        Scores: n_tokens, n_types, n_types_repeated; s_inter, s_intra, mean_cosine, isoscore; variance_of_first_components (the
+        share of the first three); n_clusters, silhouette (of that
         number, or the best where it is under the threshold), share_largest; s_inter_adjusted, s_intra_adjusted (plain mean
         over clusters), both also _weighted by tokens; lid_euclidean, lid_cosine (conventional, and _published); and
         position_share: how much of the variance of the largest cluster in its first three components goes with the
@@ -98,16 +100,23 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
 
 
 def count_clusters(vectors: np.ndarray, axes: Axes, how: Clustering, seed: int) -> ClusterCount:
-    """Clusters by k-means, on the vectors or on their first components."""
+    """Clusters by k-means, on the vectors or on their first components.
+
+    Raises:
+        IsotropyError: fewer different vectors than clusters that are tried.
+    """
     seen = vectors if how.n_components is None else axes.project(vectors, how.n_components)
-    return cluster_count(
-        seen,
-        k_range=range(2, how.k_max + 1),
-        sample_size=how.sample_size,
-        threshold=how.threshold,
-        seed=seed,
-        max_iter=how.max_iter,
-    )
+    try:
+        return cluster_count(
+            seen,
+            k_range=range(2, how.k_max + 1),
+            sample_size=how.sample_size,
+            threshold=how.threshold,
+            seed=seed,
+            max_iter=how.max_iter,
+        )
+    except ValueError as error:
+        raise IsotropyError(f"clusters: {error}") from error
 
 
 def share_of_positions(coordinates: np.ndarray, positions: np.ndarray) -> float:

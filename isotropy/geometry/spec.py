@@ -115,8 +115,13 @@ class LayerSpec(Spec):
 
     paper: str
     dataset: str
+    source: str
+    """The corpus of the data set."""
+    empty: str
+    """What its empty lines read."""
     model: str
     layer: int
+    dtype: Literal["float32", "bfloat16"]
     window: int
     types: list[TypesName]
     clustering: Clustering
@@ -144,6 +149,8 @@ class MeasuredLayer(Spec):
     lid_k: int
     n_components: int | None
     """Principal components that k-means saw."""
+    threshold: float
+    """Least silhouette of a cloud that has clusters."""
 
 
 class VectorsSpec(Spec):

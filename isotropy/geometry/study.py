@@ -25,7 +25,7 @@ class Cai2021(Strict):
 
     models: Annotated[dict[str, Contextual], Field(min_length=1)]
     """Models of the source registry."""
-    vectors: Annotated[list[str], AfterValidator(distinct)]
+    vectors: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Static vectors of the source registry, for Table 3."""
     window: Annotated[int, Field(ge=2)]
     """Tokens that a model reads at once: all lines, each with its special tokens, are one stream, cut without regard to lines;

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from isotropy.metrics.distances import TILE, centred, keep_two_least, scaled, squared_norms
-from isotropy.metrics.matrix import full_precision, product, visit_pairs, worker_threads
+from isotropy.metrics.matrix import ROWS_PER_BLOCK, full_precision, product, visit_pairs, worker_threads
 from isotropy.metrics.validation import Points, as_points, sample_rows
 
 MORE = 8  # neighbours searched beyond k, at least
@@ -180,13 +180,25 @@ def _estimates(r: np.ndarray, squared: bool) -> np.ndarray:
 
 def _different(points: torch.Tensor, what: str) -> torch.Tensor:
     """The cloud without repetitions, in its own order."""
-    rows = np.ascontiguousarray(points.cpu().numpy() + 0.0)  # -0.0 becomes 0.0
-    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).reshape(-1)
-    _, first = np.unique(keys, return_index=True)
-    if len(first) == len(points):
+    rows = points.cpu().numpy()
+    # Rows with equal digests are compared; the rest, which is most, is neither sorted nor copied.
+    width = rows.shape[1] * rows.dtype.itemsize // 4
+    factors = np.random.default_rng(0).integers(1, 2**63, width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    digests = np.empty(len(rows), dtype=np.uint64)
+    for start in range(0, len(rows), ROWS_PER_BLOCK):
+        block = np.ascontiguousarray(rows[start : start + ROWS_PER_BLOCK] + 0.0)  # -0.0 becomes 0.0
+        digests[start : start + len(block)] = block.view(np.uint32).astype(np.uint64) @ factors
+    _, first, counts = np.unique(digests, return_index=True, return_counts=True)
+    if len(first) == len(rows):
         return points
-    warnings.warn(f"{what}: {len(points) - len(first)} of {len(points)} points repeat another and were left out", stacklevel=3)
-    return points[torch.from_numpy(np.sort(first)).to(points.device)]
+    suspects = np.flatnonzero(np.isin(digests, digests[first[counts > 1]]))
+    keys = np.ascontiguousarray(rows[suspects] + 0.0)
+    _, kept = np.unique(keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1), return_index=True)
+    repeated = np.delete(suspects, kept)
+    if not len(repeated):
+        return points
+    warnings.warn(f"{what}: {len(repeated)} of {len(rows)} points repeat another and were left out", stacklevel=3)
+    return points[torch.from_numpy(np.delete(np.arange(len(rows)), repeated)).to(points.device)]
 
 
 def _two_nearest(points: torch.Tensor) -> np.ndarray:

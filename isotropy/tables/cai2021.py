@@ -89,7 +89,7 @@ def directions(layers: pd.DataFrame) -> pd.DataFrame:
                 "s_intra_least": own["s_intra"].min(),
                 "share_of_layers_with_clusters": (own["n_clusters"] > 1).mean(),
                 "s_inter_adjusted_largest": own["s_inter_adjusted"].abs().max(),
-                "s_inter_reduction": (own["s_inter"] - own["s_inter_adjusted"].abs()).min(),
+                "s_inter_reduction": (own["s_inter"].abs() - own["s_inter_adjusted"].abs()).min(),
                 "s_intra_minus_inter_adjusted": (own["s_intra_adjusted"] - own["s_inter_adjusted"]).min(),
                 "position_share_low": low["position_share"].max(),
                 "lid_depth_rho": stats.spearmanr(own["layer"], own["lid_euclidean"]).statistic if several else math.nan,
@@ -120,9 +120,9 @@ def _facts(about: dict[str, object]) -> dict[str, object]:
 
 
 def _subwords(layers: pd.DataFrame) -> pd.DataFrame:
-    """The authors' types, or those that there are."""
+    """The authors' types, or those that there are, which are stand-ins."""
     own = layers[layers["types"] == "subwords"]
-    return own if len(own) else layers
+    return own if len(own) else layers.assign(status="stand-in")
 
 
 def _printed(rows: pd.DataFrame, published: pd.DataFrame, quantity: str) -> list[float]:

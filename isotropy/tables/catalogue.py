@@ -400,7 +400,7 @@ TABLES = {
             function="table3",
             tables=["cai2021/layers", "cai2021/vectors"],
             published=[],
-            needs="cai2021-vectors",
+            needs="cai2021",
             section="Table 3",
             caption="Local intrinsic dimension of contextual and static vectors, by cosines as published (squares of "
             "distances, which halve it) and conventional, and by Euclidean distances; mean over layers, mean and sd over "
@@ -429,7 +429,7 @@ TABLES = {
             id="cai2021/against_static",
             function="against_static",
             tables=["cai2021/layers", "cai2021/vectors"],
-            needs="cai2021-vectors",
+            needs="cai2021",
             section="5",
             caption="Conventional local dimension by cosines, mean over layers, against that of static vectors.",
         ),
@@ -463,7 +463,7 @@ TABLES = {
             id="cai2021/vectors",
             function="vectors",
             runs="vectors",
-            needs="cai2021-vectors",
+            needs="cai2021",
             section="Table 3",
             caption="Local intrinsic dimension of static vectors.",
         ),

@@ -7,13 +7,17 @@ from isotropy.device import pick_device
 from isotropy.embed.sentences import SentenceEncoder
 from isotropy.embed.spec import TokensSpec
 from isotropy.embed.tokens import Extraction, extract
+from isotropy.errors import IsotropyError
 from isotropy.job import Job
 
 with Job(snakemake, TokensSpec, aids=("shards",)) as job:
     spec, shards = job.spec, job.inputs("shards")
     # What shards have computed is only put together.
     device = torch.device("cpu") if shards else pick_device(spec.device)
-    job.determinism = "tolerance" if device.type != "cpu" or job.aided_within_tolerance else "bitwise"
+    if any(record.spec["tokens"] != spec.told() for record in job.aid_records):
+        raise IsotropyError(f"{shards[0].parent} holds shares of other token vectors: delete it")
+    exact = device.type == "cpu" and all(record.determinism == "bitwise" for record in job.aid_records)
+    job.determinism = "bitwise" if exact else "tolerance"
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     texts = list(pd.read_parquet(job.input["texts"])["text"])
     how = spec.model_dump(include={"layers", "window", "token_budget"})
@@ -27,3 +31,5 @@ with Job(snakemake, TokensSpec, aids=("shards",)) as job:
             mark=job.mark,
             shards=shards,
         )
+    if shards:
+        job.measurements["device"] = sorted({record.measurements["device"] for record in job.aid_records})

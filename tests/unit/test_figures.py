@@ -136,7 +136,7 @@ def test_figures_of_layers_state_scores_status_and_scale(tables: dict[str, pd.Da
     assert list(drawn.get_xdata()) == [1, 6]
     assert list(drawn.get_ydata()) == pytest.approx(list(subwords.groupby("layer")["s_inter"].mean()))
     assert "one cluster below" in texts(cai2021.clusters_per_layer(layers, tables["cai2021/silhouettes"]))
-    clusters = texts(cai2021.isolated_clusters(points))
+    clusters = texts(cai2021.isolated_clusters(points, layers))
     assert "layer 6" in clusters
     assert "cluster" in clusters
     rolls = texts(cai2021.manifolds(points))

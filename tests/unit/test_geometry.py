@@ -19,7 +19,8 @@ from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
 from isotropy.geometry.clouds import TypedCloud, read_typed
 from isotropy.geometry.describe import departures, vectors_departures
-from isotropy.geometry.layers import measure_layer, pictures, principal_axes, share_of_positions
+from isotropy.geometry.dimension import lid_scores
+from isotropy.geometry.layers import count_clusters, measure_layer, pictures, principal_axes, share_of_positions
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid, VectorsSpec
 from isotropy.metrics.dimension import lid_mle, lid_mle_estimates
 from isotropy.metrics.isoscores import isoscore
@@ -28,8 +29,11 @@ HOW = Clustering(k_max=5, sample_size=None, threshold=0.1, n_components=None, ma
 SPEC = LayerSpec(
     paper="cai2021",
     dataset="brown",
+    source="brown",
+    empty="",
     model="m",
     layer=1,
+    dtype="float32",
     window=8,
     types=["subwords"],
     clustering=HOW,
@@ -213,11 +217,27 @@ def test_both_estimates_of_the_local_dimension() -> None:
 def test_what_departs_from_the_paper_is_said() -> None:
     authors = Clustering(k_max=15, sample_size=20_000, threshold=0.1, n_components=None, max_iter=300)
     own = SPEC.model_copy(
-        update={"dataset": "ptb", "model": "gpt2", "window": 512, "clustering": authors, "lid": Lid(k=100, n_queries=None)}
+        update={"source": "ptb", "model": "gpt2", "window": 512, "clustering": authors, "lid": Lid(k=100, n_queries=None)}
     )
     assert departures(own) == []
-    assert departures(own.model_copy(update={"dataset": "brown"})) == ["brown is not among the paper's corpora"]
+    assert departures(own.model_copy(update={"source": "brown"})) == ["brown is not among the paper's corpora"]
     assert departures(own.model_copy(update={"model": "m"})) == ["m is not among the paper's models"]
     assert len(departures(SPEC)) == 5
+    assert departures(own.model_copy(update={"source": "wikitext-2"})) == ["empty lines do not read as in the official file"]
+    assert departures(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
+    assert departures(own.model_copy(update={"dtype": "bfloat16"})) == ["computed in bfloat16"]
+    few = own.model_copy(update={"lid": Lid(k=100, n_queries=50)})
+    assert departures(few) == ["local dimension at 50 points only"]
+
+
+def test_too_few_points_are_said_in_one_sentence() -> None:
+    cloud = clustered(n=9)
+    with pytest.raises(IsotropyError, match="local dimension: k must lie between 2 and 8"):
+        lid_scores(cloud.vectors, Lid(k=10, n_queries=None), 0)
+    with pytest.raises(IsotropyError, match="clusters: k_range must hold numbers from 2 to 2"):
+        count_clusters(cloud.vectors[:3], principal_axes(cloud.vectors), HOW, 0)
+
+
+def test_vectors_of_the_paper() -> None:
     vectors = VectorsSpec(paper="cai2021", vectors="glove-6b-50d", lid=Lid(k=100, n_queries=None), seeds=[0])
     assert vectors_departures(vectors) == ["glove-6b-50d are not among the paper's vectors"]

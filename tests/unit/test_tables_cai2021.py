@@ -25,6 +25,7 @@ def layer(n: int, *, dataset: str = "ptb", model: str = "gpt2", status: str = "o
         d=768,
         lid_k=100,
         n_components=None,
+        threshold=0.1,
     )
 
 
@@ -125,3 +126,9 @@ def test_contextual_against_static(layers: pd.DataFrame, vectors: pd.DataFrame) 
     stand_in = cai2021.against_static(layers, vectors.assign(status="stand-in"))
     assert set(stand_in["status"]) == {"stand-in"}
     assert set(table["setup"]) == {"ptb, gpt2 against glove-twitter-100d"}
+
+
+def test_words_alone_are_no_reproduction(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame) -> None:
+    words = layers[layers["types"] == "words"]
+    table = cai2021.table3(words, vectors, published).set_index("kind")
+    assert table.loc["contextual", "status"] == "stand-in"

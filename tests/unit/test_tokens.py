@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotropy.embed.layers import layer_file, read_layer, read_tokens, token_rows
-from isotropy.embed.sentences import SentenceEncoder, embed
+from isotropy.embed.sentences import Pieces, SentenceEncoder, embed
 from isotropy.embed.tokens import Extraction, extract, extract_shard
 from isotropy.errors import IsotropyError
 from isotropy.sources.encoder import Encoder
@@ -154,6 +154,25 @@ def test_words_of_pieces(encoder: SentenceEncoder) -> None:
         assert list(found) == list(range(len(line.split())))
         plain = unicodedata.normalize("NFKD", line.lower()).encode("ascii", "ignore").decode()
         assert list(found.values()) == plain.split()
+
+
+def test_a_text_without_tokens_loses_none_of_others(encoder: SentenceEncoder, tmp_path: Path) -> None:
+    class Bare(SentenceEncoder):
+        """Without special tokens, as GPT's."""
+
+        def __init__(self, sound: SentenceEncoder) -> None:
+            self.__dict__.update(sound.__dict__)
+
+        def tokenize_marked(self, texts: object, *, cut: bool = True) -> Pieces:
+            found = super().tokenize_marked(texts, cut=cut)  # type: ignore[arg-type]
+            return Pieces(*([row[1:-1] for row in rows] for rows in found))
+
+    measured = run(Bare(encoder), [" ", "good", " ", "not so good"], tmp_path)
+    assert measured["tokens"] == 4
+    assert np.abs(read_layer(tmp_path / "out", 6)).max(axis=1).min() > 0
+    assert read_tokens(tmp_path / "out")["text"].tolist() == [1, 3, 3, 3]
+    with pytest.raises(IsotropyError, match="no tokens"):
+        run(Bare(encoder), [" "], tmp_path / "none")
 
 
 def test_what_cannot_be_had_is_said(encoder: SentenceEncoder, texts: list[str], tmp_path: Path) -> None:
