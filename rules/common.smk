@@ -48,6 +48,13 @@ def alternatives(names):
     return "|".join(names) or "(?!)"
 
 
+SENTENCES = [n for n, d in CONFIG.datasets.items() if isinstance(d, SentencesSpec)]
+CORPORA = [n for n, d in CONFIG.datasets.items() if isinstance(d, CorpusSpec)]
+WORDS = [n for n, d in CONFIG.datasets.items() if isinstance(d, WordsSpec)]
+MODELS = [n for n, s in SOURCES.items() if s.kind == "model"]
+VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
+
+
 wildcard_constraints:
     source="|".join(SOURCES),
     dataset="|".join(CONFIG.datasets),
@@ -56,14 +63,8 @@ wildcard_constraints:
     run=r"[A-Za-z0-9_-]+",  # a list of a thousand names would slow every path down
     cloud=alternatives(PLAN.clouds),
     paper="|".join(p.key for p in PAPERS),
+    model=alternatives(MODELS),
     seed=r"\d+",
-
-
-SENTENCES = [n for n, d in CONFIG.datasets.items() if isinstance(d, SentencesSpec)]
-CORPORA = [n for n, d in CONFIG.datasets.items() if isinstance(d, CorpusSpec)]
-WORDS = [n for n, d in CONFIG.datasets.items() if isinstance(d, WordsSpec)]
-MODELS = [n for n, s in SOURCES.items() if s.kind == "model"]
-VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
 
 
 def spec(stem):

@@ -16,8 +16,6 @@ rule embed_sentences:
         "results/logs/embed/{dataset}/{model}.log",
     benchmark:
         "results/logs/embed/{dataset}/{model}.jsonl"
-    wildcard_constraints:
-        model=alternatives(MODELS),
     conda:
         "../envs/embed.yaml"
     threads: 2
@@ -72,8 +70,6 @@ rule embed_tokens:
         "results/logs/embed/{dataset}/tokens/{model}.log",
     benchmark:
         "results/logs/embed/{dataset}/tokens/{model}.jsonl"
-    wildcard_constraints:
-        model=alternatives(MODELS),
     conda:
         "../envs/embed.yaml"
     threads: 2
@@ -101,7 +97,6 @@ rule embed_shard:
     benchmark:
         "results/logs/embed/{dataset}/shards/{model}/{shard}.jsonl"
     wildcard_constraints:
-        model=alternatives(MODELS),
         shard=r"\d+-of-\d+",
     conda:
         "../envs/embed.yaml"

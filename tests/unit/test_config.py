@@ -69,7 +69,7 @@ MISTAKES = [
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "sets"),
         ["pos"],
-        "sets.0: 'pos' holds words, and a model needs sentences",
+        "sets.0: 'pos' holds no sentences, which a model needs",
     ),
     (("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "numbers"), None, "numbers is null for an embedding, and tuning is null"),
     (
