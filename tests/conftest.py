@@ -71,6 +71,11 @@ class Workflow:
         return {m[1]: int(m[2]) for m in re.finditer(r"^(\w+) +(\d+)$", table, re.M) if m[1] not in ("total", "all")}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test first, so that other processes have work beside it."""
+    items.sort(key=lambda item: "test_killed" not in item.nodeid)
+
+
 @pytest.fixture(scope="session")
 def project() -> Path:
     return PROJECT
