@@ -19,7 +19,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from isotropy.metrics.matrix import ROWS_PER_BLOCK, worker_threads
+from isotropy.metrics.matrix import ROWS_PER_BLOCK, oriented, worker_threads
 
 FLOATS = (np.float64, np.float32)
 
@@ -233,10 +233,7 @@ def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
         # Largest first, so that rounding in a small direction does not turn a large one; directions without variance are 0.
         images = scipy.linalg.qr(wide.T @ vectors[:, ::-1], mode="economic")[0][:, ::-1]
         vectors = np.where(values > values.max() * 1e-12, images, 0)
-    rows = vectors.T[::-1]
-    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
-    signed: np.ndarray = np.where(largest < 0, -rows, rows)
-    return signed
+    return oriented(vectors.T[::-1])
 
 
 def _removed(centred: np.ndarray, components: np.ndarray) -> np.ndarray:

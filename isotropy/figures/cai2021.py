@@ -34,7 +34,7 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
             _per_layer(axes, own, column, label, COLOURS[colour], MARKERS[marker] + line)
         axes.axhline(0, color="#555555", lw=0.8, ls=":")
         axes.set_ylim(min(-0.05, axes.get_ylim()[0]), 1.03)
-        _named(axes, own, "mean cosine")
+        _named(axes, own, "layer", "mean cosine")
     common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper")
     about = (
         "Cosines between tokens of different types ($S_{inter}$) and of the same type ($S_{intra}$), exact over all pairs; "
@@ -63,10 +63,7 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
                 value = rows.loc[rows["k"] == k, "silhouette"].iloc[0]
                 axes.plot([k], [value], "o", mfc="none", mec=shades[layer], ms=8, mew=1.4)
         axes.axhline(layers["threshold"].iloc[0], color="#555555", lw=0.9, ls=":", label="one cluster below")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_title(own["setup"].iloc[0], loc="left", fontweight="bold", fontsize=9.5)
-        mark_status(axes, own)
-        axes.set(xlabel="clusters of k-means", ylabel="silhouette")
+        _named(axes, own, "clusters of k-means", "silhouette")
     common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper", ncols=1 + most // 14)
     about = "Ringed: the number that is taken, that of the largest silhouette; none where it is below the dotted line. "
     footnote(figure, f"{about}Seed {first}. " + _sources(layers), width=_width(grid))
@@ -172,11 +169,12 @@ def _per_layer(axes: Axes, rows: pd.DataFrame, column: str, label: str, colour: 
     axes.errorbar(mean.index, mean, sd, fmt=form, color=colour, label=label, ms=4.5, lw=1.2, capsize=2)
 
 
-def _named(axes: Axes, own: pd.DataFrame, label: str) -> None:
+def _named(axes: Axes, own: pd.DataFrame, x: str, y: str) -> None:
+    """Title, status and labels of a panel over whole numbers."""
     axes.set_title(own["setup"].iloc[0], loc="left", fontweight="bold", fontsize=9.5)
     mark_status(axes, own)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set(xlabel="layer", ylabel=label)
+    axes.set(xlabel=x, ylabel=y)
 
 
 def _shade(layer: int, most: int) -> Any:

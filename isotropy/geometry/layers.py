@@ -14,7 +14,7 @@ from isotropy.geometry.spec import Clustering, LayerSpec
 from isotropy.metrics.clusters import ClusterCount, cluster_count
 from isotropy.metrics.cosines import mean_cosine, type_cosines
 from isotropy.metrics.isoscores import StreamingCovariance, isoscore_from_covariance
-from isotropy.metrics.matrix import ROWS_PER_BLOCK
+from isotropy.metrics.matrix import ROWS_PER_BLOCK, oriented
 
 SEEN = 3  # principal components in the pictures
 
@@ -43,14 +43,12 @@ def principal_axes(vectors: np.ndarray) -> Axes:
         stream.update(vectors[start : start + ROWS_PER_BLOCK])
     covariance = stream.covariance()
     values, columns = np.linalg.eigh(covariance.numpy())
-    rows = columns.T[::-1]
-    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
-    signed = np.where(largest < 0, -rows, rows)
-    return Axes(stream.mean.numpy(), values[::-1].clip(min=0), signed, float(isoscore_from_covariance(covariance.numpy())))
+    axes = oriented(columns.T[::-1])
+    return Axes(stream.mean.numpy(), values[::-1].clip(min=0), axes, float(isoscore_from_covariance(covariance.numpy())))
 
 
 class Measurements(NamedTuple):
-    """What is known of a cloud with one seed: scores; silhouettes per number of clusters; its clusters and their axes."""
+    """What is known of a cloud with one seed: scores; silhouettes per number of clusters; the cluster of each point."""
 
     scores: dict[str, Any]
     silhouettes: dict[int, float]
@@ -62,11 +60,10 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
 
     Returns:
         Scores: n_tokens, n_types, n_types_repeated; s_inter, s_intra, mean_cosine, isoscore; variance_of_first_components (the
-        share of the first three); n_clusters, silhouette (of that
-        number, or the best where it is under the threshold), share_largest; s_inter_adjusted, s_intra_adjusted (plain mean
-        over clusters), both also _weighted by tokens; lid_euclidean, lid_cosine (conventional, and _published); and
-        position_share: how much of the variance of the largest cluster in its first three components goes with the
-        position in the window.
+        share of the first three); n_clusters, silhouette (of that number, or the best where it is under the threshold),
+        share_largest; s_inter_adjusted, s_intra_adjusted (plain mean over clusters), both also _weighted by tokens;
+        lid_euclidean, lid_cosine (conventional, and _published); and position_share: how much of the variance of the largest
+        cluster in its first three components goes with the position in the window.
     """
     counts = np.bincount(cloud.types)
     counted = count_clusters(cloud.vectors, axes, spec.clustering, seed)

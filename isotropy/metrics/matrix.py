@@ -13,6 +13,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 ROWS_PER_BLOCK = 4096  # float32 products are summed over at most this many rows before they join a float64 total
@@ -126,3 +127,10 @@ class _AtOnce(Executor):
         future: Future[Any] = Future()
         future.set_result(fn(*args, **kwargs))
         return future
+
+
+def oriented(rows: np.ndarray) -> np.ndarray:
+    """Directions as rows, each turned so that its entry of largest size is positive: solvers leave the sign open."""
+    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
+    signed: np.ndarray = np.where(largest < 0, -rows, rows)
+    return signed
