@@ -9,7 +9,7 @@ ARGS ?=
 TEST_ARGS ?= --numprocesses 2 --dist worksteal
 READY := $(VENV)/.ready
 
-.PHONY: figures test environment benchmarks lock
+.PHONY: figures test test-slurm environment benchmarks lock
 
 figures: $(READY)
 	$(VENV)/bin/snakemake --cores $(CORES) --quiet rules $(ARGS)
@@ -18,6 +18,11 @@ figures: $(READY)
 test: $(READY)
 	$(VENV)/bin/python -m pytest --junitxml=.pytest_cache/report.xml $(TEST_ARGS)
 	@echo "All tests passed. What each one shows is in its docstring under tests/; timings are in .pytest_cache/report.xml."
+
+# Tests on a SLURM of its own, for which it installs Debian's packages and needs root; elsewhere it says so and skips them.
+test-slurm: $(READY)
+	tests/slurm/install.sh || echo "SLURM cannot be installed here: its tests are skipped."
+	$(VENV)/bin/python -m pytest tests/slurm
 
 environment: $(READY)
 

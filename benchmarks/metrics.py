@@ -197,7 +197,10 @@ def plain_type_cosines(X: np.ndarray, types: np.ndarray) -> cosines.TypeCosines:
 
 def two_nn_by_search(X: np.ndarray) -> float:
     """two_nn with the search that lid_mle uses."""
-    kept, dimension._two_nearest = dimension._two_nearest, lambda cloud: dimension._nearest(cloud, 2, None)
+    kept, dimension._two_nearest = (
+        dimension._two_nearest,
+        lambda cloud: dimension._nearest(cloud, 2, torch.arange(len(cloud)))[0],
+    )
     try:
         return two_nn(X)
     finally:

@@ -19,6 +19,44 @@ def main() -> None:
 
 
 @app.command()
+def plan(
+    configfile: Annotated[list[Path] | None, typer.Option(help="Configuration after config.yaml.")] = None,
+    rates: Annotated[Path | None, typer.Option(help="Sizes and speeds instead of config/rates.yaml.")] = None,
+    project: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
+) -> None:
+    """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage, if nothing is there yet."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from isotropy.config import load_study, read_configuration
+    from isotropy.costs import Estimate, read_rates, totals
+    from isotropy.errors import IsotropyError
+    from isotropy.plan import Plan
+
+    console = Console(highlight=False)
+    try:
+        known = read_rates(rates or project / "config/rates.yaml")
+        study = load_study(read_configuration([project / "config.yaml", *(configfile or [])], {}), project)
+        estimate = Estimate(Plan(study, project.resolve(), Path.cwd()), known)
+        found = totals(estimate)
+    except IsotropyError as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+    table = Table("stage", *("jobs", "GPU hours", "CPU hours", "longest job, hours", "disk, GB", "largest job, GB"), box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for stage, row in found.items():
+        hours = [f"{value:,.1f}" if value else "" for value in (row.gpu_hours, row.cpu_hours, row.longest)]
+        table.add_row(stage, f"{row.jobs:,}", *hours, f"{row.disk:,.1f}", f"{row.memory:,.1f}", end_section=stage == "report")
+    console.print(table)
+    told = f"GPU: {known.hardware.gpu}. CPU: {known.hardware.cpu}. Sizes and speeds: {rates or 'config/rates.yaml'}."
+    console.print(told, markup=False, soft_wrap=True)
+    if estimate.unknown:
+        told = f"Of unknown size, and counted as empty: {', '.join(sorted(estimate.unknown))}"
+        console.print(told, style="yellow", markup=False, soft_wrap=True)
+
+
+@app.command()
 def schema(
     write: Annotated[bool, typer.Option("--write", help="Write schemas/config.schema.json instead of printing.")] = False,
 ) -> None:

@@ -2,17 +2,65 @@
 
 from __future__ import annotations
 
+import fcntl
+import logging
+import os
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from time import sleep
+
 import torch
 
 from isotropy.errors import IsotropyError
 
+log = logging.getLogger("isotropy")
+
 
 def pick_device(wanted: str) -> torch.device:
-    """`auto` is the GPU where torch sees one, else the CPU.
+    """`auto` is the GPU where torch sees one, else the CPU. Of several GPUs one that no other job of this machine holds.
 
     Raises:
         IsotropyError: a GPU was asked for and torch sees none.
     """
     if wanted == "cuda" and not torch.cuda.is_available():
         raise IsotropyError("device: cuda was asked for, but torch sees no GPU here; set device: auto, or fix the driver")
-    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+    if wanted == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    return _own_gpu()
+
+
+@cache
+def _own_gpu() -> torch.device:
+    names = [str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())]
+    device = torch.device("cuda", hold_one(names, Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}"))
+    torch.cuda.set_device(device)
+    return device
+
+
+def hold_one(names: Sequence[str], folder: Path) -> int:
+    """Take one of several things that processes of a machine share, until this process ends; wait until one is free.
+
+    Args:
+        names: of the things, the same in every process.
+        folder: where the locks are.
+
+    Returns:
+        Index of the name.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    said = False
+    while True:
+        for i, name in enumerate(names):
+            lock = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                continue
+            return i  # the file stays open: its lock ends with the process, however that ends
+        if not said:
+            log.info("all %d GPUs are held by other jobs: waiting for one", len(names))
+            said = True
+        sleep(0.5)

@@ -234,6 +234,28 @@ class Plan:
                 return {"results": [*self.figure_files(), table_file("claims"), *self.table_files()]}
         raise LookupError(f"no result {stem}")
 
+    def stems(self, wanted: str = "index") -> list[str]:
+        """All that a result is made from, itself included: what is needed before what needs it."""
+        found: dict[str, None] = {}
+        waiting = [(wanted, False)]
+        while waiting:
+            stem, ready = waiting.pop()
+            if ready:
+                found[stem] = None
+            elif stem not in found:
+                waiting.append((stem, True))
+                needed = {_stem(path): None for paths in self.inputs(stem).values() for path in paths}
+                waiting += [(one, False) for one in self._shards(stem) + list(needed)]
+        return list(found)
+
+    def _shards(self, stem: str) -> list[str]:
+        """Shares of token vectors that are read beside the inputs."""
+        n = self.study.config.compute.shards
+        match stem.split("/"):
+            case ["embed", dataset, "tokens", model] if n > 1:
+                return [f"embed/{dataset}/shards/{model}/{k}-of-{n}" for k in range(1, n + 1)]
+        return []
+
     def table_files(self) -> list[str]:
         """Parquet files of all tables."""
         return [table_file(name) for name, entry in TABLES.items() if self.attempted(entry)]
@@ -502,6 +524,12 @@ def fetched(name: str) -> str:
 def table_file(name: str) -> str:
     """Parquet file of a table; `claims` is the table of verdicts."""
     return f"{RESULTS}/claims.parquet" if name == "claims" else f"{RESULTS}/tables/{name}.parquet"
+
+
+def _stem(path: str) -> str:
+    """The result that a file belongs to."""
+    folder, _, name = path.removeprefix(f"{RESULTS}/").rpartition("/")
+    return f"{folder}/{name.split('.')[0]}".lstrip("/")
 
 
 def _sides(datasets: dict[str, str]) -> dict[str, list[str]]:

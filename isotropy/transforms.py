@@ -130,19 +130,37 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
     def fit(self, X: Any, y: Any = None) -> ClusterBasedEnhancement:
         """Find the clusters of a cloud, shape (n, d), n >= n_clusters, and the mean and components of each."""
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
-        n, d = X.shape
+        wanted = self._components_to_remove(X)
         if self.clusterer not in ("kmeans", "gmm"):
             raise ValueError(f'clusterer must be "kmeans" or "gmm", got {self.clusterer!r}')
-        if self.remove not in ("mean", "mean+pcs"):
-            raise ValueError(f'remove must be "mean" or "mean+pcs", got {self.remove!r}')
-        if not 1 <= self.n_clusters <= n:
-            raise ValueError(f"n_clusters must lie between 1 and the number of points, {n}, got {self.n_clusters}")
-        wanted = 0 if self.remove == "mean" else self.n_components
-        _require_components(wanted, n, d)
+        if not 1 <= self.n_clusters <= len(X):
+            raise ValueError(f"n_clusters must lie between 1 and the number of points, {len(X)}, got {self.n_clusters}")
         # A mixture adds an absolute 1e-6 to variances, and single precision loses the small ones: it sees points of unit size.
         self._unit = 1.0 if self.clusterer == "kmeans" else _size(X)
         self._model = self._fitted_clusterer(self._scaled(X))
         self.n_iter_ = self._model.n_iter_
+        return self._learn(X, wanted)
+
+    def refit(self, X: Any) -> ClusterBasedEnhancement:
+        """Find means and components anew, after a change of `n_components` or `remove`, with the clusters found before.
+
+        Args:
+            X: the cloud of the fit.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        return self._learn(X, self._components_to_remove(X))
+
+    def _components_to_remove(self, X: np.ndarray) -> int:
+        if self.remove not in ("mean", "mean+pcs"):
+            raise ValueError(f'remove must be "mean" or "mean+pcs", got {self.remove!r}')
+        wanted = 0 if self.remove == "mean" else self.n_components
+        _require_components(wanted, *X.shape)
+        return wanted
+
+    def _learn(self, X: np.ndarray, wanted: int) -> ClusterBasedEnhancement:
+        """Means and components of the clusters, of which small ones are dissolved."""
+        d = X.shape[1]
         self.centers_ = np.asarray(self._centers_of(self._model), dtype=np.float64) * self._unit
         self._dissolved = False
         self._dissolve(X, wanted)

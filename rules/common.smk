@@ -112,11 +112,6 @@ def token_gpus(wildcards):
     return 0 if shards(wildcards) else gpus()
 
 
-def token_gpus(wildcards):
-    """GPUs for token vectors: none where shards have computed them."""
-    return 0 if shards(wildcards) else gpus()
-
-
 def grows(first):
     """A resource that doubles with each attempt, from a number or a function of the wildcards: what ran out asks for more."""
 

@@ -3,10 +3,6 @@ Gives: results/fetch/{source}/, its files and source.json, which says what came 
 """
 
 
-localrules:
-    fetch_source,
-
-
 rule fetch_source:
     """Fetch a source from the first of its origins that can be reached."""
     output:

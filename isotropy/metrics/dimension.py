@@ -41,8 +41,10 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     """
     if not 0 <= discard_fraction < 1:
         raise ValueError(f"discard_fraction must lie in [0, 1), got {discard_fraction}")
-    points = _different(as_points(X, min_points=3, min_dims=1).detach(), "two_nn")
-    two = _two_nearest(points) if points.is_cpu else _nearest(points, 2, None)
+    points = as_points(X, min_points=3, min_dims=1).detach()
+    if (different := _first_of_equals(points, "two_nn")) is not None:
+        points = points[different.to(points.device)]
+    two = _two_nearest(points) if points.is_cpu else _nearest(points, 2, torch.arange(len(points)))[0]
     if not (two[:, 0] > 0).all():
         raise ValueError(
             f"{(two[:, 0] == 0).sum()} points are nearer to another than {points.dtype} can tell: pass more digits"
@@ -87,16 +89,17 @@ def lid_mle_estimates(
     n_queries: int | None = None,
     seed: int = 0,
 ) -> LidEstimates:
-    """Both estimates: `lid_mle` as it is, and with `squared=True, repeated="keep"`; one search, if no point repeats another.
+    """Both estimates: `lid_mle` as it is, and with `squared=True, repeated="keep"`, from one search.
 
     Arguments and errors as in `lid_mle_samples`.
     """
     points = _directed(as_points(X, min_dims=1).detach(), metric)
-    different = _different(points, "lid_mle")
-    r = _searched(points, k, n_queries, seed)
-    apart = r if different is points else _searched(different, k, n_queries, seed)
+    kept = _first_of_equals(points, "lid_mle")
+    rows = _drawn(points, kept, k, n_queries, seed)
+    r, apart = _nearest(points, k, rows, kept)
     published = _estimates(_clamped(r, metric), squared=True)
-    return LidEstimates(float(_estimates(apart, squared=False).mean()), float(published.mean()))
+    own = apart if kept is None else apart[kept[rows].numpy()]
+    return LidEstimates(float(_estimates(own, squared=False).mean()), float(published.mean()))
 
 
 @full_precision
@@ -123,7 +126,8 @@ def lid_mle_samples(
         squared: use squared distances, as published.
         repeated: "drop": of equal points one is kept, with a warning. "keep": they are neighbours at distance 0 (for
             1 - cos at least 1e-8), as published: a point that has one gets 0 (euclidean).
-        n_queries: measure at this many points, drawn with `seed`, with neighbours among all; None: at all points.
+        n_queries: measure at this many points, drawn with `seed`, with neighbours among all; None: at all points. They are
+            drawn before repetitions are dropped.
         seed: of the draw.
 
     Returns:
@@ -135,9 +139,11 @@ def lid_mle_samples(
     if repeated not in ("drop", "keep"):
         raise ValueError(f'repeated must be "drop" or "keep", got {repeated!r}')
     points = _directed(as_points(X, min_dims=1).detach(), metric)
-    if repeated == "drop":
-        points = _different(points, "lid_mle")
-    r = _searched(points, k, n_queries, seed)
+    kept = _first_of_equals(points, "lid_mle") if repeated == "drop" else None
+    rows = _drawn(points, kept, k, n_queries, seed)
+    if kept is not None:
+        rows, points = (kept.cumsum(0) - 1)[rows[kept[rows]]], points[kept.to(points.device)]
+    r = _nearest(points, k, rows)[0]
     return _estimates(_clamped(r, metric) if repeated == "keep" else r, squared)
 
 
@@ -155,12 +161,16 @@ def _directed(points: torch.Tensor, metric: str) -> torch.Tensor:
     return units
 
 
-def _searched(points: torch.Tensor, k: int, n_queries: int | None, seed: int) -> np.ndarray:
-    """Distances to the k nearest neighbours of all points, or of some that are drawn, shape (points, k)."""
+def _drawn(points: torch.Tensor, kept: torch.Tensor | None, k: int, n_queries: int | None, seed: int) -> torch.Tensor:
+    """Numbers of the points to measure at; all, or some that are drawn."""
     n = len(points)
-    if not 2 <= k < n:
-        raise ValueError(f"k must lie between 2 and {n - 1} for {n} different points, got {k}")
-    return _nearest(points, k, None if n_queries is None or n_queries >= n else sample_rows(n, n_queries, seed))
+    different = n if kept is None else int(kept.sum())
+    if not 2 <= k < different:
+        raise ValueError(f"k must lie between 2 and {different - 1} for {different} different points, got {k}")
+    rows = torch.arange(n) if n_queries is None or n_queries >= n else sample_rows(n, n_queries, seed)
+    if kept is not None and not bool(kept[rows].any()):
+        raise ValueError(f"all {len(rows)} points that were drawn repeat others: take a larger n_queries")
+    return rows
 
 
 def _clamped(r: np.ndarray, metric: str) -> np.ndarray:
@@ -178,8 +188,8 @@ def _estimates(r: np.ndarray, squared: bool) -> np.ndarray:
     return estimates
 
 
-def _different(points: torch.Tensor, what: str) -> torch.Tensor:
-    """The cloud without repetitions, in its own order."""
+def _first_of_equals(points: torch.Tensor, what: str) -> torch.Tensor | None:
+    """Which points do not repeat an earlier one, shape (n,), with a warning that some do; None if none does."""
     rows = points.cpu().numpy()
     # Rows with equal digests are compared; the rest, which is most, is neither sorted nor copied.
     width = rows.shape[1] * rows.dtype.itemsize // 4
@@ -190,15 +200,17 @@ def _different(points: torch.Tensor, what: str) -> torch.Tensor:
         digests[start : start + len(block)] = block.view(np.uint32).astype(np.uint64) @ factors
     _, first, counts = np.unique(digests, return_index=True, return_counts=True)
     if len(first) == len(rows):
-        return points
+        return None
     suspects = np.flatnonzero(np.isin(digests, digests[first[counts > 1]]))
     keys = np.ascontiguousarray(rows[suspects] + 0.0)
-    _, kept = np.unique(keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1), return_index=True)
-    repeated = np.delete(suspects, kept)
+    _, first = np.unique(keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1), return_index=True)
+    repeated = np.delete(suspects, first)
     if not len(repeated):
-        return points
+        return None
     warnings.warn(f"{what}: {len(repeated)} of {len(rows)} points repeat another and were left out", stacklevel=3)
-    return points[torch.from_numpy(np.delete(np.arange(len(rows)), repeated)).to(points.device)]
+    different = torch.ones(len(rows), dtype=torch.bool)
+    different[torch.from_numpy(repeated)] = False
+    return different
 
 
 def _two_nearest(points: torch.Tensor) -> np.ndarray:
@@ -219,8 +231,12 @@ def _two_nearest(points: torch.Tensor) -> np.ndarray:
     return least.astype(np.float64)
 
 
-def _nearest(points: torch.Tensor, k: int, queries: torch.Tensor | None) -> np.ndarray:
-    """Distances to the k nearest neighbours, the point itself left out, ascending, shape (queries, k), float64.
+def _nearest(
+    points: torch.Tensor, k: int, rows: torch.Tensor, kept: torch.Tensor | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances of some points to their k nearest neighbours, themselves left out, ascending, shape (rows, k), float64.
+
+    Twice: with neighbours among all points, and among those that are kept.
 
     The search works in float32, with squares from products. So a few more neighbours are taken than asked for, squares that
     lost digits are computed again from the difference, and a row is done when no point beyond those found can be nearer than
@@ -228,24 +244,27 @@ def _nearest(points: torch.Tensor, k: int, queries: torch.Tensor | None) -> np.n
     """
     points = scaled(points)
     cloud = centred(points)
-    rows = torch.arange(len(cloud)) if queries is None else queries
     search = _search_by_faiss if cloud.is_cpu else _search_by_torch
     norms = squared_norms(cloud).cpu().float()
-    result = torch.empty(len(rows), k, dtype=torch.float64)
+    results = [torch.empty(len(rows), k, dtype=torch.float64) for _ in range(1 if kept is None else 2)]
     waiting, wanted = torch.arange(len(rows)), min(len(cloud) - 1, k + max(MORE, k // 8))
     while len(waiting):
         again = []
         for part in torch.split(waiting, max(1, NEIGHBOURS_AT_ONCE // wanted)):
             own = rows[part]
             squared, found = search(cloud, own, wanted)
-            nearest = _corrected(points, own, squared, found, norms).sort(dim=1).values[:, :k]
-            result[part] = nearest.sqrt()
-            reach = norms[own].sqrt() + nearest[:, -1].sqrt()
-            error = ROUNDING * (norms[own] + reach.square())
-            done = (nearest[:, -1] + error <= squared.amax(dim=1) - error) | (wanted == len(cloud) - 1)
-            again.append(part[~done])
+            exact = _corrected(points, own, squared, found, norms)
+            done = torch.ones(len(part), dtype=torch.bool)
+            for i, result in enumerate(results):
+                among = exact if i == 0 or kept is None else exact.masked_fill(~kept[found], torch.inf)
+                nearest = among.sort(dim=1).values[:, :k]
+                result[part] = nearest.sqrt()
+                reach = norms[own].sqrt() + nearest[:, -1].sqrt()
+                error = ROUNDING * (norms[own] + reach.square())
+                done &= nearest[:, -1] + error <= squared.amax(dim=1) - error
+            again.append(part[~done & (wanted < len(cloud) - 1)])
         waiting, wanted = torch.cat(again), min(len(cloud) - 1, 4 * wanted)
-    return result.numpy()
+    return results[0].numpy(), results[-1].numpy()
 
 
 def _corrected(

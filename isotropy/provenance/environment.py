@@ -34,7 +34,7 @@ def describe_environment(threads: int) -> dict[str, Any]:
         "gpu": _gpu(),
         "platform": platform.platform(),
         "host": without_user(socket.gethostname()),
-        "slurm_job": os.environ.get("SLURM_JOB_ID") or unknown("not run by SLURM, or its variables were not passed on"),
+        "slurm_job": _slurm_job(),
     }
 
 
@@ -63,6 +63,15 @@ def unknown(reason: str) -> dict[str, Any]:
     return {"value": None, "reason": reason}
 
 
+def _slurm_job() -> Any:
+    """Number of the SLURM job; Snakemake's executor keeps SLURM's variables from jobs, but not their control group."""
+    try:
+        group = re.search(r"/job_(\d+)(?:/|$)", Path("/proc/self/cgroup").read_text(), re.M)
+    except OSError:
+        group = None
+    return os.environ.get("SLURM_JOB_ID") or (group[1] if group else unknown("not run by SLURM, or it does not say so"))
+
+
 def _cpu() -> Any:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -83,6 +92,7 @@ def _gpu() -> Any:
     driver = Path("/proc/driver/nvidia/version")
     return {
         "devices": [{"name": d.name, "memory_bytes": d.total_memory} for d in devices],
+        "used": torch.cuda.current_device() if torch.cuda.is_initialized() else unknown("the job used none"),
         "cuda": torch.version.cuda,
         "driver": driver.read_text().splitlines()[0] if driver.is_file() else unknown("the driver does not name its version"),
     }

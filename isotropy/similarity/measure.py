@@ -20,6 +20,10 @@ from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, p
 POINTS_SHOWN = 2000  # rows of the cloud in the pictures
 
 
+Fitted = dict[tuple[str, int, int], ClusterBasedEnhancement]
+"""Estimators that have clustered a cloud: kind of clusterer, number of clusters, seed."""
+
+
 class Step(NamedTuple):
     """One method with its numbers and seed; what does not apply is None. `part`: what it is measured for."""
 
@@ -63,9 +67,10 @@ def measure(cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer) -> tuple[p
     """
     rows = []
     seconds: dict[str, float] = {}
+    fitted: Fitted = {}
     for step in todo:
         began = perf_counter()
-        after, clusters = transformed(cloud.vectors, step, clusterer)
+        after, clusters = transformed(cloud.vectors, step, clusterer, fitted)
         seconds[step.method] = seconds.get(step.method, 0.0) + perf_counter() - began
         sentences = cloud.sentences(after)
         rows.append(
@@ -78,8 +83,16 @@ def measure(cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer) -> tuple[p
     return pd.DataFrame(rows).astype(kinds), {f"seconds_{name}": round(s, 3) for name, s in seconds.items()}
 
 
-def transformed(vectors: np.ndarray, step: Step, clusterer: Clusterer) -> tuple[np.ndarray, int | None]:
+def transformed(
+    vectors: np.ndarray, step: Step, clusterer: Clusterer, fitted: Fitted | None = None
+) -> tuple[np.ndarray, int | None]:
     """A cloud after a step, shape (n, d), and how many clusters are left.
+
+    Args:
+        vectors: the cloud, shape (n, d).
+        step: what to do.
+        clusterer: how clusters are found.
+        fitted: what has been fitted to this cloud, and is added to: the same clusters are not looked for twice.
 
     Raises:
         IsotropyError: more clusters or components than the cloud has room for.
@@ -88,10 +101,16 @@ def transformed(vectors: np.ndarray, step: Step, clusterer: Clusterer) -> tuple[
     if method is None:
         return vectors, None
     try:
-        after: np.ndarray = method.fit_transform(vectors)
+        if not isinstance(method, ClusterBasedEnhancement):
+            return method.fit_transform(vectors), None
+        fitted, key = {} if fitted is None else fitted, (method.clusterer, method.n_clusters, step.seed)
+        if key in fitted:
+            method = fitted[key].set_params(**method.get_params()).refit(vectors)
+        else:
+            fitted[key] = method.fit(vectors)
+        return method.transform(vectors), method.n_clusters_
     except ValueError as error:
         raise IsotropyError(f"{step.method}: {error}") from error
-    return after, getattr(method, "n_clusters_", None)
 
 
 def estimator(step: Step, clusterer: Clusterer) -> Any:
@@ -149,8 +168,9 @@ def tune(cloud: Cloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
     for k in spec.n_clusters:
         trials += [[Step("kmeans", k, removed, seed) for seed in range(spec.runs)] for removed in spec.n_components]
     rows: list[dict[str, Any]] = []
+    fitted: Fitted = {}
     for trial in trials:
-        clouds = (transformed(cloud.vectors, step, spec.clusterer)[0] for step in trial)
+        clouds = (transformed(cloud.vectors, step, spec.clusterer, fitted)[0] for step in trial)
         found = [similarity(cloud.sentences(after), cloud) for after in clouds]
         spearman = np.array([f["spearman"] for f in found])
         rows.append(

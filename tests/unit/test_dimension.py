@@ -90,6 +90,12 @@ def test_queries_are_a_sample_with_neighbours_among_all() -> None:
     assert np.isin(drawn.round(9), whole.round(9)).all()
     assert np.array_equal(drawn, lid_mle_samples(BALL, 30, n_queries=200, seed=3))
     assert np.array_equal(lid_mle_samples(BALL, 30, n_queries=10**6), whole)
+    with pytest.warns(UserWarning, match="repeat"):  # drawn first, then dropped
+        some = lid_mle_samples(np.vstack([BALL, BALL]), 30, n_queries=200, seed=3)
+    assert 60 < len(some) < 140
+    assert np.isin(some.round(9), whole.round(9)).all()
+    with pytest.raises(ValueError, match="larger n_queries"), pytest.warns(UserWarning, match="repeat"):
+        lid_mle_samples(np.vstack([BALL, np.repeat(BALL[:1], 10**5, axis=0)]), 30, n_queries=2)
 
 
 def test_search_in_plain_torch_equals_faiss_and_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +105,7 @@ def test_search_in_plain_torch_equals_faiss_and_tiles(monkeypatch: pytest.Monkey
     monkeypatch.undo()
     assert by_torch == pytest.approx(lid_mle_samples(BALL, 30), rel=1e-12)
     cloud = module.centred(torch.from_numpy(PLANE))
-    assert module._two_nearest(cloud) == pytest.approx(module._nearest(cloud, 2, None), rel=1e-9)
+    assert module._two_nearest(cloud) == pytest.approx(module._nearest(cloud, 2, torch.arange(len(cloud)))[0], rel=1e-9)
 
 
 def test_known_dimension() -> None:

@@ -20,8 +20,8 @@ from isotropy.provenance.environment import PYPI_NAME, normalized_name
 CONDA_NAME = {"torch": "pytorch", "yaml": "pyyaml", "matplotlib": "matplotlib-base", "seaborn": "seaborn-base"}
 CONDA_NAME |= {"msgpack": "msgpack-python", "faiss": "faiss-cpu", "sklearn": "scikit-learn"}
 LOADED_BY_NAME = {
-    "draw_figure": [f"isotropy.figures.{name}" for name in ("mickus2024", "rudman2024", "rajaee2021", "claims")],
-    "make_table": [f"isotropy.tables.{name}" for name in ("mickus2024", "rudman2024", "rajaee2021")],
+    "draw_figure": [f"isotropy.figures.{name}" for name in ("mickus2024", "rudman2024", "rajaee2021", "cai2021", "claims")],
+    "make_table": [f"isotropy.tables.{name}" for name in ("mickus2024", "rudman2024", "rajaee2021", "cai2021")],
 }
 
 

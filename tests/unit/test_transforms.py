@@ -81,6 +81,21 @@ def test_rule_of_thumb() -> None:
     assert len(AllButTheTop().fit(RNG.standard_normal((400, 300))).components_) == 3
 
 
+@pytest.mark.parametrize("clusterer", ["kmeans", "gmm"])
+def test_refit_is_a_fit(clusterer: str) -> None:
+    """Also where more clusters are dissolved than before, and where these come back."""
+    cloud = np.concatenate([X, [[50.0] * 24, [50.1] * 24, [49.9] * 24]])
+    one = ClusterBasedEnhancement(6, 1, clusterer=clusterer).fit(cloud)  # type: ignore[arg-type]
+    for n_components, remove in [(5, "mean+pcs"), (5, "mean"), (2, "mean+pcs"), (1, "mean+pcs")]:
+        other = ClusterBasedEnhancement(6, n_components, clusterer=clusterer, remove=remove).fit(cloud)  # type: ignore[arg-type]
+        one.set_params(n_components=n_components, remove=remove).refit(cloud)
+        assert np.array_equal(one.transform(cloud), other.transform(cloud))
+        assert np.array_equal(one.labels_, other.labels_)
+        assert one.n_clusters_ == other.n_clusters_
+    with pytest.raises(ValueError, match="n_components must lie between"):
+        one.set_params(n_components=30).refit(cloud)
+
+
 def test_it_raises_isotropy() -> None:
     """What the method is for: I(W) and IsoScore of a clustered cone go up."""
     cone = X + 4

@@ -1,0 +1,82 @@
+"""`--sdm conda`: the environment files deploy from a channel, each has all that its rules import, and jobs run in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from isotropy.provenance.code import code_identity
+from tests.conda.channel import make_channel
+from tests.conftest import Workflow
+from tests.unit.test_environments import LOADED_BY_NAME, conda_file, rules
+
+pytest.importorskip("rattler", reason="py-rattler is not installed: it solves and links conda environments")
+if sys.platform != "linux":
+    pytest.skip("the channel is made for linux-64", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def conda(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables with which Snakemake finds a conda, and that a channel."""
+    folder = tmp_path_factory.mktemp("conda")
+    named = {name for path in (project / "envs").glob("*.yaml") for name in conda_file(path)}
+    make_channel(folder / "channels/conda-forge", named | {"pip"})
+    path = f"{project / 'tests/conda'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {"CONDA_TEST_ROOT": str(folder / "base"), "CONDA_TEST_CHANNELS": str(folder / "channels"), "PATH": path}
+
+
+def test_environments_deploy_and_hold_what_rules_import(
+    checkout: Workflow, conda: dict[str, str], project: Path, tmp_path: Path
+) -> None:
+    """Each rule's modules are imported by its environment's own Python, which sees nothing else."""
+    deploy = ["--sdm", "conda", "--conda-prefix", str(tmp_path / "envs")]
+    checkout.done(*deploy, "--conda-create-envs-only", env=conda)
+    made = {}
+    for file in (tmp_path / "envs").glob("*.yaml"):
+        made[frozenset(yaml.safe_load(file.read_text())["dependencies"])] = file.with_suffix("")
+    used = {(rule, env) for rule, env in rules(project)}
+    assert len(made) >= 10
+    checked = 0
+    for rule, env in sorted(used):
+        prefix = made.get(frozenset(yaml.safe_load((project / "envs" / env).read_text())["dependencies"]))
+        if prefix is None:  # no job of the smoke study needs it
+            continue
+        files = code_identity(project, rule, LOADED_BY_NAME.get(rule, [])).files
+        modules = [
+            file.removesuffix(".py").replace("/", ".")
+            for file in files
+            if file.startswith("isotropy/") and file.endswith(".py")
+        ]
+        names = [module.removesuffix(".__init__") for module in modules]
+        code = f"import sys, importlib; sys.path.insert(0, {str(project)!r}); [importlib.import_module(n) for n in {names!r}]"
+        done = subprocess.run([prefix / "bin/python", "-I", "-c", code], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{rule} in {env}: {done.stderr[-800:]}"
+        checked += 1
+    assert checked >= 15
+
+
+def test_jobs_run_in_their_environments(checkout: Workflow, conda: dict[str, str], tmp_path: Path) -> None:
+    target = "results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"
+    checkout.done("--sdm", "conda", "--conda-prefix", str(tmp_path / "envs"), "--", target, env=conda)
+    record = json.loads((checkout.folder / "results/embed/polarity-part/all-MiniLM-L6-v2.record.json").read_text())
+    assert record["environment"]["prefix"] == "conda"
+    verified = subprocess.run(
+        [sys.executable, "-m", "isotropy", "audit", "verify", target],
+        cwd=checkout.folder, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert verified.returncode == 0, verified.stdout
+
+
+def test_an_environment_that_cannot_be_had_is_said(checkout: Workflow, conda: dict[str, str], tmp_path: Path) -> None:
+    env = checkout.folder / "envs/prepare.yaml"
+    env.write_text(env.read_text().replace("numpy=2.4.6", "numpy=99"))
+    result = checkout.run("--sdm", "conda", "--conda-prefix", str(tmp_path / "envs"), "--conda-create-envs-only", env=conda)
+    assert result.returncode != 0
+    assert "numpy" in result.stdout
+    assert "prepare.yaml" in result.stdout

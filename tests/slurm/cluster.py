@@ -1,0 +1,248 @@
+"""A small real SLURM on this machine, without systemd: two nodes with declared GPUs, one with CPUs only, and accounting.
+
+Several slurmd run side by side, each a node of its own. A declared GPU is a copy of /dev/null: SLURM hands it out and sets
+CUDA_VISIBLE_DEVICES as it would for a real one. Nodes claim more memory than there is, so that the rules' requests fit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NODES = {"cpu1": 0, "gpu1": 2, "gpu2": 2}  # and their GPUs
+CPUS, MEMORY_MB = 4, 64000
+ETC = Path("/etc/slurm")
+FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
+CGROUPS = Path("/sys/fs/cgroup")
+PROGRAMS = ("munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sacct")
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+MARK = ".isotropy-tests"
+
+
+def obstacle() -> str:
+    """Why no SLURM can be started here; empty if one can."""
+    if os.geteuid() != 0:
+        return "not root: SLURM's daemons cannot be started"
+    if absent := [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]:
+        return f"not installed: {', '.join(absent)}; see tests/slurm/install.sh"
+    conf = ETC / "slurm.conf"
+    if conf.exists() and not (conf.resolve().parents[1] / MARK).exists():
+        return f"{conf} is there: this machine has a SLURM of its own"
+    return ""
+
+
+def waited(ready: Callable[[], bool], trouble: str, seconds: float) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > end:
+            raise TimeoutError(trouble)
+        time.sleep(0.2)
+
+
+@dataclass
+class Cluster:
+    """A SLURM in a folder of its own. Its daemons are children of this process: `stop` ends these, and nothing else."""
+
+    folder: Path
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self) -> None:
+        for name in ("run", "log", "state", "dev", "munge", "db", "etc", *(f"spool/{node}" for node in NODES)):
+            (self.folder / name).mkdir(parents=True)
+        self.folder.chmod(0o755)
+        (self.folder / MARK).touch()
+        self._configure(*_free_ports(2 + len(NODES)))
+        self._munge()
+        self._accounting()
+        self.start_controller()
+        for node in NODES:
+            self.start_node(node)
+        waited(lambda: self.ask("sinfo", "-h", "-N", "-o", "%T").split().count("idle") == len(NODES), "nodes are not idle", 60)
+
+    def stop(self) -> None:
+        with contextlib.suppress(subprocess.SubprocessError, TimeoutError):
+            self.ask("scancel", "--user", "root")
+            waited(lambda: not self.ask("squeue", "-h"), "jobs do not end", 20)
+        for name in reversed(list(self.daemons)):
+            self.end(name)
+        for name in FILES:
+            if (ETC / name).is_symlink() and (ETC / name).resolve().is_relative_to(self.folder.resolve()):
+                (ETC / name).unlink()
+        for node in NODES:
+            for cgroup in CGROUPS.glob(f"*/slurm_{node}"):
+                for inner in sorted((p for p in cgroup.rglob("*") if p.is_dir()), reverse=True):
+                    inner.rmdir()
+                cgroup.rmdir()
+
+    def ask(self, *command: str) -> str:
+        """What a SLURM command prints."""
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=self.environment()).stdout
+
+    def states(self, comment: str) -> list[dict[str, str]]:
+        """What accounting has of jobs whose comment, in which the executor names the rule, holds a text; oldest first."""
+        fields = ("JobID", "Comment", "State", "Partition", "NodeList", "ReqMem", "Timelimit", "AllocTRES")
+        lines = self.ask("sacct", "-X", "-n", "-P", "--starttime", "now-1day", "--format", ",".join(fields)).splitlines()
+        jobs = [dict(zip(fields, line.split("|"), strict=True)) for line in lines]
+        queued = dict(line.split("|", 1) for line in self.ask("squeue", "-h", "-o", "%i|%k").splitlines())
+        for job in jobs:  # accounting has the comment of a job that has ended
+            job["Comment"] = job["Comment"] or queued.get(job["JobID"], "")
+        return sorted((job for job in jobs if comment in job["Comment"]), key=lambda job: int(job["JobID"]))
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PATH": PATH, "SLURM_CONF": str(self.folder / "etc/slurm.conf")}
+
+    def start_controller(self) -> None:
+        self._run("slurmctld", "slurmctld", "-D")
+
+    def start_node(self, node: str) -> None:
+        self._run(f"slurmd {node}", "slurmd", "-D", "-N", node)
+
+    def end(self, name: str, kind: signal.Signals = signal.SIGTERM) -> None:
+        """End a daemon."""
+        daemon = self.daemons.pop(name)
+        daemon.send_signal(kind)
+        try:
+            daemon.wait(15)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+
+    def _run(self, name: str, *command: str, env: dict[str, str] | None = None) -> None:
+        with (self.folder / "log" / f"{name}.out").open("ab") as out:
+            self.daemons[name] = subprocess.Popen(
+                command, env=self.environment() | (env or {}), stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )  # fmt: skip
+
+    def _munge(self) -> None:
+        folder, socket_file = self.folder / "munge", self.folder / "run/munge.socket"
+        folder.chmod(0o700)
+        key = folder / "munge.key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        files = [f"--{what}={folder / what}" for what in ("key-file", "pid-file", "log-file", "seed-file")]
+        files[0] = f"--key-file={key}"
+        self._run("munged", "munged", "--foreground", "--force", f"--socket={socket_file}", *files)
+        waited(socket_file.exists, "munged does not start", 10)
+
+    def _accounting(self) -> None:
+        database, socket_file = self.folder / "db", self.folder / "run/mariadb.socket"
+        install = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={database}", "--skip-test-db"]
+        self.ask(*install, "--auth-root-authentication-method=socket")
+        flags = ("--skip-networking", "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0")
+        own = (f"--datadir={database}", f"--socket={socket_file}", f"--pid-file={self.folder / 'run/mariadb.pid'}")
+        self._run("mariadbd", "mariadbd", "--no-defaults", "--user=root", *own, *flags)
+        client = ["mariadb", "--no-defaults", f"--socket={socket_file}", "--execute"]
+        waited(lambda: self._works(*client, "select 1"), "mariadbd does not start", 30)
+        self.ask(*client, "create database slurm_acct_db")
+        self._run("slurmdbd", "slurmdbd", "-D", env={"MYSQL_UNIX_PORT": str(socket_file)})
+        waited(lambda: self._works("sacctmgr", "-n", "list", "cluster"), "slurmdbd does not start", 30)
+        for what in ("cluster local", "account test Cluster=local", "user root Account=test DefaultAccount=test"):
+            self.ask("sacctmgr", "-i", "add", *what.split())
+
+    def _works(self, *command: str) -> bool:
+        try:
+            self.ask(*command)
+        except subprocess.SubprocessError:
+            return False
+        return True
+
+    def _configure(self, controller: int, accounting: int, *ports: int) -> None:
+        """Files of the daemons, and links to them: inside a job nothing names them, so they must be where SLURM looks."""
+        etc, munge = self.folder / "etc", self.folder / "run/munge.socket"
+        limited = (CGROUPS / "memory").is_dir() and (CGROUPS / "freezer").is_dir()
+        lines = [
+            "ClusterName=local",
+            f"SlurmctldHost={socket.gethostname().split('.')[0]}(127.0.0.1)",
+            f"SlurmctldPort={controller}",
+            "SlurmUser=root",
+            "SlurmdUser=root",
+            "AuthType=auth/munge",
+            f"AuthInfo=socket={munge}",
+            "CredType=cred/munge",
+            f"StateSaveLocation={self.folder}/state",
+            f"SlurmdSpoolDir={self.folder}/spool/%n",
+            f"SlurmctldPidFile={self.folder}/run/slurmctld.pid",
+            f"SlurmdPidFile={self.folder}/run/slurmd.%n.pid",
+            f"SlurmctldLogFile={self.folder}/log/slurmctld.log",
+            f"SlurmdLogFile={self.folder}/log/slurmd.%n.log",
+            "MailProg=/bin/true",
+            "MpiDefault=none",
+            "SwitchType=switch/none",
+            "ReturnToService=2",
+            # Memory is limited for real where there are cgroups; elsewhere SLURM polls, and such a job's state is FAILED.
+            *(["ProctrackType=proctrack/cgroup", "TaskPlugin=task/cgroup"] if limited else ["ProctrackType=proctrack/pgid"]),
+            "JobAcctGatherType=jobacct_gather/linux",
+            "JobAcctGatherFrequency=task=1",
+            f"JobAcctGatherParams={'' if limited else 'OverMemoryKill,'}UsePss",
+            # Fast turns, for tests.
+            "KillWait=2",
+            "InactiveLimit=0",
+            "SlurmdTimeout=10",
+            "SchedulerType=sched/backfill",
+            "SchedulerParameters=bf_interval=2,sched_min_interval=100000,batch_sched_delay=1",
+            "SelectType=select/cons_tres",
+            "SelectTypeParameters=CR_CPU_Memory",
+            "AccountingStorageType=accounting_storage/slurmdbd",
+            "AccountingStorageHost=127.0.0.1",
+            f"AccountingStoragePort={accounting}",
+            f"AccountingStoragePass={munge}",
+            "AccountingStorageTRES=gres/gpu",
+            "AccountingStoreFlags=job_comment",
+            "SlurmdParameters=config_overrides",
+            "GresTypes=gpu",
+        ]
+        gres = []
+        for (node, gpus), port in zip(NODES.items(), ports, strict=True):
+            has = f"CPUs={CPUS} RealMemory={MEMORY_MB}" + (f" Gres=gpu:test:{gpus}" if gpus else "")
+            lines.append(f"NodeName={node} NodeHostname={node} NodeAddr=127.0.0.1 Port={port} {has}")
+            if gpus:
+                gres.append(f"NodeName={node} Name=gpu Type=test File={self.folder}/dev/nvidia[0-{gpus - 1}]")
+        for n in range(max(NODES.values())):
+            os.mknod(self.folder / f"dev/nvidia{n}", 0o20666, os.makedev(1, 3))
+        lines.append("PartitionName=cpu Nodes=cpu1 Default=YES MaxTime=2-00:00:00 OverTimeLimit=0")
+        lines.append("PartitionName=gpu Nodes=gpu1,gpu2 MaxTime=2-00:00:00 OverTimeLimit=0")
+        _write(etc / "slurm.conf", lines)
+        _write(etc / "gres.conf", gres)
+        mounted = ["CgroupPlugin=cgroup/v1", f"CgroupMountpoint={CGROUPS}", "CgroupAutomount=no"]
+        _write(etc / "cgroup.conf", [*mounted, "ConstrainRAMSpace=yes"] if limited else [])
+        database = [
+            "AuthType=auth/munge",
+            f"AuthInfo=socket={munge}",
+            "DbdHost=localhost",
+            "DbdAddr=127.0.0.1",
+            f"DbdPort={accounting}",
+            "SlurmUser=root",
+            f"LogFile={self.folder}/log/slurmdbd.log",
+            f"PidFile={self.folder}/run/slurmdbd.pid",
+            "StorageType=accounting_storage/mysql",
+            "StorageHost=localhost",
+            "StorageUser=root",
+            "StorageLoc=slurm_acct_db",
+        ]
+        _write(etc / "slurmdbd.conf", database)
+        ETC.mkdir(exist_ok=True)
+        for name in FILES:
+            (ETC / name).unlink(missing_ok=True)
+            (ETC / name).symlink_to(etc / name)
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    path.chmod(0o600)  # slurmdbd refuses a file that others can read
+
+
+def _free_ports(n: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

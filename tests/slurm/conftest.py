@@ -1,0 +1,115 @@
+"""A SLURM for the tests, and Snakemake with the project's profile on it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Workflow, copy_checkout
+from tests.slurm.cluster import Cluster, obstacle
+
+# The cluster's account, and shorter waits than a real cluster is due.
+FOR_TESTS = ["--default-resources", "slurm_account=test", "--slurm-init-seconds-before-status-checks", "2"]
+FOR_TESTS += ["--latency-wait", "20"]
+
+
+@dataclass
+class Driver:
+    """A `snakemake --profile slurm` in a checkout."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    out: Path
+
+    @property
+    def said(self) -> str:
+        return self.out.read_text()
+
+    def wait(self, seconds: float = 600) -> int:
+        return self.process.wait(seconds)
+
+    def done(self, seconds: float = 900) -> str:
+        assert self.wait(seconds) == 0, self.said[-6000:]
+        return self.said
+
+    def results(self, pattern: str) -> list[Path]:
+        return sorted((self.folder / "results/faults").glob(pattern))
+
+    def runs_of(self, name: str) -> int:
+        """How often a job of faults.smk was really run."""
+        file = self.folder / f"ran-{name}"
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    if why := obstacle():
+        pytest.skip(f"no SLURM: {why}")
+    cluster = Cluster(Path(tempfile.mkdtemp(prefix="isotropy-slurm-")))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(cluster.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
+    """Start Snakemake with the project's profile in a checkout; what still runs at the end is killed."""
+    started: list[Driver] = []
+
+    def start(folder: Path, *args: str, overlays: tuple[str, ...] = ()) -> Driver:
+        command = [sys.executable, "-m", "snakemake", *args, "--profile", "slurm", *FOR_TESTS]
+        out = folder / f"driver-{len(started)}.out"
+        with out.open("wb") as file:
+            process = subprocess.Popen(
+                [*command, "--configfile", "config/smoke.yaml", *overlays], cwd=folder, env=cluster.environment(),
+                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            )  # fmt: skip
+        started.append(Driver(folder, process, out))
+        return started[-1]
+
+    yield start
+    for driver in started:
+        if driver.process.poll() is None:
+            driver.process.kill()
+            driver.wait()
+
+
+@pytest.fixture
+def faulty(checkout: Workflow, project: Path) -> Path:
+    """A checkout with the jobs of faults.smk."""
+    shutil.copy(project / "tests/slurm/faults.smk", checkout.folder)
+    return checkout.folder
+
+
+@dataclass
+class Started:
+    """Two runs that take minutes and hardly hinder each other."""
+
+    study: Driver
+    faults: Driver
+
+
+@pytest.fixture(scope="session")
+def started(smoke: Workflow, submit: Callable[..., Driver], tmp_path_factory: pytest.TempPathFactory, project: Path) -> Started:
+    """The smoke study, and jobs with faults in a copy of the finished one, which asks for GPUs."""
+    base = tmp_path_factory.mktemp("slurm")
+    study = copy_checkout(base / "study")
+    faults = base / "faults"
+    shutil.copytree(smoke.folder, faults)
+    shutil.copy(project / "tests/slurm/faults.smk", faults)
+    (faults / "cuda.yaml").write_text("compute: {device: cuda}\n")
+    names = ["hungry", "endless", "failing", "sees-1", "sees-2"]
+    targets = [f"results/faults/{name}" for name in names] + ["results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"]
+    return Started(submit(study), submit(faults, *targets, "--snakefile", "faults.smk", overlays=("cuda.yaml",)))

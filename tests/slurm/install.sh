@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Debian's packages of SLURM, with its accounting, if they are missing; exit code 0 where all are there.
+set -euo pipefail
+missing=()
+for package in slurmctld slurmd slurm-client munge slurmdbd mariadb-server; do
+  dpkg --status "$package" >/dev/null 2>&1 || missing+=("$package")
+done
+if [ ${#missing[@]} = 0 ]; then exit 0; fi
+if [ "$(id -u)" != 0 ]; then echo "not root: cannot install ${missing[*]}" >&2; exit 1; fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,182 @@
+"""`snakemake --profile slurm` on a real SLURM: the study's bytes, where jobs land, what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Workflow
+from tests.slurm.cluster import CGROUPS, Cluster, waited
+from tests.slurm.conftest import Driver, Started
+
+# Two runs go on beside all tests; those that only look at what became of them stand last.
+pytestmark = [pytest.mark.timeout(1800)]
+Submit = Callable[..., Driver]
+
+
+def artefacts(folder: Path) -> dict[str, str]:
+    """Digest of every result, by path; records and logs tell of the run, not of the result."""
+    own = ("logs/", "runs.jsonl", "ledger")
+    found = {}
+    for path in sorted((folder / "results").rglob("*")):
+        name = path.relative_to(folder / "results").as_posix()
+        if path.is_file() and not name.endswith(".record.json") and not name.startswith(own):
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def test_ctrl_c_cancels_what_was_submitted(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    def start() -> Driver:
+        return submit(faulty, "results/faults/steps-stopped", "--snakefile", "faults.smk")
+
+    first = start()
+    waited(lambda: first.runs_of("step-stopped-0") + first.runs_of("step-stopped-1") == 2, "no job has started", 90)
+    first.process.send_signal(signal.SIGINT)
+    assert first.wait(120) == 1
+    assert {job["State"].split()[0] for job in cluster.states("stopped")} <= {"CANCELLED", "COMPLETED"}
+    assert not first.results("steps-stopped")
+    again = start()
+    again.done(300)
+    assert again.results("steps-stopped")
+
+
+def test_a_killed_driver_is_taken_up(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    """What was submitted ends by itself; a second run does only what is left, and nothing twice."""
+
+    def start(*args: str) -> Driver:
+        return submit(faulty, "results/faults/steps-killed", "--snakefile", "faults.smk", *args)
+
+    first = start()
+    waited(lambda: sum(first.runs_of(f"step-killed-{n}") for n in range(4)) == 4, "no job has started", 120)
+    first.process.kill()
+    first.wait()
+    waited(lambda: "killed" not in cluster.ask("squeue", "-h", "-o", "%k"), "submitted jobs do not end", 120)
+    assert len(first.results("step-killed-*")) == 4
+    assert start().wait(120) != 0  # locked
+    start("--unlock").done(120)
+    start().done(300)
+    assert [first.runs_of(f"step-killed-{n}") for n in range(4)] == [1, 1, 1, 1]
+    assert first.runs_of("steps-killed") == 1
+
+
+def test_a_drained_node_a_cancelled_job_and_a_new_controller(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    driver = submit(faulty, "results/faults/steps-drained", "--snakefile", "faults.smk")
+    waited(lambda: sum(driver.runs_of(f"step-drained-{n}") for n in range(4)) == 4, "no job has started", 120)
+    waited(lambda: [job["State"] for job in cluster.states("step_wildcards_drained")] == ["RUNNING"] * 4, "not told", 20)
+    victim = next(job for job in cluster.states("step_wildcards_drained") if job["NodeList"] == "gpu2")
+    try:
+        cluster.ask("scontrol", "update", "NodeName=gpu1", "State=DRAIN", "Reason=test")
+        cluster.ask("scancel", victim["JobID"])
+        cluster.end("slurmctld")
+        cluster.start_controller()
+        driver.done(300)
+    finally:
+        cluster.ask("scontrol", "update", "NodeName=gpu1", "State=RESUME")
+    states = [(job["State"].split()[0], job["NodeList"]) for job in cluster.states("step_wildcards_drained")]
+    assert sorted(states)[0] == ("CANCELLED", "gpu2")
+    assert len(states) == 5
+    assert states[-1] == ("COMPLETED", "gpu2")
+
+
+def test_a_dead_node(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    """Its job is sent to another node."""
+    driver = submit(faulty, "results/faults/step-dead-0", "--snakefile", "faults.smk")
+    waited(lambda: driver.runs_of("step-dead-0") == 1, "no job has started", 90)
+    node = cluster.states("step_wildcards_dead")[0]["NodeList"]
+    cluster.end(f"slurmd {node}", signal.SIGKILL)
+    for procs in CGROUPS.glob(f"freezer/slurm_{node}/**/cgroup.procs"):
+        subprocess.run(["kill", "-9", *procs.read_text().split()], check=False)
+    try:
+        driver.done(300)
+    finally:
+        cluster.start_node(node)
+    first, second = cluster.states("step_wildcards_dead")
+    assert first["State"] == "NODE_FAIL"
+    assert second["State"] == "COMPLETED"
+    assert second["NodeList"] != node
+
+
+def test_gpus_are_given_as_asked(started: Started, cluster: Cluster) -> None:
+    started.faults.wait()
+    assert (started.faults.folder / "results/faults/sees-1").read_text() in {"0\n", "1\n"}
+    assert (started.faults.folder / "results/faults/sees-2").read_text() == "0,1\n"
+    for gpus in (1, 2):
+        (job,) = cluster.states(f"rule_sees_wildcards_{gpus}")
+        assert job["Partition"] == "gpu"
+        assert f"gres/gpu={gpus}" in job["AllocTRES"]
+
+
+def test_a_job_out_of_memory_gets_more(started: Started, cluster: Cluster) -> None:
+    started.faults.wait()
+    first, second = cluster.states("rule_hungry")
+    assert first["State"] == ("OUT_OF_MEMORY" if (CGROUPS / "memory").is_dir() else "FAILED")
+    assert second["State"] == "COMPLETED"
+    assert (first["ReqMem"], second["ReqMem"]) == ("1000M", "2000M")
+    assert started.faults.runs_of("hungry") == 2
+    assert started.faults.results("hungry")
+    assert first["Partition"] == "cpu"
+    assert "gpu" not in first["AllocTRES"]
+
+
+def test_a_job_past_its_time_limit_gets_more(started: Started, cluster: Cluster) -> None:
+    started.faults.wait()
+    first, second = cluster.states("rule_endless")
+    assert (first["State"], second["State"]) == ("TIMEOUT", "COMPLETED")
+    assert (first["Timelimit"], second["Timelimit"]) == ("00:01:00", "00:02:00")
+    assert started.faults.runs_of("endless") == 2
+    assert started.faults.results("endless")
+
+
+def test_a_failing_job_names_its_logs(started: Started) -> None:
+    assert started.faults.wait() == 1
+    assert started.faults.runs_of("failing") == 3  # retries: 2, made by Snakemake alone
+    assert not started.faults.results("failing")
+    block = started.faults.said.split("Error in rule failing:")[1].split("\n\n")[0]
+    assert "results/logs/faults/failing.log" in block
+    assert (started.faults.folder / "results/logs/faults/failing.log").read_text() == "nothing can be done\n"
+    kept = re.search(r"\S*results/logs/slurm/\S*rule_failing/\S*\.log", block)
+    assert kept is not None, block
+    assert "exit 3" in (started.faults.folder / kept[0]).read_text()
+
+
+def test_a_job_without_its_gpu_stops(started: Started, cluster: Cluster) -> None:
+    """Here torch sees none of the declared GPUs."""
+    started.faults.wait()
+    jobs = cluster.states("rule_embed_sentences_wildcards_polarity-part")
+    asked = [job for job in jobs if job["Partition"] == "gpu"]
+    assert len(asked) == 3
+    assert all(job["State"] == "FAILED" and "gres/gpu=1" in job["AllocTRES"] for job in asked)
+    log = started.faults.folder / "results/logs/embed/polarity-part/all-MiniLM-L6-v2.log"
+    assert "torch sees no GPU" in log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
+def test_the_smoke_study_has_the_same_bytes(started: Started, smoke: Workflow, cluster: Cluster) -> None:
+    started.study.done()
+    here, there = artefacts(smoke.folder), artefacts(started.study.folder)
+    assert here.keys() == there.keys()
+    assert {name for name in here if here[name] != there[name]} == set()
+    trained = cluster.states("rule_optimize_embeddings")
+    assert len(trained) == 13
+    assert {(job["Partition"], job["State"]) for job in trained} == {("cpu", "COMPLETED")}
+    records = [json.loads(path.read_text()) for path in started.study.folder.glob("results/optimize/**/*.record.json")]
+    if (CGROUPS / "freezer").is_dir():  # SLURM's number of a job is known by its control group
+        assert {record["environment"]["slurm_job"] for record in records} == {job["JobID"] for job in trained}
+
+
+def test_the_study_is_verified_where_it_ran(started: Started) -> None:
+    """The audit finds each result of the cluster's run as its record says."""
+    started.study.done()
+    done = subprocess.run(
+        [sys.executable, "-m", "isotropy", "audit", "verify", "--all"],
+        cwd=started.study.folder, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

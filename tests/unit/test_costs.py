@@ -1,0 +1,92 @@
+"""Costs of a study: its jobs are Snakemake's, sizes are those of the registry, and what is not known is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from isotropy.cli import app
+from isotropy.config import load_study, read_configuration
+from isotropy.costs import GIGA, Estimate, read_rates, totals
+from isotropy.errors import IsotropyError
+from isotropy.plan import Plan
+
+
+def estimate(project: Path, *overlays: str, **overrides: Any) -> Estimate:
+    files = [project / "config.yaml", *(project / "config" / name for name in overlays)]
+    study = load_study(read_configuration(files, overrides), project)
+    return Estimate(Plan(study, project, project), read_rates(project / "config/rates.yaml"))
+
+
+def test_every_source_of_the_studies_has_a_size(project: Path) -> None:
+    for overlays in ([], ["smoke.yaml"], ["paper.yaml"]):
+        known = estimate(project, *overlays)
+        found = totals(known)
+        assert not known.unknown, overlays
+        assert found["all"].jobs == sum(row.jobs for stage, row in found.items() if stage != "all")
+        assert all(row.disk > 0 and row.memory > 0 for row in found.values())
+
+
+def test_the_full_study_needs_gpus(project: Path) -> None:
+    found = totals(estimate(project, "paper.yaml"))
+    assert found["finetune"].jobs == 4995 + 20  # the grid of rudman2024, and rajaee2021's
+    assert found["finetune"].cpu_hours == 0
+    assert found["finetune"].gpu_hours > 100
+    assert found["tables"].gpu_hours == 0
+
+
+def test_sizes_follow_from_specs(project: Path) -> None:
+    known = estimate(project)
+    part = known.of("embed/polarity-part/tokens/all-MiniLM-L6-v2")
+    assert part.disk == pytest.approx(500 * 28 * 384 * 4 * 7)  # texts, tokens, width, bytes, layers
+    assert known.of("fetch/all-MiniLM-L6-v2").disk == 0.09 * GIGA
+    one, other = (known.of(f"geometry/cai2021/brown/all-MiniLM-L6-v2/layer{n}") for n in (1, 6))
+    assert one == other
+    larger = estimate(project, rajaee2021=known.plan.study.config.rajaee2021.model_dump() | {"runs": 50})  # type: ignore[union-attr]
+    stem = "similarity/rajaee2021/polarity-part/all-MiniLM-L6-v2/layer1"
+    assert larger.of(stem).seconds > 5 * known.of(stem).seconds
+
+
+def test_shards_share_the_work(project: Path) -> None:
+    whole = estimate(project)
+    parts = estimate(project, compute=whole.plan.study.config.compute.model_dump() | {"shards": 4})
+    assert len(parts.plan.stems()) == len(whole.plan.stems()) + 8  # of two data sets
+    assert parts.plan.stems().index("embed/brown/shards/all-MiniLM-L6-v2/4-of-4") < parts.plan.stems().index(
+        "embed/brown/tokens/all-MiniLM-L6-v2"
+    )
+    quarter = parts.of("embed/brown/shards/all-MiniLM-L6-v2/1-of-4")
+    assert quarter.disk == pytest.approx(whole.of("embed/brown/tokens/all-MiniLM-L6-v2").disk / 4)
+
+
+def test_what_is_not_known_is_said(project: Path, tmp_path: Path) -> None:
+    rates = yaml.safe_load((project / "config/rates.yaml").read_text())
+    del rates["models"]["all-MiniLM-L6-v2"]
+    (tmp_path / "rates.yaml").write_text(yaml.safe_dump(rates))
+    said = CliRunner().invoke(app, ["plan", "--project", str(project), "--rates", str(tmp_path / "rates.yaml")])
+    assert said.exit_code == 0, said.output
+    assert "counted as empty: all-MiniLM-L6-v2" in said.output
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("models: 3", "hardware: Field required"), ("", "valid dictionary"), ("a: [", "flow"), (None, "No such file")],
+)
+def test_bad_rates_are_one_sentence(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "rates.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(IsotropyError, match=message) as caught:
+        read_rates(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_rate_is_named(project: Path, tmp_path: Path) -> None:
+    rates = yaml.safe_load((project / "config/rates.yaml").read_text())
+    del rates["rates"]["train"]
+    (tmp_path / "rates.yaml").write_text(yaml.safe_dump(rates))
+    with pytest.raises(IsotropyError, match="train: missing"):
+        read_rates(tmp_path / "rates.yaml")
