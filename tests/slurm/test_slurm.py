@@ -172,9 +172,17 @@ def test_the_smoke_study_has_the_same_bytes(started: Started, smoke: Workflow, c
         assert {record["environment"]["slurm_job"] for record in records} == {job["JobID"] for job in trained}
 
 
-def test_the_study_is_verified_where_it_ran(started: Started) -> None:
-    """The audit finds each result of the cluster's run as its record says."""
+def test_the_study_is_verified_where_it_ran(
+    started: Started, smoke: Workflow, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The audit finds each result of the cluster's run as its record says. What SLURM costs is printed."""
     started.study.done()
+    folders = [str(smoke.folder), str(started.study.folder)]
+    told = subprocess.run(
+        [sys.executable, project / "benchmarks/overhead.py", *folders], capture_output=True, text=True, check=True
+    )  # fmt: skip
+    with capsys.disabled():
+        print("\n" + told.stdout)
     done = subprocess.run(
         [sys.executable, "-m", "isotropy", "audit", "verify", "--all"],
         cwd=started.study.folder, capture_output=True, text=True, timeout=300,
