@@ -18,7 +18,7 @@ from tests.slurm.cluster import CGROUPS, Cluster, waited
 from tests.slurm.conftest import Driver, Started
 
 # Two runs go on beside all tests; those that only look at what became of them stand last.
-pytestmark = [pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("started")]
 Submit = Callable[..., Driver]
 
 
