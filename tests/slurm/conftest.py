@@ -33,10 +33,10 @@ class Driver:
     def said(self) -> str:
         return self.out.read_text()
 
-    def wait(self, seconds: float = 600) -> int:
+    def wait(self, seconds: float = 1800) -> int:
         return self.process.wait(seconds)
 
-    def done(self, seconds: float = 900) -> str:
+    def done(self, seconds: float = 1800) -> str:
         assert self.wait(seconds) == 0, self.said[-6000:]
         return self.said
 

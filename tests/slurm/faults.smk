@@ -74,7 +74,7 @@ rule step:
         mem_mb=1000,
         runtime=10,
     shell:
-        RAN + "sleep 15; touch {output}"
+        RAN + "sleep 30; touch {output}"
 
 
 rule steps:

@@ -17,8 +17,7 @@ from tests.conftest import Workflow
 from tests.slurm.cluster import CGROUPS, Cluster, waited
 from tests.slurm.conftest import Driver, Started
 
-# Two runs go on beside all tests; those that only look at what became of them stand last.
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("started")]
+pytestmark = pytest.mark.timeout(3000)
 Submit = Callable[..., Driver]
 
 
@@ -33,75 +32,7 @@ def artefacts(folder: Path) -> dict[str, str]:
     return found
 
 
-def test_ctrl_c_cancels_what_was_submitted(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    def start() -> Driver:
-        return submit(faulty, "results/faults/steps-stopped", "--snakefile", "faults.smk")
-
-    first = start()
-    waited(lambda: first.runs_of("step-stopped-0") + first.runs_of("step-stopped-1") == 2, "no job has started", 90)
-    first.process.send_signal(signal.SIGINT)
-    assert first.wait(120) == 1
-    assert {job["State"].split()[0] for job in cluster.states("stopped")} <= {"CANCELLED", "COMPLETED"}
-    assert not first.results("steps-stopped")
-    again = start()
-    again.done(300)
-    assert again.results("steps-stopped")
-
-
-def test_a_killed_driver_is_taken_up(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    """What was submitted ends by itself; a second run does only what is left, and nothing twice."""
-
-    def start(*args: str) -> Driver:
-        return submit(faulty, "results/faults/steps-killed", "--snakefile", "faults.smk", *args)
-
-    first = start()
-    waited(lambda: sum(first.runs_of(f"step-killed-{n}") for n in range(4)) == 4, "no job has started", 120)
-    first.process.kill()
-    first.wait()
-    waited(lambda: "killed" not in cluster.ask("squeue", "-h", "-o", "%k"), "submitted jobs do not end", 120)
-    assert len(first.results("step-killed-*")) == 4
-    assert start().wait(120) != 0  # locked
-    start("--unlock").done(120)
-    start().done(300)
-    assert [first.runs_of(f"step-killed-{n}") for n in range(4)] == [1, 1, 1, 1]
-    assert first.runs_of("steps-killed") == 1
-
-
-def test_a_drained_node_a_cancelled_job_and_a_new_controller(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    driver = submit(faulty, "results/faults/steps-drained", "--snakefile", "faults.smk")
-    waited(lambda: sum(driver.runs_of(f"step-drained-{n}") for n in range(4)) == 4, "no job has started", 120)
-    waited(lambda: [job["State"] for job in cluster.states("step_wildcards_drained")] == ["RUNNING"] * 4, "not told", 20)
-    victim = next(job for job in cluster.states("step_wildcards_drained") if job["NodeList"] == "gpu2")
-    try:
-        cluster.ask("scontrol", "update", "NodeName=gpu1", "State=DRAIN", "Reason=test")
-        cluster.ask("scancel", victim["JobID"])
-        cluster.end("slurmctld")
-        cluster.start_controller()
-        driver.done(300)
-    finally:
-        cluster.ask("scontrol", "update", "NodeName=gpu1", "State=RESUME")
-    states = [(job["State"].split()[0], job["NodeList"]) for job in cluster.states("step_wildcards_drained")]
-    assert sorted(states)[0] == ("CANCELLED", "gpu2")
-    assert len(states) == 5
-    assert states[-1] == ("COMPLETED", "gpu2")
-
-
-def test_a_dead_node(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    """Its job is sent to another node."""
-    driver = submit(faulty, "results/faults/step-dead-0", "--snakefile", "faults.smk")
-    waited(lambda: driver.runs_of("step-dead-0") == 1, "no job has started", 90)
-    node = cluster.states("step_wildcards_dead")[0]["NodeList"]
-    cluster.end(f"slurmd {node}", signal.SIGKILL)
-    for procs in CGROUPS.glob(f"freezer/slurm_{node}/**/cgroup.procs"):
-        subprocess.run(["kill", "-9", *procs.read_text().split()], check=False)
-    try:
-        driver.done(300)
-    finally:
-        cluster.start_node(node)
-    first, second = cluster.states("step_wildcards_dead")
-    assert first["State"] == "NODE_FAIL"
-    assert second["State"] == "COMPLETED"
-    assert second["NodeList"] != node
+# What became of two runs that go on side by side, and take minutes.
 
 
 def test_gpus_are_given_as_asked(started: Started, cluster: Cluster) -> None:
@@ -188,3 +119,77 @@ def test_the_study_is_verified_where_it_ran(
         cwd=started.study.folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# One run at a time, and what is done to it.
+
+
+def test_ctrl_c_cancels_what_was_submitted(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    def start() -> Driver:
+        return submit(faulty, "results/faults/steps-stopped", "--snakefile", "faults.smk")
+
+    first = start()
+    waited(lambda: first.runs_of("step-stopped-0") + first.runs_of("step-stopped-1") == 2, "no job has started", 300)
+    first.process.send_signal(signal.SIGINT)
+    assert first.wait(300) == 1
+    assert {job["State"].split()[0] for job in cluster.states("stopped")} <= {"CANCELLED", "COMPLETED"}
+    assert not first.results("steps-stopped")
+    again = start()
+    again.done(900)
+    assert again.results("steps-stopped")
+
+
+def test_a_killed_driver_is_taken_up(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    """What was submitted ends by itself; a second run does only what is left, and nothing twice."""
+
+    def start(*args: str) -> Driver:
+        return submit(faulty, "results/faults/steps-killed", "--snakefile", "faults.smk", *args)
+
+    first = start()
+    waited(lambda: sum(first.runs_of(f"step-killed-{n}") for n in range(4)) == 4, "no job has started", 300)
+    first.process.kill()
+    first.wait()
+    waited(lambda: "killed" not in cluster.ask("squeue", "-h", "-o", "%k"), "submitted jobs do not end", 300)
+    assert len(first.results("step-killed-*")) == 4
+    assert start().wait(300) != 0  # locked
+    start("--unlock").done(300)
+    start().done(900)
+    assert [first.runs_of(f"step-killed-{n}") for n in range(4)] == [1, 1, 1, 1]
+    assert first.runs_of("steps-killed") == 1
+
+
+def test_a_drained_node_a_cancelled_job_and_a_new_controller(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    driver = submit(faulty, "results/faults/steps-drained", "--snakefile", "faults.smk")
+    waited(lambda: sum(driver.runs_of(f"step-drained-{n}") for n in range(4)) == 4, "no job has started", 300)
+    waited(lambda: [job["State"] for job in cluster.states("step_wildcards_drained")] == ["RUNNING"] * 4, "not told", 60)
+    victim = next(job for job in cluster.states("step_wildcards_drained") if job["NodeList"] == "gpu2")
+    try:
+        cluster.ask("scontrol", "update", "NodeName=gpu1", "State=DRAIN", "Reason=test")
+        cluster.ask("scancel", victim["JobID"])
+        cluster.end("slurmctld")
+        cluster.start_controller()
+        driver.done(900)
+    finally:
+        cluster.ask("scontrol", "update", "NodeName=gpu1", "State=RESUME")
+    states = [(job["State"].split()[0], job["NodeList"]) for job in cluster.states("step_wildcards_drained")]
+    assert sorted(states)[0] == ("CANCELLED", "gpu2")
+    assert len(states) == 5
+    assert states[-1] == ("COMPLETED", "gpu2")
+
+
+def test_a_dead_node(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    """Its job is sent to another node."""
+    driver = submit(faulty, "results/faults/step-dead-0", "--snakefile", "faults.smk")
+    waited(lambda: driver.runs_of("step-dead-0") == 1, "no job has started", 300)
+    node = cluster.states("step_wildcards_dead")[0]["NodeList"]
+    cluster.end(f"slurmd {node}", signal.SIGKILL)
+    for procs in CGROUPS.glob(f"freezer/slurm_{node}/**/cgroup.procs"):
+        subprocess.run(["kill", "-9", *procs.read_text().split()], check=False)
+    try:
+        driver.done(900)
+    finally:
+        cluster.start_node(node)
+    first, second = cluster.states("step_wildcards_dead")
+    assert first["State"] == "NODE_FAIL"
+    assert second["State"] == "COMPLETED"
+    assert second["NodeList"] != node
