@@ -85,7 +85,9 @@ def classify(train: Features, validation: Features, spec: ClassifySpec) -> pd.Da
             for seed in spec.seeds:
                 if seed == spec.seeds[0] or method in CLUSTERED:  # the rest does not depend on the seed
                     step = _step(method, spec.numbers, seed)
-                    known, new = post_processed(train.tokens, validation.tokens, step, spec, inductive=clustering == "inductive")
+                    known, new = post_processed(
+                        train.tokens, validation.tokens, step, spec, inductive=clustering == "inductive"
+                    )
                     isotropy = log10_isotropy(np.concatenate([known, new]).reshape(-1, known.shape[2]))
                     control = _logistic(train._replace(tokens=known), validation._replace(tokens=new))
                 common = {"method": method, "clustering": clustering, "seed": seed, "log10_isotropy": isotropy}
