@@ -42,7 +42,9 @@ def plan(
     except IsotropyError as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         raise typer.Exit(2) from None
-    table = Table("stage", *("jobs", "GPU hours", "CPU hours", "longest job, hours", "disk, GB", "largest job, GB"), box=None)
+    table = Table(
+        "stage", *("jobs", "hours of GPU jobs", "of CPU jobs", "of the longest", "disk, GB", "largest job, GB"), box=None
+    )
     for column in table.columns[1:]:
         column.justify = "right"
     for stage, row in found.items():

@@ -122,10 +122,16 @@ class Estimate:
         """Cost of one result, by its stem."""
         spec = self.plan.spec(stem)
         work, disk, memory = self._needs(spec)
-        gpu = getattr(getattr(spec, "tokens", spec), "device", "cpu") == "cuda"
+        merge = isinstance(spec, TokensSpec) and self._shared
+        gpu = not merge and getattr(getattr(spec, "tokens", spec), "device", "cpu") == "cuda"
         per_second = {kind: (rate.gpu if gpu else rate.cpu) * GIGA for kind, rate in self.rates.rates.items()}
         seconds = sum(self.rates.rates[kind].start + amount / per_second[kind] for kind, amount in work.items())
         return Cost(gpu, seconds, disk, STARTED + memory)
+
+    @property
+    def _shared(self) -> bool:
+        """Whether shares of token vectors are extracted by jobs of their own."""
+        return self.plan.study.config.compute.shards > 1
 
     def _needs(self, spec: Spec) -> tuple[dict[Work, float], float, float]:
         """Work by kind, bytes on disk, bytes in memory."""
@@ -146,8 +152,11 @@ class Estimate:
                 own = spec.tokens if isinstance(spec, ShardSpec) else spec
                 model = self._model(own.model)
                 tokens = share * self._tokens(own.dataset, self._rows(self.plan.study.config.datasets[own.dataset])[1])
-                size = tokens * model.width * len(own.layers) * (2 if own.dtype == "bfloat16" else 4)
-                return {"encode": 2e6 * model.weights * tokens}, size, self._loaded(model)
+                size = 4 * tokens * model.width * len(own.layers)
+                if isinstance(spec, TokensSpec) and self._shared:  # puts shares together
+                    return {"read": tokens}, size, 0
+                kept = 0 if isinstance(spec, ShardSpec) else size  # shares are removed once they are put together
+                return {"encode": 2e6 * model.weights * tokens}, kept, self._loaded(model)
             case LookUpSpec():
                 texts = self._rows(self.plan.study.config.datasets[spec.dataset])[1]
                 size = 4 * texts * self._vectors(spec.vectors).width
@@ -165,7 +174,7 @@ class Estimate:
                 vectors = self._vectors(spec.vectors)
                 queries = min(spec.lid.n_queries or vectors.points, vectors.points)
                 size = 4.0 * vectors.points * vectors.width
-                return {"neighbours": 2 * queries * len(spec.seeds) * size / 4}, 1e5, 3 * size
+                return {"neighbours": 4 * queries * len(spec.seeds) * size / 4}, 1e5, 3 * size
             case SimilaritySpec() | TuningSpec():
                 return self._similarity(spec)
             case ClassifySpec():
@@ -293,6 +302,7 @@ class Total(NamedTuple):
     jobs: int
     gpu_hours: float
     cpu_hours: float
+    """Hours of jobs without a GPU."""
     longest: float
     """Hours of the longest job."""
     disk: float

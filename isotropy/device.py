@@ -19,7 +19,7 @@ log = logging.getLogger("isotropy")
 
 
 def pick_device(wanted: str) -> torch.device:
-    """`auto` is the GPU where torch sees one, else the CPU. Of several GPUs one that no other job of this machine holds.
+    """`auto` is the GPU where torch sees one, else the CPU. Of several GPUs one that no other job of this user holds.
 
     Raises:
         IsotropyError: a GPU was asked for and torch sees none.
@@ -34,7 +34,9 @@ def pick_device(wanted: str) -> torch.device:
 @cache
 def _own_gpu() -> torch.device:
     names = [str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())]
-    device = torch.device("cuda", hold_one(names, Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}"))
+    several = len(names) > 1  # one alone was given to this job, or is shared on purpose
+    index = hold_one(names, Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}") if several else 0
+    device = torch.device("cuda", index)
     torch.cuda.set_device(device)
     return device
 

@@ -93,13 +93,9 @@ def mirror() -> Path:
 
 @pytest.fixture(scope="session")
 def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Workflow:
-    """The smoke study, run once from the registries to its results page, for all processes that run tests.
-
-    For more than one run of pytest on the same checkout, ISOTROPY_SMOKE names a folder in which it is kept.
-    """
+    """The smoke study, run once from the registries to its results page, for all processes that run tests."""
     base = tmp_path_factory.getbasetemp()
-    kept = os.environ.get("ISOTROPY_SMOKE")
-    shared = Path(kept) / "smoke" if kept else (base if worker_id == "master" else base.parent) / "smoke"
+    shared = (base if worker_id == "master" else base.parent) / "smoke"
     workflow = Workflow(shared / "checkout")
     with FileLock(f"{shared}.lock"):
         if not (shared / "done").exists():

@@ -66,7 +66,7 @@ def unknown(reason: str) -> dict[str, Any]:
 def _slurm_job() -> Any:
     """Number of the SLURM job; Snakemake's executor keeps SLURM's variables from jobs, but not their control group."""
     try:
-        group = re.search(r"/job_(\d+)(?:/|$)", Path("/proc/self/cgroup").read_text(), re.M)
+        group = re.search(r"/slurm\S*/job_(\d+)(?:/|$)", Path("/proc/self/cgroup").read_text(), re.M)
     except OSError:
         group = None
     return os.environ.get("SLURM_JOB_ID") or (group[1] if group else unknown("not run by SLURM, or it does not say so"))
@@ -88,11 +88,12 @@ def _gpu() -> Any:
         return unknown("this job does not use torch")
     if not torch.cuda.is_available():
         return unknown("torch sees no GPU")
+    used = torch.cuda.is_initialized()  # before the next line, which initializes
     devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     driver = Path("/proc/driver/nvidia/version")
     return {
         "devices": [{"name": d.name, "memory_bytes": d.total_memory} for d in devices],
-        "used": torch.cuda.current_device() if torch.cuda.is_initialized() else unknown("the job used none"),
+        "used": torch.cuda.current_device() if used else unknown("the job used none"),
         "cuda": torch.version.cuda,
         "driver": driver.read_text().splitlines()[0] if driver.is_file() else unknown("the driver does not name its version"),
     }

@@ -63,7 +63,8 @@ def measure(cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer) -> tuple[p
     Returns:
         One row per step: method, n_clusters, n_components, seed, part; clusters_left (small ones are dissolved); Pearson and
         Spearman correlation of people's scores with cosines of sentences (means of their tokens), times 100, NaN without
-        pairs; and log10 of I(W) of the cloud, and of the sentences. And the time that the methods took.
+        pairs; and log10 of I(W) of the cloud, and of the sentences. And the time that the methods took: that of clusters counts
+        for the first method that needs them.
     """
     rows = []
     seconds: dict[str, float] = {}

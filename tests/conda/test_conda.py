@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from filelock import FileLock
 
 from isotropy.provenance.code import code_identity
 from tests.conda.channel import make_channel
@@ -30,13 +32,23 @@ for name in sys.argv[2:]:
 
 
 @pytest.fixture(scope="module")
-def conda(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Variables with which Snakemake finds a conda, and that a channel."""
-    folder = tmp_path_factory.mktemp("conda")
+def conda(project: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, str]:
+    """Variables with which Snakemake finds a conda, and that a channel, made once for all processes that run tests."""
+    if torch.version.cuda is not None:
+        pytest.skip("the channel is made of what is installed: a torch for CUDA would be gigabytes")
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "conda"
     named = {name for path in (project / "envs").glob("*.yaml") for name in conda_file(path)}
-    make_channel(folder / "channels/conda-forge", named | {"pip"})
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "done").exists():
+            make_channel(folder / "channels/conda-forge", named | {"pip"})
+            (folder / "done").touch()
     path = f"{project / 'tests/conda'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {"CONDA_TEST_ROOT": str(folder / "base"), "CONDA_TEST_CHANNELS": str(folder / "channels"), "PATH": path}
+    return {
+        "CONDA_TEST_ROOT": str(tmp_path_factory.mktemp("root")),
+        "CONDA_TEST_CHANNELS": str(folder / "channels"),
+        "PATH": path,
+    }
 
 
 def test_environments_deploy_and_hold_what_rules_import(

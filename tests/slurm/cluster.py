@@ -33,9 +33,11 @@ def obstacle() -> str:
         return "not root: SLURM's daemons cannot be started"
     if absent := [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]:
         return f"not installed: {', '.join(absent)}; see tests/slurm/install.sh"
-    conf = ETC / "slurm.conf"
-    if conf.exists() and not (conf.resolve().parents[1] / MARK).exists():
-        return f"{conf} is there: this machine has a SLURM of its own"
+    if "SLURM_CONF" in os.environ:
+        return "SLURM_CONF is set: this machine has a SLURM of its own"
+    for file in (ETC / name for name in FILES):
+        if file.exists() and not (file.is_symlink() and (file.resolve().parents[1] / MARK).exists()):
+            return f"{file} is there: this machine has a SLURM of its own"
     return ""
 
 
@@ -79,9 +81,9 @@ class Cluster:
                 (ETC / name).unlink()
         for node in NODES:
             for cgroup in CGROUPS.glob(f"*/slurm_{node}"):
-                for inner in sorted((p for p in cgroup.rglob("*") if p.is_dir()), reverse=True):
-                    inner.rmdir()
-                cgroup.rmdir()
+                for inner in [*sorted((p for p in cgroup.rglob("*") if p.is_dir()), reverse=True), cgroup]:
+                    with contextlib.suppress(OSError):  # a process that takes its time to end
+                        inner.rmdir()
 
     def ask(self, *command: str) -> str:
         """What a SLURM command prints."""

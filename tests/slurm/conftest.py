@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.conftest import Workflow, copy_checkout
 from tests.slurm.cluster import Cluster, obstacle
@@ -55,8 +57,9 @@ def cluster() -> Iterator[Cluster]:
         pytest.skip(f"no SLURM: {why}")
     cluster = Cluster(Path(tempfile.mkdtemp(prefix="isotropy-slurm-")))
     try:
-        cluster.start()
-        yield cluster
+        with FileLock(Path(tempfile.gettempdir()) / "isotropy-slurm.lock"):  # one at a time on a machine
+            cluster.start()
+            yield cluster
     finally:
         cluster.stop()
         shutil.rmtree(cluster.folder, ignore_errors=True)
@@ -82,7 +85,7 @@ def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
     yield start
     for driver in started:
         if driver.process.poll() is None:
-            driver.process.kill()
+            os.killpg(driver.process.pid, signal.SIGKILL)
             driver.wait()
 
 

@@ -30,9 +30,9 @@ rule endless:
         "results/faults/endless",
     resources:
         mem_mb=1000,
-        runtime=grows(1),
+        runtime=grows(2),
     shell:
-        RAN + "if [ {resources.runtime} -lt 2 ]; then sleep 600; fi; touch {output}"
+        RAN + "if [ {resources.runtime} -lt 4 ]; then sleep 600; fi; touch {output}"
 
 
 rule failing:

@@ -61,8 +61,7 @@ def test_a_job_past_its_time_limit_gets_more(started: Started, cluster: Cluster)
     started.faults.wait()
     first, second = cluster.states("rule_endless")
     assert (first["State"], second["State"]) == ("TIMEOUT", "COMPLETED")
-    assert (first["Timelimit"], second["Timelimit"]) == ("00:01:00", "00:02:00")
-    assert started.faults.runs_of("endless") == 2
+    assert (first["Timelimit"], second["Timelimit"]) == ("00:02:00", "00:04:00")
     assert started.faults.results("endless")
 
 
@@ -132,7 +131,12 @@ def test_ctrl_c_cancels_what_was_submitted(faulty: Path, submit: Submit, cluster
     waited(lambda: first.runs_of("step-stopped-0") + first.runs_of("step-stopped-1") == 2, "no job has started", 300)
     first.process.send_signal(signal.SIGINT)
     assert first.wait(300) == 1
-    assert {job["State"].split()[0] for job in cluster.states("stopped")} <= {"CANCELLED", "COMPLETED"}
+
+    def ended() -> set[str]:
+        return {job["State"].split()[0] for job in cluster.states("step_wildcards_stopped")}
+
+    waited(lambda: ended() <= {"CANCELLED", "COMPLETED"}, "jobs go on", 60)
+    assert "CANCELLED" in ended()
     assert not first.results("steps-stopped")
     again = start()
     again.done(900)
@@ -151,7 +155,9 @@ def test_a_killed_driver_is_taken_up(faulty: Path, submit: Submit, cluster: Clus
     first.wait()
     waited(lambda: "killed" not in cluster.ask("squeue", "-h", "-o", "%k"), "submitted jobs do not end", 300)
     assert len(first.results("step-killed-*")) == 4
-    assert start().wait(300) != 0  # locked
+    locked = start()
+    assert locked.wait(300) == 1
+    assert "LockException" in locked.said
     start("--unlock").done(300)
     start().done(900)
     assert [first.runs_of(f"step-killed-{n}") for n in range(4)] == [1, 1, 1, 1]
@@ -162,7 +168,7 @@ def test_a_drained_node_a_cancelled_job_and_a_new_controller(faulty: Path, submi
     driver = submit(faulty, "results/faults/steps-drained", "--snakefile", "faults.smk")
     waited(lambda: sum(driver.runs_of(f"step-drained-{n}") for n in range(4)) == 4, "no job has started", 300)
     waited(lambda: [job["State"] for job in cluster.states("step_wildcards_drained")] == ["RUNNING"] * 4, "not told", 60)
-    victim = next(job for job in cluster.states("step_wildcards_drained") if job["NodeList"] == "gpu2")
+    victim = next(job for job in cluster.states("step_wildcards_drained") if job["NodeList"] == "gpu1")
     try:
         cluster.ask("scontrol", "update", "NodeName=gpu1", "State=DRAIN", "Reason=test")
         cluster.ask("scancel", victim["JobID"])
@@ -172,7 +178,7 @@ def test_a_drained_node_a_cancelled_job_and_a_new_controller(faulty: Path, submi
     finally:
         cluster.ask("scontrol", "update", "NodeName=gpu1", "State=RESUME")
     states = [(job["State"].split()[0], job["NodeList"]) for job in cluster.states("step_wildcards_drained")]
-    assert sorted(states)[0] == ("CANCELLED", "gpu2")
+    assert sorted(states)[0] == ("CANCELLED", "gpu1")
     assert len(states) == 5
     assert states[-1] == ("COMPLETED", "gpu2")
 
@@ -181,6 +187,7 @@ def test_a_dead_node(faulty: Path, submit: Submit, cluster: Cluster) -> None:
     """Its job is sent to another node."""
     driver = submit(faulty, "results/faults/step-dead-0", "--snakefile", "faults.smk")
     waited(lambda: driver.runs_of("step-dead-0") == 1, "no job has started", 300)
+    waited(lambda: [job["State"] for job in cluster.states("step_wildcards_dead")] == ["RUNNING"], "not told", 60)
     node = cluster.states("step_wildcards_dead")[0]["NodeList"]
     cluster.end(f"slurmd {node}", signal.SIGKILL)
     for procs in CGROUPS.glob(f"freezer/slurm_{node}/**/cgroup.procs"):

@@ -15,6 +15,8 @@ from isotropy.costs import GIGA, Estimate, read_rates, totals
 from isotropy.errors import IsotropyError
 from isotropy.plan import Plan
 
+TOKENS, MODEL = "embed/brown", "all-MiniLM-L6-v2"
+
 
 def estimate(project: Path, *overlays: str, **overrides: Any) -> Estimate:
     files = [project / "config.yaml", *(project / "config" / name for name in overlays)]
@@ -55,11 +57,16 @@ def test_shards_share_the_work(project: Path) -> None:
     whole = estimate(project)
     parts = estimate(project, compute=whole.plan.study.config.compute.model_dump() | {"shards": 4})
     assert len(parts.plan.stems()) == len(whole.plan.stems()) + 8  # of two data sets
-    assert parts.plan.stems().index("embed/brown/shards/all-MiniLM-L6-v2/4-of-4") < parts.plan.stems().index(
-        "embed/brown/tokens/all-MiniLM-L6-v2"
+    assert parts.plan.stems().index(f"{TOKENS}/shards/{MODEL}/4-of-4") < parts.plan.stems().index(f"{TOKENS}/tokens/{MODEL}")
+    one, quarter = (
+        known.of(stem) for known, stem in ((whole, f"{TOKENS}/tokens/{MODEL}"), (parts, f"{TOKENS}/shards/{MODEL}/1-of-4"))
     )
-    quarter = parts.of("embed/brown/shards/all-MiniLM-L6-v2/1-of-4")
-    assert quarter.disk == pytest.approx(whole.of("embed/brown/tokens/all-MiniLM-L6-v2").disk / 4)
+    start = whole.rates.rates["encode"].start
+    assert quarter.seconds - start == pytest.approx((one.seconds - start) / 4)
+    merged = parts.of(f"{TOKENS}/tokens/{MODEL}")
+    assert merged.disk == one.disk
+    assert merged.seconds < one.seconds
+    assert quarter.disk == 0
 
 
 def test_what_is_not_known_is_said(project: Path, tmp_path: Path) -> None:

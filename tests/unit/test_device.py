@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +11,16 @@ TAKES_ONE = """
 import sys, time
 from pathlib import Path
 from isotropy.device import hold_one
+print("ready", flush=True)
 print(hold_one(["GPU-a", "GPU-b"], Path(sys.argv[1]) / "locks"), flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
 def taker(folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", TAKES_ONE, str(folder)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", TAKES_ONE, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert taken(process) == "ready"
+    return process
 
 
 def taken(process: subprocess.Popen[str]) -> str:
@@ -25,35 +28,20 @@ def taken(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_two_processes_never_take_the_same(tmp_path: Path) -> None:
-    first, second = taker(tmp_path), taker(tmp_path)
-    third = None
-    try:
-        assert {taken(first), taken(second)} == {"0", "1"}
-        third = taker(tmp_path)
-        first.send_signal(signal.SIGKILL)  # what a killed job held is free again
-        first.wait()
-        assert taken(third) in {"0", "1"}
-        assert second.poll() is None
-    finally:
-        for process in filter(None, (first, second, third)):
-            process.kill()
-            process.wait()
-
-
-def test_the_third_waits(tmp_path: Path) -> None:
+def test_each_takes_its_own_and_the_third_waits(tmp_path: Path) -> None:
+    """What a killed process held is free again."""
     holders = [taker(tmp_path), taker(tmp_path)]
-    late = None
     try:
         held = [taken(holder) for holder in holders]
-        late = taker(tmp_path)
-        try:
-            late.wait(6)
-        except subprocess.TimeoutExpired:
-            holders[1].kill()
-            holders[1].wait()
-        assert taken(late) == held[1]
+        assert sorted(held) == ["0", "1"]
+        holders.append(taker(tmp_path))
+        late = holders[-1].stdout
+        assert late is not None
+        assert not select.select([late], [], [], 2)[0]
+        holders[0].kill()
+        assert taken(holders[-1]) == held[0]
+        assert holders[1].poll() is None
     finally:
-        for process in filter(None, (*holders, late)):
-            process.kill()
-            process.wait()
+        for holder in holders:
+            holder.kill()
+            holder.wait()

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from isotropy.config import load_study, read_configuration
+from isotropy.plan import Plan
 from tests.conftest import Workflow, copy_checkout
 
 N_OPTIMIZE = 13  # four setups and two seeds, one GLUE task, four variants
@@ -143,6 +145,9 @@ def test_graph_builds(checkout: Workflow, overlay: str, trajectories: int, model
     assert planned["optimize_embeddings"] == trajectories
     assert planned["finetune_model"] == models
     assert planned["draw_figure"] == 24
+    files = [checkout.folder / "config.yaml", *(checkout.folder / name for name in checkout.overlays)]
+    study = load_study(read_configuration(files, {}), checkout.folder)
+    assert sum(planned.values()) == len(Plan(study, checkout.folder, checkout.folder).stems())  # which `isotropy plan` counts
 
 
 def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
