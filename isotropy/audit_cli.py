@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich.console import Console
@@ -17,10 +17,13 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
 from isotropy.provenance import audit
 from isotropy.provenance import trace as tracing
-from isotropy.provenance.checkout import Checkout, Plan
+from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.ledger import last_run
 from isotropy.provenance.verify_bundle import LEDGER, read_ledger
 from isotropy.provenance.verify_bundle import main as verify_bundle
+
+if TYPE_CHECKING:
+    from isotropy.plan import Plan
 
 app = typer.Typer(no_args_is_help=True, help="Check results back to the bytes they came from.")
 console = Console(highlight=False)
@@ -30,7 +33,7 @@ Project = Annotated[Path | None, typer.Option(help="Checkout to compare with; de
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def one_sentence() -> Iterator[None]:
     """End with the sentence of an error, and exit code 2."""
     try:
         yield
@@ -69,7 +72,7 @@ def verify(
             raise typer.Exit(2)
         raise typer.Exit(verify_bundle([str(paths[0]), *filter(None, [head])]))
     incomplete: list[str] = []
-    with _told():
+    with one_sentence():
         checkout = None if digests_only else _checkout(project or root, root, configfile, incomplete)
         if everything:
             findings = audit.verify_all(root, checkout, threads)
@@ -106,7 +109,7 @@ def trace(
 ) -> None:
     """Show what a result was made from, by which job, down to the source bytes, as the records tell it."""
     path, mark, query = address.partition("#")
-    with _told():
+    with one_sentence():
         inside = _relative(Path(path), root).as_posix() if "/" in path else path
         lineage = tracing.trace(root, inside + mark + query)
         if html is not None:
@@ -131,7 +134,7 @@ def diff(
     """Name the first jobs in which two runs part, and why. Exit 0: the same bytes, 1: they differ, 2: it could not be told."""
     from isotropy.provenance.diff import diff as compare
 
-    with _told():
+    with one_sentence():
         found = compare(first, second)
     for divergence in found.first:
         console.print(f"{divergence.name}: {'; '.join(divergence.causes)}", markup=False, soft_wrap=True)
@@ -161,10 +164,10 @@ def rerun(
         console.print(f"{checkout} is not a checkout: give --project", style="red", markup=False)
         raise typer.Exit(2)
     counts: Counter[str] = Counter()
-    with _told():
+    with one_sentence():
         names = choose(root, [_relative(p, root) for p in paths], sample, seed)
         try:
-            plan = _plan(checkout, root, None)
+            plan = study_plan(checkout, root, None)
         except (IsotropyError, OSError):  # only a mirror needs it
             plan = None
         for outcome in do_again(root, names, checkout, plan, jobs=jobs, scratch=scratch):
@@ -210,7 +213,7 @@ def forget(
     """Note in the ledger that results were removed on purpose: `verify` no longer misses them, the ledger keeps the note."""
     from isotropy.provenance.ledger import forget_missing
 
-    with _told():
+    with one_sentence():
         names = forget_missing(root, [_relative(p, root) for p in paths])
     for name in names:
         console.print(name, markup=False, soft_wrap=True)
@@ -230,7 +233,7 @@ def export(
     from isotropy.provenance.crate import export as write
 
     bundle = bundle or root / RESULTS / audit.BUNDLE
-    with _told():
+    with one_sentence():
         n_files, n_bytes, head = write(root, project or root, bundle, with_data=with_data)
     console.print(
         f"{bundle}: {n_files} files, {n_bytes / 1e6:.1f} MB; head of the ledger: {head}", style="green", soft_wrap=True
@@ -240,7 +243,7 @@ def export(
 def _checkout(project: Path, root: Path, configfiles: list[Path] | None, incomplete: list[str]) -> Checkout:
     """The checkout to compare with; without its plan, and saying so, where that cannot be had."""
     try:
-        plan = _plan(project, root, configfiles)
+        plan = study_plan(project, root, configfiles)
     except (IsotropyError, OSError) as error:
         checkout = Checkout(project)
         incomplete.append(f"specs were not compared: {error}")
@@ -248,17 +251,17 @@ def _checkout(project: Path, root: Path, configfiles: list[Path] | None, incompl
     return Checkout(project, plan)
 
 
-def _plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
+def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
     """What the checkout would make now, configured as in the last run, unless files are given."""
     from isotropy.config import load_study, read_configuration
-    from isotropy.plan import Plan as StudyPlan
+    from isotropy.plan import Plan
 
     if configfiles is not None:
         files, overrides = [project / "config.yaml", *configfiles], {}
     else:
         entry = last_run(root / RESULTS)
         files, overrides = [project / Path(f["path"]).expanduser() for f in entry["configfiles"]], entry["overrides"]
-    return StudyPlan(load_study(read_configuration(files, overrides), project), project.resolve(), root.resolve())
+    return Plan(load_study(read_configuration(files, overrides), project), project.resolve(), root.resolve())
 
 
 def _relative(path: Path, root: Path) -> Path:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from isotropy.audit_cli import app as audit_app
+from isotropy.audit_cli import one_sentence, study_plan
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results.")
 app.add_typer(audit_app, name="audit")
@@ -28,20 +29,13 @@ def plan(
     from rich.console import Console
     from rich.table import Table
 
-    from isotropy.config import load_study, read_configuration
     from isotropy.costs import Estimate, read_rates, totals
-    from isotropy.errors import IsotropyError
-    from isotropy.plan import Plan
 
     console = Console(highlight=False)
-    try:
+    with one_sentence():
         known = read_rates(rates or project / "config/rates.yaml")
-        study = load_study(read_configuration([project / "config.yaml", *(configfile or [])], {}), project)
-        estimate = Estimate(Plan(study, project.resolve(), Path.cwd()), known)
+        estimate = Estimate(study_plan(project, Path(), configfile or []), known)
         found = totals(estimate)
-    except IsotropyError as error:
-        console.print(str(error), style="red", markup=False, soft_wrap=True)
-        raise typer.Exit(2) from None
     table = Table(
         "stage", *("jobs", "hours of GPU jobs", "of CPU jobs", "of the longest", "disk, GB", "largest job, GB"), box=None
     )

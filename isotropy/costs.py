@@ -122,16 +122,14 @@ class Estimate:
         """Cost of one result, by its stem."""
         spec = self.plan.spec(stem)
         work, disk, memory = self._needs(spec)
-        merge = isinstance(spec, TokensSpec) and self._shared
-        gpu = not merge and getattr(getattr(spec, "tokens", spec), "device", "cpu") == "cuda"
+        gpu = not self._merges(spec) and getattr(getattr(spec, "tokens", spec), "device", "cpu") == "cuda"
         per_second = {kind: (rate.gpu if gpu else rate.cpu) * GIGA for kind, rate in self.rates.rates.items()}
         seconds = sum(self.rates.rates[kind].start + amount / per_second[kind] for kind, amount in work.items())
         return Cost(gpu, seconds, disk, STARTED + memory)
 
-    @property
-    def _shared(self) -> bool:
-        """Whether shares of token vectors are extracted by jobs of their own."""
-        return self.plan.study.config.compute.shards > 1
+    def _merges(self, spec: Spec) -> bool:
+        """Whether a job only puts token vectors together, which others have extracted."""
+        return isinstance(spec, TokensSpec) and self.plan.study.config.compute.shards > 1
 
     def _needs(self, spec: Spec) -> tuple[dict[Work, float], float, float]:
         """Work by kind, bytes on disk, bytes in memory."""
@@ -143,7 +141,7 @@ class Estimate:
                 items, texts = self._rows(spec)
                 return {"read": texts + items}, 150 * texts + 30 * items, 500 * texts
             case EmbedSpec():
-                texts = self._rows(self.plan.study.config.datasets[spec.dataset])[1]
+                texts = self._texts(spec.dataset)
                 model = self._model(spec.model)
                 size = 4 * texts * model.width
                 return {"encode": 2e6 * model.weights * self._tokens(spec.dataset, texts)}, size, self._loaded(model) + 2 * size
@@ -151,14 +149,14 @@ class Estimate:
                 share = 1 / spec.shards if isinstance(spec, ShardSpec) else 1.0
                 own = spec.tokens if isinstance(spec, ShardSpec) else spec
                 model = self._model(own.model)
-                tokens = share * self._tokens(own.dataset, self._rows(self.plan.study.config.datasets[own.dataset])[1])
+                tokens = share * self._tokens(own.dataset, self._texts(own.dataset))
                 size = 4 * tokens * model.width * len(own.layers)
-                if isinstance(spec, TokensSpec) and self._shared:  # puts shares together
+                if self._merges(spec):
                     return {"read": tokens}, size, 0
                 kept = 0 if isinstance(spec, ShardSpec) else size  # shares are removed once they are put together
                 return {"encode": 2e6 * model.weights * tokens}, kept, self._loaded(model)
             case LookUpSpec():
-                texts = self._rows(self.plan.study.config.datasets[spec.dataset])[1]
+                texts = self._texts(spec.dataset)
                 size = 4 * texts * self._vectors(spec.vectors).width
                 return {"read": texts}, size, 2 * size
             case OptimizeSpec():
@@ -211,7 +209,7 @@ class Estimate:
         return {"train": trained, "encode": read, "score": pairs}, 2e6, memory
 
     def _layer(self, spec: LayerSpec) -> tuple[dict[Work, float], float, float]:
-        tokens = self._tokens(spec.dataset, self._rows(self.plan.study.config.datasets[spec.dataset])[1])
+        tokens = self._tokens(spec.dataset, self._texts(spec.dataset))
         size = tokens * self._model(spec.model).width
         queries = min(spec.lid.n_queries or tokens, tokens)
         repeated = len(spec.seeds) * len(spec.types)
@@ -250,6 +248,10 @@ class Estimate:
             if spec.split:
                 items = round(items * (spec.split.held_out if spec.split.part == "validation" else 1 - spec.split.held_out))
         return items, round(texts * items / rows) if rows else 0
+
+    def _texts(self, dataset: str) -> int:
+        """Distinct texts of a data set."""
+        return self._rows(self.plan.study.config.datasets[dataset])[1]
 
     def _drawn(self, dataset: str, most: int | None) -> int:
         """Items of a data set, or of a part of it."""

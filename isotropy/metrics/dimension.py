@@ -255,8 +255,8 @@ def _nearest(
             squared, found = search(cloud, own, wanted)
             exact = _corrected(points, own, squared, found, norms)
             done = torch.ones(len(part), dtype=torch.bool)
-            for i, result in enumerate(results):
-                among = exact if i == 0 or kept is None else exact.masked_fill(~kept[found], torch.inf)
+            for result, others in zip(results, (None, kept), strict=False):
+                among = exact if others is None else exact.masked_fill(~others[found], torch.inf)
                 nearest = among.sort(dim=1).values[:, :k]
                 result[part] = nearest.sqrt()
                 reach = norms[own].sqrt() + nearest[:, -1].sqrt()
