@@ -24,6 +24,7 @@ os.environ.update(
 from isotropy.config import load_study
 from isotropy.errors import IsotropyError
 from isotropy.plan import Plan
+from isotropy.plan.paths import shards as shares
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
@@ -103,8 +104,7 @@ def shards(wildcards):
         record = read_record(made)
         if record.spec == PLAN.spec(stem).told():
             n = record.measurements.get("shards", 0)
-    folder = f"results/embed/{wildcards.dataset}/shards/{wildcards.model}"
-    return [f"{folder}/{k}-of-{n}" for k in range(1, n + 1)] if n > 1 else []
+    return [f"results/{share}" for share in shares(wildcards.dataset, wildcards.model, n)]
 
 
 def token_gpus(wildcards):

@@ -1,0 +1,94 @@
+"""fetch, prepare, embed: from sources to vectors."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from isotropy.embed.spec import EmbedSpec, LookUpSpec, ShardSpec, TokensSpec
+from isotropy.plan.paths import fetched, prepared
+from isotropy.prepare.spec import CorpusSpec, SentencesSpec
+from isotropy.sources.fetch import FetchSpec
+
+if TYPE_CHECKING:
+    from isotropy.plan import Plan
+    from isotropy.spec import Spec
+
+
+def spec(plan: Plan, path: list[str]) -> Spec | None:
+    """The spec of a source, data set or file of vectors."""
+    match path:
+        case ["fetch", source]:
+            return _fetch(plan, source)
+        case ["prepare", dataset]:
+            return plan.study.config.datasets[dataset]
+        case ["embed", dataset, embedding]:
+            return _embed(plan, dataset, embedding)
+        case ["embed", dataset, "tokens", model]:
+            return _tokens(plan, dataset, model)
+        case ["embed", dataset, "shards", model, shard] if found := re.fullmatch(r"(\d+)-of-(\d+)", shard):
+            return ShardSpec(tokens=_tokens(plan, dataset, model), shard=int(found[1]), shards=int(found[2]))
+    return None
+
+
+def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
+    """Its inputs, by name."""
+    match path:
+        case ["fetch", _]:
+            return {}
+        case ["prepare", name]:
+            dataset = plan.study.config.datasets[name]
+            if isinstance(dataset, SentencesSpec | CorpusSpec):
+                return {"source": [fetched(dataset.source)]}
+            words = {"lexicon": [fetched(dataset.lexicon)], "vectors": [fetched(dataset.vectors)]}
+            return words | ({"word_list": [fetched(dataset.word_list)]} if dataset.word_list else {})
+        case ["embed", dataset, embedding]:
+            role = "vectors_source" if plan.study.registry.sources[embedding].kind == "vectors" else "model"
+            return {"texts": [prepared(dataset, "texts")], role: [fetched(embedding)]}
+        case ["embed", dataset, "tokens", model] | ["embed", dataset, "shards", model, _]:
+            return {"texts": [prepared(dataset, "texts")], "model": [fetched(model)]}
+    return None
+
+
+def _fetch(plan: Plan, name: str) -> FetchSpec:
+    """Mirror and trust are named only where they can make a difference."""
+    source, sources = plan.study.registry.sources[name], plan.study.config.sources
+    usable = source.usable(sources.order, mirror=sources.mirror is not None)
+    mirror = sources.mirror if any(o.type == "mirror" for o in usable) else None
+    return FetchSpec(
+        id=name,
+        source=source,
+        order=sources.order,
+        mirror=None if mirror is None else os.path.relpath(plan.project / mirror, plan.folder),
+        trust_on_first_use=sources.trust_on_first_use and any(not source.pins(origin) for origin in source.origins),
+    )
+
+
+def _embed(plan: Plan, dataset: str, embedding: str) -> EmbedSpec | LookUpSpec:
+    source = plan.study.registry.sources[embedding]
+    if source.kind == "vectors":
+        return LookUpSpec(dataset=dataset, vectors=embedding)
+    if source.encoder is None:
+        raise LookupError(f"{embedding} is a {source.kind}: it makes no embeddings")
+    compute = plan.study.config.compute.of_encoders()
+    return EmbedSpec(dataset=dataset, model=embedding, encoder=source.encoder, **compute)
+
+
+def _tokens(plan: Plan, dataset: str, model: str) -> TokensSpec:
+    encoder = plan.study.registry.sources[model].encoder
+    stream = isinstance(plan.study.config.datasets[dataset], CorpusSpec)
+    if stream:
+        layers = [layer for corpus, name, layer in plan.cai2021.measured() if (corpus, name) == (dataset, model)]
+    else:
+        layers = plan.rajaee2021.layers(dataset, model)
+    if encoder is None or not layers:
+        raise LookupError(f"the study reads no layers of {model} for {dataset}")
+    return TokensSpec(
+        dataset=dataset,
+        model=model,
+        encoder=encoder,
+        layers=layers,
+        window=plan.cai2021.window if stream else None,
+        **plan.study.config.compute.of_encoders(),
+    )
