@@ -104,7 +104,9 @@ def shards(wildcards):
         record = read_record(made)
         if record.spec == PLAN.spec(stem).told():
             n = record.measurements.get("shards", 0)
-    return [f"results/{share}" for share in shares(wildcards.dataset, wildcards.model, n)]
+    return [
+        f"results/{share}" for share in shares(wildcards.dataset, wildcards.model, n)
+    ]
 
 
 def token_gpus(wildcards):
