@@ -20,8 +20,9 @@ rule optimize_embeddings:
     threads: 1
     resources:
         gpu=gpus(),
+        in_turn=1,
         mem_mb=grows(optimize_memory),
-        runtime=grows(240),
+        runtime=grows(30),
     params:
         spec=spec("optimize/mickus2024/{setup}/seed{seed}"),
         code=code("optimize_embeddings"),

@@ -22,6 +22,7 @@ rule prepare_sentences:
         "../envs/prepare.yaml"
     threads: 1
     resources:
+        in_turn=1,
         mem_mb=grows(2000),
         runtime=grows(30),
     params:
@@ -49,6 +50,7 @@ rule prepare_words:
         "../envs/prepare.yaml"
     threads: 1
     resources:
+        in_turn=1,
         mem_mb=grows(2000),
         runtime=grows(30),
     params:
@@ -75,6 +77,7 @@ rule prepare_corpus:
         "../envs/prepare.yaml"
     threads: 1
     resources:
+        in_turn=1,
         mem_mb=grows(2000),
         runtime=grows(30),
     params:

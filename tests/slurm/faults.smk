@@ -90,3 +90,19 @@ rule steps:
         runtime=10,
     shell:
         RAN + "touch {output}"
+
+
+rule small:
+    """One of several that are sent together. The second fails."""
+    output:
+        "results/faults/small-{n}",
+    wildcard_constraints:
+        n=r"\d",
+    resources:
+        gpu=1,
+        in_turn=1,
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        RAN
+        + 'if [ {wildcards.n} = 1 ] && [ ! -e mended ]; then exit 3; fi; sleep 3; touch {output}'

@@ -97,8 +97,8 @@ def test_the_smoke_study_has_the_same_bytes(started: Started, smoke: Workflow, c
     here, there = artefacts(smoke.folder), artefacts(started.study.folder)
     assert here.keys() == there.keys()
     assert {name for name in here if here[name] != there[name]} == set()
-    trained = cluster.states("rule_optimize_embeddings")
-    assert len(trained) == 13
+    trained = cluster.states("rule_optimize_optimize_embeddings")  # group and rule
+    assert len(trained) == 2  # of 13 jobs, ten at a time
     assert {(job["Partition"], job["State"]) for job in trained} == {("cpu", "COMPLETED")}
     records = [json.loads(path.read_text()) for path in started.study.folder.glob("results/optimize/**/*.record.json")]
     if (CGROUPS / "freezer").is_dir():  # SLURM's number of a job is known by its control group
@@ -144,6 +144,26 @@ def test_ctrl_c_cancels_what_was_submitted(faulty: Path, submit: Submit, cluster
     again = start()
     again.done(900)
     assert again.results("steps-stopped")
+
+
+def test_small_jobs_are_sent_together(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    """Four in one submission, which asks for the memory and GPU of one and the time of all; one that fails takes the rest along."""
+    targets = [f"results/faults/small-{n}" for n in range(4)]
+    groups = ("--groups", "small=small", "--group-components", "small=4", "--snakefile", "faults.smk", "--retries", "0")
+    failed = submit(faulty, *targets, *groups)
+    assert failed.wait(300) == 1
+    kept = re.search(r"\S*results/logs/slurm/group_small_small/\S*\.log", failed.said.split("Error in group small")[1])
+    assert kept is not None, failed.said
+    assert "exit 3" in Path(kept[0]).read_text()
+    assert not failed.results("small-*")
+    (faulty / "mended").touch()
+    submit(faulty, *targets, *groups).done(300)
+    first, second = cluster.states("rule_small_small")
+    assert (first["State"], second["State"]) == ("FAILED", "COMPLETED")
+    assert (second["ReqMem"], second["Timelimit"], second["Partition"]) == ("1000M", "00:40:00", "gpu")
+    assert "cpu=1," in second["AllocTRES"]
+    assert "gres/gpu=1" in second["AllocTRES"]
+    assert [failed.runs_of(f"small-{n}") for n in range(4)] == [2, 2, 2, 2]
 
 
 def test_a_killed_driver_is_taken_up(faulty: Path, submit: Submit, cluster: Cluster) -> None:
