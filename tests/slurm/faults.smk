@@ -105,4 +105,4 @@ rule small:
         runtime=10,
     shell:
         RAN
-        + 'if [ {wildcards.n} = 1 ] && [ ! -e mended ]; then exit 3; fi; sleep 3; touch {output}'
+        + "if [ {wildcards.n} = 1 ] && [ ! -e mended ]; then exit 3; fi; sleep 3; touch {output}"

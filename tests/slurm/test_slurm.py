@@ -147,7 +147,7 @@ def test_ctrl_c_cancels_what_was_submitted(faulty: Path, submit: Submit, cluster
 
 
 def test_small_jobs_are_sent_together(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    """Four in one submission, which asks for the memory and GPU of one and the time of all; one that fails takes the rest along."""
+    """Four in one submission, with the memory and GPU of one and the time of all; one that fails takes the rest along."""
     targets = [f"results/faults/small-{n}" for n in range(4)]
     groups = ("--groups", "small=small", "--group-components", "small=4", "--snakefile", "faults.smk", "--retries", "0")
     failed = submit(faulty, *targets, *groups)
