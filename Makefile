@@ -42,7 +42,7 @@ benchmarks: $(READY)
 	$(VENV)/bin/python benchmarks/similarity.py
 	$(VENV)/bin/python benchmarks/geometry.py
 	$(VENV)/bin/python benchmarks/audit.py
-	$(VENV)/bin/python benchmarks/overhead.py
+	$(VENV)/bin/python benchmarks/graph.py
 
 # Resolve pyproject.toml anew and write down what came. torch pins its own CUDA packages, which differ between systems.
 lock:

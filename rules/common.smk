@@ -20,11 +20,15 @@ os.environ.update(
     TRANSFORMERS_OFFLINE="1",
     HF_DATASETS_OFFLINE="1",
 )
+# Where SLURM's partitions are described; a relative path in the profile would be lost with --directory.
+os.environ.setdefault(
+    "SNAKEMAKE_SLURM_PARTITIONS", f"{workflow.basedir}/profiles/slurm/partitions.yaml"
+)
 
 from isotropy.config import load_study
 from isotropy.errors import IsotropyError
 from isotropy.plan import Plan
-from isotropy.plan.paths import shards as shares
+from isotropy.plan.paths import shard_stems
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
@@ -96,7 +100,7 @@ def gpus():
 
 
 def shards(wildcards):
-    """Shares of token vectors. Of finished ones those that they were made from, so that another number makes nothing anew."""
+    """Shards of token vectors. Of finished ones those that they were made from, so that another number makes nothing anew."""
     stem = f"embed/{wildcards.dataset}/tokens/{wildcards.model}"
     made = Path(f"results/{stem}.record.json")
     n = CONFIG.compute.shards
@@ -104,9 +108,8 @@ def shards(wildcards):
         record = read_record(made)
         if record.spec == PLAN.spec(stem).told():
             n = record.measurements.get("shards", 0)
-    return [
-        f"results/{share}" for share in shares(wildcards.dataset, wildcards.model, n)
-    ]
+    stems = shard_stems(wildcards.dataset, wildcards.model, n)
+    return [f"results/{shard}" for shard in stems]
 
 
 def token_gpus(wildcards):

@@ -48,7 +48,7 @@ rule measure_layer:
     threads: 1
     resources:
         mem_mb=grows(layer_memory),
-        runtime=grows(960),
+        runtime=grows(600),
     params:
         spec=spec("geometry/cai2021/{dataset}/{model}/{layer}"),
         code=code("measure_layer"),
@@ -75,7 +75,7 @@ rule measure_vectors:
     threads: 1
     resources:
         mem_mb=grows(28000),
-        runtime=grows(960),
+        runtime=grows(600),
     params:
         spec=spec("geometry/cai2021/vectors/{vectors}"),
         code=code("measure_vectors"),

@@ -3,6 +3,11 @@ embeddings. Gives: results/optimize/mickus2024/{setup}/seed{seed}.parquet, a row
 """
 
 
+# Within one submission of several seeds (profiles/slurm/config.yaml), one runs at a time.
+resource_scopes:
+    in_turn="local",
+
+
 rule optimize_embeddings:
     """One trajectory of direct optimization (mickus2024, section 3, Appendix A). One thread: seeds run side by side."""
     input:

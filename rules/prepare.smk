@@ -22,7 +22,6 @@ rule prepare_sentences:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        in_turn=1,
         mem_mb=grows(2000),
         runtime=grows(30),
     params:
@@ -50,7 +49,6 @@ rule prepare_words:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        in_turn=1,
         mem_mb=grows(2000),
         runtime=grows(30),
     params:
@@ -77,7 +75,6 @@ rule prepare_corpus:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        in_turn=1,
         mem_mb=grows(2000),
         runtime=grows(30),
     params:

@@ -93,9 +93,13 @@ def mirror() -> Path:
 
 @pytest.fixture(scope="session")
 def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Workflow:
-    """The smoke study, run once from the registries to its results page, for all processes that run tests."""
+    """The smoke study, run once from the registries to its results page, for all processes that run tests.
+
+    ISOTROPY_SMOKE names a folder that runs of tests on the same state of the checkout share.
+    """
     base = tmp_path_factory.getbasetemp()
-    shared = (base if worker_id == "master" else base.parent) / "smoke"
+    shared = Path(os.environ.get("ISOTROPY_SMOKE") or (base if worker_id == "master" else base.parent) / "smoke").absolute()
+    shared.parent.mkdir(parents=True, exist_ok=True)
     workflow = Workflow(shared / "checkout")
     with FileLock(f"{shared}.lock"):
         if not (shared / "done").exists():

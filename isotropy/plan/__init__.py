@@ -1,6 +1,6 @@
 """The plan: spec and inputs that a configuration gives each result. Rules hand them to jobs, the audit compares records.
 
-One module per group of stages; `paths` says where results lie.
+One module per group of stages; `paths` says where results lie that others are made from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from isotropy.finetune.study import Run as FinetuneRun
 from isotropy.geometry.study import Cai2021
 from isotropy.optimize.study import Trajectory
 from isotropy.plan import data, geometry, report, similarity, training
-from isotropy.plan.paths import shards, table_file
+from isotropy.plan.paths import shard_stems, table_file
 from isotropy.similarity.study import FineTuning, Measurement, Rajaee2021
 from isotropy.spec import Spec
 from isotropy.tables.catalogue import TABLES, TableSpec
@@ -187,10 +187,10 @@ class Plan:
         return list(found)
 
     def _shards(self, stem: str) -> list[str]:
-        """Shares of token vectors that are read beside the inputs."""
+        """Shards of token vectors that are read beside the inputs."""
         match stem.split("/"):
             case ["embed", dataset, "tokens", model]:
-                return shards(dataset, model, self.study.config.compute.shards)
+                return shard_stems(dataset, model, self.study.config.compute.shards)
         return []
 
     def table_files(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where results lie: paths relative to the folder of a run."""
+"""Where results lie that others are made from: paths relative to the folder of a run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def token_vectors(dataset: str, model: str) -> str:
     return f"{RESULTS}/embed/{dataset}/tokens/{model}"
 
 
-def shards(dataset: str, model: str, n: int) -> list[str]:
-    """The shares of token vectors, below the results and without suffixes; none where one job makes them all."""
+def shard_stems(dataset: str, model: str, n: int) -> list[str]:
+    """The shards of token vectors, below the results and without suffixes; none where one job makes them all."""
     return [f"embed/{dataset}/shards/{model}/{k}-of-{n}" for k in range(1, n + 1)] if n > 1 else []
 
 

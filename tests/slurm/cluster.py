@@ -197,7 +197,7 @@ class Cluster:
             "AccountingStorageHost=127.0.0.1",
             f"AccountingStoragePort={accounting}",
             f"AccountingStoragePass={munge}",
-            "AccountingStorageTRES=gres/gpu",
+            "AccountingStorageTRES=gres/gpu,gres/gpu:test",
             "AccountingStoreFlags=job_comment",
             "SlurmdParameters=config_overrides",
             "GresTypes=gpu",

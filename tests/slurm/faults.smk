@@ -21,7 +21,7 @@ rule hungry:
         python=sys.executable,
     shell:
         RAN
-        + "{params.python} -c 'import time; x = b\"x\" * (1400 << 20); time.sleep(4)'; touch {output}"
+        + "{params.python} -c 'import time; x = b\"x\" * (1200 << 20); time.sleep(4)'; touch {output}"
 
 
 rule endless:
@@ -63,7 +63,7 @@ rule sees:
 
 
 rule step:
-    """Takes a while."""
+    """Waits until it may go on, two minutes at most."""
     output:
         "results/faults/step-{name}-{n}",
     wildcard_constraints:
@@ -74,7 +74,8 @@ rule step:
         mem_mb=1000,
         runtime=10,
     shell:
-        RAN + "sleep 30; touch {output}"
+        RAN
+        + "for i in $(seq 120); do if [ -e go ]; then break; fi; sleep 1; done; touch {output}"
 
 
 rule steps:

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import yaml
+from snakemake.resources import GroupResources, Resources
 from snakemake_executor_plugin_slurm.partitions import get_best_partition, read_partition_file
 from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 from snakemake_executor_plugin_slurm.utils import set_gres_string
@@ -21,6 +23,8 @@ from snakemake_executor_plugin_slurm.utils import set_gres_string
 from tests.conftest import Workflow
 
 ON_GPU = {"embed_sentences", "embed_tokens", "embed_shard", "optimize_embeddings", "finetune_model", "classify_frozen"}
+ON_CPU = {"prepare_sentences", "prepare_words", "prepare_corpus", "embed_words", "measure_stability", "measure_layer"}
+ON_CPU |= {"measure_vectors", "measure_similarity", "tune_similarity"}
 LOCAL = {"all", "figures", "tables", "fetch_source", "make_table", "draw_figure", "evaluate_claims", "write_page"}
 
 
@@ -30,15 +34,24 @@ def planned(workflow: Workflow, *overlays: str) -> dict[str, dict[str, Any]]:
     shown = subprocess.run(command, cwd=workflow.folder, capture_output=True, text=True, timeout=400)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     found: dict[str, dict[str, Any]] = {}
-    for block in re.split(r"\n(?=(?:local)?rule )", shown.stdout + shown.stderr):
-        if not (head := re.match(r"(?:local)?rule (\w+):", block)):
+    for block in re.split(r"\n(?= *(?:local)?rule \w+:)", shown.stdout + shown.stderr):  # jobs of a group stand further in
+        if not (head := re.match(r" *(?:local)?rule (\w+):", block)):
             continue
-        own = re.search(r"^    resources: (.*)$", block, re.M)
+        own = re.search(r"^ +resources: (.*)$", block, re.M)
         values = dict(part.split("=", 1) for part in own[1].split(", ") if "=" in part) if own else {}
-        threads = re.search(r"^    threads: (\d+)$", block, re.M)
+        threads = re.search(r"^ +threads: (\d+)$", block, re.M)
         resources = {k: int(v) if v.isdigit() else v for k, v in values.items()}
         found[head[1]] = {"threads": int(threads[1]) if threads else 1, "resources": resources}
     return found
+
+
+def together(project: Path, about: dict[str, Any], n: int) -> dict[str, Any]:
+    """What a group of n such jobs asks for, with the resources of the profile."""
+    profile = yaml.safe_load((project / "profiles/slurm/config.yaml").read_text())
+    limits = Resources.parse(profile["resources"], allow_expressions=False)
+    job: Any = SimpleNamespace(resources={"_cores": about["threads"]} | about["resources"], pipe_group=None)
+    asked = GroupResources.basic_layered([[job] * n], limits, run_local=False)
+    return {"threads": asked["_cores"], "resources": {name: asked[name] for name in about["resources"] if name in asked}}
 
 
 def submission(project: Path, rule: str, about: dict[str, Any]) -> str:
@@ -70,6 +83,13 @@ def test_every_gpu_rule_asks_for_its_gpu(checkout: Workflow, project: Path) -> N
         assert re.search(r" --mem [1-9]\d{3,} ", line), line
         assert re.search(r" -t [1-9]\d+ ", line), line
         assert "--cpus-per-task=" in line, line
+    seeds = submission(project, "optimize_embeddings", together(project, one["optimize_embeddings"], 10))
+    assert "-p 'gpu'" in seeds
+    assert seeds.endswith("--gpus=1"), seeds
+    memory = one["optimize_embeddings"]["resources"]["mem_mb"]
+    assert f" -t 300 --mem {memory} --cpus-per-task=1 " in seeds, seeds  # ten times the time of one, and no more of the rest
+    one["finetune_model"]["resources"]["gpu_model"] = "h200"
+    assert submission(project, "finetune_model", one["finetune_model"]).endswith("--gpus=h200:1")
     merge = submission(project, "embed_tokens", several["embed_tokens"])
     assert "-p 'cpu'" in merge  # it only puts shares together
     assert "--gpus" not in merge
@@ -79,8 +99,14 @@ def test_without_gpus_everything_goes_to_cpus(checkout: Workflow, project: Path)
     local = re.search(r"^localrules:\n((?:    \w+,\n)+)", (project / "Snakefile").read_text(), re.M)
     assert local is not None
     assert set(re.findall(r"\w+", local[1])) == LOCAL
-    for rule, about in planned(checkout, "config/smoke.yaml").items():
-        if rule not in LOCAL:
-            line = submission(project, rule, about)
-            assert "-p 'cpu'" in line, line
-            assert "--gpus" not in line, line
+    limits = read_partition_file(project / "profiles/slurm/partitions.yaml")
+    most = min(int(partition.limits.max_runtime) for partition in limits)
+    jobs = planned(checkout, "config/smoke.yaml")
+    assert set(jobs) == LOCAL - {"figures", "tables"} | ON_GPU - {"embed_shard"} | ON_CPU
+    for rule in set(jobs) - LOCAL:
+        line = submission(project, rule, jobs[rule])
+        assert "-p 'cpu'" in line, line
+        assert "--gpus" not in line, line
+        # Time doubles with each of three attempts: what no partition gives would be waited for for ever.
+        assert 4 * jobs[rule]["resources"]["runtime"] <= most, rule
+    assert 4 * together(project, jobs["optimize_embeddings"], 10)["resources"]["runtime"] <= most
