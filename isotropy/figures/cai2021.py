@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -46,25 +47,25 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
 
 
 def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figure:
-    """Silhouette for each number of clusters, a line per layer; the chosen numbers are ringed."""
+    """Silhouette for each number of clusters, a line per layer, darker with depth; the chosen numbers are ringed."""
     figure, grid = panels(_subwords(silhouettes), "setup", 4.2, 3.2)
     chosen = _subwords(layers)
     first = silhouettes["seed"].min()
-    most = max(2, int(silhouettes["layer"].max()))
+    depth = ScalarMappable(Normalize(0, 1), ListedColormap(colormaps["cividis"](np.linspace(0.85, 0, 256))))
     for axes, own in grid:
-        shades = {layer: _shade(layer, most) for layer in sorted(own["layer"].unique())}
         for layer, rows in own[own["seed"] == first].groupby("layer"):
-            axes.plot(rows["k"], rows["silhouette"], "-", color=shades[layer], lw=1.2, label=f"layer {layer}")
+            shade = depth.to_rgba(layer / own["layer"].max())
+            axes.plot(rows["k"], rows["silhouette"], "-", color=shade, lw=1.2)
             of_layer = chosen[
                 (chosen["setup"] == rows["setup"].iloc[0]) & (chosen["layer"] == layer) & (chosen["seed"] == first)
             ]
             k = int(of_layer["n_clusters"].iloc[0])
             if k > 1:
                 value = rows.loc[rows["k"] == k, "silhouette"].iloc[0]
-                axes.plot([k], [value], "o", mfc="none", mec=shades[layer], ms=8, mew=1.4)
-        axes.axhline(layers["threshold"].iloc[0], color="#555555", lw=0.9, ls=":", label="one cluster below")
+                axes.plot([k], [value], "o", mfc="none", mec=shade, ms=8, mew=1.4)
+        axes.axhline(layers["threshold"].iloc[0], color="#555555", lw=0.9, ls=":")
         _named(axes, own, "clusters of k-means", "silhouette")
-    common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper", ncols=1 + most // 14)
+    figure.colorbar(depth, ax=[axes for axes, _ in grid], label="depth: layer over the last layer", pad=0.02)
     about = "Ringed: the number that is taken, that of the largest silhouette; none where it is below the dotted line. "
     footnote(figure, f"{about}Seed {first}. " + _sources(layers), width=_width(grid))
     return figure
@@ -110,6 +111,7 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
             axes.scatter(rows["x"], rows["y"], c=rows["cluster"] % 20, cmap="tab20", vmin=0, vmax=19, **_DOTS)
             axes.set_title(f"layer {layer}: {n} cluster" + "s" * (n > 1), loc="left", fontsize=9)
             axes.set_xlabel("first component", fontsize=8)
+            axes.xaxis.set_major_locator(MaxNLocator(4))
         row[0].set_ylabel(f"{setup}\nsecond component", fontsize=8.5)
         mark_status(row[len(shown) - 1], own)
     about = (
@@ -171,15 +173,10 @@ def _per_layer(axes: Axes, rows: pd.DataFrame, column: str, label: str, colour: 
 
 def _named(axes: Axes, own: pd.DataFrame, x: str, y: str) -> None:
     """Title, status and labels of a panel over whole numbers."""
-    axes.set_title(own["setup"].iloc[0], loc="left", fontweight="bold", fontsize=9.5)
+    axes.set_title(own["setup"].iloc[0].replace(", ", ",\n"), loc="left", fontweight="bold", fontsize=9.5)
     mark_status(axes, own)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel=x, ylabel=y)
-
-
-def _shade(layer: int, most: int) -> Any:
-    """Colour of a layer, from light to dark with depth."""
-    return colormaps["cividis"](0.85 - 0.85 * np.clip((layer - 1) / max(1, most - 1), 0, 1))
 
 
 def _subwords(table: pd.DataFrame) -> pd.DataFrame:
