@@ -3,7 +3,7 @@
 python benchmarks/graph.py [JOBS]...
 
 The default study with as many seeds of fine-tuning as give about so many jobs (300, 3,000 and 30,000 unless told), and
-config/paper.yaml as it is. The graph: until the jobs are counted. All: with each job's line, as `--dry-run` prints them.
+config/paper.yaml as it is. The graph: until the jobs are counted. All: until each is printed, as `--dry-run` does.
 """
 
 from __future__ import annotations
@@ -19,20 +19,24 @@ from time import perf_counter
 PROJECT = Path(__file__).resolve().parents[1]
 
 
-def dry_run(folder: Path, overlay: Path, *more: str) -> tuple[int, float, float, float]:
-    """Jobs, wall seconds, CPU seconds and peak memory (GB) of a dry run with the profile for clusters."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(PROJECT / "Snakefile"), "--dry-run", *more]
+def dry_run(folder: Path, overlay: Path) -> tuple[int, float, float, float, float]:
+    """Jobs, seconds to the graph and in all, CPU seconds and peak memory (GB) of a dry run with the profile for clusters."""
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(PROJECT / "Snakefile"), "--dry-run"]
     command += ["--profile", str(PROJECT / "profiles/slurm"), "--directory", str(folder), "--configfile", str(overlay)]
     began = perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
-    shown = process.stdout.read()
+    graph, shown = 0.0, ""
+    for line in process.stdout:
+        if not graph and line.startswith("Job stats:"):
+            graph = perf_counter() - began
+        shown += line
     _, status, used = os.wait4(process.pid, 0)
     if status != 0:
         sys.exit(shown[-3000:])
     jobs = re.search(r"^total +(\d+)$", shown, re.M)
     assert jobs is not None, shown[-3000:]
-    return int(jobs[1]), perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
+    return int(jobs[1]), graph, perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
 
 
 def main(sizes: list[int]) -> None:
@@ -44,8 +48,8 @@ def main(sizes: list[int]) -> None:
         one.write_text("rudman2024: {seeds: [0]}\n")
         two = folder / "two.yaml"
         two.write_text("rudman2024: {seeds: [0, 1]}\n")
-        first = dry_run(folder, one, "--quiet", "rules")[0]
-        per_seed = dry_run(folder, two, "--quiet", "rules")[0] - first
+        first = dry_run(folder, one)[0]
+        per_seed = dry_run(folder, two)[0] - first
         for size in sizes:
             study = folder / f"{size}.yaml"
             study.write_text(f"rudman2024: {{seeds: {list(range(1 + round((size - first) / per_seed)))}}}\n")
@@ -55,8 +59,7 @@ def main(sizes: list[int]) -> None:
 
 def show(name: str, folder: Path, study: Path) -> None:
     """Print the row of a study."""
-    jobs, graph, _, _ = dry_run(folder, study, "--quiet", "rules")
-    _, wall, cpu, memory = dry_run(folder, study)
+    jobs, graph, wall, cpu, memory = dry_run(folder, study)
     print(f"| {name} | {jobs:,} | {graph:.1f} | {wall:.1f} | {cpu:.1f} | {memory:.2f} |", flush=True)
 
 
