@@ -7,6 +7,7 @@ in Contextual Embedding Space", ACL, section 3.
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from typing import Any, Literal
 
 import numpy as np
@@ -83,8 +84,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
     """Cluster the cloud; in each cluster subtract the mean and the projection on the first principal components.
 
     A cluster of `n_components` + 1 points or fewer has no variance beyond what would be removed: it is dissolved, smallest
-    first, and its points go to the nearest cluster that is left. New points belong to the cluster that the clusterer says, or
-    whose centre is nearest.
+    first, and its points go to the nearest cluster that is left, those of a mixture to the most probable one. New points belong
+    to the cluster that the clusterer says among those that are left.
 
     Args:
         n_clusters: clusters to look for; 27 for BERT and RoBERTa, 10 for GPT-2 in the paper.
@@ -92,8 +93,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         clusterer: "kmeans" (the paper) or "gmm" (Rajaee & Sheikhi 2020): Gaussian mixture, diagonal covariances.
         remove: "mean+pcs", or "mean" alone.
         init: "k-means++", or "random": random points, as the authors.
-        max_iter: iterations; 300 converge as a rule. The authors' are 10, from random points, whatever comes out:
-            `init="random", max_iter=10, tol=0`.
+        max_iter: iterations, of a mixture too; 300 converge as a rule. The authors' of k-means are 10, from random points,
+            whatever comes out: `init="random", max_iter=10, tol=0`.
         tol: of convergence, as in scikit-learn.
         random_state: seed of the clusterer.
 
@@ -162,7 +163,7 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         """Means and components of the clusters, of which small ones are dissolved."""
         d = X.shape[1]
         self.centers_ = np.asarray(self._centers_of(self._model), dtype=np.float64) * self._unit
-        self._dissolved = False
+        self._left = np.arange(len(self.centers_))
         self._dissolve(X, wanted)
         self.labels_ = self._assigned(X)
         self.n_clusters_ = len(self.centers_)
@@ -209,10 +210,15 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         return model.cluster_centers_ if isinstance(model, KMeans) else model.means_  # type: ignore[no-any-return]
 
     def _assigned(self, X: np.ndarray) -> np.ndarray:
-        """Cluster of each point, shape (n,)."""
-        if not self._dissolved:
+        """Cluster of each point, shape (n,), among those that are left."""
+        if len(self._left) == self.n_clusters:
             return self._model.predict(self._scaled(X))  # type: ignore[no-any-return]
-        return pairwise_distances_argmin(X, self.centers_.astype(X.dtype))  # type: ignore[no-any-return]
+        if isinstance(self._model, KMeans):
+            return pairwise_distances_argmin(X, self.centers_.astype(X.dtype))  # type: ignore[no-any-return]
+        left = copy(self._model)
+        for name in ("weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"):
+            setattr(left, name, getattr(left, name)[self._left])
+        return left.predict(self._scaled(X))  # type: ignore[no-any-return]
 
     def _dissolve(self, X: np.ndarray, n_components: int) -> None:
         """Drop empty clusters and those of which nothing would be left, smallest first; m points have rank m - 1."""
@@ -222,7 +228,7 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             if sizes[smallest] > n_components + (n_components > 0):
                 return
             self.centers_ = np.delete(self.centers_, smallest, axis=0)
-            self._dissolved = True
+            self._left = np.delete(self._left, smallest)
 
 
 def _size(X: np.ndarray) -> float:

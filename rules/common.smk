@@ -146,7 +146,11 @@ def classify_memory(wildcards):
 
 def layer_memory(wildcards):
     """Memory of the geometry of a layer in MB: all token vectors of a corpus, several times."""
-    return 4000 if CONFIG.datasets[wildcards.dataset].blocks is not None else 56000
+    corpus = CONFIG.datasets[wildcards.dataset]
+    if corpus.blocks is not None:
+        return 4000
+    lines = [c.rows or 10**9 for c in SOURCES[corpus.source].contents.values()]
+    return 8000 if max(lines) <= 5000 else 56000
 
 
 def table_code(wildcards):

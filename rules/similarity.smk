@@ -20,7 +20,7 @@ rule measure_similarity:
         "../envs/similarity.yaml"
     threads: 1
     resources:
-        mem_mb=grows(4000),
+        mem_mb=grows(6000),
         runtime=grows(240),
     params:
         spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}"),
@@ -45,7 +45,7 @@ rule tune_similarity:
         "../envs/similarity.yaml"
     threads: 1
     resources:
-        mem_mb=grows(4000),
+        mem_mb=grows(6000),
         runtime=grows(240),
     params:
         spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning"),

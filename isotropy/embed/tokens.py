@@ -183,6 +183,8 @@ def extract(
             file = next((f for s in shards if (f := part_file(s, number)).is_file()), part_file(work, number))
             rows = extraction.rows(number)
             if not file.is_file():
+                if shards:
+                    raise IsotropyError(f"no shard has {file.name}: delete {shards[0].parent} and start again")
                 extraction.compute(number, file, workers)
                 fresh += len(rows)
                 if not sys.stderr.isatty() and number % 16 == 15:

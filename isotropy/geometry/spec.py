@@ -121,7 +121,6 @@ class LayerSpec(Spec):
     """What its empty lines read."""
     model: str
     layer: int
-    dtype: Literal["float32", "bfloat16"]
     window: int
     types: list[TypesName]
     clustering: Clustering

@@ -56,11 +56,5 @@ def _layer(plan: Plan, dataset: str, model: str, layer: str) -> LayerSpec:
         raise LookupError(f"the study does not measure {layer} of {model} on {dataset}")
     common = paper.model_dump(include={"window", "types", "clustering", "lid", "n_points", "seeds"})
     corpus = plan.study.config.datasets[dataset].model_dump(include={"source", "empty"})
-    own = {
-        "paper": "cai2021",
-        "dataset": dataset,
-        "model": model,
-        "layer": number,
-        "dtype": plan.study.config.compute.dtype,
-    }
+    own = {"paper": "cai2021", "dataset": dataset, "model": model, "layer": number}
     return LayerSpec.model_validate(own | corpus | common)

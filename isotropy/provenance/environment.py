@@ -92,7 +92,7 @@ def _gpu() -> Any:
     devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     driver = Path("/proc/driver/nvidia/version")
     return {
-        "devices": [{"name": d.name, "memory_bytes": d.total_memory} for d in devices],
+        "devices": [{"name": d.name, "memory_bytes": d.total_memory, "uuid": str(d.uuid)} for d in devices],
         "used": torch.cuda.current_device() if used else unknown("the job used none"),
         "cuda": torch.version.cuda,
         "driver": driver.read_text().splitlines()[0] if driver.is_file() else unknown("the driver does not name its version"),

@@ -92,7 +92,10 @@ def _append(results: Path, entry: dict[str, Any]) -> None:
     """Add a line, one process at a time."""
     results.mkdir(parents=True, exist_ok=True)
     with (results / LEDGER).open("a+b") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        except OSError as error:
+            raise IsotropyError(f"{stream.name} cannot be locked ({error}): results need a file system with locks") from error
         stream.seek(0)
         # A line without its end is of a writer that was killed: the entry was never made.
         whole = stream.read().rpartition(b"\n")

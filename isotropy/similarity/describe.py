@@ -10,6 +10,10 @@ AUTHORS = {
     "roberta-base": Numbers(n_clusters=27, n_components=12, n_components_global=25),
 }
 """The papers' models, with the numbers of appendix B.2."""
+DROPPED = {"bert-base-uncased": "special", "gpt2": "ends", "roberta-base": "special"}
+"""Tokens that do not count: the first and the last, which are BERT's and RoBERTa's special tokens."""
+RATES = (3e-5, 5e-3)
+"""Learning rates of the classifier: the notebook's, and that of the authors' e-mail to Dzubur (2022)."""
 SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-benchmark-dev", "sts-benchmark-test", "sick-r")
 TASKS = ("sst2", "rte", "cola", "mrpc", "wic", "boolq")
 
@@ -21,8 +25,10 @@ def departures(spec: SimilaritySpec) -> list[str]:
         found.append(f"{spec.dataset} is not among the paper's data sets")
     if not spec.repeat_texts:
         found.append("a sentence counts once, the authors count it as often as it occurs")
-    if len(spec.methods) > 1 and spec.layer != LAST:
+    if len(spec.methods) > 1 and spec.layer not in (LAST, None):  # static vectors have no layers
         found.append(f"layer {spec.layer}, the paper has the last")
+    if spec.drop != DROPPED.get(spec.embedding, spec.drop):
+        found.append(f"tokens that do not count: {spec.drop}, the authors' are {DROPPED[spec.embedding]}")
     known = AUTHORS.get(spec.embedding)
     if known is not None and spec.numbers is not None and len(spec.methods) > 1 and spec.numbers != known:
         found.append("numbers of clusters and components are not the paper's")
@@ -41,6 +47,10 @@ def classification_departures(spec: ClassifySpec) -> list[str]:
     mlp = spec.mlp
     if (spec.max_length, mlp.hidden, mlp.epochs, mlp.batch_size) != (64, 100, 10, 32):
         found.append("length, hidden units, epochs or batch size are not the authors'")
+    if mlp.learning_rate not in RATES:
+        found.append(f"learning rate {mlp.learning_rate:g}, the authors' are {RATES[0]:g} and {RATES[1]:g}")
+    if spec.dtype != "float32":
+        found.append(f"computed in {spec.dtype}")
     return found + _of_clusterer(spec.clusterer.init, spec.clusterer.max_iter, spec.clusterer.tol)
 
 

@@ -63,10 +63,12 @@ def measure(cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer) -> tuple[p
     Returns:
         One row per step: method, n_clusters, n_components, seed, part; clusters_left (small ones are dissolved); Pearson and
         Spearman correlation of people's scores with cosines of sentences (means of their tokens), times 100, NaN without
-        pairs; and log10 of I(W) of the cloud, and of the sentences. And the time that the methods took: that of clusters counts
-        for the first method that needs them.
+        pairs; spearman_of_removed, the same for what the step takes from the sentences, about its mean: what is lost with it;
+        and log10 of I(W) of the cloud, and of the sentences. And the time that the methods took: that of clusters counts for
+        the first method that needs them.
     """
     rows = []
+    before = cloud.sentences(cloud.vectors)
     seconds: dict[str, float] = {}
     fitted: Fitted = {}
     for step in todo:
@@ -74,10 +76,14 @@ def measure(cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer) -> tuple[p
         after, clusters = transformed(cloud.vectors, step, clusterer, fitted)
         seconds[step.method] = seconds.get(step.method, 0.0) + perf_counter() - began
         sentences = cloud.sentences(after)
+        removed = before - sentences
+        constant = step.method in ("none", "mean")
+        lost = math.nan if constant else similarity(removed - removed.mean(axis=0), cloud)["spearman"]
         rows.append(
             step._asdict()
             | {"clusters_left": clusters}
             | similarity(sentences, cloud)
+            | {"spearman_of_removed": lost}
             | {"log10_isotropy": log10_isotropy(after), "log10_isotropy_sentences": log10_isotropy(sentences)}
         )
     kinds = {"n_clusters": "Int64", "n_components": "Int64", "clusters_left": "Int64"}

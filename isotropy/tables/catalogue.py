@@ -271,8 +271,8 @@ TABLES = {
             needs="rajaee2021",
             section="slides",
             caption="The six methods of the 2020 slides: Pearson and Spearman correlation (times 100) of people's scores with "
-            "cosines of sentences, and log10 of the isotropy I(W) of all token vectors; mean and sd over clusterings. Split, "
-            "layer and numbers are not stated on the slides.",
+            "cosines of sentences, Spearman's also of what a method removes from them (about its mean), and log10 of the "
+            "isotropy I(W) of all token vectors; mean and sd over clusterings. The slides state no split, layer or numbers.",
         ),
         TableSpec(
             id="rajaee2021/table2",

@@ -228,7 +228,7 @@ def _summary(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
     found = []
     for key, group in rows.groupby(keys, sort=False, dropna=False):
         row: dict[str, object] = dict(zip(keys, key, strict=True))
-        for name in ("pearson", "spearman", "log10_isotropy", "log10_isotropy_sentences"):
+        for name in ("pearson", "spearman", "spearman_of_removed", "log10_isotropy", "log10_isotropy_sentences"):
             row |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
         found.append(row | {"n_runs": len(group)})
     return pd.DataFrame(found)

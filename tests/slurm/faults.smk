@@ -49,7 +49,7 @@ rule failing:
 
 
 rule sees:
-    """Writes down the GPUs that it sees."""
+    """Writes down the GPUs that it sees, and whether the hub's clients are switched off."""
     output:
         "results/faults/sees-{n}",
     wildcard_constraints:
@@ -59,7 +59,7 @@ rule sees:
         mem_mb=1000,
         runtime=10,
     shell:
-        'echo "$CUDA_VISIBLE_DEVICES" > {output}; sleep 3'
+        'echo "$CUDA_VISIBLE_DEVICES $HF_HUB_OFFLINE $TRANSFORMERS_OFFLINE $HF_DATASETS_OFFLINE" > {output}; sleep 3'
 
 
 rule step:

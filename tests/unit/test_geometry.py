@@ -33,7 +33,6 @@ SPEC = LayerSpec(
     empty="",
     model="m",
     layer=1,
-    dtype="float32",
     window=8,
     types=["subwords"],
     clustering=HOW,
@@ -236,7 +235,6 @@ def test_what_departs_from_the_paper_is_said() -> None:
     assert len(departures(SPEC)) == 5
     assert departures(own.model_copy(update={"source": "wikitext-2"})) == ["empty lines do not read as in the official file"]
     assert departures(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
-    assert departures(own.model_copy(update={"dtype": "bfloat16"})) == ["computed in bfloat16"]
     few = own.model_copy(update={"lid": Lid(k=100, n_queries=50)})
     assert departures(few) == ["local dimension at 50 points only"]
 

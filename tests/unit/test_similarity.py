@@ -29,6 +29,7 @@ from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import Dataset
 from isotropy.similarity.classify import Features, classify, post_processed
 from isotropy.similarity.clouds import Cloud, token_cloud, word_cloud
+from isotropy.similarity.describe import classification_departures, departures
 from isotropy.similarity.measure import Step, log10_isotropy, measure, pictures, steps, transformed, tune
 from isotropy.similarity.spec import ClassifySpec, Clusterer, Mlp, Numbers, SimilaritySpec, TuningSpec
 from isotropy.sources.encoder import Encoder
@@ -140,6 +141,20 @@ def test_none_equals_the_straightforward_way() -> None:
     vectors *= np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0))
     log_f = logsumexp(own.vectors.astype(np.float64) @ vectors, axis=0)
     assert rows["log10_isotropy"][0] == pytest.approx((log_f.min() - log_f.max()) / math.log(10), abs=1e-6)
+
+
+def test_what_a_method_removes_is_measured_too() -> None:
+    """The global method takes the projection on the first components; of a mean nothing but a constant is left."""
+    own = cloud(made())
+    rows, _ = measure(own, [Step("mean", None, None, 0), Step("abtt", None, 3, 0)], AUTHORS)
+    assert math.isnan(rows["spearman_of_removed"][0])
+    means = own.vectors.reshape(-1, 3, 12).astype(np.float64).mean(axis=1)
+    top = PCA(3).fit(own.vectors.astype(np.float64)).components_
+    shares = (means - means.mean(axis=0)) @ top.T
+    u, v = shares[own.pairs[:, 0]], shares[own.pairs[:, 1]]
+    cosines = ((u * v).sum(axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)).round(5)
+    expected = 100 * stats.spearmanr(cosines, own.scores).statistic
+    assert rows["spearman_of_removed"][1] == pytest.approx(expected, abs=0.1)
 
 
 def test_the_method_equals_scikit_learns_straightforward_use() -> None:
@@ -316,6 +331,24 @@ def test_inductive_clusters_do_not_see_validation_items() -> None:
     assert np.array_equal(known, same)
     assert not np.array_equal(known, other)
     assert new.shape == validation.shape
+
+
+def test_what_departs_from_the_paper_is_said() -> None:
+    bert = {"embedding": "bert-base-uncased", "dataset": "sts12", "layer": 12}
+    numbers = Numbers(n_clusters=27, n_components=12, n_components_global=15)
+    own = similarity_spec(**bert, numbers=numbers)
+    assert departures(own) == []
+    assert departures(similarity_spec(**bert, numbers=NUMBERS)) == ["numbers of clusters and components are not the paper's"]
+    assert departures(own.model_copy(update={"layer": 1})) == ["layer 1, the paper has the last"]
+    whole = own.model_copy(update={"drop": "nothing"})
+    assert departures(whole) == ["tokens that do not count: nothing, the authors' are special"]
+    assert len(departures(own.model_copy(update={"clusterer": CONVERGED, "repeat_texts": False}))) == 2
+    assert departures(own.model_copy(update={"embedding": "v", "layer": None})) == ["v is not among the paper's models"]
+    mlp = Mlp(hidden=100, epochs=10, batch_size=32, learning_rate=0.005)
+    frozen = classify_spec(task="rte", embedding="bert-base-uncased", layer=12, numbers=numbers, max_length=64, mlp=mlp)
+    assert classification_departures(frozen) == []
+    faster = frozen.model_copy(update={"mlp": mlp.model_copy(update={"learning_rate": 0.1}), "dtype": "bfloat16"})
+    assert classification_departures(faster) == ["learning rate 0.1, the authors' are 3e-05 and 0.005", "computed in bfloat16"]
 
 
 # -- the method inside fine-tuning ---------------------------------------------------------------------------------------

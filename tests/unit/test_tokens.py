@@ -100,7 +100,7 @@ def test_parts_workers_and_kills_do_not_change_a_bit(
 def test_shards_do_not_change_a_bit(
     encoder: SentenceEncoder, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
-    """Also with more shards than parts, and without loading the model again; a part that does not fit is refused."""
+    """Also with more shards than parts, and without loading the model again; a part that does not fit or lacks is refused."""
     monkeypatch.setattr("isotropy.embed.tokens.PART_TOKENS", 300)
     run(encoder, texts, tmp_path, window=32)
     extraction = Extraction(encoder, texts, layers=[0, 3, 6], window=32, token_budget=512)
@@ -119,6 +119,9 @@ def test_shards_do_not_change_a_bit(
     other = Extraction(encoder, texts[::-1], layers=[0, 3, 6], window=32, token_budget=512)
     with pytest.raises(IsotropyError, match=r"part000000.safetensors is not part 0 of these tokens"):
         extract(other, folder=tmp_path / "merged/out", **common)  # type: ignore[arg-type]
+    next(path for folder in folders for path in folder.glob("part*")).unlink()
+    with pytest.raises(IsotropyError, match=r"no shard has part\d+.safetensors"):
+        extract(extraction, folder=tmp_path / "merged/out", **common)  # type: ignore[arg-type]
 
 
 def test_windows_of_a_stream(encoder: SentenceEncoder, texts: list[str], tmp_path: Path) -> None:

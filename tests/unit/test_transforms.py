@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
+from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.estimator_checks import check_estimator
 
 from isotropy.metrics import isoscore, partition_isotropy
@@ -119,6 +120,23 @@ def test_small_clusters_are_dissolved() -> None:
     every_cluster = ClusterBasedEnhancement(40, 20).fit(X[:60])  # all too small: one is left
     assert every_cluster.n_clusters_ == 1
     assert np.abs(every_cluster.transform(X[:60]) - published_steps(X[:60], np.zeros(60), 20)).max() < 1e-9
+
+
+def test_a_dissolved_component_leaves_the_rest_of_a_mixture_alone() -> None:
+    """Its points go to the most probable of the others; no other point moves, not even to a nearer mean."""
+    generator = np.random.default_rng(0)
+    wide = generator.standard_normal((300, 3)) * 9
+    narrow = [14, 0, 0] + generator.standard_normal((300, 3)) / 2
+    cloud = np.vstack([wide, narrow, [[60, 60, 60], [60, 61, 60], [61, 60, 60]]])
+    common = {"clusterer": "gmm", "init": "k-means++"}
+    whole = ClusterBasedEnhancement(3, 1, **common).fit(cloud)  # type: ignore[arg-type]
+    assert np.bincount(whole.labels_)[whole.labels_[-1]] == 3
+    dissolved = ClusterBasedEnhancement(3, 2, **common).fit(cloud)  # type: ignore[arg-type]
+    assert dissolved.n_clusters_ == 2
+    names = np.delete(np.arange(3), whole.labels_[-1])  # of the two that are left
+    assert np.array_equal(names[dissolved.labels_][:600], whole.labels_[:600])
+    assert (pairwise_distances_argmin(cloud, dissolved.centers_) != dissolved.labels_)[:600].any()
+    assert np.array_equal(dissolved.transform(cloud), dissolved.fit(cloud).transform(cloud))
 
 
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
