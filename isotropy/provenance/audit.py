@@ -200,12 +200,12 @@ class _Audit:
         for read in record.inputs:
             maker = self.chain.maker(read.path)
             producer = None if maker is None else self.chain.record(maker)
-            if producer is None:
+            if maker is None or producer is None:
                 if _size(self.root / read.path) is None:
                     self._note(read.path, "missing", f"{record.rule} read it")
                 else:
                     self._note(read.path, "without record", f"{record.rule} read it")
-            elif {f.path: f.sha256 for f in producer.outputs}.get(read.path) != read.sha256:
+            elif self.chain.written(maker).get(read.path) != read.sha256:
                 self._blame(record, f"made from another {read.path} than {producer.rule} wrote: run the workflow again")
         for name, identity in record.input_records.items():
             producer = self.chain.record(name)

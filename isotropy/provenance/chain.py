@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS
@@ -23,6 +23,8 @@ class Chain:
         self.unreadable: dict[str, str] = {}
         self._records: dict[str, Record | None] = {}
         self._there: dict[str, bool] = {}
+        self._written: dict[str, dict[str, str]] = {}
+        self._spoken_of: dict[str, set[str]] = {}
 
     def record(self, name: str) -> Record | None:
         """A record, or None if there is none that can be read."""
@@ -41,7 +43,17 @@ class Chain:
         record = None if name is None else self.record(name)
         if name is None or record is None:
             return None
-        return name if any(f.path == path or Path(f.path).is_relative_to(path) for f in record.outputs) else None
+        if name not in self._spoken_of:
+            files = self.written(name)
+            self._spoken_of[name] = files.keys() | {p.as_posix() for f in files for p in PurePosixPath(f).parents}
+        return name if path in self._spoken_of[name] else None
+
+    def written(self, name: str) -> dict[str, str]:
+        """What a record says that its job wrote: path -> SHA-256. Empty without a record."""
+        if name not in self._written:
+            record = self.record(name)
+            self._written[name] = {} if record is None else {f.path: f.sha256 for f in record.outputs}
+        return self._written[name]
 
     def names(self, folder: Path = RESULTS) -> list[str]:
         """Names of all records below a folder, sorted."""
