@@ -44,19 +44,20 @@ def kill_when(
     """Start the run, wait until `ready`, and kill the run with all its jobs as a crash of the machine would, or by a signal."""
     command = workflow.command("--", target)
     process = subprocess.Popen(
-        command, cwd=workflow.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+        command, cwd=workflow.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # tests may run under nohup
+    )  # fmt: skip
     deadline = time.monotonic() + 300
     while not ready():
         assert process.poll() is None, f"the run ended before {what}"
         assert time.monotonic() < deadline, f"no {what} in five minutes"
         time.sleep(0.02)
     os.killpg(process.pid, by)
-    process.wait()
+    process.wait(60)
     workflow.done("--unlock")
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(2400)  # the smoke study included, where this test is the first to need it
 def test_killed_four_times(smoke: Workflow, tmp_path: Path) -> None:
     undisturbed = study(tmp_path / "undisturbed")
     for path in (smoke.folder / "results/fetch").glob("[ap][lo]l*"):  # all-MiniLM-L6-v2 and polarity, with their records
