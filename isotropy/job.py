@@ -12,7 +12,6 @@ error removes what was written.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import sys
 import traceback
@@ -27,7 +26,7 @@ from typing import Any, Generic, Self, TextIO, TypeVar
 from threadpoolctl import threadpool_limits
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_of, remove, write_json
+from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, lock_file, record_of, remove, write_json
 from isotropy.provenance.code import code_identity, temporary_outputs
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
 from isotropy.provenance.ledger import append_job
@@ -155,14 +154,12 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         self.work.parent.mkdir(parents=True, exist_ok=True)
         lock = (self.work.parent / "lock").open("w")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(lock, wait=False)
         except BlockingIOError:
             raise IsotropyError(
                 f"another process is still making {self.record.name.removesuffix(RECORD_SUFFIX)}, perhaps of a run that was "
                 "killed: wait for it or end it, then start again"
             ) from None
-        except OSError as error:
-            raise IsotropyError(f"{lock.name} cannot be locked ({error}): results need a file system with locks") from error
         return lock
 
     def _start_log(self) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy.embed.spec import EmbedSpec, TokensSpec
 
-
-def departures(spec: EmbedSpec | TokensSpec) -> list[str]:
+def departures(dtype: str) -> list[str]:
     """The papers compute in single precision."""
-    return [] if spec.dtype == "float32" else [f"computed in {spec.dtype}"]
+    return [] if dtype == "float32" else [f"computed in {dtype}"]

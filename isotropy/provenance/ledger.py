@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RESULTS, record_of, sha256_file
+from isotropy.files import RESULTS, lock_file, record_of, sha256_file
 from isotropy.provenance.verify_bundle import LEDGER, UNREADABLE, line_sha256, read_ledger
 from isotropy.scrub import scrub
 from isotropy.spec import canonical_json
@@ -92,10 +91,7 @@ def _append(results: Path, entry: dict[str, Any]) -> None:
     """Add a line, one process at a time."""
     results.mkdir(parents=True, exist_ok=True)
     with (results / LEDGER).open("a+b") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        except OSError as error:
-            raise IsotropyError(f"{stream.name} cannot be locked ({error}): results need a file system with locks") from error
+        lock_file(stream, wait=True)
         stream.seek(0)
         # A line without its end is of a writer that was killed: the entry was never made.
         whole = stream.read().rpartition(b"\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from isotropy.embed.describe import departures as embedding_departures
 from isotropy.similarity.spec import LAST, ClassifySpec, Numbers, SimilaritySpec
 
 AUTHORS = {
@@ -49,8 +50,7 @@ def classification_departures(spec: ClassifySpec) -> list[str]:
         found.append("length, hidden units, epochs or batch size are not the authors'")
     if mlp.learning_rate not in RATES:
         found.append(f"learning rate {mlp.learning_rate:g}, the authors' are {RATES[0]:g} and {RATES[1]:g}")
-    if spec.dtype != "float32":
-        found.append(f"computed in {spec.dtype}")
+    found += embedding_departures(spec.dtype)
     return found + _of_clusterer(spec.clusterer.init, spec.clusterer.max_iter, spec.clusterer.tol)
 
 

@@ -20,7 +20,7 @@ with Job(snakemake, EmbedSpec) as job:
     vectors, job.measurements = embed(
         encoder, texts, token_budget=job.spec.token_budget, workers=job.threads, work=job.work / device.type
     )
-    if reasons := departures(job.spec):
+    if reasons := departures(job.spec.dtype):
         job.lineage.join(Lineage(status="stand-in", reasons=reasons))
     with job.write("vectors") as path:
         save_file({"vectors": vectors}, path, metadata={"record": job.mark})

@@ -20,7 +20,7 @@ with Job(snakemake, TokensSpec, aids=("shards",)) as job:
         raise IsotropyError(f"{shards[0].parent} holds shares of other token vectors: delete it")
     exact = device.type == "cpu" and all(record.determinism == "bitwise" for record in job.aid_records)
     job.determinism = "bitwise" if exact else "tolerance"
-    if reasons := departures(spec):
+    if reasons := departures(spec.dtype):
         job.lineage.join(Lineage(status="stand-in", reasons=reasons))
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     texts = list(pd.read_parquet(job.input["texts"])["text"])

@@ -7,12 +7,11 @@ for package in slurmctld slurmd slurm-client munge slurmdbd mariadb-server; do
   dpkg --status "$package" >/dev/null 2>&1 || missing+=("$package")
 done
 if [ ${#missing[@]} = 0 ]; then exit 0; fi
+other() { echo "this machine has a SLURM of its own, or a part of one: ${missing[*]} are not installed beside it" >&2; exit 1; }
+if [ -n "${SLURM_CONF:-}" ] || { [ -f /etc/slurm/slurm.conf ] && [ ! -L /etc/slurm/slurm.conf ]; }; then other; fi
 for package in "${missing[@]}"; do
   case "$package" in slurm-client) program=sbatch ;; munge) program=munged ;; mariadb-server) program=mariadbd ;; *) program=$package ;; esac
-  if [ -n "${SLURM_CONF:-}" ] || command -v "$program" >/dev/null || { [ -f /etc/slurm/slurm.conf ] && [ ! -L /etc/slurm/slurm.conf ]; }; then
-    echo "this machine has a SLURM of its own, or a part of one: $package is not installed beside it" >&2
-    exit 1
-  fi
+  if command -v "$program" >/dev/null; then other; fi
 done
 if [ "$(id -u)" != 0 ]; then echo "not root: cannot install ${missing[*]}" >&2; exit 1; fi
 policy=/usr/sbin/policy-rc.d

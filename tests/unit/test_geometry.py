@@ -15,6 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import r2_score, silhouette_score
 
+from isotropy.embed.describe import departures as embedding_departures
 from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
 from isotropy.geometry.clouds import TypedCloud, read_typed
@@ -235,6 +236,8 @@ def test_what_departs_from_the_paper_is_said() -> None:
     assert len(departures(SPEC)) == 5
     assert departures(own.model_copy(update={"source": "wikitext-2"})) == ["empty lines do not read as in the official file"]
     assert departures(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
+    assert embedding_departures("bfloat16") == ["computed in bfloat16"]
+    assert embedding_departures("float32") == []
     few = own.model_copy(update={"lid": Lid(k=100, n_queries=50)})
     assert departures(few) == ["local dimension at 50 points only"]
 

@@ -57,7 +57,7 @@ def kill_when(
     workflow.done("--unlock")
 
 
-@pytest.mark.timeout(2400)  # the smoke study included, where this test is the first to need it
+@pytest.mark.timeout(1500, func_only=True)  # without the smoke study, where this test is the first to need it
 def test_killed_four_times(smoke: Workflow, tmp_path: Path) -> None:
     undisturbed = study(tmp_path / "undisturbed")
     for path in (smoke.folder / "results/fetch").glob("[ap][lo]l*"):  # all-MiniLM-L6-v2 and polarity, with their records
