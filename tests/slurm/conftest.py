@@ -34,11 +34,17 @@ class Driver:
     def said(self) -> str:
         return self.out.read_text()
 
+    @property
+    def jobs_said(self) -> str:
+        """The ends of SLURM's logs."""
+        logs = sorted(self.folder.glob("results/logs/slurm/**/*.log"))
+        return "\n".join(f"{log}:\n{log.read_text()[-1500:]}" for log in logs)
+
     def wait(self, seconds: float = 1800) -> int:
         return self.process.wait(seconds)
 
     def done(self, seconds: float = 1800) -> str:
-        assert self.wait(seconds) == 0, self.said[-6000:]
+        assert self.wait(seconds) == 0, self.said[-6000:] + self.jobs_said
         return self.said
 
     def results(self, pattern: str) -> list[Path]:

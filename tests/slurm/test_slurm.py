@@ -207,14 +207,18 @@ def test_a_drained_node_a_cancelled_job_and_a_new_controller(faulty: Path, submi
         cluster.ask("scancel", victim["JobID"])
         cluster.end("slurmctld")
         cluster.start_controller()
+        waited(lambda: len(cluster.states("step_wildcards_drained")) == 5, "the cancelled job is not sent again", 120)
+        waited(lambda: victim["JobID"] not in cluster.ask("squeue", "-h", "-o", "%i").split(), "cancelled, but not gone", 180)
         (faulty / "go").touch()
         driver.done(900)
     finally:
         cluster.ask("scontrol", "update", "NodeName=gpu1", "State=RESUME")
     states = [(job["State"].split()[0], job["NodeList"]) for job in cluster.states("step_wildcards_drained")]
-    assert sorted(states)[0] == ("CANCELLED", "gpu1")
-    assert len(states) == 5
+    assert sorted(states[:4])[0] == ("CANCELLED", "gpu1")
     assert states[-1] == ("COMPLETED", "gpu2")
+    assert {node for _, node in states[4:]} == {"gpu2"}
+    assert [state for state, _ in states].count("COMPLETED") == 4
+    assert driver.runs_of("steps-drained") == 1
 
 
 def test_a_dead_node(faulty: Path, submit: Submit, cluster: Cluster) -> None:
