@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS
-from isotropy.provenance.record import Record, read_record
+from isotropy.provenance.record import Record, digests, read_record
 from isotropy.provenance.verify_bundle import producer
 
 
@@ -52,7 +52,7 @@ class Chain:
         """What a record says that its job wrote: path -> SHA-256. Empty without a record."""
         if name not in self._written:
             record = self.record(name)
-            self._written[name] = {} if record is None else {f.path: f.sha256 for f in record.outputs}
+            self._written[name] = {} if record is None else digests(record.outputs)
         return self._written[name]
 
     def names(self, folder: Path = RESULTS) -> list[str]:

@@ -13,7 +13,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS
 from isotropy.provenance.chain import Chain, stem_of
 from isotropy.provenance.compare import changed_names, differences, shown
-from isotropy.provenance.record import File, Record
+from isotropy.provenance.record import File, Record, digests
 from isotropy.provenance.verify_bundle import NO_ZIP
 
 HARDWARE = ("cpu", "cpu_count", "gpu", "threads", "platform")
@@ -52,7 +52,7 @@ def diff(a: Path, b: Path) -> Comparison:
     """
     with _opened(a) as folder_a, _opened(b) as folder_b:
         before, after = _records(folder_a, a), _records(folder_b, b)
-    differing = {n for n in before.keys() & after.keys() if _outputs(before[n]) != _outputs(after[n])}
+    differing = {n for n in before.keys() & after.keys() if digests(before[n].outputs) != digests(after[n].outputs)}
     alone = before.keys() ^ after.keys()
     first = [n for n in sorted(differing) if not _stands_on(before[n], after[n]) & (differing | alone)]
     found = [Divergence(stem_of(n), _causes(before[n], after[n])) for n in first]
@@ -88,10 +88,6 @@ def _records(folder: Path, run: Path) -> dict[str, Record]:
     return found
 
 
-def _outputs(record: Record) -> dict[str, str]:
-    return {f.path: f.sha256 for f in record.outputs}
-
-
 def _stands_on(before: Record, after: Record) -> set[str]:
     return {*before.input_records, *after.input_records}
 
@@ -101,7 +97,7 @@ def _causes(before: Record, after: Record) -> list[str]:
     causes = []
     sources = [f"{f} {shown(x)} → {shown(y)}" for f, x, y in differences(before.lineage.sources, after.lineage.sources)]
     if sources and not before.inputs:
-        changed = [Path(p).name for p in changed_names(_outputs(before), _outputs(after))]
+        changed = [Path(p).name for p in changed_names(digests(before.outputs), digests(after.outputs))]
         causes.append("source: " + _listed([*sources, f"other bytes in {_listed(changed)}"]))
     if fields := [f"{field} {shown(x)} → {shown(y)}" for field, x, y in differences(before.spec, after.spec)]:
         causes.append("spec: " + _listed(fields))

@@ -56,6 +56,11 @@ class Lineage(BaseModel):
         """Titles of the contents of sources of some kinds, each once."""
         return list(dict.fromkeys(s["content"]["title"] for kind in kinds for s in self.sources if s["kind"] == kind))
 
+    def depart(self, reasons: list[str]) -> None:
+        """Note in what the job departs from the papers' own way; what does so anywhere is a stand-in."""
+        if reasons:
+            self.join(Lineage(status="stand-in", reasons=reasons))
+
     def join(self, other: Lineage) -> None:
         """Add what another input stands on."""
         if other.status == "stand-in":
@@ -144,12 +149,17 @@ def record_id(rule: str, wildcards: dict[str, str], spec: Any, inputs: list[File
     fetched = [maker for maker in makers if maker.lineage.sources and not maker.inputs]
     contents = [[s.get("id"), s.get("status"), s.get("content")] for maker in fetched for s in maker.lineage.sources]
     known = {f.path for maker in fetched for f in maker.outputs}
-    return digest([rule, wildcards, spec, contents, {f.path: f.sha256 for f in inputs if f.path not in known}])
+    return digest([rule, wildcards, spec, contents, digests(f for f in inputs if f.path not in known)])
 
 
 def describe_files(paths: list[Path]) -> list[File]:
     """Digest files, and all files below folders."""
     return [File(path=os.path.relpath(f), sha256=sha256_file(f), bytes=f.stat().st_size) for p in paths for f in files_below(p)]
+
+
+def digests(files: Iterable[File]) -> dict[str, str]:
+    """Path -> SHA-256."""
+    return {f.path: f.sha256 for f in files}
 
 
 def read_record(path: Path) -> Record:
@@ -180,8 +190,7 @@ def producers(inputs: list[Path], files: list[File]) -> dict[str, Record]:
     for path in inputs:
         record = read_record(record_of(path))
         name = os.path.relpath(path)
-        there = {f.path: f.sha256 for f in files if Path(f.path).is_relative_to(name)}
-        written = {f.path: f.sha256 for f in record.outputs if Path(f.path).is_relative_to(name)}
+        there, written = (digests(f for f in known if Path(f.path).is_relative_to(name)) for known in (files, record.outputs))
         if changed := sorted(p for p in there.keys() | written.keys() if there.get(p) != written.get(p)):
             raise IsotropyError(f"{changed[0]} is not what {record.rule} wrote; delete {name}, so that it is made again")
         found[os.path.relpath(record_of(path))] = record

@@ -21,7 +21,7 @@ from isotropy.provenance.checkout import Plan
 from isotropy.provenance.code import code_param, script_of
 from isotropy.provenance.compare import changed_names
 from isotropy.provenance.deviation import agree, largest_deviation
-from isotropy.provenance.record import Record, read_record
+from isotropy.provenance.record import Record, digests, read_record
 from isotropy.spec import canonical_json
 
 CLASS = {"tolerance": "within tolerance", "statistical": "statistically equal"}
@@ -141,8 +141,7 @@ def _spec(record: Record, stem: str, plan: Plan | None, root: Path, folder: Path
 
 
 def _judge(root: Path, record: Record, made: Record, folder: Path) -> Outcome:
-    before = {f.path: f.sha256 for f in record.outputs}
-    after = {f.path: f.sha256 for f in made.outputs}
+    before, after = digests(record.outputs), digests(made.outputs)
     changed = [p for p in sorted(before.keys() | after.keys()) if before.get(p) != after.get(p)]
     if not changed:
         return Outcome("", "reproduced", f"bitwise, {len(after)} file{'s' if len(after) != 1 else ''}")

@@ -12,7 +12,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.provenance.cells import locate
 from isotropy.provenance.chain import Chain
-from isotropy.provenance.record import Record, read_record
+from isotropy.provenance.record import Record, digests, read_record
 
 
 def trace(root: Path, address: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def trace(root: Path, address: str) -> dict[str, Any]:
     if not place.cells:
         return node
     table = (root / place.path).with_suffix(".parquet")
-    told = {f.path: f.sha256 for f in read_record(root / node["record"]).outputs}
+    told = digests(read_record(root / node["record"]).outputs)
     if told.get(table.relative_to(root).as_posix()) != sha256_file(table):
         raise IsotropyError(f"{table} is not what its job wrote: its numbers are not shown")
     return {**node, "cells": place.cells}

@@ -9,7 +9,6 @@ from isotropy.embed.describe import departures
 from isotropy.embed.sentences import SentenceEncoder, embed
 from isotropy.embed.spec import EmbedSpec
 from isotropy.job import Job
-from isotropy.provenance.record import Lineage
 
 with Job(snakemake, EmbedSpec) as job:
     texts = list(pd.read_parquet(job.input["texts"])["text"])
@@ -20,7 +19,6 @@ with Job(snakemake, EmbedSpec) as job:
     vectors, job.measurements = embed(
         encoder, texts, token_budget=job.spec.token_budget, workers=job.threads, work=job.work / device.type
     )
-    if reasons := departures(job.spec.dtype):
-        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    job.lineage.depart(departures(job.spec.dtype))
     with job.write("vectors") as path:
         save_file({"vectors": vectors}, path, metadata={"record": job.mark})

@@ -10,7 +10,6 @@ from isotropy.embed.spec import TokensSpec
 from isotropy.embed.tokens import Extraction, extract
 from isotropy.errors import IsotropyError
 from isotropy.job import Job
-from isotropy.provenance.record import Lineage
 
 with Job(snakemake, TokensSpec, aids=("shards",)) as job:
     spec, shards = job.spec, job.inputs("shards")
@@ -20,8 +19,7 @@ with Job(snakemake, TokensSpec, aids=("shards",)) as job:
         raise IsotropyError(f"{shards[0].parent} holds shares of other token vectors: delete it")
     exact = device.type == "cpu" and all(record.determinism == "bitwise" for record in job.aid_records)
     job.determinism = "bitwise" if exact else "tolerance"
-    if reasons := departures(spec.dtype):
-        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    job.lineage.depart(departures(spec.dtype))
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     texts = list(pd.read_parquet(job.input["texts"])["text"])
     how = spec.model_dump(include={"layers", "window", "token_budget"})

@@ -10,7 +10,6 @@ from isotropy.finetune.spec import FinetuneSpec
 from isotropy.finetune.train import finetune, require_precision
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.provenance.record import Lineage
 
 with Job(snakemake, FinetuneSpec) as job:
     spec, folder = job.spec, job.input["model"]
@@ -21,8 +20,7 @@ with Job(snakemake, FinetuneSpec) as job:
     tokenizer = load_tokenizer(folder, spec.training.max_length)
     train = read_side(tokenizer, job.input["train_texts"], job.input["train_items"], spec.training, seed=spec.seed)
     validation = read_side(tokenizer, job.input["validation_texts"], job.input["validation_items"], spec.training)
-    if reasons := departures(spec, train.n_items, train.n_all):
-        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    job.lineage.depart(departures(spec, train.n_items, train.n_all))
     model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed)
     clustering = BatchClustering(spec.method, spec.seed) if spec.method.kind == "cluster" else None
     if clustering is not None:

@@ -9,7 +9,6 @@ from isotropy.geometry.layers import measure_layer, pictures, principal_axes
 from isotropy.geometry.spec import LayerSpec, MeasuredLayer
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.provenance.record import Lineage
 
 with Job(snakemake, LayerSpec) as job:
     spec = job.spec
@@ -28,8 +27,7 @@ with Job(snakemake, LayerSpec) as job:
     for name, table in {"rows": rows, "silhouettes": tried, "points": drawn}.items():
         with job.write(name) as path:
             write_parquet(path, pd.DataFrame(table), job.mark)
-    if reasons := departures(spec):
-        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    job.lineage.depart(departures(spec))
     facts = MeasuredLayer(
         dataset=spec.dataset,
         embedding=spec.model,

@@ -6,14 +6,13 @@ from isotropy.geometry.spec import Sampled, StabilitySpec
 from isotropy.geometry.stability import sample_scores
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.provenance.record import Lineage
 
 with Job(snakemake, StabilitySpec) as job:
     spec = job.spec
     embeddings = load_file(job.input["embeddings"])["vectors"] if "embeddings" in job.input else None
     rows, whole, known = sample_scores(spec, embeddings)
     reason = "of the paper's cloud only dimensions, size and IsoScore are known, quoted by others"
-    job.lineage.join(Lineage(status="stand-in", reasons=[reason]))
+    job.lineage.depart([reason])
     drawn = f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore {spec.cloud.isoscore}"
     with job.write("scores") as path:
         write_parquet(path, rows, job.mark)

@@ -7,7 +7,6 @@ from isotropy.geometry.dimension import lid_scores
 from isotropy.geometry.spec import MeasuredVectors, VectorsSpec
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.provenance.record import Lineage
 from isotropy.sources.fetched import fetched
 from isotropy.sources.readers import read_vectors
 
@@ -18,8 +17,7 @@ with Job(snakemake, VectorsSpec) as job:
     rows = [{"seed": seed, **lid_scores(vectors, spec.lid, seed)} for seed in spec.seeds]
     with job.write("rows") as path:
         write_parquet(path, pd.DataFrame(rows), job.mark)
-    if reasons := vectors_departures(spec):
-        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    job.lineage.depart(vectors_departures(spec))
     facts = MeasuredVectors(
         embedding=spec.vectors,
         model=job.lineage.titles("vectors")[0],

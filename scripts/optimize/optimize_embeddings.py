@@ -10,14 +10,12 @@ from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import OptimizeSpec
 from isotropy.parquet import write_parquet
 from isotropy.prepare.table import read_items, targets, text_rows
-from isotropy.provenance.record import Lineage
 
 with Job(snakemake, OptimizeSpec) as job:
     table, dataset = read_items(job.input["dataset"])
     vectors = load_file(job.input["embeddings"])["vectors"]
     items = Items(vectors, text_rows(table), targets(table, dataset))
-    if reasons := departures(job.spec, len(items.targets)):
-        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    job.lineage.depart(departures(job.spec, len(items.targets)))
     job.seeds["initialization"] = job.spec.seed
     device = pick_device(job.spec.device)
     job.determinism = "bitwise" if device.type == "cpu" else "tolerance"

@@ -4,7 +4,6 @@ from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.prepare.datasets import prepare_corpus
 from isotropy.prepare.spec import CorpusSpec
-from isotropy.provenance.record import Lineage
 from isotropy.sources.fetched import fetched
 from isotropy.sources.readers import read_rows
 
@@ -13,7 +12,7 @@ with Job(snakemake, CorpusSpec) as job:
     lines = prepare_corpus(job.spec, read_rows(fetched(source).content, source))
     if job.spec.blocks is not None:
         reason = f"{len(lines)} lines of {job.spec.source}, in blocks"
-        job.lineage.join(Lineage(status="stand-in", reasons=[reason]))
+        job.lineage.depart([reason])
         job.seeds["blocks"] = job.spec.blocks.seed
     with job.write("texts") as path:
         write_parquet(path, lines, job.mark)

@@ -5,7 +5,6 @@ from isotropy.parquet import write_parquet
 from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import write_items
-from isotropy.provenance.record import Lineage
 from isotropy.sources.fetched import fetched
 from isotropy.sources.readers import read_rows
 
@@ -13,7 +12,7 @@ with Job(snakemake, SentencesSpec) as job:
     source = fetched(job.input["source"])
     texts, items, dataset = prepare_sentences(job.spec, read_rows(source.content, job.input["source"]))
     if dataset.sampled:
-        job.lineage.join(Lineage(status="stand-in", reasons=[f"a sample of {len(items)} of {job.spec.source}"]))
+        job.lineage.depart([f"a sample of {len(items)} of {job.spec.source}"])
     for name, choice in {"sample": job.spec.sample, "split": job.spec.split}.items():
         if choice is not None:
             job.seeds[name] = choice.seed

@@ -5,7 +5,6 @@ from isotropy.parquet import write_parquet
 from isotropy.prepare.datasets import prepare_words
 from isotropy.prepare.spec import WordsSpec
 from isotropy.prepare.table import write_items
-from isotropy.provenance.record import Lineage
 from isotropy.sources.fetched import fetched
 from isotropy.sources.readers import label_names, read_rows, read_vectors
 
@@ -20,7 +19,7 @@ with Job(snakemake, WordsSpec) as job:
         read_rows(fetched(lists[0]).content, lists[0]) if lists else None,
     )
     if job.spec.n_items is not None:
-        job.lineage.join(Lineage(status="stand-in", reasons=["words chosen by frequency, not from the authors' list"]))
+        job.lineage.depart(["words chosen by frequency, not from the authors' list"])
     with job.write("texts") as path:
         write_parquet(path, texts, job.mark)
     with job.write("dataset") as path:

@@ -8,7 +8,6 @@ from isotropy.embed.sentences import SentenceEncoder
 from isotropy.finetune.scores import classification_scores
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.provenance.record import Lineage
 from isotropy.similarity.classify import classify, features
 from isotropy.similarity.describe import classification_departures
 from isotropy.similarity.read import read_columns
@@ -22,8 +21,7 @@ with Job(snakemake, ClassifySpec) as job:
     unseen, right, n_validation = read_columns(job.input["validation_texts"], job.input["validation_items"], None)
     reasons = classification_departures(spec)
     reasons += [f"trained on {len(targets):,} of {n_all:,} items"] if len(targets) < n_all else []
-    if reasons:
-        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    job.lineage.depart(reasons)
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     train = features(encoder, columns, targets, spec, job.threads)
     validation = features(encoder, unseen, right, spec, job.threads)

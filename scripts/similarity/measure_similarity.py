@@ -4,7 +4,6 @@ import pandas as pd
 
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.provenance.record import Lineage
 from isotropy.similarity.describe import departures
 from isotropy.similarity.measure import measure, pictures, steps
 from isotropy.similarity.read import read_cloud
@@ -22,8 +21,7 @@ with Job(snakemake, SimilaritySpec) as job:
     drawn = pictures(cloud, numbers, spec.clusterer) if spec.pictured and numbers is not None else pd.DataFrame()
     with job.write("points") as path:
         write_parquet(path, drawn, job.mark)
-    if reasons := departures(spec):
-        job.lineage.join(Lineage(status="stand-in", reasons=reasons))
+    job.lineage.depart(departures(spec))
     facts = Measured(
         dataset=spec.dataset,
         embedding=spec.embedding,

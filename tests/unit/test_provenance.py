@@ -92,6 +92,15 @@ def test_record_says_what_happened(run: Path) -> None:
     assert gpu.get("devices") or gpu["reason"]  # known, or null with a reason
 
 
+def test_departures_make_a_stand_in() -> None:
+    lineage = Lineage(sources=[{"id": "a"}])
+    lineage.depart([])
+    assert lineage == Lineage(sources=[{"id": "a"}])
+    lineage.depart(["trained on a part"])
+    lineage.depart(["trained on a part", "in float16"])
+    assert lineage == Lineage(status="stand-in", reasons=["trained on a part", "in float16"], sources=[{"id": "a"}])
+
+
 def test_secrets_are_not_recorded(run: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret_value")
     write_note(project, "other")
