@@ -93,8 +93,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         clusterer: "kmeans" (the paper) or "gmm" (Rajaee & Sheikhi 2020): Gaussian mixture, diagonal covariances.
         remove: "mean+pcs", or "mean" alone.
         init: "k-means++", or "random": random points, as the authors.
-        max_iter: iterations, of a mixture too; 300 converge as a rule. The authors' of k-means are 10, from random points,
-            whatever comes out: `init="random", max_iter=10, tol=0`.
+        max_iter: iterations, of a mixture too; 300 converge as a rule. The authors' k-means, SciPy's `kmeans2` with its 10
+            iterations, is `init="random", max_iter=9, tol=0`: its labels are of before the tenth moves the centres.
         tol: of convergence, as in scikit-learn.
         random_state: seed of the clusterer.
 

@@ -49,9 +49,40 @@ the table that the number stands in, from which the audit goes on."""
 
 
 class Estimate(NamedTuple):
-    """Values of a quantity over seeds."""
+    """A quantity over seeds.
+
+    Attributes:
+        values: those of each seed, as far as they are known; all differences of two samples; or the mean alone.
+        sd: standard deviation of one value (ddof = 1); NaN where it is not known.
+        error: standard error of the mean.
+        freedom: its degrees of freedom.
+    """
 
     values: np.ndarray
+    sd: float
+    error: float
+    freedom: float
+
+    @classmethod
+    def of_seeds(cls, values: np.ndarray) -> Estimate:
+        """From the values of n seeds; without an interval for n = 1."""
+        n = len(values)
+        return cls.of_summary(float(values.mean()), float(values.std(ddof=1)) if n > 1 else math.nan, n)._replace(values=values)
+
+    @classmethod
+    def of_summary(cls, mean: float, sd: float, n: int) -> Estimate:
+        """From the mean and standard deviation of n seeds."""
+        return cls(np.array([mean]), sd, sd / math.sqrt(n), n - 1)
+
+    @classmethod
+    def of_difference(cls, values: np.ndarray, subtracted: np.ndarray) -> Estimate:
+        """Of two independent samples with variances of their own (Welch 1947)."""
+        a, b = cls.of_seeds(values), cls.of_seeds(subtracted)
+        squares = np.array([a.error, b.error]) ** 2
+        total = float(squares.sum())
+        parts = float((squares**2 / [max(a.freedom, 1), max(b.freedom, 1)]).sum())
+        freedom = total**2 / parts if parts > 0 else math.nan
+        return cls(np.subtract.outer(values, subtracted).ravel(), math.hypot(a.sd, b.sd), math.sqrt(total), freedom)
 
     @property
     def mean(self) -> float:
@@ -59,15 +90,9 @@ class Estimate(NamedTuple):
         return float(self.values.mean())
 
     @property
-    def sd(self) -> float:
-        """Standard deviation (ddof = 1); NaN for one value."""
-        return float(self.values.std(ddof=1)) if len(self.values) > 1 else math.nan
-
-    @property
     def interval(self) -> tuple[float, float]:
         """Interval of the mean at CONFIDENCE by Student's t; NaN for one value."""
-        n = len(self.values)
-        half = self.sd / math.sqrt(n) * float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) if n > 1 else math.nan
+        half = 0.0 if self.error == 0 else self.error * float(stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom))
         return self.mean - half, self.mean + half
 
 
@@ -98,13 +123,15 @@ def _rows(
     if quantity is None:
         yield row | {"verdict": f"not attempted because {claim.because}"}
         return
-    row |= {"table": quantity.table, "column": quantity.column}
+    row |= {"table": quantity.table, "column": quantity.column + (f" minus {quantity.minus}" if quantity.minus else "")}
     if quantity.table not in tables:
         yield row | {"verdict": f"not attempted because {missing}"}
         return
     row["record"] = records[quantity.table]
     table = tables[quantity.table]
-    if absent := [c for c in ("status", quantity.column, *quantity.where, *quantity.original) if c not in table.columns]:
+    subtracted = [] if quantity.minus is None else [quantity.minus]
+    asked = ["status", quantity.column, *subtracted, *quantity.where, *quantity.original]
+    if absent := [c for c in asked if c not in table.columns]:
         yield row | {"verdict": f"not computable because {quantity.table} has no column {absent[0]}"}
         return
     chosen = table
@@ -124,17 +151,18 @@ def _rows(
 def _of_group(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> dict[str, Any]:
     """Verdict on the rows of one setup."""
     status = "original" if (group["status"] == "original").all() else "stand-in"
-    if status == "original" and any((group[c] != v).any() for c, v in quantity.original.items()):
+    own = {c: v if isinstance(v, list) else [v] for c, v in quantity.original.items()}
+    if status == "original" and not all(group[c].isin(v).all() for c, v in own.items()):
         status = "stand-in"
     if group["status"].iloc[0].startswith("not attempted"):
         return {"verdict": group["status"].iloc[0].replace("not attempted:", "not attempted because it is")}
     about = {c: group[c].iloc[0] for c in ("data", "embedding") if c in group.columns}
-    values = group[quantity.column].to_numpy(dtype=np.float64, na_value=math.nan)
-    if not np.isfinite(values).all():
-        return about | {"status": status, "verdict": f"not computable because {quantity.column} is not a number"}
+    for column in (quantity.column, quantity.minus):
+        if column is not None and not np.isfinite(_numbers(group[column])).all():
+            return about | {"status": status, "verdict": f"not computable because {column} is not a number"}
     if "seed" in group.columns and group["seed"].duplicated().any():
         return about | {"status": status, "verdict": "not computable because there are several values per seed"}
-    estimate = Estimate(values)
+    estimate = _estimate(quantity, group)
     verdict, detail = judge(claim, estimate)
     if status == "stand-in" and verdict not in STAND_IN:
         detail = f"{verdict}, {detail}" if detail else verdict
@@ -144,6 +172,20 @@ def _of_group(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> dict[str
     low, high = estimate.interval
     numbers = {"obtained": estimate.mean, "sd": estimate.sd, "low": low, "high": high, "n_seeds": n_seeds}
     return about | numbers | {"status": status, "verdict": verdict, "detail": detail}
+
+
+def _estimate(quantity: Quantity, group: pd.DataFrame) -> Estimate:
+    values = _numbers(group[quantity.column])
+    if quantity.minus is not None:
+        return Estimate.of_difference(values, _numbers(group[quantity.minus]))
+    if len(group) == 1 and {"n_seeds", f"{quantity.column}_sd"} <= set(group.columns):
+        row = group.iloc[0]
+        return Estimate.of_summary(float(values[0]), float(row[f"{quantity.column}_sd"]), int(row["n_seeds"]))
+    return Estimate.of_seeds(values)
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    return column.to_numpy(dtype=np.float64, na_value=math.nan)
 
 
 def judge(claim: Claim, estimate: Estimate) -> tuple[str, str]:
@@ -164,15 +206,15 @@ def judge(claim: Claim, estimate: Estimate) -> tuple[str, str]:
     assert test is not None
     sign = 1 if test.kind == "above" else -1
     beyond = sign * (estimate.values - test.bound)
-    if (beyond > 0).all():
+    low, high = sorted(sign * (edge - test.bound) for edge in estimate.interval)
+    if (beyond > 0).all() and (len(beyond) > 1 or not low < 0 < high):
         return "reproduced", ""
     if test.every:
         worst = float(estimate.values[beyond.argmin()])
         if test.bound == 0:
             return "contradicted", f"{(beyond <= 0).sum()} of {len(beyond)} values, {worst:.3g} at worst"
         return f"deviates by {worst - test.bound:+.3g}", f"{(beyond <= 0).sum()} of {len(beyond)} values"
-    low, high = (sign * (edge - test.bound) for edge in estimate.interval)
-    if min(low, high) < 0 < max(low, high):
+    if low < 0 < high:
         return "undecided", "the interval over seeds includes the bound"
     if beyond.mean() > 0:
         return "reproduced", "in the mean over seeds"

@@ -23,10 +23,13 @@ class Quantity(Strict):
     table: str
     """Id of a table."""
     column: str
+    """With a column of its standard deviation (`_sd`) and one of `n_seeds` beside, it is a mean over seeds."""
+    minus: str | None = None
+    """A column that is subtracted, whose runs have nothing in common with those of `column` but their number."""
     where: dict[str, str | int]
     """Values that the row must have in other columns. Rows of several setups are several quantities."""
-    original: dict[str, str | bool] = {}
-    """What else the row must have to be the paper's own case; rows that differ count as stand-ins."""
+    original: dict[str, str | bool | list[str]] = {}
+    """What else the row must have to be the paper's own case, one of several values; rows that differ count as stand-ins."""
 
 
 class Equals(Strict):

@@ -64,7 +64,7 @@ def quoted_parse(rows: Sequence[Row]) -> list[Row]:
 
     A field that begins with a quote goes on to the next quote, over the ends of lines; lines whose fields are too many are
     dropped, and so are those whose score is lost. Rajaee & Pilehvar read STS-B so (`pandas.read_csv` with `delimiter` and
-    `error_bad_lines=False`); their count of 1,444 of 1,500 dev pairs has lines of the original file besides, which has columns
+    `error_bad_lines=False`). Dzubur (2022), who reads it in the same way, has 1,444 of 1,500 dev pairs: that file has columns
     more in places.
     """
     fields = len(rows[0].texts) + 1 if rows else 0

@@ -8,6 +8,7 @@ own tokens.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -76,8 +77,8 @@ def classify(train: Features, validation: Features, spec: ClassifySpec) -> pd.Da
 
     Returns:
         One row per method (none, abtt, kmeans, ...), clustering (transductive, inductive; none for method none), classifier
-        (mlp, logistic), seed and epoch (0: the logistic regression): all scores on the validation set, and log10 of I(W) of
-        the token vectors of both sets, padding included.
+        (mlp, logistic), seed and epoch (0: the logistic regression): all scores and the loss (mean cross-entropy in nats, MLP
+        alone) on the validation set, and log10 of I(W) of the token vectors of both sets, padding included.
     """
     rows = []
     for method in spec.methods:
@@ -91,9 +92,12 @@ def classify(train: Features, validation: Features, spec: ClassifySpec) -> pd.Da
                     isotropy = log10_isotropy(np.concatenate([known, new]).reshape(-1, known.shape[2]))
                     control = _logistic(train._replace(tokens=known), validation._replace(tokens=new))
                 common = {"method": method, "clustering": clustering, "seed": seed, "log10_isotropy": isotropy}
-                for epoch, found in enumerate(_mlp(known, train.targets, new, spec.mlp, seed), start=1):
-                    rows.append(common | {"classifier": "mlp", "epoch": epoch} | _scores(found, validation.targets))
-                rows.append(common | {"classifier": "logistic", "epoch": 0} | _scores(control, validation.targets))
+                for epoch, logits in enumerate(_mlp(known, train.targets, new, spec.mlp, seed), start=1):
+                    loss = functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(validation.targets).float())
+                    scores = _scores((logits > 0).long().numpy(), validation.targets)
+                    rows.append(common | {"classifier": "mlp", "epoch": epoch, "loss": float(loss)} | scores)
+                scores = _scores(control, validation.targets)
+                rows.append(common | {"classifier": "logistic", "epoch": 0, "loss": math.nan} | scores)
     return pd.DataFrame(rows)
 
 
@@ -129,8 +133,8 @@ def _step(method: MethodName, numbers: Numbers, seed: int) -> Step:
     return Step(method, clusters, removed, seed)
 
 
-def _mlp(known: np.ndarray, targets: np.ndarray, new: np.ndarray, mlp: Mlp, seed: int) -> list[np.ndarray]:
-    """Predicted classes of new items after each epoch: one hidden layer, ReLU, one logistic unit, as Keras initializes them."""
+def _mlp(known: np.ndarray, targets: np.ndarray, new: np.ndarray, mlp: Mlp, seed: int) -> list[torch.Tensor]:
+    """Logits of new items after each epoch: one hidden layer, ReLU, one logistic unit, as Keras initializes them."""
     generator = torch.Generator().manual_seed(seed)
     x, y = torch.from_numpy(known.reshape(len(known), -1)), torch.from_numpy(targets).float()
     unseen = torch.from_numpy(new.reshape(len(new), -1))
@@ -148,7 +152,7 @@ def _mlp(known: np.ndarray, targets: np.ndarray, new: np.ndarray, mlp: Mlp, seed
             loss.backward()  # type: ignore[no-untyped-call]
             adam.step()
         with torch.inference_mode():
-            found.append((out(torch.relu(hidden(unseen)))[:, 0] > 0).long().numpy())
+            found.append(out(torch.relu(hidden(unseen)))[:, 0])
     return found
 
 

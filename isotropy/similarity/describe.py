@@ -11,27 +11,39 @@ AUTHORS = {
     "roberta-base": Numbers(n_clusters=27, n_components=12, n_components_global=25),
 }
 """The papers' models, with the numbers of appendix B.2."""
-DROPPED = {"bert-base-uncased": "special", "gpt2": "ends", "roberta-base": "special"}
-"""Tokens that do not count: the first and the last, which are BERT's and RoBERTa's special tokens."""
+DROPPED = {
+    "bert-base-uncased": ("special", "the authors' are special"),
+    "gpt2": ("ends", "the authors' are not known, Dzubur's (2022) are ends"),
+    "roberta-base": ("special", "the authors' are special"),
+}
+"""Tokens that do not count: the first and the last, which are BERT's and RoBERTa's special tokens. GPT-2 has none."""
+KMEANS = ("random", 9, 0.0)
+"""The authors' k-means, `scipy.cluster.vq.kmeans2` with its ten iterations, as scikit-learn's init, max_iter and tol."""
 RATES = (3e-5, 5e-3)
 """Learning rates of the classifier: the notebook's, and that of the authors' e-mail to Dzubur (2022)."""
 SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-benchmark-dev", "sts-benchmark-test", "sick-r")
 TASKS = ("sst2", "rte", "cola", "mrpc", "wic", "boolq")
 
 
-def departures(spec: SimilaritySpec) -> list[str]:
-    """Of a measurement of similarity and isotropy. Layers count where something is post-processed: Table 5 has all of them."""
+def departures(spec: SimilaritySpec, numbers: Numbers | None) -> list[str]:
+    """Of a measurement of similarity and isotropy. Layers count where something is post-processed: Table 5 has all of them.
+
+    Args:
+        spec: the measurement.
+        numbers: clusters and components that were used, given or tuned.
+    """
     found = _of_model(spec.embedding)
     if spec.dataset.removesuffix("-quoted") not in SETS:
         found.append(f"{spec.dataset} is not among the paper's data sets")
     if not spec.repeat_texts:
         found.append("a sentence counts once, the authors count it as often as it occurs")
     if len(spec.methods) > 1 and spec.layer not in (LAST, None):  # static vectors have no layers
-        found.append(f"layer {spec.layer}, the paper has the last")
-    if spec.drop != DROPPED.get(spec.embedding, spec.drop):
-        found.append(f"tokens that do not count: {spec.drop}, the authors' are {DROPPED[spec.embedding]}")
+        found.append(f"layer {spec.layer}, the paper has the last of its models, {LAST}")
+    dropped, whose = DROPPED.get(spec.embedding, (spec.drop, ""))
+    if spec.drop != dropped:
+        found.append(f"tokens that do not count: {spec.drop}, {whose}")
     known = AUTHORS.get(spec.embedding)
-    if known is not None and spec.numbers is not None and len(spec.methods) > 1 and spec.numbers != known:
+    if known is not None and len(spec.methods) > 1 and numbers != known:
         found.append("numbers of clusters and components are not the paper's")
     return found + _of_clusterer(spec.clusterer.init, spec.clusterer.max_iter, spec.clusterer.tol)
 
@@ -42,7 +54,7 @@ def classification_departures(spec: ClassifySpec) -> list[str]:
     if spec.task not in TASKS:
         found.append(f"{spec.task} is not among the paper's tasks")
     if spec.layer != LAST:
-        found.append(f"layer {spec.layer}, the paper has the last")
+        found.append(f"layer {spec.layer}, the paper has the last of BERT, {LAST}")
     if spec.numbers != AUTHORS["bert-base-uncased"]:
         found.append("numbers of clusters and components are not the paper's")
     mlp = spec.mlp
@@ -59,5 +71,6 @@ def _of_model(name: str, *models: str) -> list[str]:
 
 
 def _of_clusterer(init: str, max_iter: int, tol: float) -> list[str]:
-    fits = (init, max_iter, tol) == ("random", 10, 0)
-    return [] if fits else ["k-means is not the authors': ten iterations from random points"]
+    return (
+        [] if (init, max_iter, tol) == KMEANS else ["k-means is not the authors': ten iterations of SciPy from random points"]
+    )

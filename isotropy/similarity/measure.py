@@ -18,6 +18,7 @@ from isotropy.similarity.spec import Clusterer, MethodName, Numbers, SimilarityS
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
 
 POINTS_SHOWN = 2000  # rows of the cloud in the pictures
+ROUNDING = 1e-5  # of the size of a cloud: what is smaller is what single precision leaves of nothing
 
 
 Fitted = dict[tuple[str, int, int], ClusterBasedEnhancement]
@@ -102,22 +103,28 @@ def transformed(
         fitted: what has been fitted to this cloud, and is added to: the same clusters are not looked for twice.
 
     Raises:
-        IsotropyError: more clusters or components than the cloud has room for.
+        IsotropyError: more clusters or components than the cloud has room for, or nothing is left of it.
     """
     method = estimator(step, clusterer)
     if method is None:
         return vectors, None
+    left = None
     try:
-        if not isinstance(method, ClusterBasedEnhancement):
-            return method.fit_transform(vectors), None
-        fitted, key = {} if fitted is None else fitted, (method.clusterer, method.n_clusters, step.seed)
-        if key in fitted:
-            method = fitted[key].set_params(**method.get_params()).refit(vectors)
+        if isinstance(method, ClusterBasedEnhancement):
+            fitted, key = {} if fitted is None else fitted, (method.clusterer, method.n_clusters, step.seed)
+            if key in fitted:
+                method = fitted[key].set_params(**method.get_params()).refit(vectors)
+            else:
+                fitted[key] = method.fit(vectors)
+            left = method.n_clusters_
         else:
-            fitted[key] = method.fit(vectors)
-        return method.transform(vectors), method.n_clusters_
+            method.fit(vectors)
+        after = method.transform(vectors)
     except ValueError as error:
         raise IsotropyError(f"{step.method}: {error}") from error
+    if np.linalg.norm(after) <= ROUNDING * np.linalg.norm(vectors):
+        raise IsotropyError(f"{step.method}: nothing is left of the cloud, whose vectors are too few or too much alike")
+    return after, left
 
 
 def estimator(step: Step, clusterer: Clusterer) -> Any:
@@ -140,9 +147,15 @@ def estimator(step: Step, clusterer: Clusterer) -> Any:
 
 
 def similarity(sentences: np.ndarray, cloud: Cloud) -> dict[str, float]:
-    """Correlation of scores with cosines, times 100; NaN without pairs, or where all cosines are the same."""
+    """Correlation of scores with cosines, times 100; NaN without pairs, or where all cosines are the same.
+
+    Raises:
+        IsotropyError: one pair, or two, whose correlation says nothing.
+    """
     if not len(cloud.pairs):
         return {"pearson": math.nan, "spearman": math.nan}
+    if len(cloud.pairs) < 3:
+        raise IsotropyError(f"{len(cloud.pairs)} pairs with scores are too few for a correlation")
     points = sentences.astype(np.float64)
     unit = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), np.finfo(np.float64).tiny)
     # Rounded, so that pairs of equal sentences have equal cosines, and equal ranks.
@@ -156,8 +169,15 @@ def similarity(sentences: np.ndarray, cloud: Cloud) -> dict[str, float]:
 
 
 def log10_isotropy(vectors: np.ndarray) -> float:
-    """log10 of I(W); in log space, because I(W) of decoder models has no place in double precision."""
-    return partition_isotropy(vectors, log=True) / math.log(10)
+    """log10 of I(W); in log space, because I(W) of decoder models has no place in double precision.
+
+    Raises:
+        IsotropyError: fewer than two points, or all are zero.
+    """
+    try:
+        return partition_isotropy(vectors, log=True) / math.log(10)
+    except ValueError as error:
+        raise IsotropyError(f"isotropy: {error}") from error
 
 
 def tune(cloud: Cloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:

@@ -46,7 +46,7 @@ class Clusterer(Strict):
     init: Literal["random", "k-means++"]
     """First centres: random points (the authors), or k-means++."""
     max_iter: Annotated[int, Field(ge=1)]
-    """Iterations; 10 in the authors' code, which does not converge."""
+    """Iterations. The authors' code, which does not converge, is 9: SciPy's labels of 10 are of before the last."""
     tol: Annotated[float, Field(ge=0)]
     """Of convergence, as in scikit-learn; 0: all iterations."""
 

@@ -340,8 +340,8 @@ TABLES = {
             tables=["rajaee2021/measurements"],
             needs="rajaee2021",
             section="4.1",
-            caption="What the claims on similarity are about, per setup and clustering: differences of Spearman correlations, "
-            "times 100.",
+            caption="What the claims on similarity are about, per setup and clustering: Spearman correlations, times 100, and "
+            "their differences.",
         ),
         TableSpec(
             id="rajaee2021/classification_directions",

@@ -21,7 +21,7 @@ with Job(snakemake, SimilaritySpec) as job:
     drawn = pictures(cloud, numbers, spec.clusterer) if spec.pictured and numbers is not None else pd.DataFrame()
     with job.write("points") as path:
         write_parquet(path, drawn, job.mark)
-    job.lineage.depart(departures(spec))
+    job.lineage.depart(departures(spec, numbers))
     facts = Measured(
         dataset=spec.dataset,
         embedding=spec.embedding,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -54,14 +55,47 @@ def claim(test: dict[str, object] | None, published: float | None = None, **chan
     ],
 )
 def test_judge(test: dict[str, object], published: float | None, values: list[float], verdict: str) -> None:
-    assert judge(claim(test, published), Estimate(np.array(values)))[0] == verdict
+    assert judge(claim(test, published), Estimate.of_seeds(np.array(values)))[0] == verdict
 
 
 def test_interval_is_students() -> None:
     values = np.random.default_rng(0).standard_normal(5)
     expected = stats.t.interval(0.95, 4, loc=values.mean(), scale=stats.sem(values))
-    assert Estimate(values).interval == pytest.approx(expected)
-    assert np.isnan(Estimate(values[:1]).interval).all()
+    assert Estimate.of_seeds(values).interval == pytest.approx(expected)
+    assert Estimate.of_summary(values.mean(), values.std(ddof=1), 5).interval == pytest.approx(expected)
+    assert np.isnan(Estimate.of_seeds(values[:1]).interval).all()
+
+
+def test_independent_samples_are_compared_by_their_means() -> None:
+    """As SciPy's Welch test; which run bears which number does not matter."""
+    ours, theirs = np.array([70.0, 70.4, 70.8, 71.2, 71.6]), np.array([69.8, 70.2, 70.6, 71.0, 71.4])
+    welch = stats.ttest_ind(ours, theirs, equal_var=False)
+    for other in (theirs, theirs[::-1]):
+        found = Estimate.of_difference(ours, other)
+        assert found.interval == pytest.approx(welch.confidence_interval(0.95))
+        assert judge(claim({"kind": "above", "bound": 0}), found)[0] == "undecided"
+    assert judge(claim({"kind": "above", "bound": 0}), Estimate.of_difference(ours, theirs - 3))[0] == "reproduced"
+    assert np.isnan(Estimate.of_difference(ours[:1], theirs[:1]).interval).all()
+    table = TABLE.assign(y=[-3.0, -3.2, 0.0, 1.0, 1.2])
+    minus = {"table": "t", "column": "x", "minus": "y", "where": {}}
+    rows = evaluated(claim({"kind": "above", "bound": 0}, quantity=minus), table)
+    assert rows["verdict"].tolist() == ["reproduced", "contradicted"]
+    assert rows["obtained"].tolist() == pytest.approx([2.3, -1.6])
+    assert rows["column"].tolist() == ["x minus y"] * 2
+    nothing = evaluated(claim(BELOW, quantity=minus), table.assign(y=np.nan))
+    assert nothing["verdict"][0] == "not computable because y is not a number"
+
+
+@pytest.mark.parametrize(("test", "bound"), [(EQUALS, 54.4), ({"kind": "above", "bound": 54.4}, None)])
+def test_a_mean_with_its_deviation_has_an_interval(test: dict[str, object], bound: float | None) -> None:
+    """Rows that stand for several seeds: the published value, or the bound, lies in the interval of the mean."""
+    row = pd.DataFrame({"setup": ["a"], "status": ["original"], "x": [57.0], "x_sd": [4.0], "n_seeds": [5]})
+    one = claim(test, bound, quantity={"table": "t", "column": "x", "where": {}})
+    found = evaluated(one, row)
+    assert found["verdict"][0] == "undecided"
+    assert found[["sd", "n_seeds"]].iloc[0].tolist() == [4, 5]
+    assert found["high"][0] - 57 == pytest.approx(stats.t.ppf(0.975, 4) * 4 / math.sqrt(5))
+    assert evaluated(one, row.assign(x_sd=0.1))["verdict"][0] != "undecided"
 
 
 TABLE = pd.DataFrame(
@@ -89,6 +123,8 @@ def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
     assert list(rows["status"]) == ["original", "stand-in"]
     assert rows.loc[0, ["obtained", "n_seeds", "record", "data"]].tolist() == [pytest.approx(-0.8), 2, "f" * 64, "the data"]
     assert "deviates by +0.3" in rows.loc[1, "detail"]
+    several = claim(EQUALS, -0.8, quantity={"table": "t", "column": "x", "where": {}, "original": {"model": ["m", "other"]}})
+    assert list(evaluated(several)["status"]) == ["original", "original"]
     stand_in = evaluated(claim(EQUALS, -0.8), TABLE.assign(status="stand-in"))
     assert list(stand_in["verdict"]) == ["consistent", "inconsistent"]
     assert list(rows.columns) == list(SCHEMA)

@@ -38,7 +38,7 @@ from isotropy.sources.registry import load_registry
 from isotropy.tables.rajaee2021 import PAIRS
 from isotropy.transforms import ClusterBasedEnhancement
 
-AUTHORS = Clusterer(init="random", max_iter=10, tol=0)
+AUTHORS = Clusterer(init="random", max_iter=9, tol=0)
 CONVERGED = Clusterer(init="k-means++", max_iter=300, tol=1e-4)
 NUMBERS = Numbers(n_clusters=4, n_components=2, n_components_global=3)
 PAIRED = Dataset(task="regression", label_names=[], sampled=False)
@@ -210,6 +210,26 @@ def test_too_many_clusters_or_components_are_said() -> None:
         transformed(made(n=30), Step("abtt", None, 12, 0), AUTHORS)
 
 
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+@pytest.mark.parametrize("step", [Step("abtt", None, 7, 0), Step("kmeans", 4, 5, 0), Step("mean", None, None, 0)])
+def test_clouds_of_which_nothing_is_left_are_refused(step: Step) -> None:
+    """Rounding is no isotropic cloud: eight vectors, or one, again and again."""
+    distinct = made(n=1 if step.method == "mean" else 8, d=32)
+    with pytest.raises(IsotropyError, match=f"{step.method}: nothing is left of the cloud"):
+        transformed(np.repeat(distinct, 80, axis=0), step, AUTHORS)
+    assert transformed(made(n=640, d=32), step, AUTHORS)[0].any()
+
+
+def test_too_little_to_measure_is_said(folder: Path) -> None:
+    with pytest.raises(IsotropyError, match="isotropy: all points are zero"):
+        log10_isotropy(np.zeros((5, 3), dtype=np.float32))
+    with pytest.raises(IsotropyError, match="isotropy: need at least 2 points"):
+        log10_isotropy(np.ones((1, 3), dtype=np.float32))
+    two = token_cloud(ITEMS, PAIRED, folder, 1, "special", repeat_texts=True)
+    with pytest.raises(IsotropyError, match="2 pairs with scores are too few"):
+        measure(two, [Step("none", None, None, 0)], AUTHORS)
+
+
 def test_tuning_takes_the_best_of_all_trials() -> None:
     spec = TuningSpec(
         paper="rajaee2021", dataset="a", embedding="m", layer=1, drop="special", repeat_texts=True, n_clusters=[2, 4],
@@ -234,6 +254,10 @@ def test_pictures_hold_the_plane_of_largest_variance() -> None:
     plane = PCA(2).fit_transform(own.vectors)
     for i, name in enumerate(("x_before", "y_before")):
         assert abs(np.corrcoef(plane[:, i], shown[name])[0, 1]) == pytest.approx(1, abs=1e-6)
+    after, _ = transformed(own.vectors, Step("kmeans", 4, 2, 0), AUTHORS)
+    plane = PCA(2).fit_transform(after)
+    for i, name in enumerate(("x_after", "y_after")):
+        assert abs(np.corrcoef(plane[:, i], shown[name])[0, 1]) == pytest.approx(1, abs=1e-4)
     counts = np.bincount(own.types)
     assert shown["frequency"].tolist() == counts[own.types].tolist()
     assert shown["cluster"].nunique() == 4
@@ -268,7 +292,7 @@ def test_the_authors_parse_loses_what_pandas_loses(project: Path, mirror: Path) 
     ours = quoted_parse(rows)
     assert [row.texts[0] for row in ours] == list(theirs[0])
     assert len(ours) == 1463
-    assert len(quoted_parse(pairs_of(project, mirror, "sts-benchmark-test"))) == 1116  # the paper's count is 1,095
+    assert len(quoted_parse(pairs_of(project, mirror, "sts-benchmark-test"))) == 1116  # Dzubur (2022) has 1,095
 
 
 def test_quotes_join_lines() -> None:
@@ -319,6 +343,11 @@ def test_classifiers_learn_and_are_seeded(one_thread: None) -> None:
     assert plain[plain["classifier"] == "logistic"]["accuracy"].min() > 90
     assert plain[(plain["classifier"] == "mlp") & (plain["epoch"] == 4)]["accuracy"].min() > 85
     assert table.equals(classify(train, validation, classify_spec()))
+    losses = table[(table["classifier"] == "mlp") & (table["method"] == "none")].pivot(
+        index="epoch", columns="seed", values="loss"
+    )
+    assert (losses[0] != losses[1]).all()
+    assert (losses.loc[4] < losses.loc[1]).all()
     assert set(table[table["method"] == "kmeans"]["clustering"]) == {"transductive", "inductive"}
 
 
@@ -337,13 +366,16 @@ def test_what_departs_from_the_paper_is_said() -> None:
     bert = {"embedding": "bert-base-uncased", "dataset": "sts12", "layer": 12}
     numbers = Numbers(n_clusters=27, n_components=12, n_components_global=15)
     own = similarity_spec(**bert, numbers=numbers)
-    assert departures(own) == []
-    assert departures(similarity_spec(**bert, numbers=NUMBERS)) == ["numbers of clusters and components are not the paper's"]
-    assert departures(own.model_copy(update={"layer": 1})) == ["layer 1, the paper has the last"]
+    assert departures(own, numbers) == []
+    assert departures(own.model_copy(update={"numbers": None}), numbers) == []  # tuned, to the same
+    assert departures(own, NUMBERS) == ["numbers of clusters and components are not the paper's"]
+    hidden = departures(own.model_copy(update={"layer": 1}), numbers)
+    assert hidden == ["layer 1, the paper has the last of its models, 12"]
     whole = own.model_copy(update={"drop": "nothing"})
-    assert departures(whole) == ["tokens that do not count: nothing, the authors' are special"]
-    assert len(departures(own.model_copy(update={"clusterer": CONVERGED, "repeat_texts": False}))) == 2
-    assert departures(own.model_copy(update={"embedding": "v", "layer": None})) == ["v is not among the paper's models"]
+    assert departures(whole, numbers) == ["tokens that do not count: nothing, the authors' are special"]
+    assert len(departures(own.model_copy(update={"clusterer": CONVERGED, "repeat_texts": False}), numbers)) == 2
+    words = own.model_copy(update={"embedding": "v", "layer": None})
+    assert departures(words, numbers) == ["v is not among the paper's models"]
     mlp = Mlp(hidden=100, epochs=10, batch_size=32, learning_rate=0.005)
     frozen = classify_spec(task="rte", embedding="bert-base-uncased", layer=12, numbers=numbers, max_length=64, mlp=mlp)
     assert classification_departures(frozen) == []
@@ -371,9 +403,11 @@ def test_clustering_a_batch_is_the_method() -> None:
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_small_batches_pass(n: int) -> None:
     inside = BatchClustering(Method(kind="cluster", n_clusters=3, n_components=2), seed=0)
-    after = inside.enhanced(torch.from_numpy(made(n=8)[:n]))
+    tokens = torch.from_numpy(made(n=8)[:n])
+    after = inside.enhanced(tokens)
     assert after.shape == (n, 12)
     assert bool(torch.isfinite(after).all())
+    assert torch.equal(after, tokens) == (n <= 2)  # what is left of no more than that is nothing
 
 
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 32, 40, 48, 49, 64, 100])
