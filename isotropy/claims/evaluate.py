@@ -178,9 +178,9 @@ def _estimate(quantity: Quantity, group: pd.DataFrame) -> Estimate:
     values = _numbers(group[quantity.column])
     if quantity.minus is not None:
         return Estimate.of_difference(values, _numbers(group[quantity.minus]))
-    if len(group) == 1 and {"n_seeds", f"{quantity.column}_sd"} <= set(group.columns):
-        row = group.iloc[0]
-        return Estimate.of_summary(float(values[0]), float(row[f"{quantity.column}_sd"]), int(row["n_seeds"]))
+    deviation = f"{quantity.column}_sd"
+    if len(group) == 1 and {"n_seeds", deviation} <= set(group.columns) and group["n_seeds"].iloc[0] > 1:
+        return Estimate.of_summary(float(values[0]), float(group[deviation].iloc[0]), int(group["n_seeds"].iloc[0]))
     return Estimate.of_seeds(values)
 
 

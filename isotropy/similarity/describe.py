@@ -71,6 +71,5 @@ def _of_model(name: str, *models: str) -> list[str]:
 
 
 def _of_clusterer(init: str, max_iter: int, tol: float) -> list[str]:
-    return (
-        [] if (init, max_iter, tol) == KMEANS else ["k-means is not the authors': ten iterations of SciPy from random points"]
-    )
+    departs = (init, max_iter, tol) != KMEANS
+    return ["k-means is not the authors': ten iterations of SciPy's from random points"] if departs else []

@@ -96,6 +96,7 @@ def test_a_mean_with_its_deviation_has_an_interval(test: dict[str, object], boun
     assert found[["sd", "n_seeds"]].iloc[0].tolist() == [4, 5]
     assert found["high"][0] - 57 == pytest.approx(stats.t.ppf(0.975, 4) * 4 / math.sqrt(5))
     assert evaluated(one, row.assign(x_sd=0.1))["verdict"][0] != "undecided"
+    assert evaluated(one, row.assign(x_sd=np.nan, n_seeds=1))["verdict"][0] != "undecided"
 
 
 TABLE = pd.DataFrame(
