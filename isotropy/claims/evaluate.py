@@ -123,15 +123,13 @@ def _rows(
     if quantity is None:
         yield row | {"verdict": f"not attempted because {claim.because}"}
         return
-    row |= {"table": quantity.table, "column": quantity.column + (f" minus {quantity.minus}" if quantity.minus else "")}
+    row |= {"table": quantity.table, "column": " minus ".join(quantity.columns)}
     if quantity.table not in tables:
         yield row | {"verdict": f"not attempted because {missing}"}
         return
     row["record"] = records[quantity.table]
     table = tables[quantity.table]
-    subtracted = [] if quantity.minus is None else [quantity.minus]
-    asked = ["status", quantity.column, *subtracted, *quantity.where, *quantity.original]
-    if absent := [c for c in asked if c not in table.columns]:
+    if absent := [c for c in ("status", *quantity.columns, *quantity.where, *quantity.original) if c not in table.columns]:
         yield row | {"verdict": f"not computable because {quantity.table} has no column {absent[0]}"}
         return
     chosen = table
@@ -157,8 +155,8 @@ def _of_group(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> dict[str
     if group["status"].iloc[0].startswith("not attempted"):
         return {"verdict": group["status"].iloc[0].replace("not attempted:", "not attempted because it is")}
     about = {c: group[c].iloc[0] for c in ("data", "embedding") if c in group.columns}
-    for column in (quantity.column, quantity.minus):
-        if column is not None and not np.isfinite(_numbers(group[column])).all():
+    for column in quantity.columns:
+        if not np.isfinite(_numbers(group[column])).all():
             return about | {"status": status, "verdict": f"not computable because {column} is not a number"}
     if "seed" in group.columns and group["seed"].duplicated().any():
         return about | {"status": status, "verdict": "not computable because there are several values per seed"}

@@ -31,6 +31,11 @@ class Quantity(Strict):
     original: dict[str, str | bool | list[str]] = {}
     """What else the row must have to be the paper's own case, one of several values; rows that differ count as stand-ins."""
 
+    @property
+    def columns(self) -> list[str]:
+        """`column`, and `minus` where there is one."""
+        return [self.column] if self.minus is None else [self.column, self.minus]
+
 
 class Equals(Strict):
     """The published value, within a tolerance."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isotropy.embed.describe import departures as embedding_departures
-from isotropy.similarity.spec import LAST, ClassifySpec, Numbers, SimilaritySpec
+from isotropy.similarity.spec import LAST, ClassifySpec, Clusterer, Numbers, SimilaritySpec
 
 AUTHORS = {
     "bert-base-uncased": Numbers(n_clusters=27, n_components=12, n_components_global=15),
@@ -17,8 +17,8 @@ DROPPED = {
     "roberta-base": ("special", "the authors' are special"),
 }
 """Tokens that do not count: the first and the last, which are BERT's and RoBERTa's special tokens. GPT-2 has none."""
-KMEANS = ("random", 9, 0.0)
-"""The authors' k-means, `scipy.cluster.vq.kmeans2` with its ten iterations, as scikit-learn's init, max_iter and tol."""
+KMEANS = Clusterer(init="random", max_iter=9, tol=0)
+"""The authors' k-means: `scipy.cluster.vq.kmeans2` with its ten iterations, in scikit-learn's terms."""
 RATES = (3e-5, 5e-3)
 """Learning rates of the classifier: the notebook's, and that of the authors' e-mail to Dzubur (2022)."""
 SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-benchmark-dev", "sts-benchmark-test", "sick-r")
@@ -45,7 +45,7 @@ def departures(spec: SimilaritySpec, numbers: Numbers | None) -> list[str]:
     known = AUTHORS.get(spec.embedding)
     if known is not None and len(spec.methods) > 1 and numbers != known:
         found.append("numbers of clusters and components are not the paper's")
-    return found + _of_clusterer(spec.clusterer.init, spec.clusterer.max_iter, spec.clusterer.tol)
+    return found + _of_clusterer(spec.clusterer)
 
 
 def classification_departures(spec: ClassifySpec) -> list[str]:
@@ -63,13 +63,12 @@ def classification_departures(spec: ClassifySpec) -> list[str]:
     if mlp.learning_rate not in RATES:
         found.append(f"learning rate {mlp.learning_rate:g}, the authors' are {RATES[0]:g} and {RATES[1]:g}")
     found += embedding_departures(spec.dtype)
-    return found + _of_clusterer(spec.clusterer.init, spec.clusterer.max_iter, spec.clusterer.tol)
+    return found + _of_clusterer(spec.clusterer)
 
 
 def _of_model(name: str, *models: str) -> list[str]:
     return [] if name in (models or AUTHORS) else [f"{name} is not among the paper's models"]
 
 
-def _of_clusterer(init: str, max_iter: int, tol: float) -> list[str]:
-    departs = (init, max_iter, tol) != KMEANS
-    return ["k-means is not the authors': ten iterations of SciPy's from random points"] if departs else []
+def _of_clusterer(clusterer: Clusterer) -> list[str]:
+    return [] if clusterer == KMEANS else ["k-means is not the authors': ten iterations of SciPy's from random points"]
