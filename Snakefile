@@ -27,6 +27,10 @@ onstart:
     note_run()
 
 
+onerror:
+    cancel_submitted(log)
+
+
 # On a cluster these run where Snakemake does: they need the network, or less time than a submission.
 localrules:
     all,

@@ -4,6 +4,7 @@ Needs: the merged configuration. Gives: nothing that writes files; a mistake end
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -168,6 +169,17 @@ def note_run():
     given = workflow.config_settings.configfiles
     files = [f for f in workflow.configfiles if f not in given] + list(given)
     append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
+
+
+def cancel_submitted(logs):
+    """Cancel what this run still has on SLURM when it ends without success; `logs` are Snakemake's own.
+
+    At Ctrl-C Snakemake cancels the jobs on its list, and the list is empty while it asks for their states.
+    """
+    told = "".join(Path(log).read_text("utf8", "replace") for log in logs)
+    run = re.search(r"SLURM run ID: ([\w-]+)", told)
+    if run is not None:
+        subprocess.run(["scancel", "--name", run[1]], check=False)
 
 
 def run_audit(log, *arguments):

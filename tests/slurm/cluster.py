@@ -68,7 +68,7 @@ class Cluster:
         self.start_controller()
         for node in NODES:
             self.start_node(node)
-        waited(lambda: self.ask("sinfo", "-h", "-N", "-o", "%T").split().count("idle") == len(NODES), "nodes are not idle", 60)
+        waited(lambda: self.ask("sinfo", "-h", "-N", "-o", "%T").split().count("idle") == len(NODES), "nodes are not idle", 120)
 
     def stop(self) -> None:
         with contextlib.suppress(subprocess.SubprocessError, TimeoutError):
@@ -104,6 +104,7 @@ class Cluster:
 
     def start_controller(self) -> None:
         self._run("slurmctld", "slurmctld", "-D")
+        waited(lambda: self._works("sinfo"), "slurmctld does not start", 120)
 
     def start_node(self, node: str) -> None:
         self._run(f"slurmd {node}", "slurmd", "-D", "-N", node)
@@ -133,7 +134,7 @@ class Cluster:
         files = [f"--{what}={folder / what}" for what in ("key-file", "pid-file", "log-file", "seed-file")]
         files[0] = f"--key-file={key}"
         self._run("munged", "munged", "--foreground", "--force", f"--socket={socket_file}", *files)
-        waited(socket_file.exists, "munged does not start", 10)
+        waited(socket_file.exists, "munged does not start", 120)
 
     def _accounting(self) -> None:
         database, socket_file = self.folder / "db", self.folder / "run/mariadb.socket"
@@ -143,10 +144,10 @@ class Cluster:
         own = (f"--datadir={database}", f"--socket={socket_file}", f"--pid-file={self.folder / 'run/mariadb.pid'}")
         self._run("mariadbd", "mariadbd", "--no-defaults", "--user=root", *own, *flags)
         client = ["mariadb", "--no-defaults", f"--socket={socket_file}", "--execute"]
-        waited(lambda: self._works(*client, "select 1"), "mariadbd does not start", 30)
+        waited(lambda: self._works(*client, "select 1"), "mariadbd does not start", 120)
         self.ask(*client, "create database slurm_acct_db")
         self._run("slurmdbd", "slurmdbd", "-D", env={"MYSQL_UNIX_PORT": str(socket_file)})
-        waited(lambda: self._works("sacctmgr", "-n", "list", "cluster"), "slurmdbd does not start", 30)
+        waited(lambda: self._works("sacctmgr", "-n", "list", "cluster"), "slurmdbd does not start", 120)
         for what in ("cluster local", "account test Cluster=local", "user root Account=test DefaultAccount=test"):
             self.ask("sacctmgr", "-i", "add", *what.split())
 
@@ -188,7 +189,7 @@ class Cluster:
             # Fast turns, for tests.
             "KillWait=2",
             "InactiveLimit=0",
-            "SlurmdTimeout=10",
+            "SlurmdTimeout=30",  # a busy machine may keep a node from answering for some seconds
             "SchedulerType=sched/backfill",
             "SchedulerParameters=bf_interval=2,sched_min_interval=100000,batch_sched_delay=1",
             "SelectType=select/cons_tres",

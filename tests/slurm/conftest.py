@@ -75,15 +75,17 @@ def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
     """Start Snakemake with the project's profile in a checkout; what still runs at the end is killed."""
     started: list[Driver] = []
 
-    def start(folder: Path, *args: str, overlays: tuple[str, ...] = ()) -> Driver:
+    def start(folder: Path, *args: str, overlays: tuple[str, ...] = (), programs: tuple[Path, ...] = ()) -> Driver:
         command = [sys.executable, "-m", "snakemake", *args, "--profile", "slurm", *FOR_TESTS]
         defaults = folder / "profiles/default/config.yaml"
         if "slurm_account" not in defaults.read_text():  # as docs/cluster.md has it
             defaults.write_text(defaults.read_text() + "  slurm_account: test\n")
         out = folder / f"driver-{len(started)}.out"
+        environment = cluster.environment()
+        environment["PATH"] = os.pathsep.join([*map(str, programs), environment["PATH"]])
         with out.open("wb") as file:
             process = subprocess.Popen(
-                [*command, "--configfile", "config/smoke.yaml", *overlays], cwd=folder, env=cluster.environment(),
+                [*command, "--configfile", "config/smoke.yaml", *overlays], cwd=folder, env=environment,
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )  # fmt: skip

@@ -63,7 +63,7 @@ rule sees:
 
 
 rule step:
-    """Waits until it may go on, four minutes at most."""
+    """Waits until it may go on, eight minutes at most."""
     output:
         "results/faults/step-{name}-{n}",
     wildcard_constraints:
@@ -75,7 +75,7 @@ rule step:
         runtime=10,
     shell:
         RAN
-        + "for i in $(seq 240); do if [ -e go ]; then break; fi; sleep 1; done; touch {output}"
+        + "for i in $(seq 480); do if [ -e go ]; then break; fi; sleep 1; done; touch {output}"
 
 
 rule steps:
