@@ -24,11 +24,7 @@ include: "rules/audit.smk"
 
 
 onstart:
-    note_run()
-
-
-onerror:
-    cancel_submitted(log)
+    start_run()
 
 
 # On a cluster these run where Snakemake does: they need the network, or less time than a submission.

@@ -44,9 +44,11 @@ def without_user(text: str) -> str:
 
 def _scrub(value: Any, patterns: Patterns) -> Any:
     if isinstance(value, str):
-        for pattern, clean in patterns:
-            while (cleaned := pattern.sub(clean, value)) != value:  # a path may have the name twice
-                value = cleaned
+        before = None
+        while value != before:  # what one pattern leaves may be another's, and a path may have the name twice
+            before = value
+            for pattern, clean in patterns:
+                value = pattern.sub(clean, value)
         return value
     if isinstance(value, dict):
         return {_scrub(key, patterns): _scrub(item, patterns) for key, item in value.items()}

@@ -3,8 +3,8 @@
 Needs: the merged configuration. Gives: nothing that writes files; a mistake ends the run here, before the first job.
 """
 
+import atexit
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -164,22 +164,40 @@ def figure_code(wildcards):
     return code("draw_figure", f"isotropy.figures.{wildcards.paper}")
 
 
-def note_run():
+def start_run():
     """Note in the ledger that a run starts, and with which configuration: the workflow's own, files given, values given."""
+    atexit.register(cancel_submitted)
     given = workflow.config_settings.configfiles
     files = [f for f in workflow.configfiles if f not in given] + list(given)
     append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
 
 
-def cancel_submitted(logs):
-    """Cancel what this run still has on SLURM when it ends without success; `logs` are Snakemake's own.
+def cancel_submitted():
+    """Cancel what this run still has on SLURM when it ends: nothing, unless it was interrupted.
 
-    At Ctrl-C Snakemake cancels the jobs on its list, and the list is empty while it asks for their states.
+    At Ctrl-C the executor cancels the jobs on its list, and the list is empty while it asks for their states.
     """
-    told = "".join(Path(log).read_text("utf8", "replace") for log in logs)
-    run = re.search(r"SLURM run ID: ([\w-]+)", told)
+    run = getattr(getattr(workflow.scheduler, "_executor", None), "run_uuid", None)
     if run is not None:
-        subprocess.run(["scancel", "--name", run[1]], check=False)
+        subprocess.run(["scancel", "--name", run], check=False)
+
+
+def in_one_word(query):
+    """The executor's query of states, without the user in `CANCELLED by 1000`: it would wait for such a job for ever."""
+
+    async def asked(*args):
+        states, seconds = await query(*args)
+        return (
+            states and {job: s.partition(" ")[0] for job, s in states.items()},
+            seconds,
+        )
+
+    return asked
+
+
+SLURM = sys.modules.get("snakemake_executor_plugin_slurm")
+if SLURM is not None:
+    SLURM.query_job_status = in_one_word(SLURM.query_job_status)
 
 
 def run_audit(log, *arguments):

@@ -7,17 +7,26 @@ import re
 import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import hypothesis
+import numpy as np
 import pytest
 from filelock import FileLock
+
+# The same examples in every run; `--hypothesis-profile default` looks for new ones.
+hypothesis.settings.register_profile("same", derandomize=True)
+hypothesis.settings.load_profile("same")
 
 PROJECT = Path(__file__).resolve().parents[1]
 NOT_COPIED = shutil.ignore_patterns(
     ".venv", ".git", "results", ".snakemake", ".*_cache", ".hypothesis", "*.egg-info", "__pycache__"
 )
+
+BEING_WRITTEN = shutil.ignore_patterns("*.pyc.*", "*.tmp.*")  # caches of code, by another process at the same time
 
 
 def copy_checkout(target: Path) -> Path:
@@ -52,7 +61,7 @@ class Workflow:
         # A message of one's own in the output of a failed run is worth more than a return code.
         return subprocess.run(
             command, cwd=self.folder, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600,
         )  # fmt: skip
 
     def done(self, *args: str, **options: object) -> str:
@@ -63,12 +72,19 @@ class Workflow:
     def planned(self) -> dict[str, int]:
         """Jobs that a run would make now: rule -> number."""
         command = [a for a in self.command("--dry-run") if a not in ("--quiet", "rules")]
-        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=400)
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=1200)
         assert result.returncode == 0, result.stdout + result.stderr
         if "Nothing to be done" in result.stdout + result.stderr:
             return {}
         table = (result.stdout + result.stderr).rsplit("Job stats:", 1)[1].split("\n\n")[0]
         return {m[1]: int(m[2]) for m in re.finditer(r"^(\w+) +(\d+)$", table, re.M) if m[1] not in ("total", "all")}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Random numbers that a module draws in its tests do not depend on which ran before in the same process."""
+    rng = getattr(getattr(item, "module", None), "RNG", None)
+    if rng is not None:
+        rng.bit_generator.state = np.random.default_rng(zlib.crc32(item.name.encode())).bit_generator.state
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -103,6 +119,7 @@ def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Workflow:
     workflow = Workflow(shared / "checkout")
     with FileLock(f"{shared}.lock"):
         if not (shared / "done").exists():
+            shutil.rmtree(workflow.folder, ignore_errors=True)  # begun by another process, which failed
             copy_checkout(workflow.folder)
             workflow.done()
             (shared / "done").touch()
@@ -112,7 +129,7 @@ def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Workflow:
 @pytest.fixture
 def smoke_copy(smoke: Workflow, tmp_path: Path) -> Workflow:
     """A copy of the finished smoke study that a test may change."""
-    shutil.copytree(smoke.folder, tmp_path / "checkout")  # keeps time stamps
+    shutil.copytree(smoke.folder, tmp_path / "checkout", ignore=BEING_WRITTEN)  # keeps time stamps
     return Workflow(tmp_path / "checkout")
 
 

@@ -68,7 +68,7 @@ def test_environments_deploy_and_hold_what_rules_import(
     for env, modules in needed.items():
         prefix = made[frozenset(yaml.safe_load((project / "envs" / env).read_text())["dependencies"])]
         command = [prefix / "bin/python", "-I", "-c", IMPORTS, project, *sorted(modules)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, f"{env}: {done.stderr[-800:]}"
 
 
@@ -79,7 +79,7 @@ def test_jobs_run_in_their_environments(checkout: Workflow, conda: dict[str, str
     assert record["environment"]["prefix"] == "conda"
     verified = subprocess.run(
         [sys.executable, "-m", "isotropy", "audit", "verify", target],
-        cwd=checkout.folder, capture_output=True, text=True, timeout=300,
+        cwd=checkout.folder, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert verified.returncode == 0, verified.stdout
 

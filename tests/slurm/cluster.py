@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -42,11 +43,16 @@ def obstacle() -> str:
 
 
 def waited(ready: Callable[[], bool], trouble: str, seconds: float) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + seconds
-    while not ready():
+    """Wait until something is so. A SLURM command that fails meanwhile, as a busy daemon lets it, says: not yet."""
+    end, last = time.monotonic() + seconds, None
+    while True:
+        try:
+            if ready():
+                return
+        except subprocess.SubprocessError as error:
+            last = error
         if time.monotonic() > end:
-            raise TimeoutError(trouble)
+            raise TimeoutError(trouble) from last
         time.sleep(0.2)
 
 
@@ -87,15 +93,29 @@ class Cluster:
 
     def ask(self, *command: str) -> str:
         """What a SLURM command prints."""
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=self.environment()).stdout
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=self.environment())
+        if done.returncode != 0:
+            raise subprocess.SubprocessError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def told(self) -> str:
+        """What SLURM says of its jobs and nodes, and the ends of its logs, for failures."""
+        found = []
+        jobs = "JobID,Comment%40,State%20,ExitCode,NodeList,Submit,Start,End"
+        for command in (["sacct", "-X", "--format", jobs], ["squeue", "-t", "all"], ["sinfo", "-N", "-l"]):
+            with contextlib.suppress(subprocess.SubprocessError):
+                found.append(self.ask(*command))
+        for log in sorted((self.folder / "log").iterdir()):
+            found += [f"{log.name}:", *log.read_text(errors="replace").splitlines()[-60:]]
+        return "\n".join(found)
 
     def states(self, comment: str) -> list[dict[str, str]]:
         """What accounting has of jobs whose comment, in which the executor names the rule, holds a text; oldest first."""
         fields = ("JobID", "Comment", "State", "Partition", "NodeList", "ReqMem", "Timelimit", "AllocTRES")
         lines = self.ask("sacct", "-X", "-n", "-P", "--starttime", "now-1day", "--format", ",".join(fields)).splitlines()
         jobs = [dict(zip(fields, line.split("|"), strict=True)) for line in lines]
-        queued = dict(line.split("|", 1) for line in self.ask("squeue", "-h", "-o", "%i|%k").splitlines())
-        for job in jobs:  # accounting has the comment of a job that has ended
+        queued = dict(line.split("|", 1) for line in self.ask("squeue", "-h", "-t", "all", "-o", "%i|%k").splitlines())
+        for job in jobs:  # accounting has the comment of a job some time after it has ended
             job["Comment"] = job["Comment"] or queued.get(job["JobID"], "")
         return sorted((job for job in jobs if comment in job["Comment"]), key=lambda job: int(job["JobID"]))
 
@@ -104,7 +124,7 @@ class Cluster:
 
     def start_controller(self) -> None:
         self._run("slurmctld", "slurmctld", "-D")
-        waited(lambda: self._works("sinfo"), "slurmctld does not start", 120)
+        waited(lambda: bool(self.ask("sinfo")), "slurmctld does not start", 120)
 
     def start_node(self, node: str) -> None:
         self._run(f"slurmd {node}", "slurmd", "-D", "-N", node)
@@ -114,7 +134,7 @@ class Cluster:
         daemon = self.daemons.pop(name)
         daemon.send_signal(kind)
         try:
-            daemon.wait(15)
+            daemon.wait(60)  # the controller waits half a minute for its threads, and saves the state of jobs then
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
@@ -144,19 +164,12 @@ class Cluster:
         own = (f"--datadir={database}", f"--socket={socket_file}", f"--pid-file={self.folder / 'run/mariadb.pid'}")
         self._run("mariadbd", "mariadbd", "--no-defaults", "--user=root", *own, *flags)
         client = ["mariadb", "--no-defaults", f"--socket={socket_file}", "--execute"]
-        waited(lambda: self._works(*client, "select 1"), "mariadbd does not start", 120)
+        waited(lambda: bool(self.ask(*client, "select 1")), "mariadbd does not start", 120)
         self.ask(*client, "create database slurm_acct_db")
         self._run("slurmdbd", "slurmdbd", "-D", env={"MYSQL_UNIX_PORT": str(socket_file)})
-        waited(lambda: self._works("sacctmgr", "-n", "list", "cluster"), "slurmdbd does not start", 120)
+        waited(lambda: self.ask("sacctmgr", "-n", "list", "cluster") is not None, "slurmdbd does not start", 120)
         for what in ("cluster local", "account test Cluster=local", "user root Account=test DefaultAccount=test"):
             self.ask("sacctmgr", "-i", "add", *what.split())
-
-    def _works(self, *command: str) -> bool:
-        try:
-            self.ask(*command)
-        except subprocess.SubprocessError:
-            return False
-        return True
 
     def _configure(self, controller: int, accounting: int, *ports: int) -> None:
         """Files of the daemons, and links to them: inside a job nothing names them, so they must be where SLURM looks."""
@@ -189,7 +202,11 @@ class Cluster:
             # Fast turns, for tests.
             "KillWait=2",
             "InactiveLimit=0",
-            "SlurmdTimeout=30",  # a busy machine may keep a node from answering for some seconds
+            # A busy machine may keep a daemon from answering for some time.
+            "SlurmdTimeout=60",
+            "MessageTimeout=30",
+            "BatchStartTimeout=120",
+            "UnkillableStepTimeout=300",
             "SchedulerType=sched/backfill",
             "SchedulerParameters=bf_interval=2,sched_min_interval=100000,batch_sched_delay=1",
             "SelectType=select/cons_tres",
@@ -244,8 +261,10 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 def _free_ports(n: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    """Ports below those that the system gives to outgoing connections, which could take one before its daemon does."""
+    free: list[int] = []
+    for port in random.sample(range(20000, 32000), 200):
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            free.append(port)
+    return free[:n]

@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
-from tests.conftest import Workflow, copy_checkout
+from tests.conftest import BEING_WRITTEN, Workflow, copy_checkout
 from tests.slurm.cluster import Cluster, obstacle
 
 # Shorter waits than a real cluster is due.
@@ -40,12 +40,18 @@ class Driver:
         logs = sorted(self.folder.glob("results/logs/slurm/**/*.log"))
         return "\n".join(f"{log}:\n{log.read_text()[-1500:]}" for log in logs)
 
-    def wait(self, seconds: float = 1800) -> int:
+    def wait(self, seconds: float = 3000) -> int:
         return self.process.wait(seconds)
 
-    def done(self, seconds: float = 1800) -> str:
-        assert self.wait(seconds) == 0, self.said[-6000:] + self.jobs_said
+    def done(self, seconds: float = 3000) -> str:
+        assert self.wait(seconds) == 0
         return self.said
+
+    def end(self) -> None:
+        """Kill it, where it still runs."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def results(self, pattern: str) -> list[Path]:
         return sorted((self.folder / "results/faults").glob(pattern))
@@ -56,31 +62,46 @@ class Driver:
         return len(file.read_text().splitlines()) if file.exists() else 0
 
 
+DRIVERS: list[Driver] = []  # all that were started
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure comes with what SLURM and the last drivers have said: all of it is gone afterwards."""
+    report = yield
+    cluster = getattr(item, "funcargs", {}).get("cluster")
+    if report.failed and cluster is not None:
+        report.sections.append(("SLURM", cluster.told()))
+        for driver in [d for d in DRIVERS if d.out.exists()][-3:]:
+            ended = f"exit code {driver.process.poll()}\n{driver.said[-6000:]}\n{driver.jobs_said}"
+            report.sections.append((str(driver.out), ended))
+    return report
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     if why := obstacle():
         pytest.skip(f"no SLURM: {why}")
     cluster = Cluster(Path(tempfile.mkdtemp(prefix="isotropy-slurm-")))
-    try:
-        with FileLock(Path(tempfile.gettempdir()) / "isotropy-slurm.lock"):  # one at a time on a machine
+    with FileLock(Path(tempfile.gettempdir()) / "isotropy-slurm.lock"):  # one at a time on a machine
+        try:
             cluster.start()
             yield cluster
-    finally:
-        cluster.stop()
-        shutil.rmtree(cluster.folder, ignore_errors=True)
+        finally:
+            cluster.stop()
+            shutil.rmtree(cluster.folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
     """Start Snakemake with the project's profile in a checkout; what still runs at the end is killed."""
-    started: list[Driver] = []
 
     def start(folder: Path, *args: str, overlays: tuple[str, ...] = (), programs: tuple[Path, ...] = ()) -> Driver:
         command = [sys.executable, "-m", "snakemake", *args, "--profile", "slurm", *FOR_TESTS]
         defaults = folder / "profiles/default/config.yaml"
         if "slurm_account" not in defaults.read_text():  # as docs/cluster.md has it
             defaults.write_text(defaults.read_text() + "  slurm_account: test\n")
-        out = folder / f"driver-{len(started)}.out"
+        out = folder / f"driver-{len(DRIVERS)}.out"
         environment = cluster.environment()
         environment["PATH"] = os.pathsep.join([*map(str, programs), environment["PATH"]])
         with out.open("wb") as file:
@@ -89,21 +110,23 @@ def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )  # fmt: skip
-        started.append(Driver(folder, process, out))
-        return started[-1]
+        DRIVERS.append(Driver(folder, process, out))
+        return DRIVERS[-1]
 
     yield start
-    for driver in started:
-        if driver.process.poll() is None:
-            os.killpg(driver.process.pid, signal.SIGKILL)
-            driver.wait()
+    for driver in DRIVERS:
+        driver.end()
 
 
 @pytest.fixture
-def faulty(checkout: Workflow, project: Path) -> Path:
-    """A checkout with the jobs of faults.smk."""
+def faulty(checkout: Workflow, project: Path) -> Iterator[Path]:
+    """A checkout with the jobs of faults.smk. None of them is left waiting at the end."""
     shutil.copy(project / "tests/slurm/faults.smk", checkout.folder)
-    return checkout.folder
+    yield checkout.folder
+    for driver in DRIVERS:
+        if driver.out.parent == checkout.folder:
+            driver.end()
+    (checkout.folder / "go").touch()
 
 
 @dataclass
@@ -120,7 +143,7 @@ def started(submit: Callable[..., Driver], smoke: Workflow, tmp_path_factory: py
     base = tmp_path_factory.mktemp("slurm")
     study = copy_checkout(base / "study")
     faults = base / "faults"
-    shutil.copytree(smoke.folder, faults)
+    shutil.copytree(smoke.folder, faults, ignore=BEING_WRITTEN)
     shutil.copy(project / "tests/slurm/faults.smk", faults)
     (faults / "cuda.yaml").write_text("compute: {device: cuda}\n")
     names = ["hungry", "endless", "failing", "sees-1", "sees-2"]

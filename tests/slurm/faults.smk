@@ -30,9 +30,9 @@ rule endless:
         "results/faults/endless",
     resources:
         mem_mb=1000,
-        runtime=grows(2),
+        runtime=grows(3),
     shell:
-        RAN + "if [ {resources.runtime} -lt 4 ]; then sleep 600; fi; touch {output}"
+        RAN + "if [ {resources.runtime} -lt 6 ]; then sleep 600; fi; touch {output}"
 
 
 rule failing:
@@ -63,7 +63,7 @@ rule sees:
 
 
 rule step:
-    """Waits until it may go on, eight minutes at most."""
+    """Waits until it may go on."""
     output:
         "results/faults/step-{name}-{n}",
     wildcard_constraints:
@@ -72,10 +72,10 @@ rule step:
     resources:
         gpu=1,
         mem_mb=1000,
-        runtime=10,
+        runtime=90,
     shell:
         RAN
-        + "for i in $(seq 480); do if [ -e go ]; then break; fi; sleep 1; done; touch {output}"
+        + "for i in $(seq 3600); do if [ -e go ]; then break; fi; sleep 1; done; touch {output}"
 
 
 rule steps:

@@ -19,7 +19,7 @@ from tests.conftest import Workflow
 from tests.slurm.cluster import CGROUPS, Cluster, waited
 from tests.slurm.conftest import Driver, Started
 
-pytestmark = pytest.mark.timeout(3000)
+pytestmark = pytest.mark.timeout(4000)
 Submit = Callable[..., Driver]
 
 
@@ -66,7 +66,7 @@ def test_a_job_past_its_time_limit_gets_more(started: Started, cluster: Cluster)
     started.faults.wait()
     first, second = cluster.states("rule_endless")
     assert (first["State"], second["State"]) == ("TIMEOUT", "COMPLETED")
-    assert (first["Timelimit"], second["Timelimit"]) == ("00:02:00", "00:04:00")
+    assert (first["Timelimit"], second["Timelimit"]) == ("00:03:00", "00:06:00")
     assert started.faults.results("endless")
 
 
@@ -143,12 +143,17 @@ def test_ctrl_c_cancels_what_was_submitted(faulty: Path, submit: Submit, cluster
     first = start(asks.parent) if name == "asked" else start()
     waited(lambda: first.runs_of(f"step-{name}-0") + first.runs_of(f"step-{name}-1") == 2, "no job has started", 300)
     if name == "asked":
-        (faulty / "asks").unlink()
+        (faulty / "asks").unlink(missing_ok=True)
         waited((faulty / "asks").exists, "states are not asked for", 300)
     first.process.send_signal(signal.SIGINT)
     assert first.wait(300) == 1
-    waited(lambda: name not in cluster.ask("squeue", "-h", "-o", "%k"), first.said, 120)
-    assert {job["State"].split()[0] for job in cluster.states(f"step_wildcards_{name}")} == {"CANCELLED"}, first.jobs_said
+
+    def states() -> list[str]:
+        return [job["State"].split()[0] for job in cluster.states(f"step_wildcards_{name}_")]
+
+    waited(lambda: not {"PENDING", "RUNNING", "COMPLETING"} & set(states()), "jobs go on", 300)
+    waited(lambda: f"_{name}_" not in cluster.ask("squeue", "-h", "-o", "%k"), "cancelled, but not gone", 300)
+    assert states() == ["CANCELLED"] * 4
     assert not first.results("*")
     (faulty / "go").touch()
     start().done(900)
@@ -165,13 +170,13 @@ def test_small_jobs_are_sent_together(faulty: Path, submit: Submit, cluster: Clu
     groups = ("--groups", "small=small", "--group-components", "small=4", "--snakefile", "faults.smk", "--retries", "1")
     elsewhere = ("--directory", "scratch")
     failed = replace(submit(faulty, *targets, *groups, *elsewhere), folder=scratch)
-    assert failed.wait(600) == 1
+    assert failed.wait(900) == 1
     kept = re.search(r"\S*results/logs/slurm/group_small_small/\S*\.log", failed.said.split("Error in group small")[1])
     assert kept is not None, failed.said
     assert "exit 3" in Path(kept[0]).read_text()
     assert not failed.results("small-*")
     (scratch / "mended").touch()
-    submit(faulty, *targets, *groups, *elsewhere).done(300)
+    submit(faulty, *targets, *groups, *elsewhere).done(900)
     *sent, last = cluster.states("rule_small_small")
     assert [job["State"] for job in [*sent, last]] == ["FAILED", "FAILED", "COMPLETED"]
     assert (last["ReqMem"], last["Timelimit"], last["Partition"]) == ("1000M", "00:40:00", "gpu")
@@ -192,15 +197,31 @@ def test_a_killed_driver_is_taken_up(faulty: Path, submit: Submit, cluster: Clus
     first.process.kill()
     first.wait()
     (faulty / "go").touch()
-    waited(lambda: "killed" not in cluster.ask("squeue", "-h", "-o", "%k"), "submitted jobs do not end", 300)
+    waited(lambda: "_killed_" not in cluster.ask("squeue", "-h", "-o", "%k"), "submitted jobs do not end", 300)
     assert len(first.results("step-killed-*")) == 4
     locked = start()
     assert locked.wait(300) == 1
     assert "LockException" in locked.said
-    start("--unlock").done(300)
+    start("--unlock").done(900)
     start().done(900)
     assert [first.runs_of(f"step-killed-{n}") for n in range(4)] == [1, 1, 1, 1]
     assert first.runs_of("steps-killed") == 1
+
+
+def test_a_cancelled_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    """Accounting has `CANCELLED by 0` then, which the executor by itself takes for a job that still runs."""
+    driver = submit(faulty, "results/faults/step-unwanted-0", "--snakefile", "faults.smk")
+    waited(lambda: driver.runs_of("step-unwanted-0") == 1, "no job has started", 300)
+    waited(lambda: [job["State"] for job in cluster.states("step_wildcards_unwanted_")] == ["RUNNING"], "not told", 120)
+    (job,) = cluster.states("step_wildcards_unwanted_")
+    cluster.ask("scancel", job["JobID"])
+    waited(lambda: driver.runs_of("step-unwanted-0") == 2, "the cancelled job is not sent again", 300)
+    waited(lambda: job["JobID"] not in cluster.ask("squeue", "-h", "-o", "%i").split(), "cancelled, but not gone", 300)
+    (faulty / "go").touch()
+    driver.done(900)
+    first, second = cluster.states("step_wildcards_unwanted_")
+    assert first["State"] == "CANCELLED by 0"
+    assert second["State"] == "COMPLETED"
 
 
 def test_a_drained_node_a_cancelled_job_and_a_new_controller(faulty: Path, submit: Submit, cluster: Cluster) -> None:
@@ -213,20 +234,21 @@ def test_a_drained_node_a_cancelled_job_and_a_new_controller(faulty: Path, submi
         cluster.ask("scancel", victim["JobID"])
         cluster.end("slurmctld")
         cluster.start_controller()
-        waited(lambda: len(cluster.states("step_wildcards_drained")) == 5, "the cancelled job is not sent again", 300)
-        waited(lambda: victim["JobID"] not in cluster.ask("squeue", "-h", "-o", "%i").split(), "cancelled, but not gone", 180)
+        waited(lambda: len(cluster.states("step_wildcards_drained")) > 4, "the cancelled job is not sent again", 300)
+        waited(lambda: victim["JobID"] not in cluster.ask("squeue", "-h", "-o", "%i").split(), "cancelled, but not gone", 300)
         (faulty / "go").touch()
         driver.done(900)
     finally:
         cluster.ask("scontrol", "update", "NodeName=gpu1", "State=RESUME")
     states = [(job["State"].split()[0], job["NodeList"]) for job in cluster.states("step_wildcards_drained")]
     assert sorted(states)[0] == ("CANCELLED", "gpu1")
-    assert len(states) == 5, driver.jobs_said
+    assert len(states) == 5
     assert states[-1] == ("COMPLETED", "gpu2")
     assert [state for state, _ in states].count("COMPLETED") == 4
     assert driver.runs_of("steps-drained") == 1
 
 
+@pytest.mark.skipif(not (CGROUPS / "freezer").is_dir(), reason="no control groups (v1), by which a node's processes are found")
 def test_a_dead_node(faulty: Path, submit: Submit, cluster: Cluster) -> None:
     """Its job is sent to another node."""
     driver = submit(faulty, "results/faults/step-dead-0", "--snakefile", "faults.smk")
@@ -234,8 +256,8 @@ def test_a_dead_node(faulty: Path, submit: Submit, cluster: Cluster) -> None:
     waited(lambda: [job["State"] for job in cluster.states("step_wildcards_dead")] == ["RUNNING"], "not told", 120)
     node = cluster.states("step_wildcards_dead")[0]["NodeList"]
     cluster.end(f"slurmd {node}", signal.SIGKILL)
-    for procs in CGROUPS.glob(f"freezer/slurm_{node}/**/cgroup.procs"):
-        subprocess.run(["kill", "-9", *procs.read_text().split()], check=False)
+    processes = [p for procs in CGROUPS.glob(f"freezer/slurm_{node}/**/cgroup.procs") for p in procs.read_text().split()]
+    subprocess.run(["kill", "-9", *processes], check=False)
     (faulty / "go").touch()
     try:
         driver.done(900)

@@ -53,7 +53,7 @@ class Hub:
         if fault == "unavailable":
             return self._send(request, 503, b"busy", {})
         if fault == "hang":
-            time.sleep(30)
+            time.sleep(120)
         if fault == "truncate":
             headers["Content-Length"] = str(len(data))
             request.close_connection = True

@@ -30,8 +30,9 @@ def taken(process: subprocess.Popen[str]) -> str:
 
 def test_each_takes_its_own_and_the_third_waits(tmp_path: Path) -> None:
     """What a killed process held is free again."""
-    holders = [taker(tmp_path), taker(tmp_path)]
+    holders: list[subprocess.Popen[str]] = []
     try:
+        holders += [taker(tmp_path), taker(tmp_path)]
         held = [taken(holder) for holder in holders]
         assert sorted(held) == ["0", "1"]
         holders.append(taker(tmp_path))

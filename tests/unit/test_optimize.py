@@ -103,7 +103,7 @@ def test_interrupted_run_has_the_same_bytes(measure: Measure, tmp_path: Path, mo
         m.CHECKPOINT_SECONDS = 0.05
         look = m.Descent.look
         def slow(self):
-            t.time.sleep(0.01)
+            t.time.sleep(0.05)
             return look(self)
         m.Descent.look = slow
         measure = t.Measure.model_validate_json({measure.model_dump_json()!r})
@@ -111,8 +111,9 @@ def test_interrupted_run_has_the_same_bytes(measure: Measure, tmp_path: Path, mo
     """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, "OMP_NUM_THREADS": "1"})
     checkpoint = tmp_path / "b/checkpoint.safetensors"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not checkpoint.exists() and time.monotonic() < deadline:
+        assert process.poll() is None
         time.sleep(0.01)
     time.sleep(0.2)
     process.send_signal(signal.SIGKILL)

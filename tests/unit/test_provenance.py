@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,6 +91,15 @@ def test_record_says_what_happened(run: Path) -> None:
     assert environment["packages"]["numpy"]
     gpu = environment["gpu"]
     assert gpu.get("devices") or gpu["reason"]  # known, or null with a reason
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+def test_peak_memory_is_the_processes_own() -> None:
+    """Not that of the larger one that started it, as `getrusage` has it."""
+    small = "from isotropy.provenance.environment import peak_memory_bytes as peak; print(peak())"
+    program = f"import subprocess, sys; held = b'x' * 10**9; subprocess.run([sys.executable, '-c', {small!r}], check=True)"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert 1e6 < int(told.stdout) < 5e8
 
 
 def test_departures_make_a_stand_in() -> None:

@@ -34,6 +34,7 @@ def alice(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Authorization: Bearer abcdefghijkl", "Authorization: Bearer ***"),
         ("/home/alice/data/mirror", "~/data/mirror"),
         ("../../home/alice/mirror", "~/mirror"),
+        ("http:///home/alice@", "http://***@"),
         ("cannot read '/scratch/alice/x'", "cannot read '/scratch/***/x'"),
         ("../../scratch/alice/x", "../../scratch/***/x"),
         ("/scratch/alice/p/alice/x", "/scratch/***/p/***/x"),

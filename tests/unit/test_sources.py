@@ -128,7 +128,7 @@ def test_hub_that_hangs(hub: Hub, tmp_path: Path, folder: Path, monkeypatch: pyt
     hub.fault, hub.times = "hang", 10**6
     started = time.monotonic()
     found, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 90
     assert found.origin.startswith("mirror")
     assert "rt-polarity.neg" in not_used[0]
 
@@ -162,7 +162,7 @@ def test_hub_unreachable(tmp_path: Path, folder: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
         started = time.monotonic()
         found, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 30
     assert found.origin.startswith("mirror")
     assert "is not reached" in not_used[0]
 
@@ -494,11 +494,11 @@ def test_back_off_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_host_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name look-up or connection that hangs costs CONNECT_SECONDS, no more."""
     monkeypatch.setattr(clients, "CONNECT_SECONDS", 0.3)
-    monkeypatch.setattr(socket, "create_connection", lambda *a, **k: (time.sleep(2), socket.socket())[1])
+    monkeypatch.setattr(socket, "create_connection", lambda *a, **k: (time.sleep(60), socket.socket())[1])
     started = time.monotonic()
     with pytest.raises(clients.Unavailable, match="no answer"):
         clients.require_reachable("https://example.invalid/x")
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
 
 
 @pytest.mark.skipif(os.environ.get("PIP_NO_INDEX") is not None, reason="no package registry")

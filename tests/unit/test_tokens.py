@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotropy.embed.layers import layer_file, read_layer, read_tokens, token_rows
@@ -194,6 +194,7 @@ def test_what_cannot_be_had_is_said(encoder: SentenceEncoder, texts: list[str], 
     assert layer_file(6) == "layer06.safetensors"
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.data())
 def test_rows_of_texts(lengths: list[int], data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=10))

@@ -31,7 +31,7 @@ LOCAL = {"all", "figures", "tables", "fetch_source", "make_table", "draw_figure"
 def planned(workflow: Workflow, *overlays: str) -> dict[str, dict[str, Any]]:
     """Resources and threads of one job of each rule, from a dry run."""
     command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--dry-run", "--configfile", *overlays]
-    shown = subprocess.run(command, cwd=workflow.folder, capture_output=True, text=True, timeout=400)
+    shown = subprocess.run(command, cwd=workflow.folder, capture_output=True, text=True, timeout=1200)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     found: dict[str, dict[str, Any]] = {}
     for block in re.split(r"\n(?= *(?:local)?rule \w+:)", shown.stdout + shown.stderr):  # jobs of a group stand further in
