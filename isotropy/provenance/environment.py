@@ -41,9 +41,11 @@ def describe_environment(threads: int) -> dict[str, Any]:
 def packages() -> dict[str, str]:
     """Installed distributions, normalised name -> version."""
     found: dict[str, str] = {}
-    for distribution in metadata.distributions():  # in the order of sys.path: the first of a name is the one that is imported
-        if distribution.name:
-            found.setdefault(normalized_name(distribution.name), distribution.version)
+    folders = list(dict.fromkeys(sys.path))  # Snakemake names its own once more
+    for distribution in metadata.distributions(path=folders):  # the first of a name is the one that is imported
+        described = distribution.metadata  # `.name` and `.version` would parse the file anew
+        if described["Name"]:
+            found.setdefault(normalized_name(described["Name"]), described["Version"])
     return dict(sorted(found.items()))
 
 

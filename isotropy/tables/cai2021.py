@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from isotropy.tables.runs import LayerRuns, VectorRuns, long_table
 
@@ -92,7 +92,7 @@ def directions(layers: pd.DataFrame) -> pd.DataFrame:
                 "s_inter_reduction": (own["s_inter"].abs() - own["s_inter_adjusted"].abs()).min(),
                 "s_intra_minus_inter_adjusted": (own["s_intra_adjusted"] - own["s_inter_adjusted"]).min(),
                 "position_share_low": low["position_share"].max(),
-                "lid_depth_rho": stats.spearmanr(own["layer"], own["lid_euclidean"]).statistic if several else math.nan,
+                "lid_depth_rho": scipy.stats.spearmanr(own["layer"], own["lid_euclidean"]).statistic if several else math.nan,
                 "lid_cosine": own["lid_cosine"].mean(),
             }
         )

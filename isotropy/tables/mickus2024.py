@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from isotropy.optimize.spec import Run
 from isotropy.tables.runs import Runs
@@ -234,8 +234,8 @@ def _correlate(steps: pd.DataFrame) -> dict[str, float]:
     result = {}
     for suffix, first in (("", 0), ("_without_step_0", 1)):
         a, b = (steps[score].to_numpy()[first:] for score in SCORES)
-        result[f"pearson_r{suffix}"] = float(stats.pearsonr(a, b).statistic)
-        result[f"spearman_rho{suffix}"] = float(stats.spearmanr(a, b).statistic)
+        result[f"pearson_r{suffix}"] = float(scipy.stats.pearsonr(a, b).statistic)
+        result[f"spearman_rho{suffix}"] = float(scipy.stats.spearmanr(a, b).statistic)
     for score in SCORES:
         result[f"{score}_change"] = float(steps[score].iloc[-1] - steps[score].iloc[0])
     return result

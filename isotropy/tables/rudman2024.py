@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from isotropy.finetune.spec import FineTuned
 from isotropy.tables.runs import FineTunedRuns, SampledClouds, long_table
@@ -293,12 +293,12 @@ def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, obj
 
 def _rho(x: pd.Series, y: pd.Series) -> float:
     """Spearman's rho; NaN where a value is missing, or one side does not vary."""
-    return _correlation(x, y, lambda a, b: stats.spearmanr(a, b).statistic)
+    return _correlation(x, y, lambda a, b: scipy.stats.spearmanr(a, b).statistic)
 
 
 def _r(x: pd.Series, y: pd.Series) -> float:
     """Pearson's r; NaN as above."""
-    return _correlation(x, y, lambda a, b: stats.pearsonr(a, b).statistic)
+    return _correlation(x, y, lambda a, b: scipy.stats.pearsonr(a, b).statistic)
 
 
 def _correlation(x: pd.Series, y: pd.Series, statistic: Callable[[np.ndarray, np.ndarray], float]) -> float:

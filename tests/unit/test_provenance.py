@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from isotropy.job import Job
 from isotropy.provenance.audit import verify, verify_all
 from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.code import code_identity, code_param
+from isotropy.provenance.environment import packages
 from isotropy.provenance.record import Lineage
 from isotropy.spec import Spec
 from tests.conftest import NOT_COPIED
@@ -100,6 +102,23 @@ def test_peak_memory_is_the_processes_own() -> None:
     program = f"import subprocess, sys; held = b'x' * 10**9; subprocess.run([sys.executable, '-c', {small!r}], check=True)"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert 1e6 < int(told.stdout) < 5e8
+
+
+def test_packages_are_those_that_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is installed, of a name found twice the first; a folder without a description and one named twice do no harm."""
+    for folder, version in (("first", "2.0"), ("second", "1.0")):
+        for name in ("Torch_Like", "only." + folder):
+            described = tmp_path / folder / f"{name}-{version}.dist-info"
+            described.mkdir(parents=True)
+            (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (tmp_path / "first/broken-1.0.dist-info").mkdir()
+    added = [str(tmp_path / folder) for folder in ("first", "second", "first")]
+    monkeypatch.setattr(sys, "path", [*added, *sys.path])
+    found = packages()
+    assert (found["torch-like"], found["only-first"], found["only-second"]) == ("2.0", "2.0", "1.0")
+    assert "broken" not in found
+    for name in set(found) - {"torch-like"}:
+        assert found[name] == metadata.version(name)
 
 
 def test_departures_make_a_stand_in() -> None:
