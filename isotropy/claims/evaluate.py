@@ -138,7 +138,7 @@ def _rows(
     if "seed" in chosen.columns:
         chosen = chosen[~chosen["seed"].isin(SUMMARIES)]
     if chosen.empty:
-        which = ", ".join(f"{c} {v}" for c, v in quantity.where.items())
+        which = ", ".join(f"{c} {v}" for c, v in quantity.where.items() if v != "")  # static vectors have no data set
         yield row | {"verdict": f"not attempted because the study has no {which}"}
         return
     groups = chosen.groupby("setup", sort=False) if "setup" in chosen.columns else [("", chosen)]

@@ -142,6 +142,8 @@ def test_without_a_number() -> None:
     quantity = {"table": "t", "column": "x", "where": {"dataset": "elsewhere"}}
     found = evaluated(claim(BELOW, quantity=quantity))
     assert found["verdict"][0] == "not attempted because the study has no dataset elsewhere"
+    nothing = claim(BELOW, quantity=quantity | {"where": {"dataset": "", "model": "elsewhere"}})
+    assert evaluated(nothing)["verdict"][0] == "not attempted because the study has no model elsewhere"
     other = claim(BELOW, quantity=quantity | {"table": "u"})
     assert evaluated(other)["verdict"][0] == "not attempted because the study leaves it out"
     absent = claim(BELOW, quantity={"table": "t", "column": "y", "where": {}})
