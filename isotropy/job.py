@@ -13,10 +13,11 @@ error removes what was written.
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -48,6 +49,7 @@ from isotropy.spec import Spec, digest
 log = logging.getLogger("isotropy")
 
 PROJECT = Path(__file__).resolve().parents[1]
+LOCK = "lock"
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
@@ -128,7 +130,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         if error is None:
             try:
                 self._write_record()
-                remove(self.work.parent)
+                self._clear_up()
                 return
             except Exception as failure:
                 error = failure
@@ -152,7 +154,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             IsotropyError: there is one.
         """
         self.work.parent.mkdir(parents=True, exist_ok=True)
-        lock = (self.work.parent / "lock").open("w")
+        lock = (self.work.parent / LOCK).open("w")
         try:
             lock_file(lock, wait=False)
         except BlockingIOError:
@@ -161,6 +163,17 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
                 "killed: wait for it or end it, then start again"
             ) from None
         return lock
+
+    def _clear_up(self) -> None:
+        """Remove the folder of work. On NFS files in use cannot be removed: a finished job does not fail for that."""
+        for left in self.work.parent.iterdir():
+            if left.name != LOCK:  # held until nothing of another process can be in the folder
+                shutil.rmtree(left, ignore_errors=True)
+        assert self._lock is not None
+        self._lock.close()
+        with suppress(OSError):
+            (self.work.parent / LOCK).unlink()
+            self.work.parent.rmdir()
 
     def _start_log(self) -> None:
         path = Path(self._snakemake.log[0])

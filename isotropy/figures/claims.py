@@ -10,54 +10,92 @@ from matplotlib.ticker import MultipleLocator
 
 from isotropy.figures.style import STATUS_COLOURS, footnote
 
-COUNTS = 1  # published values above this are counts, shown as a ratio
-
-
-NAMES = {
-    "pearson_r": "Pearson's r",
-    "spearman_rho": "Spearman's ρ (published: below)",
-    "n_items": "items",
-    "n_params": "parameters",
+COUNTS = "count, obtained / published"
+ISOTROPY = "log₁₀ I(W) (0: isotropic)"
+PERCENT = "accuracy, F1 (%) or Matthews correlation (×100)"
+SIMILARITY = "correlation with people's scores (×100)"
+SCALES = {
+    "pearson_r": "correlation",
+    "spearman_rho": "correlation",
+    "lambda_isoscore_rho": "correlation",
+    "n_items": COUNTS,
+    "n_params": COUNTS,
+    "n": COUNTS,
+    "isoscore": "IsoScore or IsoScore*",
+    "isoscore_star": "IsoScore or IsoScore*",
+    "lid_cosine_published": "local intrinsic dimension, as published",
+    "log10_isotropy": ISOTROPY,
+    "pearson": SIMILARITY,
+    "spearman": SIMILARITY,
+    "performance": PERCENT,
+    "best": PERCENT,
+    "none_performance": PERCENT,
+    "cluster_performance": PERCENT,
 }
+"""Column of a claim -> what its panel measures; a column without a scale has a panel of its own."""
+ROW = 0.2  # inches
+ABOUT_A_PANEL = 5  # rows that its axis and label take
 
 
 def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
-    """Every published number beside ours, with its interval over seeds; counts as the ratio of the two."""
+    """Every published number beside ours, with its interval over seeds; a panel per quantity, counts as ratios."""
     known = verdicts.dropna(subset=["published", "obtained"])
-    scores, counts = known[known["published"].abs() <= COUNTS], known[known["published"].abs() > COUNTS]
-    figure = Figure(figsize=(12.5, 2.2 + 0.26 * max(len(scores), len(counts), 3)))
-    left, right = figure.subplots(1, 2)
-    _dots(left, scores, scores["published"], scores["obtained"], scores[["low", "high"]])
-    left.set_title("Scores", loc="left", fontweight="bold")
-    left.xaxis.set_major_locator(MultipleLocator(0.5))
-    left.set(xlim=(-1.1, 1.1), xlabel="correlation of IsoScore and silhouette")
-    ratio = counts["obtained"] / counts["published"]
-    _dots(right, counts, pd.Series(1.0, counts.index), ratio, pd.DataFrame({"low": ratio, "high": ratio}))
-    right.set_title("Counts", loc="left", fontweight="bold")
-    right.set(xlim=(0, max(1.1, 1.05 * ratio.max() if len(ratio) else 0)), xlabel="obtained / published")
-    marks = [left.plot([], [], "D", ls="", color="black", mfc="none", label="published")[0]]
+    scale = known["column"].map(lambda c: SCALES.get(c, c))
+    stacks: tuple[list[pd.DataFrame], ...] = ([], [])
+    for name in dict.fromkeys(scale):
+        min(stacks, key=_rows).append(known[scale == name])
+    stacks = tuple(stack for stack in stacks if stack)
+    most = max(map(_rows, stacks), default=2 * ABOUT_A_PANEL)
+    figure = Figure(figsize=(7.2 * max(len(stacks), 1), 1.3 + ROW * most))
+    parts = figure.subfigures(1, max(len(stacks), 1), squeeze=False)[0]
+    for part, stack in zip(parts, stacks, strict=False):
+        heights = [len(rows) + ABOUT_A_PANEL for rows in stack] + [max(most - _rows(stack), 1e-3)]
+        *axes, rest = part.subplots(len(heights), 1, height_ratios=heights, squeeze=False).flat
+        rest.set_visible(False)
+        for panel, rows in zip(axes, stack, strict=True):
+            _panel(panel, rows, SCALES.get(rows["column"].iloc[0], rows["column"].iloc[0]), known["id"])
+    first = parts[0].axes[0] if stacks else parts[0].subplots()
+    if not stacks:
+        first.set_axis_off()
+        first.text(0.5, 0.5, "nothing to compare in this study", transform=first.transAxes, ha="center")
+    marks = [first.plot([], [], "D", ls="", color="black", mfc="none", label="published")[0]]
     for status, colour in STATUS_COLOURS.items():
         label = f"obtained, {status} (bar: 95 % interval over seeds)"
-        marks.append(left.plot([], [], "o-", lw=2.4, ms=4.5, color=colour, label=label)[0])
-    figure.legend(handles=marks, fontsize=8.5, loc="outside upper left", ncols=3, frameon=False)
+        marks.append(first.plot([], [], "o-", lw=2.4, ms=4.5, color=colour, label=label)[0])
+    figure.legend(handles=marks, fontsize=8.5, loc="outside upper left", ncols=3 if len(stacks) > 1 else 1, frameon=False)
     footnote(
         figure,
-        f"{len(known)} verdicts with a published number; {len(verdicts) - len(known)} more are directions, or were not "
-        "attempted: see the table of verdicts, which says how far to trust each published number, too.",
-        width=170,
+        f"{len(known)} verdicts with a published number, under their names in the table of verdicts, which says how far to "
+        f"trust each number and which are bounds. {len(verdicts) - len(known)} more are directions, or were not attempted.",
+        width=85 * max(len(stacks), 1),
     )
     return figure
 
 
-def _dots(axes: Axes, rows: pd.DataFrame, published: pd.Series, obtained: pd.Series, interval: pd.DataFrame) -> None:
+def _rows(stack: list[pd.DataFrame]) -> int:
+    """Height of panels on top of each other, in rows."""
+    return sum(len(rows) + ABOUT_A_PANEL for rows in stack)
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, scale: str, ids: pd.Series) -> None:
     """One row per verdict: an open diamond for the published number, a dot with a bar for ours."""
     y = np.arange(len(rows))
+    unit = rows["published"] if scale == COUNTS else 1.0
+    obtained = rows["obtained"] / unit
     colours = [STATUS_COLOURS[status] for status in rows["status"]]
-    axes.scatter(published, y, marker="D", s=46, facecolors="none", edgecolors="black", zorder=2)
-    axes.hlines(y, interval["low"].fillna(obtained), interval["high"].fillna(obtained), colors=colours, lw=2.4, zorder=3)
-    axes.scatter(obtained, y, s=20, c=colours, zorder=4)
-    where = rows["setup"].where(rows["setup"] != "", rows["id"].str.replace(r"^\w+-table2-(items-)?", "", regex=True))
-    axes.set_yticks(y, rows["column"].map(lambda c: NAMES.get(c, c)) + ", " + where, fontsize=8)
+    axes.scatter(rows["published"] / unit, y, marker="D", s=40, facecolors="none", edgecolors="black", zorder=2)
+    low, high = ((rows[c] / unit).fillna(obtained) for c in ("low", "high"))
+    axes.hlines(y, low, high, colors=colours, lw=2.4, zorder=3)
+    axes.scatter(obtained, y, s=18, c=colours, zorder=4)
+    several = ids[ids.duplicated()]
+    names = [f"{i}, {setup}" if i in set(several) else i for i, setup in zip(rows["id"], rows["setup"], strict=True)]
+    axes.set_yticks(y, names, fontsize=7.5)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    if rows.empty:
-        axes.text(0.5, 0.5, "nothing to compare in this study", transform=axes.transAxes, ha="center")
+    axes.set_xlabel(scale, fontsize=9)
+    if scale == "correlation":
+        axes.set_xlim(-1.1, 1.1)
+        axes.xaxis.set_major_locator(MultipleLocator(0.5))
+    elif scale == COUNTS:
+        axes.set_xlim(0, max(1.1, 1.05 * obtained.max()))
+    elif scale == ISOTROPY:
+        axes.set_xscale("symlog", linthresh=1)

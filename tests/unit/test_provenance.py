@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -226,6 +227,41 @@ def test_job_refuses_a_folder_with_files_added_or_removed(run: Path, project: Pa
     with pytest.raises(SystemExit):
         write_note(project, "user", inputs={"source": "results/folder"})
     assert "results/folder/b is not what" in (run / "results/logs/user.log").read_text()
+
+
+def test_files_in_use_cannot_be_removed_on_nfs(run: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS keeps an open file under another name until it is closed: a finished job neither fails nor loses its result."""
+    unlink, n_kept = os.unlink, 0
+
+    def of_nfs(path: Any, *, dir_fd: int | None = None) -> None:
+        nonlocal n_kept
+        file = os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
+        mine = []
+        for descriptor in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                mine.append(os.fstat(int(descriptor)))
+        if not any(os.path.samestat(file, other) for other in mine):
+            return unlink(path, dir_fd=dir_fd)
+        n_kept += 1
+        other = f".nfs{file.st_ino:016x}"
+        return os.rename(path, Path(path).parent / other if dir_fd is None else other, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", of_nfs)
+    write_note(project, "plain")
+    assert not (run / "results/.plain.work").exists()
+    assert n_kept == 0
+    with Job(snakemake_object(project, "mapped"), NoteSpec) as job, job.write("note") as path:
+        job.work.mkdir()
+        (job.work / "part").write_text("a part that the job still reads")
+        in_use = (job.work / "part").open()
+        path.write_text("done")
+    assert n_kept == 1
+    in_use.close()
+    for name in ("plain", "mapped"):
+        assert states(verify(run, [Path(f"results/{name}.txt")]))[f"results/{name}.txt"] == "intact"
+    with Job(snakemake_object(project, "mapped", "again"), NoteSpec) as job, job.write("note") as path:
+        path.write_text("again")
+    assert not (run / "results/.mapped.work").exists()
 
 
 def test_two_processes_do_not_make_the_same_result(run: Path, project: Path) -> None:
