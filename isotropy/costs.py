@@ -191,8 +191,9 @@ class Estimate:
         columns = 2 if isinstance(dataset, SentencesSpec) and texts > 1.2 * items else 1
         measured = min(items, spec.measure.sample_size or items)
         work = 2.0 * spec.updates * measured**2 * width * columns
-        memory = 4.0 * measured**2 + 24 * texts * width
-        return {"optimize_sampled" if sampled else "optimize": work}, 1e6, min(memory, 4 * GIGA + 24 * texts * width)
+        # Embeddings, their gradient and what the optimizer keeps of each number; what is measured, in the order of its classes.
+        memory = GIGA / 2 + 24.0 * texts * width + 12.0 * measured * width * columns
+        return {"optimize_sampled" if sampled else "optimize": work}, 1e6, memory
 
     def _finetune(self, spec: FinetuneSpec) -> tuple[dict[Work, float], float, float]:
         model, training = self._model(spec.model), spec.training
@@ -229,7 +230,7 @@ class Estimate:
             times: float = len(spec.n_clusters) * len(spec.n_components) * spec.runs
         else:
             times = sum(m in CLUSTERED for m in spec.methods) * spec.runs + len(spec.more_clusters) * spec.runs / 2 + 0.5
-        return {"similarity": size * times}, 5e5, 16 * size
+        return {"similarity": size * times}, 5e5, 24 * size
 
     def _rows(self, spec: Spec) -> tuple[int, int]:
         """Items and distinct texts of a data set."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import socket
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -14,6 +15,7 @@ from time import sleep
 import torch
 
 from isotropy.errors import IsotropyError
+from isotropy.scrub import without_user
 
 log = logging.getLogger("isotropy")
 
@@ -25,7 +27,10 @@ def pick_device(wanted: str) -> torch.device:
         IsotropyError: a GPU was asked for and torch sees none.
     """
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise IsotropyError("device: cuda was asked for, but torch sees no GPU here; set device: auto, or fix the driver")
+        here = without_user(socket.gethostname())
+        raise IsotropyError(
+            f"device: cuda was asked for, but torch sees no GPU on {here}; set device: auto, or fix its driver, or leave it out"
+        )
     if wanted == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     return _own_gpu()

@@ -31,10 +31,11 @@ from isotropy.errors import IsotropyError
 from isotropy.plan import Plan
 from isotropy.plan.paths import shard_stems
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
-from isotropy.provenance.code import code_param
+from isotropy.provenance.code import CodeIdentity, code_param
 from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import read_record
 from isotropy.report.spec import PAPERS
+from isotropy.spec import digest
 
 PROJECT = Path(workflow.basedir)
 
@@ -107,7 +108,8 @@ def shards(wildcards):
     n = CONFIG.compute.shards
     if made.is_file():
         record = read_record(made)
-        if record.spec == PLAN.spec(stem).told():
+        behind = digest(CodeIdentity(record.code.files, record.code.rule))
+        if record.spec == PLAN.spec(stem).told() and behind == code("embed_tokens"):
             n = record.measurements.get("shards", 0)
     stems = shard_stems(wildcards.dataset, wildcards.model, n)
     return [f"results/{shard}" for shard in stems]
@@ -142,7 +144,7 @@ def finetune_memory(wildcards):
 def classify_memory(wildcards):
     """Memory of a classification on frozen features in MB: all token vectors of all items, several times."""
     small = CONFIG.rajaee2021.classification.n_train
-    return 12000 if small is not None and small <= 10000 else 96000
+    return 16000 if small is not None and small <= 10000 else 96000
 
 
 def layer_memory(wildcards):
@@ -182,22 +184,25 @@ def cancel_submitted():
         subprocess.run(["scancel", "--name", run], check=False)
 
 
-def in_one_word(query):
-    """The executor's query of states, without the user in `CANCELLED by 1000`: it would wait for such a job for ever."""
+def in_its_words(query):
+    """The executor's query of states, in the words that it knows: for jobs in others it would wait for ever.
+
+    Such are `CANCELLED by 1000`, and PREEMPTED where SLURM is told not to start jobs again.
+    """
 
     async def asked(*args):
         states, seconds = await query(*args)
-        return (
-            states and {job: s.partition(" ")[0] for job, s in states.items()},
-            seconds,
-        )
+        ended = {"PREEMPTED"} if workflow.executor_settings.no_requeue else set()
+        words = {job: s.partition(" ")[0] for job, s in (states or {}).items()}
+        words = {job: "CANCELLED" if w in ended else w for job, w in words.items()}
+        return states and words, seconds
 
     return asked
 
 
 SLURM = sys.modules.get("snakemake_executor_plugin_slurm")
 if SLURM is not None:
-    SLURM.query_job_status = in_one_word(SLURM.query_job_status)
+    SLURM.query_job_status = in_its_words(SLURM.query_job_status)
 
 
 def run_audit(log, *arguments):

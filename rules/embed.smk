@@ -21,8 +21,8 @@ rule embed_sentences:
     threads: 2
     resources:
         gpu=gpus(),
-        mem_mb=grows(4000),
-        runtime=grows(60),
+        mem_mb=grows(6000),
+        runtime=grows(120),
     params:
         spec=spec("embed/{dataset}/{model}"),
         code=code("embed_sentences"),

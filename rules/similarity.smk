@@ -20,7 +20,7 @@ rule measure_similarity:
         "../envs/similarity.yaml"
     threads: 1
     resources:
-        mem_mb=grows(6000),
+        mem_mb=grows(8000),
         runtime=grows(240),
     params:
         spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}"),
@@ -72,7 +72,7 @@ rule classify_frozen:
     resources:
         gpu=gpus(),
         mem_mb=grows(classify_memory),
-        runtime=grows(240),
+        runtime=grows(480),
     params:
         spec=spec("similarity/rajaee2021/classification/{task}/{model}"),
         code=code("classify_frozen"),

@@ -209,6 +209,8 @@ class Cluster:
             "UnkillableStepTimeout=300",
             "SchedulerType=sched/backfill",
             "SchedulerParameters=bf_interval=2,sched_min_interval=100000,batch_sched_delay=1",
+            "PreemptType=preempt/partition_prio",
+            "PreemptMode=CANCEL",
             "SelectType=select/cons_tres",
             "SelectTypeParameters=CR_CPU_Memory",
             "AccountingStorageType=accounting_storage/slurmdbd",
@@ -230,6 +232,7 @@ class Cluster:
             os.mknod(self.folder / f"dev/nvidia{n}", 0o20666, os.makedev(1, 3))
         lines.append("PartitionName=cpu Nodes=cpu1 Default=YES MaxTime=2-00:00:00 OverTimeLimit=0")
         lines.append("PartitionName=gpu Nodes=gpu1,gpu2 MaxTime=2-00:00:00 OverTimeLimit=0")
+        lines.append("PartitionName=urgent Nodes=gpu1,gpu2 PriorityTier=10")  # ends jobs of the others for its own
         _write(etc / "slurm.conf", lines)
         _write(etc / "gres.conf", gres)
         mounted = ["CgroupPlugin=cgroup/v1", f"CgroupMountpoint={CGROUPS}", "CgroupAutomount=no"]

@@ -224,6 +224,21 @@ def test_a_cancelled_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cl
     assert second["State"] == "COMPLETED"
 
 
+def test_a_preempted_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    """The executor by itself leaves it to SLURM, which is told not to start jobs again."""
+    driver = submit(faulty, "results/faults/step-preempted-0", "--snakefile", "faults.smk")
+    waited(lambda: driver.runs_of("step-preempted-0") == 1, "no job has started", 300)
+    waited(lambda: [job["State"] for job in cluster.states("step_wildcards_preempted_")] == ["RUNNING"], "not told", 120)
+    all_gpus = ["--partition", "urgent", "--nodes", "2", "--exclusive", "--output", "/dev/null"]
+    urgent = cluster.ask("sbatch", "--parsable", *all_gpus, "--wrap", "sleep 5").strip()
+    waited(lambda: cluster.states("step_wildcards_preempted_")[0]["State"] == "PREEMPTED", "not preempted", 300)
+    waited(lambda: urgent not in cluster.ask("squeue", "-h", "-o", "%i").split(), "the urgent job does not end", 300)
+    waited(lambda: driver.runs_of("step-preempted-0") == 2, "the preempted job is not sent again", 300)
+    (faulty / "go").touch()
+    driver.done(900)
+    assert [job["State"] for job in cluster.states("step_wildcards_preempted_")] == ["PREEMPTED", "COMPLETED"]
+
+
 def test_a_drained_node_a_cancelled_job_and_a_new_controller(faulty: Path, submit: Submit, cluster: Cluster) -> None:
     driver = submit(faulty, "results/faults/steps-drained", "--snakefile", "faults.smk")
     waited(lambda: sum(driver.runs_of(f"step-drained-{n}") for n in range(4)) == 4, "no job has started", 300)

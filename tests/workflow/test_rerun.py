@@ -167,6 +167,11 @@ def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
     planned = smoke_copy.planned()  # what is older than the vectors now
     assert planned["measure_layer"] == N_LAYERS
     assert not {"embed_tokens", "embed_shard"} & set(planned)
+    module = smoke_copy.folder / "isotropy/embed/tokens.py"
+    module.write_text(module.read_text() + "# edited\n")
+    planned = smoke_copy.planned()  # what is made anew is made as the configuration has it now
+    assert planned["embed_tokens"] == 2
+    assert "embed_shard" not in planned
 
 
 @pytest.mark.parametrize(
@@ -187,7 +192,7 @@ def test_jobs_refuse_to_work_without_their_gpu(smoke_copy: Workflow, result_file
     target = f"results/{result_file}"
     result = smoke_copy.run("--config", "compute={device: cuda}", "--", target)
     assert result.returncode != 0
-    assert "error: device: cuda was asked for, but torch sees no GPU here" in result.stdout
+    assert "error: device: cuda was asked for, but torch sees no GPU on " in result.stdout
     assert not (smoke_copy.folder / target).exists()
 
 

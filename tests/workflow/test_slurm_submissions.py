@@ -14,12 +14,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import yaml
 from snakemake.resources import GroupResources, Resources
 from snakemake_executor_plugin_slurm.partitions import get_best_partition, read_partition_file
 from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 from snakemake_executor_plugin_slurm.utils import set_gres_string
 
+from isotropy.config import load_study, read_configuration
+from isotropy.costs import Estimate, read_rates
+from isotropy.plan import Plan
 from tests.conftest import Workflow
 
 ON_GPU = {"embed_sentences", "embed_tokens", "embed_shard", "optimize_embeddings", "finetune_model", "classify_frozen"}
@@ -28,21 +32,33 @@ ON_CPU |= {"measure_vectors", "measure_similarity", "tune_similarity"}
 LOCAL = {"all", "figures", "tables", "fetch_source", "make_table", "draw_figure", "evaluate_claims", "write_page"}
 
 
-def planned(workflow: Workflow, *overlays: str) -> dict[str, dict[str, Any]]:
-    """Resources and threads of one job of each rule, from a dry run."""
+def dry_run(workflow: Workflow, *overlays: str) -> list[dict[str, Any]]:
+    """What each job of a dry run says of itself: rule, record, threads, resources."""
     command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--dry-run", "--configfile", *overlays]
     shown = subprocess.run(command, cwd=workflow.folder, capture_output=True, text=True, timeout=1200)
     assert shown.returncode == 0, shown.stdout + shown.stderr
-    found: dict[str, dict[str, Any]] = {}
+    found = []
     for block in re.split(r"\n(?= *(?:local)?rule \w+:)", shown.stdout + shown.stderr):  # jobs of a group stand further in
         if not (head := re.match(r" *(?:local)?rule (\w+):", block)):
             continue
         own = re.search(r"^ +resources: (.*)$", block, re.M)
         values = dict(part.split("=", 1) for part in own[1].split(", ") if "=" in part) if own else {}
         threads = re.search(r"^ +threads: (\d+)$", block, re.M)
-        resources = {k: int(v) if v.isdigit() else v for k, v in values.items()}
-        found[head[1]] = {"threads": int(threads[1]) if threads else 1, "resources": resources}
+        record = re.search(r"^ +output: .*?results/(\S+)\.record\.json", block, re.M)
+        found.append(
+            {
+                "rule": head[1],
+                "stem": record[1] if record else None,
+                "threads": int(threads[1]) if threads else 1,
+                "resources": {k: int(v) if v.isdigit() else v for k, v in values.items()},
+            }
+        )
     return found
+
+
+def planned(workflow: Workflow, *overlays: str) -> dict[str, dict[str, Any]]:
+    """Resources and threads of one job of each rule, from a dry run."""
+    return {job["rule"]: job for job in dry_run(workflow, *overlays)}
 
 
 def together(project: Path, about: dict[str, Any], n: int) -> dict[str, Any]:
@@ -110,3 +126,24 @@ def test_without_gpus_everything_goes_to_cpus(checkout: Workflow, project: Path)
         # Time doubles with each of three attempts: what no partition gives would be waited for for ever.
         assert 4 * jobs[rule]["resources"]["runtime"] <= most, rule
     assert 4 * together(project, jobs["optimize_embeddings"], 10)["resources"]["runtime"] <= most
+
+
+@pytest.mark.parametrize("study", ["paper", "mirror"])
+def test_no_job_is_planned_above_what_it_asks_for(checkout: Workflow, study: str, request: pytest.FixtureRequest) -> None:
+    """`isotropy plan` does not foresee that a job runs out of the memory or time of its first attempt."""
+    overlay: dict[str, Any] = {"rudman2024": {"seeds": [0], "strengths": [1]}}
+    if study == "mirror":
+        overlay["sources"] = {"mirror": str(request.getfixturevalue("mirror"))}
+    (checkout.folder / "fewer.yaml").write_text(yaml.safe_dump(overlay))  # seeds and strengths cost the same
+    overlays = [f"config/{study}.yaml", "fewer.yaml"]
+    files = [checkout.folder / name for name in ("config.yaml", *overlays)]
+    plan = Plan(load_study(read_configuration(files, {}), checkout.folder), checkout.folder, checkout.folder)
+    estimate = Estimate(plan, read_rates(checkout.folder / "config/rates.yaml"))
+    compared = set()
+    for job in dry_run(checkout, *overlays):
+        if job["rule"] not in LOCAL:
+            cost = estimate.of(job["stem"])
+            assert cost.memory / 1e6 <= job["resources"]["mem_mb"], job["stem"]
+            assert cost.seconds / 60 <= job["resources"]["runtime"], job["stem"]
+            compared.add(job["rule"])
+    assert compared >= (ON_GPU | ON_CPU) - {"embed_shard", "tune_similarity"}
