@@ -292,6 +292,10 @@ def _check_rajaee2021(study: Study, paper: Rajaee2021, data: NeedDataset, source
                 raise IsotropyError(
                     f"config: rajaee2021.finetuning.tasks.{name}: extractive, and its head reads no first token"
                 )
+            if tuned.trained(paper.finetuning.training).batch_size < 3:
+                raise IsotropyError(
+                    f"config: rajaee2021.finetuning: batches of two ({name}) would be left as they are: batch_size is 3 or more"
+                )
     if paper.classification is None:
         return
     chosen, path = paper.classification, "rajaee2021.classification"

@@ -216,6 +216,8 @@ def judge(claim: Claim, estimate: Estimate) -> tuple[str, str]:
         return "undecided", "the interval over seeds includes the bound"
     if beyond.mean() > 0:
         return "reproduced", "in the mean over seeds"
+    if beyond.mean() == 0:
+        return "undecided", "exactly at the bound"
     if test.bound == 0 or mean * test.bound < 0:
         return "contradicted", f"{-beyond.mean():.3g} on the other side"
     return f"deviates by {mean - test.bound:+.3g}", ""

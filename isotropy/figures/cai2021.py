@@ -13,9 +13,8 @@ from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isotropy.figures.style import COLOURS, common_legend, footnote, mark_status, panels, titles
+from isotropy.figures.style import COLOURS, MARKERS, common_legend, footnote, look, mark_status, panels, titles
 
-MARKERS = "osD^vPX"
 VIEWS = 4  # layers of a model in the pictures of clusters
 LOW = 2  # the layer in which the paper shows the manifold
 KINDS = {"word": COLOURS[0], "symbol": COLOURS[1], "special": COLOURS[2]}
@@ -78,9 +77,9 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     own = _subwords(layers)
     for axes, metric in zip(grid, ("euclidean", "cosine"), strict=True):
         for i, (setup, rows) in enumerate(own.groupby("setup", sort=False)):
-            colour = COLOURS[i % 7]
-            _per_layer(axes, rows, f"lid_{metric}", f"{setup}, conventional", colour, f"{MARKERS[i % 7]}-")
-            _per_layer(axes, rows, f"lid_{metric}_published", f"{setup}, as published", colour, f"{MARKERS[i % 7]}:")
+            colour, marker = look(i)
+            _per_layer(axes, rows, f"lid_{metric}", f"{setup}, conventional", colour, f"{marker}-")
+            _per_layer(axes, rows, f"lid_{metric}_published", f"{setup}, as published", colour, f"{marker}:")
         axes.set_title({"euclidean": "Euclidean distance", "cosine": "cosine"}[metric], loc="left", fontsize=10)
         mark_status(axes, own)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

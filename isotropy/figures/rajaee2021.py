@@ -12,16 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from isotropy.figures.style import (
-    COLOURS,
     PANELS_PER_ROW,
     common_legend,
     footnote,
+    look,
     mark_status,
     panels,
     titles,
 )
 
-MARKERS = "osD^vPX"
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
 SCORES = {"accuracy": "Accuracy (%)", "matthews": "Matthews correlation (×100)", "f1": "F1 (%)"}
 
@@ -46,11 +45,11 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(6.8, 4.2))
     axes = figure.subplots()
     for i, (model, rows) in enumerate(table5.groupby("embedding", sort=False)):
-        rows = rows.sort_values("layer")
-        axes.plot(rows["layer"], rows["log10_isotropy"], f"{MARKERS[i % 7]}-", color=COLOURS[i % 7], label=model, ms=5)
+        rows, (colour, marker) = rows.sort_values("layer"), look(i)
+        axes.plot(rows["layer"], rows["log10_isotropy"], f"{marker}-", color=colour, label=model, ms=5)
         printed = rows.dropna(subset="published_log10_isotropy")
         if len(printed):
-            axes.plot(printed["layer"], printed["published_log10_isotropy"], "x", color=COLOURS[i % 7], label=f"{model}, paper")
+            axes.plot(printed["layer"], printed["published_log10_isotropy"], "x", color=colour, label=f"{model}, paper")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="layer (0: embedding layer)", ylabel=ISOTROPY)
     _wide(axes, table5["log10_isotropy"])
@@ -66,12 +65,12 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
     axes = figure.subplots()
     for i, (_, rows) in enumerate(table1.groupby("setup", sort=False)):
         first = rows.iloc[0]
-        colour = COLOURS[i % 7]
+        colour, marker = look(i)
         clustered = rows[rows["method"] == "kmeans-mean"].sort_values("n_clusters")
         x = clustered["n_clusters"].astype(float)
         name = f"{first['embedding']}, layer {first['layer']:.0f}"
         sd = clustered["log10_isotropy_sd"].fillna(0)
-        axes.errorbar(x, clustered["log10_isotropy"], sd, fmt=f"{MARKERS[i % 7]}-", color=colour, label=name, capsize=2, ms=5)
+        axes.errorbar(x, clustered["log10_isotropy"], sd, fmt=f"{marker}-", color=colour, label=name, capsize=2, ms=5)
         axes.axhline(rows.loc[rows["method"] == "none", "log10_isotropy"].iloc[0], color=colour, ls="--", lw=0.9)
         printed = clustered.dropna(subset="published_log10_isotropy")
         if len(printed):
@@ -130,8 +129,9 @@ def convergence(convergence: pd.DataFrame) -> Figure:
             per_epoch = rows.groupby("epoch")["score"]
             mean, sd = per_epoch.mean(), per_epoch.std(ddof=1).fillna(0)
             label = title if clustering == "none" else f"{title}, {clustering}"
-            axes.plot(mean.index, mean, f"{MARKERS[i % 7]}-", color=COLOURS[i % 7], ms=4, lw=1.2, label=label)
-            axes.fill_between(mean.index, mean - sd, mean + sd, color=COLOURS[i % 7], alpha=0.15, lw=0)
+            colour, marker = look(i)
+            axes.plot(mean.index, mean, f"{marker}-", color=colour, ms=4, lw=1.2, label=label)
+            axes.fill_between(mean.index, mean - sd, mean + sd, color=colour, alpha=0.15, lw=0)
         first = own.iloc[0]
         axes.axhline(first["chance"], color="#555555", ls=":", lw=1.2, label="most frequent class")
         axes.set_title(f"{first['task']}, {first['embedding']}", loc="left", fontweight="bold", fontsize=9.5)
@@ -156,9 +156,8 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
         for i, (method, rows) in enumerate(own.groupby("method", sort=False)):
             per_layer = rows.groupby("layer")["log10_isotropy"]
             mean, sd = per_layer.mean(), per_layer.std(ddof=1).fillna(0)
-            axes.errorbar(
-                mean.index, mean, sd, fmt=f"{MARKERS[i]}-", color=COLOURS[i], ms=5, capsize=2, label=names[str(method)]
-            )
+            colour, marker = look(i)
+            axes.errorbar(mean.index, mean, sd, fmt=f"{marker}-", color=colour, ms=5, capsize=2, label=names[str(method)])
         first = own.iloc[0]
         axes.set_title(f"{first['task']}, {first['embedding']}", loc="left", fontweight="bold", fontsize=9.5)
         mark_status(axes, own)
@@ -183,13 +182,14 @@ def _by_method(table: pd.DataFrame, column: str, label: str, about: str) -> Figu
         datasets = list(dict.fromkeys(own["dataset"]))
         for i, title in enumerate(titles):
             rows = own[own["title"] == title]
+            colour, marker = look(i)
             x = [datasets.index(d) + 0.12 * (i - (len(titles) - 1) / 2) for d in rows["dataset"]]
             axes.errorbar(
                 x,
                 rows[column],
                 rows[f"{column}_sd"].fillna(0),
-                fmt=MARKERS[i % 7],
-                color=COLOURS[i % 7],
+                fmt=marker,
+                color=colour,
                 ms=5,
                 lw=1,
                 label=title,

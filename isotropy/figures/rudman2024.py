@@ -13,9 +13,8 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from isotropy.figures.style import COLOURS, STATUS_COLOURS, common_legend, footnote, mark_status
+from isotropy.figures.style import COLOURS, MARKERS, STATUS_COLOURS, common_legend, footnote, look, mark_status
 
-MARKERS = "osD^vPX"
 COLUMNS = 4  # panels beside each other
 PUBLISHED_BATCH = 700  # points of the paper's figure on stability, as others quote it
 PERFORMANCE = {
@@ -86,11 +85,11 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
         shown = [sizes[i] for i in sorted({0, len(sizes) // 3, published, len(sizes) - 1})]
         for i, n in enumerate(shown):
             by_zeta = group[group["n"] == n].groupby("zeta")["isoscore_star"]
-            style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 4, "lw": 1.2, "capsize": 2}
+            style: dict[str, Any] = dict(zip(("color", "marker"), look(i), strict=True)) | {"ms": 4, "lw": 1.2, "capsize": 2}
             left.errorbar(zetas, by_zeta.mean(), by_zeta.std(ddof=1), label=f"n = {n:,}", **style)
         for i, zeta in enumerate(zetas):
             by_size = group[group["zeta"] == zeta].groupby("n")["isoscore_star"]
-            style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "ms": 4, "lw": 1.2, "capsize": 2}
+            style = dict(zip(("color", "marker"), look(i), strict=True)) | {"ms": 4, "lw": 1.2, "capsize": 2}
             name = "ζ = 0 (IsoScore)" if zeta == 0 else f"ζ = {zeta:g}"
             right.errorbar(by_size.mean().index, by_size.mean(), by_size.std(ddof=1), label=name, **style)
         for axes in (left, right):

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 # Okabe & Ito's colours: told apart with any form of colour blindness.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+MARKERS = "osD^vPX"
 PANELS_PER_ROW = 3
 STATUS_COLOURS = {"original": "#005A8C", "stand-in": "#A04000"}
 
@@ -38,6 +39,12 @@ def use_style() -> None:
             "figure.constrained_layout.use": True,
         }
     )
+
+
+def look(i: int) -> tuple[str, str]:
+    """Colour and marker of the i-th line: no two of the first 49 have both in common."""
+    n = len(COLOURS)
+    return COLOURS[i % n], MARKERS[(i + i // n) % len(MARKERS)]
 
 
 def common_status(rows: pd.DataFrame) -> str:

@@ -78,7 +78,7 @@ def measure(cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer) -> tuple[p
         seconds[step.method] = seconds.get(step.method, 0.0) + perf_counter() - began
         sentences = cloud.sentences(after)
         removed = before - sentences
-        constant = step.method in ("none", "mean")
+        constant = step.method in ("none", "mean") or (step.method == "kmeans-mean" and clusters == 1)
         lost = math.nan if constant else similarity(removed - removed.mean(axis=0), cloud)["spearman"]
         rows.append(
             step._asdict()

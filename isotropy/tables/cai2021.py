@@ -19,18 +19,18 @@ LID = ["lid_cosine_published", "lid_cosine", "lid_euclidean_published", "lid_euc
 
 
 def layers(runs: LayerRuns) -> pd.DataFrame:
-    """Every score of every layer: a row per corpus, model, layer, kind of types and seed."""
-    return long_table((_facts(run.model_dump()), rows) for run, rows in runs)
+    """Every score of every layer: a row per corpus, model, layer, kind of types and seed. The authors' types are subwords."""
+    return _words_stand_in(long_table((_facts(run.model_dump()), rows) for run, rows in runs))
 
 
 def silhouettes(runs: LayerRuns) -> pd.DataFrame:
     """Silhouette for each number of clusters that was tried, per layer, kind of types and seed."""
-    return long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
+    return _words_stand_in(long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs))
 
 
 def points(runs: LayerRuns) -> pd.DataFrame:
     """A part of the tokens of each layer on its first three principal components, and on those of its largest cluster."""
-    return long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
+    return _words_stand_in(long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs))
 
 
 _WHERE = {"dataset", "embedding", "layer", "data", "model", "status"}
@@ -120,9 +120,13 @@ def _facts(about: dict[str, object]) -> dict[str, object]:
 
 
 def _subwords(layers: pd.DataFrame) -> pd.DataFrame:
-    """The authors' types, or those that there are, which are stand-ins."""
+    """The authors' types, or those that there are."""
     own = layers[layers["types"] == "subwords"]
-    return own if len(own) else layers.assign(status="stand-in")
+    return own if len(own) else layers
+
+
+def _words_stand_in(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(status=table["status"].mask(table["types"] != "subwords", "stand-in"))
 
 
 def _printed(rows: pd.DataFrame, published: pd.DataFrame, quantity: str) -> list[float]:

@@ -34,7 +34,11 @@ PAIRS = {
 
 def measurements(runs: MeasuredRuns) -> pd.DataFrame:
     """One row per data set, model, layer, method and run."""
-    return long_table((_facts(run), rows) for run, rows in runs).assign(title=lambda t: t["method"].map(METHOD_TITLES))
+    table = long_table((_facts(run), rows) for run, rows in runs)
+    # Table 5 has all layers, Table 1 the last.
+    hidden = (table["part"] == "clusters") & (table["layer"] != LAST)
+    status = table["status"].mask(hidden, "stand-in")
+    return table.assign(status=status, title=table["method"].map(METHOD_TITLES))
 
 
 def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -154,6 +158,7 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     values = _values(published[published["locator"] == "Table 3"])
     authors = (table["classifier"] == "mlp") & table["clustering"].isin(["none", "transductive"])
+    authors &= table["metric"] == np.where(table["task"] == "cola", "matthews", "accuracy")
     found_values = _printed(table.assign(dataset=table["task"], quantity=table["method"]), values)
     return table.assign(published=np.where(authors, found_values, math.nan))
 
@@ -181,7 +186,7 @@ def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, layers in fine_tuned:
         facts: dict[str, object] = {"setup": f"{run.task}, {run.model}", "task": run.task, "embedding": run.model}
-        facts |= {"method": run.method.kind}
+        facts |= {"method": run.method.kind, "metric": run.metric}
         facts |= {"data": run.data, "model": run.embedding, "status": run.status, "seed": run.seed, "n_train": run.n_train}
         facts |= {"performance": run.performance, "chance": run.chance, "updates": run.updates}
         rows = layers[["layer", "sentence_log10_isotropy", "sentence_mean_norm"]]
@@ -197,13 +202,16 @@ def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFram
     rows = []
     for (setup, seed), group in last.groupby(["setup", "seed"], sort=False):
         by = group.set_index("method")
-        facts = group.iloc[0][["task", "embedding", "data", "model", "status", "n_train", "updates", "chance"]].to_dict()
+        facts = group.iloc[0][
+            ["task", "embedding", "data", "model", "status", "metric", "n_train", "updates", "chance"]
+        ].to_dict()
         key = (facts["task"], facts["embedding"])
+        own_printed = printed if facts["metric"] == "accuracy" else {}
         found = {"setup": setup, **facts, "seed": str(seed)}
         for method in ("none", "cluster"):
             own = by.loc[method]
             found |= {f"{method}_performance": own["performance"], f"{method}_log10_isotropy": own["log10_isotropy"]}
-            found |= {f"{method}_published": printed.get((*key, f"{method}_accuracy"), math.nan)}
+            found |= {f"{method}_published": own_printed.get((*key, f"{method}_accuracy"), math.nan)}
             isotropy = _log10([printed.get((*key, f"{method}_isotropy"), math.nan)])[0]
             found |= {f"{method}_published_log10_isotropy": isotropy}
         found["none_mean_norm"] = by.loc["none", "mean_norm"]

@@ -74,7 +74,8 @@ class Cluster:
         self.start_controller()
         for node in NODES:
             self.start_node(node)
-        waited(lambda: self.ask("sinfo", "-h", "-N", "-o", "%T").split().count("idle") == len(NODES), "nodes are not idle", 120)
+        idle = {f"{node} idle" for node in NODES}  # a node of two partitions stands there twice
+        waited(lambda: set(self.ask("sinfo", "-h", "-N", "-o", "%N %T").splitlines()) == idle, "nodes are not idle", 120)
 
     def stop(self) -> None:
         with contextlib.suppress(subprocess.SubprocessError, TimeoutError):

@@ -86,6 +86,11 @@ def test_independent_samples_are_compared_by_their_means() -> None:
     assert nothing["verdict"][0] == "not computable because y is not a number"
 
 
+@pytest.mark.parametrize("values", [[0.0], [0.0, 0.0], [-1.0, 1.0]])
+def test_no_difference_is_no_contradiction(values: list[float]) -> None:
+    assert judge(claim({"kind": "above", "bound": 0}), Estimate.of_seeds(np.array(values)))[0] == "undecided"
+
+
 @pytest.mark.parametrize(("test", "bound"), [(EQUALS, 54.4), ({"kind": "above", "bound": 54.4}, None)])
 def test_a_mean_with_its_deviation_has_an_interval(test: dict[str, object], bound: float | None) -> None:
     """Rows that stand for several seeds: the published value, or the bound, lies in the interval of the mean."""

@@ -88,6 +88,7 @@ MISTAKES = [
         {"train": "squad", "validation": "squad-validation", "metric": "f1"},
         "finetuning.tasks.squad: extractive, and its head reads no",
     ),
+    (("rajaee2021", "finetuning", "training", "batch_size"), 2, "batches of two .* would be left as they are"),
     (("rajaee2021", "methods"), ["kmeans"], "methods must hold none, which the others are compared with"),
     (("rajaee2021", "methods"), ["none", "kmean"], "methods.1: Input should be 'none', 'mean'"),
     (("rajaee2021", "profile"), None, "profile is null: there is no data set for the layers"),

@@ -8,11 +8,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from isotropy.figures import cai2021, claims, mickus2024, rajaee2021, rudman2024
 from isotropy.figures.catalogue import FIGURES
-from isotropy.figures.style import save, use_style
+from isotropy.figures.style import look, save, use_style
 from isotropy.provenance.record import MARK, read_record
 from isotropy.tables.catalogue import TABLES
 from isotropy.tables.write import format_cell, write_markdown
@@ -49,6 +50,34 @@ def test_drawn_twice_gives_the_same_bytes(name: str, smoke: Workflow, tables: di
         save(figure, tmp_path / f"f.{kind}", mark)
         assert (tmp_path / f"f.{kind}").read_bytes() == (smoke.folder / f"results/figures/{name}.{kind}").read_bytes()
     plt.close(figure)
+
+
+def test_lines_differ_in_colour_or_marker() -> None:
+    assert len({look(i) for i in range(49)}) == 49
+
+
+def test_published_numbers_stand_in_their_own_unit(smoke: Workflow) -> None:
+    """Of all papers: each verdict once, under its claim's name, with its interval; only counts are ratios."""
+    verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
+    value = 0.9 * verdicts["published"]
+    filled = verdicts.assign(obtained=value, low=value - 0.05, high=value + 0.05, status="original", setup="s")
+    known = filled.dropna(subset=["published"])
+    assert set(known["column"]) <= set(claims.SCALES)
+    assert set(known["paper"]) == {"mickus2024", "rudman2024", "rajaee2021", "cai2021"}
+    figure = claims.published_against_obtained(filled)
+    panels = {axes.get_xlabel(): axes for axes in figure.findobj(Axes) if axes.get_visible()}
+    assert set(panels) == set(claims.SCALES.values())
+    for scale, axes in panels.items():
+        rows = known[known["column"].map(claims.SCALES) == scale]
+        named = [text.get_text().split(", ")[0] for text in axes.get_yticklabels()]
+        assert named == rows["id"].tolist()
+        unit = rows["published"] if scale == claims.COUNTS else 1
+        diamonds, bars, dots = axes.collections
+        assert np.allclose(diamonds.get_offsets()[:, 0], rows["published"] / unit)
+        assert np.allclose(dots.get_offsets()[:, 0], rows["obtained"] / unit)
+        assert np.allclose([bar.vertices[:, 0] for bar in bars.get_paths()], (rows[["low", "high"]].T / unit).T)
+        low, high = axes.get_xlim()
+        assert ((rows["obtained"] / unit).between(low, high) & (rows["published"] / unit).between(low, high)).all()
 
 
 def test_figures_state_status_seeds_and_schedule(tables: dict[str, pd.DataFrame]) -> None:

@@ -34,6 +34,7 @@ from isotropy.device import pick_device
 from isotropy.errors import IsotropyError
 from isotropy.finetune import train
 from isotropy.finetune.answers import Window, best_answers, exact_match, f1, windows
+from isotropy.finetune.clustering import BatchClustering
 from isotropy.finetune.data import Inputs, Side, collate, read_side
 from isotropy.finetune.describe import departures
 from isotropy.finetune.measure import Reader, measure, probes, projection
@@ -47,6 +48,7 @@ from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import Dataset, write_items
 from isotropy.sources.readers import read_rows
 from isotropy.sources.registry import Source, load_registry
+from isotropy.transforms import ClusterBasedEnhancement
 
 CPU = torch.device("cpu")
 ISTAR = Method(kind="istar", strength=-1.0, zeta=0.3)
@@ -414,25 +416,50 @@ def test_departures() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
-def test_other_architectures(kind: str, tmp_path: Path) -> None:
-    """Hidden states of all layers, whatever the names of the configuration: a tiny model of each kind goes through."""
+def of_kind(kind: str) -> Any:
+    """A small model of an architecture, with random weights."""
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "num_labels": 2}
     if kind == "distilbert":
-        model = DistilBertForSequenceClassification(DistilBertConfig(dim=16, hidden_dim=32, n_layers=3, n_heads=2, **sizes))
-    else:
-        sizes |= {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
-        model = {
-            "albert": lambda: AlbertForSequenceClassification(AlbertConfig(embedding_size=8, **sizes)),
-            "roberta": lambda: RobertaForSequenceClassification(RobertaConfig(**sizes)),
-        }[kind]()
+        return DistilBertForSequenceClassification(DistilBertConfig(dim=16, hidden_dim=32, n_layers=3, n_heads=2, **sizes))
+    sizes |= {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+    if kind == "albert":
+        return AlbertForSequenceClassification(AlbertConfig(embedding_size=8, **sizes))
+    return RobertaForSequenceClassification(RobertaConfig(**sizes))
+
+
+@pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
+def test_other_architectures(kind: str, tmp_path: Path) -> None:
+    """Hidden states of all layers, whatever the names of the configuration: a tiny model of each kind goes through."""
+    model = of_kind(kind)
     side = Side(made(), Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 22, 22)
     rows, _ = finetune(spec(epochs=1), model, side.inputs, 0, CPU, tmp_path)
     assert np.isfinite(rows["score"]).all()
     found = measure(Reader(model, 0, CPU), side.inputs, side, spec())
     assert list(found.layers["layer"]) == [1, 2, 3]
     assert found.layers["isoscore"].between(0, 1).all()
+
+
+@pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
+def test_the_head_reads_first_tokens_after_the_method(kind: str) -> None:
+    """Those of the batch, as the estimator of the package changes them, and nothing else of the batch."""
+    model = of_kind(kind).eval()
+    head = {"distilbert": "pre_classifier", "albert": "albert.pooler", "roberta": "classifier"}[kind]
+    items = {"input_ids": torch.randint(5, 50, (16, 7)), "attention_mask": torch.ones(16, 7, dtype=torch.long)}
+    read: list[torch.Tensor] = []
+    with torch.no_grad():
+        before = model(**items, output_hidden_states=True)
+        inside = BatchClustering(Method(kind="cluster", n_clusters=3, n_components=1), seed=4)
+        inside.attach(model)
+        model.get_submodule(head).register_forward_pre_hook(lambda _, states: read.append(states[0]))
+        after = model(**items)
+    first = before.hidden_states[-1][:, 0]
+    expected = ClusterBasedEnhancement(3, 1, random_state=4).fit_transform(first.numpy())
+    shown = read[0] if read[0].dim() == 2 else read[0][:, 0]
+    assert np.abs(shown.numpy() - expected).max() < 1e-5
+    assert torch.equal(inside.last, shown)
+    assert read[0].dim() == 2 or torch.equal(read[0][:, 1:], before.hidden_states[-1][:, 1:])
+    assert float((after.logits - before.logits).abs().max()) > 1e-3
 
 
 def test_models_that_cannot_be_fine_tuned_so(minilm: Path, tmp_path: Path) -> None:

@@ -146,8 +146,10 @@ def test_none_equals_the_straightforward_way() -> None:
 def test_what_a_method_removes_is_measured_too() -> None:
     """The global method takes the projection on the first components; of a mean nothing but a constant is left."""
     own = cloud(made())
-    rows, _ = measure(own, [Step("mean", None, None, 0), Step("abtt", None, 3, 0)], AUTHORS)
+    steps = [Step("mean", None, None, 0), Step("abtt", None, 3, 0), Step("kmeans-mean", 1, None, 0, "clusters")]
+    rows, _ = measure(own, steps, AUTHORS)
     assert math.isnan(rows["spearman_of_removed"][0])
+    assert math.isnan(rows["spearman_of_removed"][2])  # one cluster is the mean
     means = own.vectors.reshape(-1, 3, 12).astype(np.float64).mean(axis=1)
     top = PCA(3).fit(own.vectors.astype(np.float64)).components_
     shares = (means - means.mean(axis=0)) @ top.T

@@ -129,6 +129,9 @@ def test_contextual_against_static(layers: pd.DataFrame, vectors: pd.DataFrame) 
 
 
 def test_words_alone_are_no_reproduction(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame) -> None:
+    assert set(layers.groupby(["types", "status"]).groups) == {("subwords", "original"), ("words", "stand-in")}
+    silhouettes = cai2021.silhouettes([(layer(1), pd.DataFrame({"types": ["subwords", "words"], "k": 2, "silhouette": 0.1}))])
+    assert silhouettes["status"].tolist() == ["original", "stand-in"]
     words = layers[layers["types"] == "words"]
     table = cai2021.table3(words, vectors, published).set_index("kind")
     assert table.loc["contextual", "status"] == "stand-in"
