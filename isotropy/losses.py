@@ -110,7 +110,8 @@ class IStarLoss(_HiddenStatePenalty):
             buffer = self.shrinkage.scatter
             state = (id(buffer), buffer._version, tokens.device)  # changes with whatever changes the estimate
             if self._prepared is None or self._prepared[0] != state:
-                self._prepared = state, ShrinkageCovariance(self.shrinkage.covariance().to(tokens.device))
+                with torch.inference_mode(False), torch.no_grad():  # it outlives an evaluation, for training to use
+                    self._prepared = state, ShrinkageCovariance(self.shrinkage.covariance().to(tokens.device))
             shrinkage = self._prepared[1]
         score = isoscore_star(tokens, self.zeta, shrinkage)
         penalty: torch.Tensor = self.strength * (1 - score)  # type: ignore[assignment]

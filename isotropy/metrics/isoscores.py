@@ -168,6 +168,7 @@ class StreamingCovariance(nn.Module):
             buffer.zero_()
 
     @torch.no_grad()
+    @full_precision
     def update(self, X: Points) -> None:
         """Add a batch of points, shape (n, d), n >= 1.
 
@@ -215,8 +216,7 @@ class StreamingIsoScore(StreamingCovariance):
     def compute(self, zeta: float = 0.0, shrinkage_covariance: Points | ShrinkageCovariance | None = None) -> float:
         """IsoScore, or IsoScore* with zeta > 0, of all points so far. Arguments and errors as in `isoscore_star`."""
         covariance = self.covariance()
-        rounding = 4 * torch.finfo(torch.float64).eps * self.mean.abs().amax()
-        if zeta == 0 and not bool(covariance.trace().clamp(min=0).sqrt() > rounding):
+        if zeta == 0 and not _differ(covariance.diagonal(), self.mean):
             raise ValueError("all points are equal: the variance is zero, IsoScore is undefined")
         if not 0 <= zeta <= 1:
             raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
@@ -261,8 +261,7 @@ class _IsoScoreStar(torch.autograd.Function):
         spread = float((trace / n).sqrt())  # root mean square distance from the mean
         if check_range and not _TINY < spread < _HUGE:
             raise _BeyondFloats
-        # Equal points differ from their mean by its rounding, no more.
-        if zeta == 0 and not spread > 4 * torch.finfo(points.dtype).eps * float(mean.abs().amax()):
+        if zeta == 0 and not _differ((centred.square().sum(dim=0) if n < d else second.diagonal()) / n, mean):
             raise ValueError("all points are equal: IsoScore is undefined")
         t, f = a * trace, a**2 * second.square().sum()
         ctx.product = None  # XC, where it is needed
@@ -307,6 +306,11 @@ class _IsoScoreStar(torch.autograd.Function):
             shrunk = a * (scatter(X) if n < d else S) + ctx.zeta * covariance
             of_covariance = ctx.zeta * (dt * torch.eye(d, dtype=torch.float64, device=X.device) + 2 * df * shrunk)
         return of_points, of_covariance, None, None, None
+
+
+def _differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:
+    """Whether points differ in some dimension. Equal points differ from their mean by its rounding, no more."""
+    return bool((variances.clamp(min=0).sqrt() > 4 * torch.finfo(mean.dtype).eps * mean.abs()).any())
 
 
 def _score(points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float, check_range: bool) -> torch.Tensor:

@@ -81,19 +81,32 @@ def rounds(n: int) -> Iterator[list[tuple[int, int]]]:
 
 
 def full_precision(function: F) -> F:
-    """Compute in the precision of the input whatever is set outside: no autocast, no TF32 on a GPU."""
+    """Compute in the precision of the input whatever is set outside: no autocast, no TF32 or bfloat16 in its products."""
 
     @wraps(function)
     def exact(*args: Any, **kwargs: Any) -> Any:
-        tf32 = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = False
-        try:
-            with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
-                return function(*args, **kwargs)
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = tf32
+        with _exact_products(), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+            return function(*args, **kwargs)
 
     return exact  # type: ignore[return-value]
+
+
+@contextmanager
+def _exact_products() -> Iterator[None]:
+    """Products of float32 as such, on GPUs and on CPUs; then as they were set, by whichever of torch's ways."""
+    backends: Any = torch.backends
+    if hasattr(backends.cuda.matmul, "fp32_precision"):
+        of, name, exact = [backends.cuda.matmul, backends.mkldnn.matmul], "fp32_precision", "ieee"
+    else:  # torch before 2.9
+        of, name, exact = [backends.cuda.matmul], "allow_tf32", False
+    before = [getattr(backend, name) for backend in of]
+    try:
+        for backend in of:
+            setattr(backend, name, exact)
+        yield
+    finally:
+        for backend, value in zip(of, before, strict=True):
+            setattr(backend, name, value)
 
 
 def visit_pairs(pool: Executor, n: int, visit: Callable[[tuple[int, int]], None]) -> None:

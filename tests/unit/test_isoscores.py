@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -327,6 +330,58 @@ def test_autocast_changes_nothing() -> None:
             torch.autograd.backward(isoscore_star(Y, 0.2, S))
         gradients.append(Y.grad)
     assert torch.equal(*gradients)
+
+
+def test_autocast_changes_no_stream() -> None:
+    """Squares of such values are beyond float16."""
+    X = torch.from_numpy(cloud(0, 5000, 16)).float() * 6
+    scores = []
+    for enabled in (False, True):
+        stream = StreamingIsoScore(16)
+        with torch.autocast("cpu", dtype=torch.float16, enabled=enabled):
+            stream.update(X)
+        scores.append(stream.compute())
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize(
+    ("setting", "asked"),
+    [
+        ("torch.set_float32_matmul_precision('medium')", "torch.get_float32_matmul_precision()"),
+        ("torch.set_float32_matmul_precision('high')", "torch.get_float32_matmul_precision()"),
+        ("torch.backends.fp32_precision = 'tf32'", "torch.backends.fp32_precision"),
+        ("torch.backends.cuda.matmul.fp32_precision = 'tf32'", "torch.backends.cuda.matmul.fp32_precision"),
+        ("torch.backends.cuda.matmul.allow_tf32 = True", "torch.backends.cuda.matmul.allow_tf32"),
+    ],
+)
+def test_faster_products_change_no_score(setting: str, asked: str) -> None:
+    """However torch is told that products of float32 need not be exact; and afterwards it is told so still."""
+    program = f"""
+import torch
+from isotropy.metrics import isoscore, mean_cosine
+X = torch.randn(600, 300, generator=torch.Generator().manual_seed(0)) * torch.arange(1, 301)
+X[:, 3] += 1000
+{setting}
+before = {asked}
+print(*(abs(float(score(X)) / float(score(X.double())) - 1) for score in (isoscore, mean_cosine)), before == {asked})
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    *errors, kept = done.stdout.split()
+    assert max(map(float, errors)) < 1e-5
+    assert kept == "True"
+
+
+def test_points_that_differ_in_one_dimension_only_have_a_score() -> None:
+    """Whatever the mean of the others: what rounds there does not hide them."""
+    X = 1e-3 * torch.from_numpy(cloud(0, 1000, 16)).float()
+    X[:, 0] += 1e4
+    expected = float(isoscore(X.double()))
+    assert float(isoscore(X)) == pytest.approx(expected, abs=1e-4)
+    assert float(isoscore(X[:10])) == pytest.approx(float(isoscore(X[:10].double())), abs=1e-4)
+    stream = StreamingIsoScore(16)
+    stream.update(X.double() + torch.tensor([1e12] + [0.0] * 15).double())
+    assert stream.compute() == pytest.approx(expected, abs=1e-3)
 
 
 def test_streams_of_equal_points_and_of_models_in_half_precision() -> None:

@@ -156,6 +156,22 @@ def test_bad_input(call: object, message: str) -> None:
         call()  # type: ignore[operator]
 
 
+def test_an_evaluation_in_inference_mode_is_no_hindrance() -> None:
+    """What it computes of the estimate, training uses: the same penalty, and its gradient."""
+    expected = made()(STATES, MASK)
+    loss = made()
+    with torch.inference_mode():
+        assert torch.equal(loss(STATES, MASK), expected)
+    states = STATES.clone().requires_grad_()
+    trained = loss(states, MASK)
+    trained.backward()
+    assert torch.equal(trained.detach(), expected)
+    assert states.grad is not None
+    with torch.inference_mode():
+        loss.update_shrinkage(10 * STATES, MASK)
+        assert not torch.equal(loss(STATES, MASK), expected)
+
+
 def test_any_change_of_the_estimate_is_seen() -> None:
     """Merging shards, or loading a state, through the public attribute: no stale estimate is used."""
     loss, other = made(), made()
