@@ -21,6 +21,7 @@ from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.ledger import last_run
 from isotropy.provenance.verify_bundle import LEDGER, read_ledger
 from isotropy.provenance.verify_bundle import main as verify_bundle
+from isotropy.scrub import as_it_was
 
 if TYPE_CHECKING:
     from isotropy.plan import Plan
@@ -110,12 +111,13 @@ def trace(
     """Show what a result was made from, by which job, down to the source bytes, as the records tell it."""
     path, mark, query = address.partition("#")
     with one_sentence():
-        inside = _relative(Path(path), root).as_posix() if "/" in path else path
+        is_file = "/" in path or Path(path).is_file()  # else the id of a claim
+        inside = _relative(Path(path), root).as_posix() if is_file else path
         lineage = tracing.trace(root, inside + mark + query)
         if html is not None:
             html.write_text(tracing.html(lineage), "utf8")
     if html is not None:
-        console.print(f"{html}", style="green")
+        console.print(f"{html}", style="green", markup=False)
     elif as_json:
         typer.echo(json.dumps(lineage, indent=1, ensure_ascii=False, default=str))
     elif as_mermaid:
@@ -191,12 +193,13 @@ def identify(
     for file in files:
         try:
             found = find(root, file)
-        except IsotropyError as error:
+        except (IsotropyError, OSError) as error:
             console.print(str(error), style="red", markup=False, soft_wrap=True)
             worst = 2
             continue
         if found.path is not None:
-            console.print(f"{file}: intact, it is {found.path} of {found.record}", style="green", soft_wrap=True)
+            told = f"{file}: intact, it is {found.path} of {found.record}"
+            console.print(told, style="green", markup=False, soft_wrap=True)
         else:
             of = ", ".join(found.outputs) or "another form of its outputs"
             told = f"{file}: altered, or of another run of the same job; it carries the id of {found.record}, which has {of}"
@@ -236,7 +239,10 @@ def export(
     with one_sentence():
         n_files, n_bytes, head = write(root, project or root, bundle, with_data=with_data)
     console.print(
-        f"{bundle}: {n_files} files, {n_bytes / 1e6:.1f} MB; head of the ledger: {head}", style="green", soft_wrap=True
+        f"{bundle}: {n_files} files, {n_bytes / 1e6:.1f} MB; head of the ledger: {head}",
+        style="green",
+        markup=False,
+        soft_wrap=True,
     )
 
 
@@ -260,8 +266,12 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
         files, overrides = [project / "config.yaml", *configfiles], {}
     else:
         entry = last_run(root / RESULTS)
-        files, overrides = [project / Path(f["path"]).expanduser() for f in entry["configfiles"]], entry["overrides"]
-    return Plan(load_study(read_configuration(files, overrides), project), project.resolve(), root.resolve())
+        files, overrides = [project / as_it_was(f["path"]) for f in entry["configfiles"]], entry["overrides"]
+        sources = overrides.get("sources")
+        if isinstance(sources, dict) and isinstance(sources.get("mirror"), str):
+            overrides = overrides | {"sources": sources | {"mirror": as_it_was(sources["mirror"])}}
+    study = load_study(read_configuration(files, overrides), project, mirror_there=configfiles is not None)
+    return Plan(study, project.resolve(), root.resolve())
 
 
 def _relative(path: Path, root: Path) -> Path:

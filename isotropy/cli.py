@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +19,9 @@ app.add_typer(audit_app, name="audit")
 @app.callback()
 def main() -> None:
     """Measure embedding spaces, and audit results."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
 
 
 @app.command()

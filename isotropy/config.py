@@ -79,12 +79,13 @@ class Study(Strict):
     registry: Registry
 
 
-def load_study(raw: dict[str, Any], root: Path) -> Study:
+def load_study(raw: dict[str, Any], root: Path, *, mirror_there: bool = True) -> Study:
     """Validate a configuration as Snakemake merged it.
 
     Args:
         raw: the merged mapping.
         root: the project's folder, to which the registry's path is relative.
+        mirror_there: whether the mirror's folder must be there, as for a run.
 
     Raises:
         IsotropyError: the first mistake: the field's path, the value, and what is allowed.
@@ -95,7 +96,7 @@ def load_study(raw: dict[str, Any], root: Path) -> Study:
         raise IsotropyError(_explain(error)) from error
     registry = load_registry(root / config.sources.registry)
     mirror = config.sources.mirror
-    if mirror is not None and not (root / mirror).is_dir():
+    if mirror is not None and mirror_there and not (root / mirror).is_dir():
         raise IsotropyError(f"config: sources.mirror: {mirror!r} is not a folder; correct the path, or set it to null")
     study = Study(config=config, registry=registry)
     _check_names(study)
@@ -115,7 +116,7 @@ def read_configuration(files: Iterable[Path], overrides: Mapping[str, Any]) -> d
         try:
             values = yaml.safe_load(file.read_text("utf8")) or {}
         except (OSError, ValueError, yaml.YAMLError) as error:
-            raise IsotropyError(f"{file} cannot be read: {error}") from error
+            raise IsotropyError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
         if not isinstance(values, dict):
             raise IsotropyError(f"{file} is not a configuration")
         merged = _merged(merged, values)

@@ -10,7 +10,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -78,7 +78,8 @@ def atomic(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         _remove_leftovers(path)
     finally:
-        remove(temporary)
+        with suppress(OSError):  # as where a file in it is still open (NFS); an error before must not be lost for it
+            remove(temporary)
 
 
 def _remove_leftovers(path: Path) -> None:
@@ -87,7 +88,8 @@ def _remove_leftovers(path: Path) -> None:
         try:
             os.kill(int(leftover.name.split(".")[-2]), 0)
         except ProcessLookupError:
-            remove(leftover)
+            with suppress(OSError):  # another user's
+                remove(leftover)
         except PermissionError:
             pass  # another user's process
 

@@ -153,8 +153,11 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         Raises:
             IsotropyError: there is one.
         """
-        self.work.parent.mkdir(parents=True, exist_ok=True)
-        lock = (self.work.parent / LOCK).open("w")
+        try:
+            self.work.parent.mkdir(parents=True, exist_ok=True)
+            lock = (self.work.parent / LOCK).open("w")
+        except OSError as error:
+            raise IsotropyError(f"{error}: if a killed job of another user has left {self.work.parent}, remove it") from error
         try:
             lock_file(lock, wait=False)
         except BlockingIOError:

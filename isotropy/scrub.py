@@ -37,6 +37,11 @@ def scrub(value: Any) -> Any:
     return _scrub(value, _SECRETS + _personal(str(Path.home()), _user()))
 
 
+def as_it_was(path: str) -> str:
+    """A path from a record or ledger as it was before `scrub`, for the same user."""
+    return str(Path(path.replace(f"/{GONE}", f"/{_user()}")).expanduser())
+
+
 def without_user(text: str) -> str:
     """A text, such as a host's name, without the user's name."""
     return re.sub(rf"(?<![a-z]){re.escape(_user())}(?![a-z])", GONE, text)

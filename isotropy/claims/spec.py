@@ -45,7 +45,7 @@ class Equals(Strict):
 
 
 class Beyond(Strict):
-    """Below or above a bound: for every seed, or else in the mean, if its interval over seeds excludes the bound."""
+    """Below or above a bound, in the mean over seeds, if its interval excludes the bound; one seed decides by itself."""
 
     kind: Literal["below", "above"]
     bound: float

@@ -59,6 +59,10 @@ class SentenceEncoder:
         packed: dict[str, Any] = {"local_files_only": True} | ({} if gguf is None else {"gguf_file": gguf.name})
         self.tokenizer = AutoTokenizer.from_pretrained(folder, **packed)
         self.config: Any = AutoConfig.from_pretrained(folder, **packed)
+        if hasattr(self.config, "max_position_embeddings") and encoder.max_length > self.longest:
+            raise IsotropyError(
+                f"encoder.max_length {encoder.max_length}: the model reads at most {self.longest} tokens; correct the registry"
+            )
         # The attention is the fastest that the architecture has: torch's fused one, or MPNet's own.
         self._load = partial(AutoModel.from_pretrained, folder, dtype=dtype, use_safetensors=None if gguf else True, **packed)
         self._loading = Lock()  # batches run in threads

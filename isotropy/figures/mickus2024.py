@@ -171,6 +171,7 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
         holds = (group["trend"] == "holds").to_numpy()
         colour = COLOURS[i % len(COLOURS)]
         label = f"{setup} ({group['status'].iloc[0]})"
+        axes.errorbar(group["pearson_r"], y, xerr=group["pearson_r_sd"].fillna(0), ls="", color=colour, lw=1.2, capsize=3)
         axes.scatter(group["pearson_r"], y, s=42, color=np.where(holds, colour, "white"), edgecolors=colour, lw=1.5, zorder=3)
         axes.scatter([], [], s=42, color=colour, label=label)
     axes.scatter([], [], s=42, color="white", edgecolors="black", lw=1.5, label="open: the trend does not hold")
@@ -186,10 +187,11 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
     axes.invert_yaxis()
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.02, 1))
     n = int(sensitivity["n_seeds"].min())
+    trust = "; ".join(text for text in dict.fromkeys(sensitivity["published_trust"]) if text)
     footnote(
         figure,
-        f"{n} seed{'s' if n > 1 else ''}. The trend: IsoScore falls, silhouette rises, and they are negatively "
-        "correlated over the updates.",
+        f"{f'Mean ± sd of {n} seeds' if n > 1 else 'One seed'}. The trend: IsoScore falls, silhouette rises, and they are "
+        f"negatively correlated over the updates. Published values: {trust or 'none'}.",
     )
     return figure
 

@@ -17,6 +17,7 @@ from isotropy.figures.style import COLOURS, MARKERS, STATUS_COLOURS, common_lege
 
 COLUMNS = 4  # panels beside each other
 PUBLISHED_BATCH = 700  # points of the paper's figure on stability, as others quote it
+WIDE = 20  # ratio of means from which on an axis is logarithmic
 PERFORMANCE = {
     "accuracy": "Accuracy (%)",
     "f1": "F1 (%)",
@@ -74,7 +75,7 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
     """Figure 4: IsoScore* against zeta for a few sample sizes, and against sample size for each zeta, a row per cloud."""
     clouds = list(dict.fromkeys(stability["setup"]))
-    figure = Figure(figsize=(9.6, 3.5 * len(clouds) + 0.6))
+    figure = Figure(figsize=(9.6, 4.2 * len(clouds) + 0.6))
     grid = figure.subplots(len(clouds), 2, sharey="row", squeeze=False)
     zetas = sorted(stability["zeta"].unique())
     for (left, right), cloud in zip(grid, clouds, strict=True):
@@ -94,7 +95,7 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
             right.errorbar(by_size.mean().index, by_size.mean(), by_size.std(ddof=1), label=name, **style)
         for axes in (left, right):
             axes.axhline(whole, color="black", ls="--", lw=1, label=f"whole cloud: {whole:.3f}")
-            axes.legend(fontsize=7.5, title_fontsize=8)
+            axes.legend(fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=3)
             axes.set_ylim(bottom=0)
         left.set(xlabel="shrinkage ζ", ylabel=f"{cloud}\nIsoScore* (0 a line, 1 isotropic)")
         right.set_xscale("log")
@@ -144,6 +145,9 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
                 axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color="#555555")
         _panel(axes, group)
         axes.set(xlabel="IsoScore* (0 a line, 1 isotropic)", ylabel=PERFORMANCE[group["metric"].iloc[0]])
+        means = group.groupby("method")["isoscore_star"].mean()
+        if means.min() > 0 and means.max() > WIDE * means.min():  # else all but the largest would fall together
+            axes.set_xscale("log")
     common_legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
     about = (
         f"{_seeds(runs)}; performance on the whole validation set; IsoScore* of all its tokens in all layers{_shrunk(runs)}. "

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -95,10 +95,9 @@ def full_precision(function: F) -> F:
 def _exact_products() -> Iterator[None]:
     """Products of float32 as such, on GPUs and on CPUs; then as they were set, by whichever of torch's ways."""
     backends: Any = torch.backends
-    if hasattr(backends.cuda.matmul, "fp32_precision"):
+    of, name, exact = [backends.cuda.matmul], "allow_tf32", cast(Any, False)
+    if hasattr(backends.cuda.matmul, "fp32_precision"):  # torch 2.9 and later
         of, name, exact = [backends.cuda.matmul, backends.mkldnn.matmul], "fp32_precision", "ieee"
-    else:  # torch before 2.9
-        of, name, exact = [backends.cuda.matmul], "allow_tf32", False
     before = [getattr(backend, name) for backend in of]
     try:
         for backend in of:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +40,8 @@ def locate(root: Path, address: str) -> Place:
         return _claim(root, path, {})
     if not query:
         return Place(Path(path).as_posix())
-    parts = [part.partition("=") for part in query.split(",")]
+    # A comma with a blank after it belongs to a value, as in the setup "normal, zeta 0".
+    parts = [part.partition("=") for part in re.split(r",(?! )", query)]
     conditions = {name: value for name, equals, value in parts if equals}
     columns = [name for name, equals, _ in parts if not equals]
     if Path(path).with_suffix(".parquet") == CLAIMS and len(columns) == 1:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, files_below, read_json, record_of, sha256_file
@@ -173,7 +173,11 @@ def read_record(path: Path) -> Record:
         record.identity()  # which text that is no Unicode does not have
         return record
     except (OSError, ValueError, RecursionError) as error:
-        raise IsotropyError(f"{path} is not a readable record: {error}") from error
+        said = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise IsotropyError(f"{path} is not a readable record: {' '.join(said.split())}") from error
 
 
 def producers(inputs: list[Path], files: list[File]) -> dict[str, Record]:

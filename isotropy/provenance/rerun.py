@@ -123,8 +123,8 @@ def _execute(root: Path, record: Record, project: Path, plan: Plan | None, folde
     command = [sys.executable, "-P", "-m", "isotropy.provenance.execute", "job.json"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise IsotropyError(last[0])
+        said = [line for line in (done.stderr or done.stdout).strip().splitlines() if "For further information" not in line]
+        raise IsotropyError(said[-1].strip() if said else f"exit code {done.returncode}")
     return read_record(folder / name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import io
 import lzma
@@ -22,12 +23,14 @@ _DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError),
     *(RuntimeError, NotImplementedError, subprocess.CalledProcessError),
 )
-_TAR = (".tar", ".tar.gz", ".tgz", ".tar.xz")
+OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+"""Errors of the place that is written to, not of what comes."""
+_TAR = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 
 
 def is_archive(path: Path) -> bool:
     """Whether `extract` knows the format, by the file's name."""
-    return path.name.endswith((*_ZIP, *_TAR, ".deb"))
+    return path.name.lower().endswith((*_ZIP, *_TAR, ".deb"))
 
 
 def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
@@ -45,13 +48,14 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
         IsotropyError: broken archive, missing member, or a member with `..` or an absolute path.
     """
     try:
-        if archive.name.endswith(_ZIP):
+        name = archive.name.lower()
+        if name.endswith(_ZIP):
             with zipfile.ZipFile(archive) as z:
                 _copy(archive, members, destination, [i.filename for i in z.infolist()], z.open)
-        elif archive.name.endswith(_TAR):
+        elif name.endswith(_TAR):
             with tarfile.open(archive) as t:
                 _from_tar(archive, t, members, destination)
-        elif archive.name.endswith(".deb"):
+        elif name.endswith(".deb"):
             # dpkg-deb only unpacks here; the package's maintainer scripts are not touched.
             packed = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(archive)], check=True, capture_output=True).stdout
             with tarfile.open(fileobj=io.BytesIO(packed)) as t:
@@ -59,6 +63,8 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
         else:
             raise IsotropyError(f"{archive.name}: not a zip, wheel, tar or Debian package")
     except _DAMAGED as error:
+        if isinstance(error, OSError) and error.errno in OF_THE_DISK:
+            raise
         raise IsotropyError(f"{archive.name} cannot be unpacked ({error}): it is damaged or incomplete") from error
 
 

@@ -181,7 +181,8 @@ def require_reachable(url: str) -> None:
     Behind a proxy the host itself is not to be reached from here, and the client's own time-out decides.
     """
     parts = urlsplit(url)
-    if getproxies().get(parts.scheme):
+    proxies = getproxies()
+    if proxies.get(parts.scheme) or proxies.get("all"):
         return
     failure: list[str] = ["no answer"]
 
@@ -255,6 +256,8 @@ def require_sha256(file: Path, expected: str | None, what: str | None = None) ->
 def _unpack(file: Path, files: dict[str, str], destination: Path) -> None:
     if is_archive(file):
         extract(file, files, destination)
+    elif len(files) > 1:
+        raise IsotropyError(f"{file.name}: not a zip, wheel, tar or Debian package, and {len(files)} files are to come from it")
     else:
         _place(file, destination / next(iter(files)))
 

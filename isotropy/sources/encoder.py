@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from isotropy.spec import Strict
 
@@ -13,5 +15,5 @@ class Encoder(Strict):
     pooling: Literal["mean", "cls"]
     normalize: bool
     """Divide by the Euclidean norm at the end."""
-    max_length: int
+    max_length: Annotated[int, Field(ge=3)]
     """Longest input in word pieces, special tokens included; the rest is cut."""

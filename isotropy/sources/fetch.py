@@ -8,6 +8,7 @@ from pathlib import Path
 from isotropy.errors import IsotropyError
 from isotropy.files import remove
 from isotropy.sources import clients
+from isotropy.sources.archives import OF_THE_DISK
 from isotropy.sources.fetched import FetchedSource
 from isotropy.sources.readers import has_rows, read_rows, verify_rows
 from isotropy.sources.registry import Content, Origin, Source, Tier
@@ -24,7 +25,7 @@ class FetchSpec(Spec):
     id: str
     source: Source
     order: list[Tier]
-    mirror: str | None
+    mirror: str | None = None
     trust_on_first_use: bool
 
 
@@ -62,7 +63,8 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
                 remove(leftover)
             continue
         except (IsotropyError, OSError) as error:
-            remove(downloads)  # what is wrong is not to be taken up again by the next run
+            if not (isinstance(error, OSError) and error.errno in OF_THE_DISK):
+                remove(downloads)  # what is wrong is not to be taken up again by the next run
             raise error if isinstance(error, IsotropyError) else IsotropyError(f"source {spec.id}: {error}") from error
         log.info("%s: %s (%s)", spec.id, content.title, content.status)
         source = FetchedSource(

@@ -237,7 +237,8 @@ def _hub_jsonl(content: Content, folder: Path) -> Iterator[Row]:
         for line in whole.decode("utf8").split("\n"):
             if line:
                 row = json.loads(line)
-                yield Row(tuple(row[field] for field in content.text_fields), row[content.label_field])
+                label = None if content.label_field is None else row[content.label_field]
+                yield Row(tuple(row[field] for field in content.text_fields), label)
 
 
 def _word_pairs(_: Content, folder: Path) -> Iterator[Row]:

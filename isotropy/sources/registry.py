@@ -222,7 +222,7 @@ def load_registry(path: Path) -> Registry:
     try:
         data = yaml.safe_load(path.read_text("utf8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise IsotropyError(f"source registry {path}: {error}") from error
+        raise IsotropyError(f"source registry {path}: {' '.join(str(error).split())}") from error
     try:
         return Registry.model_validate({"sources": data})
     except ValidationError as error:

@@ -151,7 +151,8 @@ def sensitivity(main: pd.DataFrame, variants: pd.DataFrame, published: pd.DataFr
     """
     rows: list[dict[str, object]] = []
     for base, group in variants.groupby("base", sort=False):
-        known = _published(published, group["dataset"].iloc[0], group["model"].iloc[0])["value"].get("pearson_r", np.nan)
+        printed = _published(published, group["dataset"].iloc[0], group["model"].iloc[0])
+        known = printed["value"].get("pearson_r", np.nan)
         own = main[(main["setup"] == base) & main["seed"].isin(group["seed"].unique())].assign(variant="as configured")
         first = len(rows)
         for variant, steps in pd.concat([own, group]).groupby("variant", sort=False):
@@ -162,6 +163,7 @@ def sensitivity(main: pd.DataFrame, variants: pd.DataFrame, published: pd.DataFr
                 without = rest.rename(columns=lambda c: c.removesuffix("_without_step_0"))
                 rows.append(_trend(str(base), "without step 0", steps[steps["step"] > 0], without, known))
         for row in rows[first:]:
+            row["published_trust"] = printed["trust"].get("pearson_r", "")
             row["changes_the_verdict"] = any(row[name] != rows[first][name] for name in ("trend", "near_published"))
     return pd.DataFrame(rows)
 
@@ -207,6 +209,7 @@ def _trend(base: str, variant: str, steps: pd.DataFrame, values: pd.DataFrame, p
         "status": steps["status"].iloc[0],
         "n_seeds": len(values),
         "pearson_r": mean["pearson_r"],
+        "pearson_r_sd": values["pearson_r"].std(ddof=1),
         "spearman_rho": mean["spearman_rho"],
         "isoscore_change": ends["isoscore"].diff().iloc[1],
         "silhouette_change": ends["silhouette"].diff().iloc[1],

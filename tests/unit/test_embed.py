@@ -66,6 +66,12 @@ def test_batches_cover_every_text_within_the_budget() -> None:
     assert all(len(b) == 1 or len(b) * max(lengths[i] for i in b) <= 64 for b in found)
 
 
+def test_an_encoder_longer_than_its_model_is_refused_at_once(minilm: Path) -> None:
+    longer = MINILM.model_copy(update={"max_length": 513})
+    with pytest.raises(IsotropyError, match="max_length 513: the model reads at most 512 tokens"):
+        SentenceEncoder(minilm, longer, torch.device("cpu"))
+
+
 def test_gpu_asked_for_and_not_there() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from isotropy.audit_cli import study_plan
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic, read_json, record_of, write_json
@@ -28,6 +29,7 @@ from isotropy.provenance.audit import verify, verify_all
 from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.code import code_identity, code_param
 from isotropy.provenance.environment import packages
+from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import Lineage
 from isotropy.spec import Spec
 from tests.conftest import NOT_COPIED
@@ -181,6 +183,48 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path
         (tmp_path / f".a.json.{host}.{pid}.tmp").write_text("half")
     write_json(tmp_path / "a.json", 1)
     assert sorted(p.name for p in tmp_path.iterdir()) == [f".a.json.{host}.{os.getppid()}.tmp", "a.json"]
+
+
+def test_what_cannot_be_cleared_up_fails_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leftover of another user's killed job, and a folder in which a file is still open on NFS."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    (tmp_path / f".a.json.{socket.gethostname()}.{dead.pid}.tmp").mkdir()
+
+    def refuse(path: Any, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    write_json(tmp_path / "a.json", 1)
+    assert read_json(tmp_path / "a.json") == 1
+    with pytest.raises(IsotropyError, match="NaN"), atomic(tmp_path / "b") as temporary:
+        temporary.mkdir()
+        raise IsotropyError("NaN in layer 3")
+
+
+def test_a_lock_of_another_user_is_one_sentence(run: Path, project: Path) -> None:
+    (run / "results/.mine.work/lock").mkdir(parents=True)  # cannot be opened for writing, whoever tries
+    with pytest.raises(SystemExit), Job(snakemake_object(project, "mine"), NoteSpec):
+        pass
+    log = (run / "results/logs/mine.log").read_text()
+    assert "if a killed job of another user has left results/.mine.work, remove it" in log
+    assert "Traceback" not in log
+
+
+def test_paths_of_home_and_user_are_found_again(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger has neither; the audit finds the last run's configuration all the same, also where a mirror has gone."""
+    monkeypatch.setattr("getpass.getuser", lambda: "alice")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for mirror in (tmp_path / "home/mirror", tmp_path / "scratch/alice/mirror"):
+        file = mirror.parent / "own.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text("study: mine\n")
+        given = {"sources": {"mirror": str(mirror)}}
+        append_run(tmp_path / "results", project, [project / "config.yaml", file], given)
+        ledger = (tmp_path / "results/ledger.jsonl").read_text()
+        assert str(mirror) not in ledger
+        study = study_plan(project, tmp_path, None).study.config
+        assert (study.study, study.sources.mirror) == ("mine", str(mirror))
 
 
 def test_atomic_write_keeps_the_old_file(tmp_path: Path) -> None:
@@ -381,6 +425,7 @@ def test_damaged_records_are_named(run: Path, project: Path, damage: Callable[[s
     found = states(verify_all(run, Checkout(project)))
     assert found["results/note.record.json"] == "altered"
     assert found["results/source.txt"] == "intact"
+    assert not [f for f in verify_all(run, Checkout(project)) if "\n" in f"{f.path} {f.detail}"]  # one line each
     assert CliRunner().invoke(app, ["audit", "rerun", "results/note.record.json", "--project", str(project)]).exit_code == 2
 
 

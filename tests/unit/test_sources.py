@@ -209,6 +209,40 @@ def test_mirror_archive_truncated(tmp_path: Path, folder: Path) -> None:
         run(source({"type": "mirror", "archive": "a.zip"}), tmp_path, folder)
 
 
+def test_a_full_disk_is_not_a_damaged_archive(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said as it is, and what has been downloaded is kept."""
+    (folder / "a.zip").write_bytes(zipped(FILES))
+    (tmp_path / "downloads").mkdir()
+    (tmp_path / "downloads/complete").write_text("a download")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk, pytest.raises(IsotropyError, match="No space left on device") as caught:
+        disk.setattr("isotropy.sources.archives.shutil.copyfileobj", full)
+        run(source({"type": "mirror", "archive": "a.zip"}), tmp_path, folder)
+    assert "damaged" not in str(caught.value)
+    assert (tmp_path / "downloads/complete").exists()
+
+
+@pytest.mark.parametrize("name", ["b.TAR.BZ2", "b.tar.bz2"])
+def test_archives_by_any_spelling(tmp_path: Path, name: str) -> None:
+    with tarfile.open(tmp_path / name, "w:bz2") as packed:
+        for member, data in FILES.items():
+            info = tarfile.TarInfo(member)
+            info.size = len(data)
+            packed.addfile(info, io.BytesIO(data))
+    (tmp_path / "out").mkdir()
+    clients._unpack(tmp_path / name, {n: n for n in FILES}, tmp_path / "out")
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == FILES
+
+
+def test_several_files_do_not_come_from_what_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"BZh9")
+    with pytest.raises(IsotropyError, match="data: not a zip, wheel, tar or Debian package, and 2 files are to come from it"):
+        clients._unpack(tmp_path / "data", {n: n for n in FILES}, tmp_path)
+
+
 def test_damaged_member(tmp_path: Path) -> None:
     """A flipped bit in the compressed stream of an otherwise good zip."""
     archive = tmp_path / "a.zip"
@@ -401,6 +435,8 @@ def test_hub_jsonl_reader(tmp_path: Path) -> None:
     assert readers.read_rows(content, tmp_path) == [readers.Row(("x\u2028y",), 4), readers.Row(("z",), 0)]
     with pytest.raises(IsotropyError, match="not readable as hub-jsonl"):
         readers.read_rows(content.model_copy(update={"label_field": "score"}), tmp_path)
+    without = readers.read_rows(content.model_copy(update={"label_field": None}), tmp_path)
+    assert [row.label for row in without] == [None, None]
 
 
 def test_snli_reader(tmp_path: Path) -> None:
@@ -499,6 +535,13 @@ def test_host_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(clients.Unavailable, match="no answer"):
         clients.require_reachable("https://example.invalid/x")
     assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize("variable", ["https_proxy", "ALL_PROXY"])
+def test_hosts_behind_a_proxy_are_left_to_the_client(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "create_connection", lambda *a, **k: pytest.fail("not to be reached from here"))
+    monkeypatch.setenv(variable, "socks5h://proxy.invalid:1080")
+    clients.require_reachable("https://example.invalid/x")
 
 
 @pytest.mark.skipif(os.environ.get("PIP_NO_INDEX") is not None, reason="no package registry")

@@ -328,6 +328,12 @@ def test_trace_of_a_claim_and_of_a_cell(smoke: Workflow) -> None:
     shown = json.loads(audit(smoke, "trace", cell.replace(".csv", ".parquet"), "--json").stdout)
     assert shown["cells"][0]["pearson_r"] == pytest.approx(float(seeds["pearson_r"].iloc[0]))
     assert set(re.findall(r"/(seed\d)\.parquet", json.dumps(shown))) == {"seed0"}
+    several = "results/tables/cai2021/layers.csv#setup=brown, all-MiniLM-L6-v2,layer=1,types=subwords,seed=0,isoscore"
+    shown = json.loads(audit(smoke, "trace", several, "--json").stdout)
+    layers = pd.read_parquet(smoke.folder / "results/tables/cai2021/layers.parquet")
+    own = layers[(layers["layer"] == 1) & (layers["types"] == "subwords") & (layers["seed"] == 0)]
+    assert [row["isoscore"] for row in shown["cells"]] == pytest.approx(own["isoscore"].tolist())
+    assert len(own) == 1
     chart = audit(smoke, "trace", cell, "--mermaid").stdout
     assert chart.startswith("flowchart BT")
     assert "fetch_source" in chart
@@ -348,6 +354,19 @@ def test_trace_as_a_page(smoke: Workflow, tmp_path: Path) -> None:
     assert hashlib.sha256((smoke.folder / "results/figures/mickus2024/figure3.png").read_bytes()).hexdigest() in text
     assert "CC BY 4.0" in text
     assert "<script" not in text
+
+
+def test_a_finding_is_told_in_any_locale(smoke_copy: Workflow) -> None:
+    """A terminal that lacks a letter of the finding shows another, and not an error of ours."""
+    figure = smoke_copy.folder / "results/figures/mickus2024/figure1.svg"
+    figure.write_bytes(figure.read_bytes() + b" ")
+    command = [sys.executable, "-m", "isotropy", "audit", "verify", "results/figures/mickus2024"]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, cwd=smoke_copy.folder, capture_output=True, env=environment, check=False)
+    told = (done.stdout + done.stderr).decode("latin-1")
+    assert done.returncode == 1
+    assert "figure1.svg" in told
+    assert "Traceback" not in told
 
 
 def test_stray_files_are_identified(smoke: Workflow, tmp_path: Path) -> None:
