@@ -1,8 +1,9 @@
-"""Agreement of each metric and transform with an independent implementation: the table of docs/metrics.md.
+"""Agreement of each metric and transform with an independent implementation: the table of
+docs/metrics.md.
 
-Ours gets the cloud in float32, as users have it; the other gets the same numbers in double precision. Clouds: random,
-clustered, degenerate (low rank, every fourth point repeated), far from the origin, and real sentence embeddings of the
-study in `--results`, where it has been run.
+Ours gets the cloud in float32, as users have it; the other gets the same numbers in double
+precision. Clouds: random, clustered, degenerate (low rank, every fourth point repeated), far from
+the origin, and real sentence embeddings of the study in `--results`, where it has been run.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def clouds(results: Path) -> Clouds:
     if (results / EMBEDDINGS).is_file():
         table, dataset = read_items(results / "prepare/polarity.items.parquet")
         points = load_file(results / EMBEDDINGS)["vectors"]
-        found[f"real: MiniLM on polarity, {len(points):,}×{points.shape[1]}"] = points, targets(table, dataset)
+        found[f"real: MiniLM on polarity, {len(points):,}×{points.shape[1]}"] = (
+            points,
+            targets(table, dataset),
+        )
     return {name: (X.astype(np.float32), y) for name, (X, y) in found.items()}
 
 
@@ -69,7 +73,11 @@ def loops(X: np.ndarray, types: np.ndarray) -> np.ndarray:
     C = cosine_similarity(X)
     members = [np.flatnonzero(types == t) for t in np.unique(types)]
     inter = [C[np.ix_(a, b)].mean() for a, b in combinations(members, 2)]
-    intra = [(C[np.ix_(m, m)].sum() - np.trace(C[np.ix_(m, m)])) / (len(m) * (len(m) - 1)) for m in members if len(m) > 1]
+    intra = [
+        (C[np.ix_(m, m)].sum() - np.trace(C[np.ix_(m, m)])) / (len(m) * (len(m) - 1))
+        for m in members
+        if len(m) > 1
+    ]
     return np.array([np.mean(inter), np.mean(intra)])
 
 
@@ -98,8 +106,11 @@ def removed(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     return result
 
 
-def comparisons(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[str, Callable[[], Value], Callable[[], Value]]]:
-    """Metric -> name of the other implementation, ours, the other. Loops over all pairs get 2,000 points."""
+def comparisons(
+    X: np.ndarray, y: np.ndarray
+) -> dict[str, tuple[str, Callable[[], Value], Callable[[], Value]]]:
+    """Metric -> name of the other implementation, ours, the other. Loops over all pairs get 2,000
+    points."""
     D, part = X.astype(np.float64), np.random.default_rng(1).permutation(len(X))[:2000]
     S = torch.cov(torch.from_numpy(D[::2].T))
     labelings = [KMeans(k, n_init=1, random_state=0).fit_predict(X[part]) for k in (2, 5, 9)]
@@ -109,35 +120,58 @@ def comparisons(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[str, Callable[[
     return {
         "isoscore": ("IsoScore 2.0.1", lambda: isoscore(X), lambda: float(pip.IsoScore(D))),
         "isoscore_star, ζ = 0.2, first 32 points": (
-            "IsoScore 2.0.1", lambda: isoscore_star(X[:32], 0.2, S.numpy()), lambda: float(pip.IsoScore_star(D[:32], S, 0.2)),
+            "IsoScore 2.0.1",
+            lambda: isoscore_star(X[:32], 0.2, S.numpy()),
+            lambda: float(pip.IsoScore_star(D[:32], S, 0.2)),
         ),
         "silhouette": ("scikit-learn", lambda: silhouette(X, y), lambda: silhouette_score(D, y)),
-        "silhouette_samples": ("scikit-learn", lambda: silhouette_samples(X, y).numpy(), lambda: sklearn_samples(D, y)),
+        "silhouette_samples": (
+            "scikit-learn",
+            lambda: silhouette_samples(X, y).numpy(),
+            lambda: sklearn_samples(D, y),
+        ),
         "silhouettes of k-means, k = 2, 5, 9": (
-            "scikit-learn", lambda: silhouette_of_labelings(X[part], labelings).numpy(),
+            "scikit-learn",
+            lambda: silhouette_of_labelings(X[part], labelings).numpy(),
             lambda: np.array([silhouette_score(D[part], labels) for labels in labelings]),
         ),
         "mean_cosine": ("all pairs", lambda: mean_cosine(X[part]), lambda: all_pairs(D[part])),
         "s_inter, s_intra (labels as types)": (
-            "all pairs", lambda: np.array(type_cosines(X[part], y[part])), lambda: loops(D[part], y[part]),
+            "all pairs",
+            lambda: np.array(type_cosines(X[part], y[part])),
+            lambda: loops(D[part], y[part]),
         ),
-        "log partition_isotropy": ("definition", lambda: partition_isotropy(X, log=True), lambda: partition(D)),
-        "two_nn": ("scikit-dimension", lambda: two_nn(X), lambda: skdim.id.TwoNN().fit(different).dimension_),
+        "log partition_isotropy": (
+            "definition",
+            lambda: partition_isotropy(X, log=True),
+            lambda: partition(D),
+        ),
+        "two_nn": (
+            "scikit-dimension",
+            lambda: two_nn(X),
+            lambda: skdim.id.TwoNN().fit(different).dimension_,
+        ),
         "lid_mle, k = 100": (
-            "scikit-dimension × k/(k − 1)", lambda: lid_mle(X),
+            "scikit-dimension × k/(k − 1)",
+            lambda: lid_mle(X),
             lambda: skdim.id.MLE().fit(different, n_neighbors=100).dimension_pw_.mean() * 100 / 99,
         ),
         "AllButTheTop(3), all coordinates": (
-            "singular values", lambda: AllButTheTop(3).fit_transform(X), lambda: removed(D, np.zeros(len(D)), 3),
+            "singular values",
+            lambda: AllButTheTop(3).fit_transform(X),
+            lambda: removed(D, np.zeros(len(D)), 3),
         ),
         "ClusterBasedEnhancement(5, 3), all coordinates": (
-            "singular values", lambda: enhancement.transform(X), lambda: removed(D, enhancement.labels_, 3),
+            "singular values",
+            lambda: enhancement.transform(X),
+            lambda: removed(D, enhancement.labels_, 3),
         ),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
-    """Print a Markdown table: for each cloud the value (if it is one number) and the largest difference."""
+    """Print a Markdown table: for each cloud the value (if it is one number) and the largest
+    difference."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"), help="results of a study")
     warnings.simplefilter("ignore")
@@ -147,7 +181,9 @@ def main() -> None:
         for name, (other, ours, theirs) in comparisons(X, y).items():
             a, b = np.asarray(ours()), np.asarray(theirs())
             value = f"{float(a):.4g}, " if a.ndim == 0 else ""
-            rows.setdefault(f"| {name} | {other} |", []).append(f" {value}{np.abs(a - b).max():.0e} |")
+            rows.setdefault(f"| {name} | {other} |", []).append(
+                f" {value}{np.abs(a - b).max():.0e} |"
+            )
     print("| | compared with | " + " | ".join(found) + " |")
     print("| --- " * (len(found) + 2) + "|")
     for name, cells in rows.items():

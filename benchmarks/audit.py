@@ -1,4 +1,5 @@
-"""How fast the audit is: beside sha256sum over the same files, and on a study of 5,000 records made for the purpose.
+"""How fast the audit is: beside sha256sum over the same files, and on a study of 5,000 records made
+for the purpose.
 
 python benchmarks/audit.py [FOLDER OF A RUN]
 """
@@ -34,17 +35,38 @@ def best(function: Callable[[], object]) -> float:
 
 
 def throughput(root: Path) -> None:
-    """`verify --all`, in this process and as a command, and sha256sum, on the same files in turn."""
+    """`verify --all`, in this process and as a command, and sha256sum, on the same files in
+    turn."""
     findings = verify_all(root, threads=THREADS)
     paths = [str(root / f.path) for f in findings if f.state == "intact"]
     megabytes = sum(Path(p).stat().st_size for p in paths) / 1e6
-    peer = best(lambda: subprocess.run(["sha256sum", "--", *paths], stdout=subprocess.DEVNULL, check=True))
+    peer = best(
+        lambda: subprocess.run(["sha256sum", "--", *paths], stdout=subprocess.DEVNULL, check=True)
+    )
     ours = best(lambda: verify_all(root, threads=THREADS))
-    command = [sys.executable, "-m", "isotropy", "audit", "verify", "--all", "--root", str(root), "--threads", str(THREADS)]
+    command = [
+        sys.executable,
+        "-m",
+        "isotropy",
+        "audit",
+        "verify",
+        "--all",
+        "--root",
+        str(root),
+        "--threads",
+        str(THREADS),
+    ]
     whole = best(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=False))
     print(f"{len(paths)} files, {megabytes:.0f} MB, {THREADS} threads, best of {REPEATS}")
-    for name, seconds in (("sha256sum", peer), ("verify_all", ours), ("isotropy audit verify --all", whole)):
-        print(f"{name:28} {seconds:7.3f} s {megabytes / seconds:8.0f} MB/s {peer / seconds:6.2f} of sha256sum")
+    for name, seconds in (
+        ("sha256sum", peer),
+        ("verify_all", ours),
+        ("isotropy audit verify --all", whole),
+    ):
+        print(
+            f"{name:28} {seconds:7.3f} s {megabytes / seconds:8.0f} MB/s {peer / seconds:6.2f} of "
+            "sha256sum"
+        )
 
 
 def records(folder: Path) -> None:
@@ -56,13 +78,31 @@ def records(folder: Path) -> None:
         write_json(output, i)
         told = record_of(output)
         record = Record(
-            id=f"{i:064x}", rule="chain", wildcards={"i": str(i)}, spec={"i": i},
-            code={"files": {f"isotropy/module{j}.py": "0" * 64 for j in range(25)}, "rule": "0" * 64, "modules": []},
-            inputs=[before[1]] if before else [], input_records={before[0].as_posix(): before[2].identity()} if before else {},
-            outputs=describe_files([output]), input_names={}, output_names={"output": output.as_posix()}, lineage=Lineage(),
-            determinism="bitwise", seeds={}, measurements={}, environment=environment, started="", ended="", seconds=0.0,
-            peak_memory_bytes=0, exit="completed",
-        )  # fmt: skip
+            id=f"{i:064x}",
+            rule="chain",
+            wildcards={"i": str(i)},
+            spec={"i": i},
+            code={
+                "files": {f"isotropy/module{j}.py": "0" * 64 for j in range(25)},
+                "rule": "0" * 64,
+                "modules": [],
+            },
+            inputs=[before[1]] if before else [],
+            input_records={before[0].as_posix(): before[2].identity()} if before else {},
+            outputs=describe_files([output]),
+            input_names={},
+            output_names={"output": output.as_posix()},
+            lineage=Lineage(),
+            determinism="bitwise",
+            seeds={},
+            measurements={},
+            environment=environment,
+            started="",
+            ended="",
+            seconds=0.0,
+            peak_memory_bytes=0,
+            exit="completed",
+        )
         write_json(told, record.model_dump(mode="json"))
         before = (told, record.outputs[0], record)
     # All at once: a job's own entry is synced to the disk, which is not what is timed here.

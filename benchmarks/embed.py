@@ -1,4 +1,5 @@
-"""Side-by-side speed of sentence embedding: ours and SentenceTransformer.encode in one run, the same model and texts.
+"""Side-by-side speed of sentence embedding: ours and SentenceTransformer.encode in one run, the
+same model and texts.
 
 Takes the model and the sentences that the workflow has fetched: run `make figures` first.
 """
@@ -26,7 +27,8 @@ from isotropy.sources.encoder import Encoder
 
 
 def main() -> None:
-    """Interleave both on the same sentences; print medians, ratio and the largest difference of a coordinate."""
+    """Interleave both on the same sentences; print medians, ratio and the largest difference of a
+    coordinate."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--texts", type=int, default=1024)
@@ -35,9 +37,17 @@ def main() -> None:
     folder = options.results / "fetch/all-MiniLM-L6-v2"
     if not folder.is_dir():
         sys.exit(f"{folder} is not there: run `make figures` first")
-    texts = list(pd.read_parquet(options.results / "prepare/polarity.texts.parquet")["text"][: options.texts])
-    encoder = SentenceEncoder(folder, Encoder(pooling="mean", normalize=True, max_length=256), torch.device("cpu"))
-    modules = [Transformer(str(folder), max_seq_length=256), Pooling(encoder.dim, pooling_mode="mean"), Normalize()]
+    texts = list(
+        pd.read_parquet(options.results / "prepare/polarity.texts.parquet")["text"][: options.texts]
+    )
+    encoder = SentenceEncoder(
+        folder, Encoder(pooling="mean", normalize=True, max_length=256), torch.device("cpu")
+    )
+    modules = [
+        Transformer(str(folder), max_seq_length=256),
+        Pooling(encoder.dim, pooling_mode="mean"),
+        Normalize(),
+    ]
     peer = SentenceTransformer(modules=modules, device="cpu")
     workers = torch.get_num_threads()
 
@@ -55,9 +65,12 @@ def main() -> None:
     rates = {name: len(texts) / statistics.median(taken) for name, taken in times.items()}
     ratios = sorted(b / a for a, b in zip(times["ours"], times["peer"], strict=True))
     print(f"{len(texts)} sentences, {workers} threads, all-MiniLM-L6-v2, float32")
-    print(f"ours {rates['ours']:.0f} texts/s; SentenceTransformer.encode {rates['peer']:.0f} texts/s")
     print(
-        f"ratio {rates['ours'] / rates['peer']:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}); largest difference {difference:.1e}"
+        f"ours {rates['ours']:.0f} texts/s; SentenceTransformer.encode {rates['peer']:.0f} texts/s"
+    )
+    print(
+        f"ratio {rates['ours'] / rates['peer']:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}); "
+        f"largest difference {difference:.1e}"
     )
 
 

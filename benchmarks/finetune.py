@@ -1,8 +1,10 @@
-"""Side-by-side cost of I-STAR in a training step: none, ours, and the authors' formulation, interleaved in one run.
+"""Side-by-side cost of I-STAR in a training step: none, ours, and the authors' formulation,
+interleaved in one run.
 
-The authors' formulation: Sigma_S in double precision and with it the singular values of the d x d matrix and their gradient.
-All three take the same batches of a real data set through the same real encoder; the estimate of Sigma_S, once per epoch, is
-timed apart. Then the error of the gradient in single precision. Takes what the workflow has fetched and prepared: run it first.
+The authors' formulation: Sigma_S in double precision and with it the singular values of the d x d
+matrix and their gradient. All three take the same batches of a real data set through the same real
+encoder; the estimate of Sigma_S, once per epoch, is timed apart. Then the error of the gradient in
+single precision. Takes what the workflow has fetched and prepared: run it first.
 """
 
 from __future__ import annotations
@@ -28,11 +30,15 @@ from isotropy.metrics.isoscores import isoscore_star
 class AuthorsPenalty(IStarLoss):
     """The same tokens and the same Sigma_S, IsoScore* as the published package computes it."""
 
-    def forward(self, hidden_states: Any, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(
+        self, hidden_states: Any, attention_mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """lambda (1 - IsoScore*)."""
         tokens = self.tokens(hidden_states, attention_mask)
         covariance = self.shrinkage.covariance().to(tokens.device)
-        score = published_package.istar().IsoScore_star(tokens, covariance, self.zeta, is_eval=False)
+        score = published_package.istar().IsoScore_star(
+            tokens, covariance, self.zeta, is_eval=False
+        )
         return (self.strength * (1 - score)).float()
 
 
@@ -48,14 +54,27 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    folder, table = options.results / f"fetch/{options.model}", options.results / f"prepare/{options.dataset}"
+    folder, table = (
+        options.results / f"fetch/{options.model}",
+        options.results / f"prepare/{options.dataset}",
+    )
     if not folder.is_dir() or not table.with_name(f"{table.name}.items.parquet").is_file():
         sys.exit(f"{folder} or {table}.items.parquet is not there: run the workflow first")
     training = Training(
-        learning_rate=1e-5, batch_size=options.batch_size, epochs=1, n_train=1024, max_length=256, token_types=False,
-        keep_padding=False, schedule="constant", warmup=0.0, weight_decay=0.0, max_grad_norm=1.0, shrinkage_tokens=20000,
+        learning_rate=1e-5,
+        batch_size=options.batch_size,
+        epochs=1,
+        n_train=1024,
+        max_length=256,
+        token_types=False,
+        keep_padding=False,
+        schedule="constant",
+        warmup=0.0,
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        shrinkage_tokens=20000,
         precision="float32",
-    )  # fmt: skip
+    )
     tokenizer = load_tokenizer(folder, training.max_length)
     texts, items = (table.with_name(f"{table.name}.{kind}.parquet") for kind in ("texts", "items"))
     side = read_side(tokenizer, texts, items, training, seed=0)
@@ -66,17 +85,32 @@ def main() -> None:
         "authors": Method(kind="istar", strength=-1.0, zeta=0.2),
     }.items():
         spec = FinetuneSpec(
-            paper="rudman2024", run=name, task="", train="", validation="", metric="accuracy", model="", method=method,
-            training=training, measure=Measure(zeta=0.75, tokens=2), seed=0, device="cpu",
-        )  # fmt: skip
+            paper="rudman2024",
+            run=name,
+            task="",
+            train="",
+            validation="",
+            metric="accuracy",
+            model="",
+            method=method,
+            training=training,
+            measure=Measure(zeta=0.75, tokens=2),
+            seed=0,
+            device="cpu",
+        )
         model = load_model(folder, side.dataset.task, len(side.dataset.label_names), 0)
-        runs[name] = _Run(spec, model, side.inputs, tokenizer.pad_token_id, torch.device(options.device))
+        runs[name] = _Run(
+            spec, model, side.inputs, tokenizer.pad_token_id, torch.device(options.device)
+        )
         if name == "authors":
             own = AuthorsPenalty(int(model.config.hidden_size), strength=-1.0, zeta=0.2)
             runs[name].penalty = own.to(runs[name].device)
         runs[name].step()  # warm-up, and the shrinkage covariance
         if name == "ours":
-            print(f"Sigma_S from {training.shrinkage_tokens:,} vectors, once per epoch: {runs[name].shrinkage_seconds:.1f} s")
+            print(
+                f"Sigma_S from {training.shrinkage_tokens:,} vectors, once per epoch: "
+                f"{runs[name].shrinkage_seconds:.1f} s"
+            )
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(options.updates):
         for name, run in runs.items():
@@ -88,7 +122,10 @@ def main() -> None:
                 torch.cuda.synchronize()
             times[name].append(time.perf_counter() - started)
     d = int(model.config.hidden_size)
-    print(f"{options.model}, d = {d}, batch of {options.batch_size}, {options.device}, {torch.get_num_threads()} threads")
+    print(
+        f"{options.model}, d = {d}, batch of {options.batch_size}, {options.device}, "
+        f"{torch.get_num_threads()} threads"
+    )
     base = statistics.median(times["none"])
     for name, values in times.items():
         # Batches differ in length: compare each with its own.
@@ -98,18 +135,29 @@ def main() -> None:
 
 
 def gradients() -> None:
-    """Print the largest error of the gradient in single precision, over its largest entry (over 1/n where that is 0)."""
+    """Print the largest error of the gradient in single precision, over its largest entry (over 1/n
+    where that is 0)."""
     generator = torch.Generator().manual_seed(0)
-    normal = {f"{n} × {d}": torch.randn(n, d, generator=generator, dtype=torch.float64) for n, d in ((8, 384), (32, 768))}
+    normal = {
+        f"{n} × {d}": torch.randn(n, d, generator=generator, dtype=torch.float64)
+        for n, d in ((8, 384), (32, 768))
+    }
     raw = torch.randn(2000, 384, generator=generator, dtype=torch.float64)
     equal = torch.linalg.qr(raw - raw.mean(dim=0))[0] * 1999**0.5
     groups = equal * torch.tensor([2.0] * 10 + [1.0] * 374, dtype=torch.float64)
-    for name, X in (normal | {"2000 × 384, all eigenvalues equal": equal, "2000 × 384, two groups": groups}).items():
+    for name, X in (
+        normal | {"2000 × 384, all eigenvalues equal": equal, "2000 × 384, two groups": groups}
+    ).items():
         exact = _gradient(lambda P: isoscore_star(P, 0.0), X)
-        scale = 1 / len(X) if name.endswith("equal") else float(exact.abs().max())  # there the gradient is 0
+        scale = (
+            1 / len(X) if name.endswith("equal") else float(exact.abs().max())
+        )  # there the gradient is 0
         none = torch.eye(X.shape[1], dtype=torch.float32)
         ours = _gradient(lambda P: isoscore_star(P, 0.0), X.float())
-        authors = _gradient(lambda P, C=none: published_package.istar().IsoScore_star(P, C, 0.0, is_eval=False), X.float())
+        authors = _gradient(
+            lambda P, C=none: published_package.istar().IsoScore_star(P, C, 0.0, is_eval=False),
+            X.float(),
+        )
         errors = [float((g - exact).abs().max()) / scale for g in (ours, authors)]
         print(f"  gradient, {name}: error ours {errors[0]:.1e}, authors {errors[1]:.1e}")
 

@@ -1,8 +1,11 @@
-"""Scale of the geometry of layers: exact cosines of a million tokens, and local dimension with exact neighbours.
+"""Scale of the geometry of layers: exact cosines of a million tokens, and local dimension with
+exact neighbours.
 
-Cosines: ours over all tokens, beside the authors' sampling of the same tokens (8,000 types; 2,000 types with at most 1,000
-occurrences), by scikit-learn. Local dimension: time and memory by number of tokens, at 10,000 of them and at all. Tokens are
-drawn, with a mean and types of Zipf's frequencies; every row says how many there are.
+Cosines: ours over all tokens, beside the authors' sampling of the same tokens (8,000 types; 2,000
+    types with at most 1,000
+occurrences), by scikit-learn. Local dimension: time and memory by number of tokens, at 10,000 of
+them and at all. Tokens are drawn, with a mean and types of Zipf's frequencies; every row says how
+many there are.
 """
 
 from __future__ import annotations
@@ -22,9 +25,12 @@ from isotropy.metrics.dimension import lid_mle_estimates
 
 
 def drawn(n: int, d: int, n_types: int) -> tuple[np.ndarray, np.ndarray]:
-    """Token vectors around their types' vectors, and types with frequencies by Zipf's law; every type occurs."""
+    """Token vectors around their types' vectors, and types with frequencies by Zipf's law; every
+    type occurs."""
     generator = np.random.default_rng(0)
-    types = generator.permutation(np.r_[np.arange(n_types), np.minimum(generator.zipf(1.3, n - n_types), n_types) - 1])
+    types = generator.permutation(
+        np.r_[np.arange(n_types), np.minimum(generator.zipf(1.3, n - n_types), n_types) - 1]
+    )
     centres = (generator.standard_normal((n_types, d)) + 1).astype(np.float32)
     vectors = generator.standard_normal((n, d), dtype=np.float32)
     for start in range(0, n, 100_000):
@@ -76,25 +82,40 @@ def main() -> None:
     with threadpool_limits(options.threads):
         X, types = drawn(options.tokens, options.dim, options.types)
         print(
-            f"{options.threads} threads; the tokens themselves are {X.nbytes / 2**30:.1f} GB; {peak()} before the first row\n"
+            f"{options.threads} threads; the tokens themselves are {X.nbytes / 2**30:.1f} GB; "
+            f"{peak()} before the first row\n"
         )
         type_cosines(X[:1000], types[:1000])  # compiles
         own, exact = timed(lambda: type_cosines(X, types))
         memory = peak()
         theirs, estimate = timed(lambda: sampled(X, types))
         print("| what | seconds | S_inter | S_intra | memory |\n| --- | --- | --- | --- | --- |")
-        print(f"| ours, all {len(X):,} tokens × {X.shape[1]} | {own:.2f} | {exact[0]:.5f} | {exact[1]:.5f} | {memory} |")
-        print(f"| sampled as the authors | {theirs:.2f} | {estimate[0]:.5f} | {estimate[1]:.5f} | {peak()} |")
+        print(
+            f"| ours, all {len(X):,} tokens × {X.shape[1]} | {own:.2f} | {exact[0]:.5f} | "
+            f"{exact[1]:.5f} | {memory} |"
+        )
+        print(
+            f"| sampled as the authors | {theirs:.2f} | {estimate[0]:.5f} | {estimate[1]:.5f} | "
+            f"{peak()} |"
+        )
         print(f"\nratio {theirs / own:.1f}\n")
-        print("| local dimension, tokens | measured at | seconds | conventional | as published | memory |")
+        print(
+            "| local dimension, tokens | measured at | seconds | conventional | as published | "
+            "memory |"
+        )
         print("| --- | --- | --- | --- | --- | --- |")
         for n in options.lid:
             for queries in (10_000, None):
                 if queries is None and n > options.all_points_up_to:
                     continue
-                seconds, both = timed(lambda n=n, q=queries: lid_mle_estimates(X[:n], 100, n_queries=q))  # type: ignore[misc]
+                seconds, both = timed(
+                    lambda n=n, q=queries: lid_mle_estimates(X[:n], 100, n_queries=q)
+                )  # type: ignore[misc]
                 at = f"{min(n, queries or n):,}"
-                print(f"| {n:,} | {at} | {seconds:.1f} | {both[0]:.3f} | {both[1]:.3f} | {peak()} |", flush=True)
+                print(
+                    f"| {n:,} | {at} | {seconds:.1f} | {both[0]:.3f} | {both[1]:.3f} | {peak()} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""How long Snakemake takes to find out what is to be done, and in how much memory: a dry run of studies of several sizes.
+"""How long Snakemake takes to find out what is to be done, and in how much memory: a dry run of
+studies of several sizes.
 
 python benchmarks/graph.py [JOBS]...
 
-The default study with as many seeds of fine-tuning as give about so many jobs (300, 3,000 and 30,000 unless told), and
-config/paper.yaml as it is. The graph: until the jobs are counted. All: until each is printed, as `--dry-run` does.
+The default study with as many seeds of fine-tuning as give about so many jobs (300, 3,000 and
+30,000 unless told), and config/paper.yaml as it is. The graph: until the jobs are counted. All:
+until each is printed, as `--dry-run` does.
 """
 
 from __future__ import annotations
@@ -20,9 +22,24 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 def dry_run(folder: Path, overlay: Path) -> tuple[int, float, float, float, float]:
-    """Jobs, seconds to the graph and in all, CPU seconds and peak memory (GB) of a dry run with the profile for clusters."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(PROJECT / "Snakefile"), "--dry-run"]
-    command += ["--profile", str(PROJECT / "profiles/slurm"), "--directory", str(folder), "--configfile", str(overlay)]
+    """Jobs, seconds to the graph and in all, CPU seconds and peak memory (GB) of a dry run with the
+    profile for clusters."""
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(PROJECT / "Snakefile"),
+        "--dry-run",
+    ]
+    command += [
+        "--profile",
+        str(PROJECT / "profiles/slurm"),
+        "--directory",
+        str(folder),
+        "--configfile",
+        str(overlay),
+    ]
     began = perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
@@ -36,12 +53,21 @@ def dry_run(folder: Path, overlay: Path) -> tuple[int, float, float, float, floa
         sys.exit(shown[-3000:])
     jobs = re.search(r"^total +(\d+)$", shown, re.M)
     assert jobs is not None, shown[-3000:]
-    return int(jobs[1]), graph, perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
+    return (
+        int(jobs[1]),
+        graph,
+        perf_counter() - began,
+        used.ru_utime + used.ru_stime,
+        used.ru_maxrss / 1e6,
+    )
 
 
 def main(sizes: list[int]) -> None:
     """Print a row per study."""
-    print("| study | jobs | graph (s) | all (s) | CPU time (s) | memory (GB) |\n| --- | --- | --- | --- | --- | --- |")
+    print(
+        "| study | jobs | graph (s) | all (s) | CPU time (s) | memory (GB) |\n| --- | --- | --- | "
+        "--- | --- | --- |"
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         one = folder / "one.yaml"
@@ -52,7 +78,9 @@ def main(sizes: list[int]) -> None:
         per_seed = dry_run(folder, two)[0] - first
         for size in sizes:
             study = folder / f"{size}.yaml"
-            study.write_text(f"rudman2024: {{seeds: {list(range(1 + round((size - first) / per_seed)))}}}\n")
+            study.write_text(
+                f"rudman2024: {{seeds: {list(range(1 + round((size - first) / per_seed)))}}}\n"
+            )
             show(f"default, about {size:,}", folder, study)
         show("config/paper.yaml", folder, PROJECT / "config/paper.yaml")
 
@@ -60,7 +88,9 @@ def main(sizes: list[int]) -> None:
 def show(name: str, folder: Path, study: Path) -> None:
     """Print the row of a study."""
     jobs, graph, wall, cpu, memory = dry_run(folder, study)
-    print(f"| {name} | {jobs:,} | {graph:.1f} | {wall:.1f} | {cpu:.1f} | {memory:.2f} |", flush=True)
+    print(
+        f"| {name} | {jobs:,} | {graph:.1f} | {wall:.1f} | {cpu:.1f} | {memory:.2f} |", flush=True
+    )
 
 
 if __name__ == "__main__":

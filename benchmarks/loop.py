@@ -1,8 +1,10 @@
-"""Side-by-side speed of direct optimization: the paper's loop as one would write it today, and ours, in one run.
+"""Side-by-side speed of direct optimization: the paper's loop as one would write it today, and
+ours, in one run.
 
-The paper's loop: torch's default Adam on concatenated pairs, the PyPI IsoScore and scikit-learn's silhouette after every
-update; measured for a few updates. Ours: every step evaluated directly, for as many; and windows of updates, for the whole
-run, compared with direct evaluation at every 10th step. Takes the data that the workflow has prepared: run it first.
+The paper's loop: torch's default Adam on concatenated pairs, the PyPI IsoScore and scikit-learn's
+silhouette after every update; measured for a few updates. Ours: every step evaluated directly, for
+as many; and windows of updates, for the whole run, compared with direct evaluation at every 10th
+step. Takes the data that the workflow has prepared: run it first.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", default=["polarity"])
     parser.add_argument("--model", default="all-MiniLM-L6-v2")
     parser.add_argument("--updates", type=int, default=1000)
-    parser.add_argument("--few", type=int, default=5, help="updates of the paper's loop, and of direct evaluation")
+    parser.add_argument(
+        "--few", type=int, default=5, help="updates of the paper's loop, and of direct evaluation"
+    )
     options = parser.parse_args()
     print(f"{torch.get_num_threads()} threads; ms per update")
     for name in options.datasets:
@@ -44,7 +48,9 @@ def main() -> None:
         if not path.is_file():
             sys.exit(f"{path} is not there: run the workflow first")
         table, dataset = read_items(path)
-        vectors = load_file(options.results / f"embed/{name}/{options.model}.safetensors")["vectors"]
+        vectors = load_file(options.results / f"embed/{name}/{options.model}.safetensors")[
+            "vectors"
+        ]
         items = Items(vectors, text_rows(table), targets(table, dataset))
         compare(name, items, len(dataset.label_names), options.updates, options.few)
     update_alone()
@@ -52,7 +58,9 @@ def main() -> None:
 
 def compare(name: str, items: Items, n_labels: int, updates: int, few: int) -> None:
     """Time the three loops on one data set."""
-    shape = f"{len(items.targets):,}×{items.rows.shape[1] * items.vectors.shape[1]}, {n_labels} classes"
+    shape = (
+        f"{len(items.targets):,}×{items.rows.shape[1] * items.vectors.shape[1]}, {n_labels} classes"
+    )
     paper, direct = [], []
     peer, ours = papers_loop(items, n_labels), direct_loop(name, items, n_labels)
     for loop in (peer, ours):
@@ -65,15 +73,26 @@ def compare(name: str, items: Items, n_labels: int, updates: int, few: int) -> N
             times.append(1000 * (time.perf_counter() - start))
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as work:
-        rows, facts, _ = optimize(spec(name, n_labels, updates, 1e-5), items, n_labels, CPU, Path(work))
+        rows, facts, _ = optimize(
+            spec(name, n_labels, updates, 1e-5), items, n_labels, CPU, Path(work)
+        )
     wall = time.perf_counter() - start
-    errors = errors_of_windows(name, items, n_labels, updates, rows[["isoscore", "silhouette"]].to_numpy())
+    errors = errors_of_windows(
+        name, items, n_labels, updates, rows[["isoscore", "silhouette"]].to_numpy()
+    )
     one, two, three = statistics.median(paper), statistics.median(direct), 1000 * wall / updates
-    print(f"{name} {shape}: paper's loop {one:,.0f}; every step directly {two:,.0f}, ratio {one / two:.1f}")
-    print(f"  windows {three:,.1f} ({updates:,} updates in {wall:,.1f} s), ratio {one / three:.1f}")
-    print(f"  {facts['windows']} windows, {facts['evaluations']} evaluations, {facts['walked_again']} walked again")
     print(
-        f"  certified error {facts['error_bound']:.1e}; at every 10th step IsoScore {errors[0]:.1e}, silhouette {errors[1]:.1e}"
+        f"{name} {shape}: paper's loop {one:,.0f}; every step directly {two:,.0f}, ratio "
+        f"{one / two:.1f}"
+    )
+    print(f"  windows {three:,.1f} ({updates:,} updates in {wall:,.1f} s), ratio {one / three:.1f}")
+    print(
+        f"  {facts['windows']} windows, {facts['evaluations']} evaluations, "
+        f"{facts['walked_again']} walked again"
+    )
+    print(
+        f"  certified error {facts['error_bound']:.1e}; at every 10th step IsoScore "
+        f"{errors[0]:.1e}, silhouette {errors[1]:.1e}"
     )
 
 
@@ -101,7 +120,9 @@ def spec(name: str, n_labels: int, updates: int, tolerance: float | None) -> Opt
 def papers_loop(items: Items, n_labels: int):  # type: ignore[no-untyped-def]
     """One update and its scores per `next`, by the libraries that the paper names."""
     embeddings = torch.nn.Parameter(torch.from_numpy(items.vectors.copy()))
-    linear = torch.nn.Linear(items.rows.shape[1] * items.vectors.shape[1], n_labels, bias=n_labels > 2)
+    linear = torch.nn.Linear(
+        items.rows.shape[1] * items.vectors.shape[1], n_labels, bias=n_labels > 2
+    )
     adam = torch.optim.Adam([embeddings, *linear.parameters()])
     goal, rows = torch.from_numpy(items.targets), torch.from_numpy(items.rows.T.copy())
     single = items.rows.shape[1] == 1
@@ -119,19 +140,30 @@ def papers_loop(items: Items, n_labels: int):  # type: ignore[no-untyped-def]
 
 def direct_loop(name: str, items: Items, n_labels: int):  # type: ignore[no-untyped-def]
     """One update and its scores per `next`, evaluated directly."""
-    descent, gauge = Descent(spec(name, n_labels, 1, None), items, n_labels, CPU), Gauge(items.targets, None, 0)
+    descent, gauge = (
+        Descent(spec(name, n_labels, 1, None), items, n_labels, CPU),
+        Gauge(items.targets, None, 0),
+    )
     while True:
         descent.update()
         yield gauge.scores(descent.model, descent.step)
 
 
-def errors_of_windows(name: str, items: Items, n_labels: int, updates: int, windowed: np.ndarray) -> np.ndarray:
-    """Largest difference of both scores to direct evaluation, at every 10th step of the same trajectory."""
-    descent, gauge = Descent(spec(name, n_labels, 1, None), items, n_labels, CPU), Gauge(items.targets, None, 0)
+def errors_of_windows(
+    name: str, items: Items, n_labels: int, updates: int, windowed: np.ndarray
+) -> np.ndarray:
+    """Largest difference of both scores to direct evaluation, at every 10th step of the same
+    trajectory."""
+    descent, gauge = (
+        Descent(spec(name, n_labels, 1, None), items, n_labels, CPU),
+        Gauge(items.targets, None, 0),
+    )
     worst = np.zeros(2)
     for step in range(updates + 1):
         if step % 10 == 0:
-            worst = np.maximum(worst, np.abs(np.array(gauge.scores(descent.model, step)) - windowed[step]))
+            worst = np.maximum(
+                worst, np.abs(np.array(gauge.scores(descent.model, step)) - windowed[step])
+            )
         descent.look()
         descent.update()
     return worst
@@ -142,12 +174,17 @@ def update_alone(n_pairs: int = 98_175, n_texts: int = 129_803, d: int = 384) ->
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((n_texts, d)).astype(np.float32) / 20
     items = Items(vectors, rng.integers(0, n_texts, (n_pairs, 2)), rng.integers(0, 3, n_pairs))
-    embeddings, linear = torch.nn.Parameter(torch.from_numpy(vectors.copy())), torch.nn.Linear(2 * d, 3)
+    embeddings, linear = (
+        torch.nn.Parameter(torch.from_numpy(vectors.copy())),
+        torch.nn.Linear(2 * d, 3),
+    )
     adam = torch.optim.Adam([embeddings, *linear.parameters()])
     rows, goal = torch.from_numpy(items.rows.T.copy()), torch.from_numpy(items.targets)
 
     def peer() -> None:
-        loss = torch.nn.functional.cross_entropy(linear(torch.cat([embeddings[r] for r in rows], dim=1)), goal)
+        loss = torch.nn.functional.cross_entropy(
+            linear(torch.cat([embeddings[r] for r in rows], dim=1)), goal
+        )
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()

@@ -1,7 +1,9 @@
-"""Side-by-side speed of metrics and transforms: ours and the peer in one run, interleaved, on the papers' own shapes.
+"""Side-by-side speed of metrics and transforms: ours and the peer in one run, interleaved, on the
+papers' own shapes.
 
-Prints medians, the ratio with its spread, the largest difference in value, and the share of the floor: the time that the
-operations or the reading of data that cannot be avoided would take at the machine's own rates, measured here.
+Prints medians, the ratio with its spread, the largest difference in value, and the share of the
+floor: the time that the operations or the reading of data that cannot be avoided would take at the
+    machine's own rates, measured here.
 """
 
 from __future__ import annotations
@@ -76,13 +78,18 @@ def isoscores(rng: np.random.Generator) -> Iterator[Comparison]:
             n * d * d,
         )
     for n, d in ((32, 768), (416, 768)):
-        points, S = torch.from_numpy(cloud(rng, n, d)).requires_grad_(), torch.cov(torch.from_numpy(cloud(rng, 3 * d, d)).T)
+        points, S = (
+            torch.from_numpy(cloud(rng, n, d)).requires_grad_(),
+            torch.cov(torch.from_numpy(cloud(rng, 3 * d, d)).T),
+        )
         prepared = ShrinkageCovariance(S)
         yield Comparison(
             f"I-STAR {n}×{d}, forward and backward",
             "IsoScore 2.0.1",
             lambda X=points, S=prepared: gradient(X, isoscore_star(X, 0.2, S)),
-            lambda X=points, S=S: gradient(X, published_package.istar().IsoScore_star(X, S, 0.2, is_eval=False)),
+            lambda X=points, S=S: gradient(
+                X, published_package.istar().IsoScore_star(X, S, 0.2, is_eval=False)
+            ),
             2 * n * d * d + 3 * n * n * d,
         )
 
@@ -91,10 +98,21 @@ def silhouettes(rng: np.random.Generator) -> Iterator[Comparison]:
     """One labeling, and the search for a number of clusters."""
     for n, d, k in ((10662, 384, 2), (2275, 300, 900), (11462, 300, 2431)):
         X, y = cloud(rng, n, d), np.r_[np.arange(k), rng.integers(0, k, n - k)]
-        what, ours, floor = f"silhouette {n:,}×{d}, {k:,} classes", lambda X=X, y=y: silhouette(X, y), n * n * d
+        what, ours, floor = (
+            f"silhouette {n:,}×{d}, {k:,} classes",
+            lambda X=X, y=y: silhouette(X, y),
+            n * n * d,
+        )
         yield Comparison(what, "scikit-learn", ours, lambda X=X, y=y: silhouette_score(X, y), floor)
         if k != 900:
-            yield Comparison(what, "our plain torch", ours, lambda X=X, y=y: plain_silhouette(X, y), floor, rounds=3)
+            yield Comparison(
+                what,
+                "our plain torch",
+                ours,
+                lambda X=X, y=y: plain_silhouette(X, y),
+                floor,
+                rounds=3,
+            )
     n, d = 10_000, 768
     X, labelings = cloud(rng, n, d), [rng.integers(0, k, n) for k in range(2, 16)]
     yield Comparison(
@@ -122,22 +140,41 @@ def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
     X, Y = cloud(rng, n, d), cloud(rng, 30_000, 384)
     what = f"two_nn {n:,}×{d}"
     yield Comparison(
-        what, "scikit-dimension", lambda: two_nn(X), lambda: skdim.id.TwoNN().fit(X).dimension_, n * n * d, rounds=3
+        what,
+        "scikit-dimension",
+        lambda: two_nn(X),
+        lambda: skdim.id.TwoNN().fit(X).dimension_,
+        n * n * d,
+        rounds=3,
     )
-    yield Comparison(what, "faiss, whole square", lambda: two_nn(X), lambda: two_nn_by_search(X), n * n * d)
+    yield Comparison(
+        what, "faiss, whole square", lambda: two_nn(X), lambda: two_nn_by_search(X), n * n * d
+    )
     n, d = Y.shape
     what, ours = f"lid_mle {n:,}×{d}, k = 100, exact", lambda: lid_mle(Y)
-    yield Comparison(what, "pynndescent (approximate)", ours, lambda: lid_by_graph(Y), n * n * d, rounds=1)
-    yield Comparison(what, "scikit-learn's search", ours, lambda: lid_by_sklearn(Y), n * n * d, rounds=1)
+    yield Comparison(
+        what, "pynndescent (approximate)", ours, lambda: lid_by_graph(Y), n * n * d, rounds=1
+    )
+    yield Comparison(
+        what, "scikit-learn's search", ours, lambda: lid_by_sklearn(Y), n * n * d, rounds=1
+    )
 
 
 def means(rng: np.random.Generator) -> Iterator[Comparison]:
     """Mean cosines."""
     n, d, k = 200_000, 768, 16_744
-    X, types = cloud(rng, n, d), rng.permutation(np.r_[np.arange(k), np.minimum(rng.zipf(1.3, n - k), k) - 1])
-    what, ours = f"s_inter and s_intra, {n:,}×{d}, {k:,} types, exact", lambda: np.array(type_cosines(X, types))
+    X, types = (
+        cloud(rng, n, d),
+        rng.permutation(np.r_[np.arange(k), np.minimum(rng.zipf(1.3, n - k), k) - 1]),
+    )
+    what, ours = (
+        f"s_inter and s_intra, {n:,}×{d}, {k:,} types, exact",
+        lambda: np.array(type_cosines(X, types)),
+    )
     peer = "scikit-learn on the papers' samples"
-    yield Comparison(what, peer, ours, lambda: sampled_type_cosines(X, types), bytes_read=4 * n * d, rounds=3)
+    yield Comparison(
+        what, peer, ours, lambda: sampled_type_cosines(X, types), bytes_read=4 * n * d, rounds=3
+    )
     plain = lambda: np.array(plain_type_cosines(X, types))  # noqa: E731
     yield Comparison(what, "our plain torch", ours, plain, bytes_read=4 * n * d, rounds=2)
     n = 1_000_000
@@ -215,19 +252,33 @@ def lid_by_graph(X: np.ndarray) -> float:
 
 def lid_by_sklearn(X: np.ndarray) -> float:
     """The same estimate from scikit-learn's exact neighbours."""
-    r = NearestNeighbors(n_neighbors=101, algorithm="brute").fit(X).kneighbors(X)[0][:, 1:].astype(np.float64)
+    r = (
+        NearestNeighbors(n_neighbors=101, algorithm="brute")
+        .fit(X)
+        .kneighbors(X)[0][:, 1:]
+        .astype(np.float64)
+    )
     return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
 
 
 def sampled_type_cosines(X: np.ndarray, types: np.ndarray) -> np.ndarray:
-    """As Cai et al.: one occurrence of each of 8,000 types; 2,000 types with at most 1,000 occurrences each."""
+    """As Cai et al.: one occurrence of each of 8,000 types; 2,000 types with at most 1,000
+    occurrences each."""
     order = np.argsort(types, kind="stable")
     _, starts, counts = np.unique(types[order], return_index=True, return_counts=True)
     mean = lambda C: (C.sum(dtype=np.float64) - len(C)) / (len(C) * (len(C) - 1))  # noqa: E731
     inter = mean(cosine_similarity(X[order[starts[:8000]]]))
     repeated = np.flatnonzero(counts > 1)[:2000]
     return np.array(
-        [inter, np.mean([mean(cosine_similarity(X[order[starts[t] :][: min(counts[t], 1000)]])) for t in repeated])]
+        [
+            inter,
+            np.mean(
+                [
+                    mean(cosine_similarity(X[order[starts[t] :][: min(counts[t], 1000)]]))
+                    for t in repeated
+                ]
+            ),
+        ]
     )
 
 
@@ -248,8 +299,11 @@ def pca_removed(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return result
 
 
-def interleaved(ours: Function, peer: Function, rounds: int) -> tuple[list[float], list[float], float]:
-    """Seconds of each, A B A B, after one round that does not count; and the difference of the values."""
+def interleaved(
+    ours: Function, peer: Function, rounds: int
+) -> tuple[list[float], list[float], float]:
+    """Seconds of each, A B A B, after one round that does not count; and the difference of the
+    values."""
     difference = float(np.max(np.abs(np.asarray(ours()) - np.asarray(peer()))))
     times: tuple[list[float], list[float]] = ([], [])
     repeats = [max(1, int(LEAST / seconds(function, 1))) for function in (ours, peer)]
@@ -275,7 +329,8 @@ def best(function: Function, rounds: int = 4) -> float:
 
 
 def rates() -> tuple[float, float]:
-    """Operations per second of a float32 matrix product by the faster library, and bytes per second of a sum over an array."""
+    """Operations per second of a float32 matrix product by the faster library, and bytes per second
+    of a sum over an array."""
     A = torch.randn(4096, 4096)
     values = torch.randn(2**28)
     product = min(best(lambda: torch.mm(A, A)), best(lambda: matrix.product(A, A)))
@@ -293,11 +348,19 @@ def main() -> None:
     threadpool_limits(options.threads)  # the peers' libraries as well
     warnings.simplefilter("ignore")
     operations, read = rates()
-    print(f"{options.threads} threads; float32 matrix product {operations / 1e9:.0f} Gop/s, reading {read / 1e9:.0f} GB/s\n")
-    print("| what | peer | ours (ms) | peer (ms) | ratio (least to largest) | difference | share of the floor |")
+    print(
+        f"{options.threads} threads; float32 matrix product {operations / 1e9:.0f} Gop/s, reading "
+        f"{read / 1e9:.0f} GB/s\n"
+    )
+    print(
+        "| what | peer | ours (ms) | peer (ms) | ratio (least to largest) | difference | share of "
+        "the floor |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
     rng = np.random.default_rng(0)
-    for c in chain.from_iterable(make(rng) for make in (isoscores, silhouettes, neighbours, means, removals)):
+    for c in chain.from_iterable(
+        make(rng) for make in (isoscores, silhouettes, neighbours, means, removals)
+    ):
         if options.only not in c.what:
             continue
         a, b, difference = interleaved(c.ours, c.peer, c.rounds or options.rounds)
@@ -305,7 +368,8 @@ def main() -> None:
         mine, theirs = statistics.median(a), statistics.median(b)
         floor = c.operations / operations + c.bytes_read / read
         print(
-            f"| {c.what} | {c.peer_name} | {mine * 1e3:,.1f} | {theirs * 1e3:,.1f} | {theirs / mine:.1f} "
+            f"| {c.what} | {c.peer_name} | {mine * 1e3:,.1f} | {theirs * 1e3:,.1f} | "
+            f"{theirs / mine:.1f} "
             f"({ratios[0]:.1f} to {ratios[-1]:.1f}) | {difference:.0e} | {floor / mine:.0%} |",
             flush=True,
         )

@@ -1,10 +1,12 @@
-"""What the workflow itself costs: the wall time of finished runs over their jobs' own work, from ledger and records.
+"""What the workflow itself costs: the wall time of finished runs over their jobs' own work, from
+ledger and records.
 
 python benchmarks/overhead.py [FOLDER OF A RUN]...
 
-A job's own work is the time in its script, from reading inputs to writing the record; starting Python, importing, Snakemake's
-bookkeeping, submission and waiting are overhead. The wall time is that from the first line of the ledger to the last: it says
-something of runs that were made in one go.
+A job's own work is the time in its script, from reading inputs to writing the record; starting
+Python, importing, Snakemake's bookkeeping, submission and waiting are overhead. The wall time is
+that from the first line of the ledger to the last: it says something of runs that were made in one
+go.
 """
 
 from __future__ import annotations
@@ -19,13 +21,23 @@ from isotropy.provenance.record import read_record
 
 def main(folders: list[Path]) -> None:
     """Print a row per run."""
-    print("| run | jobs | wall (s) | jobs' own work (s) | wall / own work |\n| --- | --- | --- | --- | --- |")
+    print(
+        "| run | jobs | wall (s) | jobs' own work (s) | wall / own work |\n| --- | --- | --- | "
+        "--- | --- |"
+    )
     for folder in folders:
         if not (folder / "results/ledger.jsonl").is_file():
-            sys.exit(f"{folder} has no results/ledger.jsonl: name the folder of a run that was made in one go")
-        told = [json.loads(line) for line in (folder / "results/ledger.jsonl").read_text().splitlines()]
+            sys.exit(
+                f"{folder} has no results/ledger.jsonl: name the folder of a run that was made in "
+                "one go"
+            )
+        told = [
+            json.loads(line) for line in (folder / "results/ledger.jsonl").read_text().splitlines()
+        ]
         first, last = (datetime.fromisoformat(told[i]["time"]) for i in (0, -1))
-        own = [read_record(folder / line["record"]).seconds for line in told if line["event"] == "job"]
+        own = [
+            read_record(folder / line["record"]).seconds for line in told if line["event"] == "job"
+        ]
         wall = (last - first).total_seconds()
         print(f"| {folder} | {len(own)} | {wall:.0f} | {sum(own):.0f} | {wall / sum(own):.2f} |")
 

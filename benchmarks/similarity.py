@@ -1,8 +1,10 @@
-"""Side-by-side cost of cluster-based isotropy enhancement: ours, and scikit-learn's straightforward use, interleaved.
+"""Side-by-side cost of cluster-based isotropy enhancement: ours, and scikit-learn's straightforward
+use, interleaved.
 
-Both take the same real token vectors and k-means from random points (the authors' ten iterations are nine of scikit-learn's),
-and remove the mean and the first components of each cluster. Straightforward: `KMeans`, then a full `PCA` per cluster; I(W) by
-`numpy.linalg.eig` and `exp` in double precision. Takes what the workflow has embedded: run it first.
+Both take the same real token vectors and k-means from random points (the authors' ten iterations
+are nine of scikit-learn's), and remove the mean and the first components of each cluster.
+Straightforward: `KMeans`, then a full `PCA` per cluster; I(W) by `numpy.linalg.eig` and `exp` in
+    double precision. Takes what the workflow has embedded: run it first.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ CLUSTERS, COMPONENTS = 27, 12
 
 def straightforward(X: np.ndarray) -> np.ndarray:
     """The method as the authors' notebook has it, by scikit-learn."""
-    labels = KMeans(CLUSTERS, init="random", n_init=1, max_iter=9, tol=0, random_state=0).fit_predict(X)
+    labels = KMeans(
+        CLUSTERS, init="random", n_init=1, max_iter=9, tol=0, random_state=0
+    ).fit_predict(X)
     result = np.empty_like(X)
     for c in range(CLUSTERS):
         members = X[labels == c] - X[labels == c].mean(axis=0)
@@ -41,7 +45,9 @@ def straightforward(X: np.ndarray) -> np.ndarray:
 
 def ours(X: np.ndarray) -> np.ndarray:
     """The same by the project's transform."""
-    method = ClusterBasedEnhancement(CLUSTERS, COMPONENTS, init="random", max_iter=9, tol=0, random_state=0)
+    method = ClusterBasedEnhancement(
+        CLUSTERS, COMPONENTS, init="random", max_iter=9, tol=0, random_state=0
+    )
     after: np.ndarray = method.fit_transform(X)
     return after
 
@@ -71,10 +77,17 @@ def main() -> None:
     with threadpool_limits(options.threads):
         difference = np.abs(ours(X) - straightforward(X)).max()
         pairs: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
-            ("k-means, mean, 12 components of 27 clusters", lambda: ours(X), lambda: straightforward(X)),
+            (
+                "k-means, mean, 12 components of 27 clusters",
+                lambda: ours(X),
+                lambda: straightforward(X),
+            ),
             ("I(W)", lambda: partition_isotropy(X), lambda: naive_isotropy(X.astype(np.float64))),
         ]
-        print(f"{X.shape[0]:,} x {X.shape[1]} token vectors, {options.threads} threads; largest difference {difference:.1e}\n")
+        print(
+            f"{X.shape[0]:,} x {X.shape[1]} token vectors, {options.threads} threads; largest "
+            f"difference {difference:.1e}\n"
+        )
         print("| what | ours (ms) | straightforward (ms) | ratio |\n| --- | --- | --- | --- |")
         for name, own, peer in pairs:
             times: dict[str, list[float]] = {"own": [], "peer": []}

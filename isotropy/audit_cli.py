@@ -30,7 +30,10 @@ app = typer.Typer(no_args_is_help=True, help="Check results back to the bytes th
 console = Console(highlight=False)
 
 Root = Annotated[Path, typer.Option(help="Folder of the run.")]
-Project = Annotated[Path | None, typer.Option(help="Checkout to compare with; default: the run's folder, if it is one.")]
+Project = Annotated[
+    Path | None,
+    typer.Option(help="Checkout to compare with; default: the run's folder, if it is one."),
+]
 
 
 @contextmanager
@@ -45,24 +48,36 @@ def one_sentence() -> Iterator[None]:
 
 @app.command()
 def verify(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Results: files or folders; or one bundle.zip.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All results, and files that no record speaks of.")] = False,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Results: files or folders; or one bundle.zip.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All results, and files that no record speaks of.")
+    ] = False,
     root: Root = Path(),
     project: Project = None,
     configfile: Annotated[
-        list[Path] | None, typer.Option(help="Configuration after config.yaml; default: that of the last run.")
+        list[Path] | None,
+        typer.Option(help="Configuration after config.yaml; default: that of the last run."),
     ] = None,
-    digests_only: Annotated[bool, typer.Option("--digests-only", help="Compare neither spec nor code nor packages.")] = False,
+    digests_only: Annotated[
+        bool, typer.Option("--digests-only", help="Compare neither spec nor code nor packages.")
+    ] = False,
     head: Annotated[
-        str | None, typer.Option(help="A head of the ledger that was made public: it must be in the chain.")
+        str | None,
+        typer.Option(help="A head of the ledger that was made public: it must be in the chain."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads that digest files.")] = os.cpu_count() or 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads that digest files.")] = os.cpu_count()
+    or 1,
 ) -> None:
-    """Recompute every sha256 from results to sources, and compare spec, code and packages with the checkout.
+    """Recompute every sha256 from results to sources, and compare spec, code and packages with the
+    checkout.
 
-    States: intact, temporary (gone, as declared), behind (a package has another version than the lock), outside (made in
-    another environment than the declared one), stale (spec or code has changed since), mismatched (made from other bytes than
-    its input's job wrote), without record, missing, altered. Exit 0: all is well, 1: a finding, 2: it could not be told.
+    States: intact, temporary (gone, as declared), behind (a package has another version than the
+        lock), outside (made in
+    another environment than the declared one), stale (spec or code has changed since), mismatched
+    (made from other bytes than its input's job wrote), without record, missing, altered. Exit 0:
+    all is well, 1: a finding, 2: it could not be told.
     """
     if everything == bool(paths):
         console.print("Name results to check, or give --all.", style="red")
@@ -74,20 +89,29 @@ def verify(
         raise typer.Exit(verify_bundle([str(paths[0]), *filter(None, [head])]))
     incomplete: list[str] = []
     with one_sentence():
-        checkout = None if digests_only else _checkout(project or root, root, configfile, incomplete)
+        checkout = (
+            None if digests_only else _checkout(project or root, root, configfile, incomplete)
+        )
         if everything:
             findings = audit.verify_all(root, checkout, threads)
         else:
-            findings = audit.verify(root, [_relative(p, root) for p in paths or []], checkout, threads)
+            findings = audit.verify(
+                root, [_relative(p, root) for p in paths or []], checkout, threads
+            )
     bad = [f for f in findings if f.state not in audit.GOOD]
     for finding in bad:
         # One line each, never cut: a path that cannot be copied is of no use.
-        console.print(f"{finding.state}: {finding.path} ({finding.detail})", markup=False, soft_wrap=True)
+        console.print(
+            f"{finding.state}: {finding.path} ({finding.detail})", markup=False, soft_wrap=True
+        )
     chain = root / RESULTS / LEDGER
     lines = read_ledger(chain.read_bytes())[2] if chain.is_file() else []
     forged = head is not None and head not in lines
     if forged:
-        console.print(f"altered: {chain} ({head} is none of its lines: not the ledger that was made public)", soft_wrap=True)
+        console.print(
+            f"altered: {chain} ({head} is none of its lines: not the ledger that was made public)",
+            soft_wrap=True,
+        )
     incomplete = list(dict.fromkeys([*incomplete, *(checkout.incomplete if checkout else [])]))
     for reason in incomplete:
         console.print(f"incomplete: {reason}", style="yellow", markup=False, soft_wrap=True)
@@ -95,20 +119,27 @@ def verify(
     summary = ", ".join(f"{counts[state]} {state}" for state in get_args(audit.State))
     console.print(
         f"{len(findings)} files: {summary}; head of the ledger: {lines[-1] if lines else 'none'}",
-        style="red" if bad else "green", soft_wrap=True,
-    )  # fmt: skip
+        style="red" if bad else "green",
+        soft_wrap=True,
+    )
     raise typer.Exit(1 if bad or forged else 2 if incomplete or not findings else 0)
 
 
 @app.command()
 def trace(
-    address: Annotated[str, typer.Argument(help="A result; a cell: TABLE#COLUMN=VALUE,…,COLUMN; or the id of a claim.")],
+    address: Annotated[
+        str,
+        typer.Argument(help="A result; a cell: TABLE#COLUMN=VALUE,…,COLUMN; or the id of a claim."),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
-    as_mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flow chart.")] = False,
+    as_mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="Print a Mermaid flow chart.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     root: Root = Path(),
 ) -> None:
-    """Show what a result was made from, by which job, down to the source bytes, as the records tell it."""
+    """Show what a result was made from, by which job, down to the source bytes, as the records tell
+    it."""
     path, mark, query = address.partition("#")
     with one_sentence():
         is_file = "/" in path or Path(path).is_file()  # else the id of a claim
@@ -133,13 +164,16 @@ def diff(
     first: Annotated[Path, typer.Argument(help="Folder of a run, or a bundle.")],
     second: Annotated[Path, typer.Argument(help="Another.")],
 ) -> None:
-    """Name the first jobs in which two runs part, and why. Exit 0: the same bytes, 1: they differ, 2: it could not be told."""
+    """Name the first jobs in which two runs part, and why. Exit 0: the same bytes, 1: they differ,
+    2: it could not be told."""
     from isotropy.provenance.diff import diff as compare
 
     with one_sentence():
         found = compare(first, second)
     for divergence in found.first:
-        console.print(f"{divergence.name}: {'; '.join(divergence.causes)}", markup=False, soft_wrap=True)
+        console.print(
+            f"{divergence.name}: {'; '.join(divergence.causes)}", markup=False, soft_wrap=True
+        )
     told = f"{found.n_same} jobs gave the same bytes, {len(found.first)} part first, {found.n_following} follow from these"
     console.print(told, style="red" if found.first else "green", soft_wrap=True)
     raise typer.Exit(1 if found.first else 0)
@@ -147,17 +181,28 @@ def diff(
 
 @app.command()
 def rerun(
-    paths: Annotated[list[Path], typer.Argument(help="Results, or folders of results, whose jobs are done again.")],
-    sample: Annotated[int | None, typer.Option(min=1, help="That many of the jobs, drawn at random.")] = None,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Results, or folders of results, whose jobs are done again."),
+    ],
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="That many of the jobs, drawn at random.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Jobs at a time.")] = 1,
     root: Root = Path(),
     project: Project = None,
     scratch: Annotated[
-        Path | None, typer.Option(exists=True, file_okay=False, help="Where to work; default: the place for temporary files.")
+        Path | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="Where to work; default: the place for temporary files.",
+        ),
     ] = None,
 ) -> None:
-    """Do jobs again in a folder of their own, and compare. Exit 0: all reproduced, 1: one changed, 2: one could not be done."""
+    """Do jobs again in a folder of their own, and compare. Exit 0: all reproduced, 1: one changed,
+    2: one could not be done."""
     from isotropy.provenance.rerun import choose
     from isotropy.provenance.rerun import rerun as do_again
 
@@ -175,18 +220,30 @@ def rerun(
         for outcome in do_again(root, names, checkout, plan, jobs=jobs, scratch=scratch):
             counts[outcome.verdict] += 1
             told = f"{outcome.verdict}: {outcome.name} ({outcome.detail}; {outcome.seconds:.1f} s)"
-            console.print(told, markup=False, soft_wrap=True, style=None if outcome.verdict == "reproduced" else "red")
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("reproduced", "changed", "failed"))
-    console.print(f"{len(names)} jobs: {told}", style="green" if counts["reproduced"] == len(names) else "red")
+            console.print(
+                told,
+                markup=False,
+                soft_wrap=True,
+                style=None if outcome.verdict == "reproduced" else "red",
+            )
+    told = ", ".join(
+        f"{counts[verdict]} {verdict}" for verdict in ("reproduced", "changed", "failed")
+    )
+    console.print(
+        f"{len(names)} jobs: {told}", style="green" if counts["reproduced"] == len(names) else "red"
+    )
     raise typer.Exit(1 if counts["changed"] else 2 if counts["failed"] else 0)
 
 
 @app.command()
 def identify(
-    files: Annotated[list[Path], typer.Argument(help="Files, whatever they are called and wherever they lie.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Files, whatever they are called and wherever they lie.")
+    ],
     root: Root = Path(),
 ) -> None:
-    """Find the record of a stray file, and say if it was altered. Exit 0: found and intact, 1: altered, 2: not found."""
+    """Find the record of a stray file, and say if it was altered. Exit 0: found and intact, 1:
+    altered, 2: not found."""
     from isotropy.provenance.identify import identify as find
 
     worst = 0
@@ -210,10 +267,14 @@ def identify(
 
 @app.command()
 def forget(
-    paths: Annotated[list[Path], typer.Argument(help="Results, or folders of results, that are not there any more.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Results, or folders of results, that are not there any more."),
+    ],
     root: Root = Path(),
 ) -> None:
-    """Note in the ledger that results were removed on purpose: `verify` no longer misses them, the ledger keeps the note."""
+    """Note in the ledger that results were removed on purpose: `verify` no longer misses them, the
+    ledger keeps the note."""
     from isotropy.provenance.ledger import forget_missing
 
     with one_sentence():
@@ -225,14 +286,22 @@ def forget(
 
 @app.command()
 def export(
-    bundle: Annotated[Path | None, typer.Argument(help="The zip to write; default: results/bundle.zip of the run.")] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Argument(help="The zip to write; default: results/bundle.zip of the run."),
+    ] = None,
     root: Root = Path(),
     project: Project = None,
     with_data: Annotated[
-        bool, typer.Option("--with-data", help="Fetched sources, prepared texts and embeddings, too: mind their licences.")
+        bool,
+        typer.Option(
+            "--with-data",
+            help="Fetched sources, prepared texts and embeddings, too: mind their licences.",
+        ),
     ] = False,
 ) -> None:
-    """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` inside it checks."""
+    """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` inside
+    it checks."""
     from isotropy.provenance.crate import export as write
 
     bundle = bundle or root / RESULTS / audit.BUNDLE
@@ -246,7 +315,9 @@ def export(
     )
 
 
-def _checkout(project: Path, root: Path, configfiles: list[Path] | None, incomplete: list[str]) -> Checkout:
+def _checkout(
+    project: Path, root: Path, configfiles: list[Path] | None, incomplete: list[str]
+) -> Checkout:
     """The checkout to compare with; without its plan, and saying so, where that cannot be had."""
     try:
         plan = study_plan(project, root, configfiles)
@@ -266,14 +337,24 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
         files, overrides = [project / "config.yaml", *configfiles], {}
     else:
         entry = last_run(root / RESULTS)
-        files, overrides = [project / as_it_was(f["path"]) for f in entry["configfiles"]], entry["overrides"]
+        files, overrides = (
+            [project / as_it_was(f["path"]) for f in entry["configfiles"]],
+            entry["overrides"],
+        )
         sources = overrides.get("sources")
         if isinstance(sources, dict) and isinstance(sources.get("mirror"), str):
             overrides = overrides | {"sources": sources | {"mirror": as_it_was(sources["mirror"])}}
-    study = load_study(read_configuration(files, overrides), project, mirror_there=configfiles is not None)
+    study = load_study(
+        read_configuration(files, overrides), project, mirror_there=configfiles is not None
+    )
     return Plan(study, project.resolve(), root.resolve())
 
 
 def _relative(path: Path, root: Path) -> Path:
-    """A path as records name it: one that begins with results/ is the run's own, others are seen from here."""
-    return Path(os.path.normpath(path)) if path.parts[:1] == (RESULTS.name,) else Path(os.path.relpath(path, root))
+    """A path as records name it: one that begins with results/ is the run's own, others are seen
+    from here."""
+    return (
+        Path(os.path.normpath(path))
+        if path.parts[:1] == (RESULTS.name,)
+        else Path(os.path.relpath(path, root))
+    )

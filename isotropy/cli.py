@@ -12,7 +12,9 @@ import typer
 from isotropy.audit_cli import app as audit_app
 from isotropy.audit_cli import one_sentence, study_plan
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results."
+)
 app.add_typer(audit_app, name="audit")
 
 
@@ -21,16 +23,23 @@ def main() -> None:
     """Measure embedding spaces, and audit results."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal that lacks a letter shows a question mark
 
 
 @app.command()
 def plan(
-    configfile: Annotated[list[Path] | None, typer.Option(help="Configuration after config.yaml.")] = None,
-    rates: Annotated[Path | None, typer.Option(help="Sizes and speeds instead of config/rates.yaml.")] = None,
+    configfile: Annotated[
+        list[Path] | None, typer.Option(help="Configuration after config.yaml.")
+    ] = None,
+    rates: Annotated[
+        Path | None, typer.Option(help="Sizes and speeds instead of config/rates.yaml.")
+    ] = None,
     project: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
 ) -> None:
-    """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage, if nothing is there yet."""
+    """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage,
+    if nothing is there yet."""
     from rich.console import Console
     from rich.table import Table
 
@@ -42,13 +51,32 @@ def plan(
         estimate = Estimate(study_plan(project, Path(), configfile or []), known)
         found = totals(estimate)
     table = Table(
-        "stage", *("jobs", "hours of GPU jobs", "of CPU jobs", "of the longest", "disk, GB", "largest job, GB"), box=None
+        "stage",
+        *(
+            "jobs",
+            "hours of GPU jobs",
+            "of CPU jobs",
+            "of the longest",
+            "disk, GB",
+            "largest job, GB",
+        ),
+        box=None,
     )
     for column in table.columns[1:]:
         column.justify = "right"
     for stage, row in found.items():
-        hours = [f"{value:,.1f}" if value else "" for value in (row.gpu_hours, row.cpu_hours, row.longest)]
-        table.add_row(stage, f"{row.jobs:,}", *hours, f"{row.disk:,.1f}", f"{row.memory:,.1f}", end_section=stage == "report")
+        hours = [
+            f"{value:,.1f}" if value else ""
+            for value in (row.gpu_hours, row.cpu_hours, row.longest)
+        ]
+        table.add_row(
+            stage,
+            f"{row.jobs:,}",
+            *hours,
+            f"{row.disk:,.1f}",
+            f"{row.memory:,.1f}",
+            end_section=stage == "report",
+        )
     console.print(table)
     told = f"GPU: {known.hardware.gpu}. CPU: {known.hardware.cpu}. Sizes and speeds: {rates or 'config/rates.yaml'}."
     console.print(told, markup=False, soft_wrap=True)
@@ -59,7 +87,9 @@ def plan(
 
 @app.command()
 def schema(
-    write: Annotated[bool, typer.Option("--write", help="Write schemas/config.schema.json instead of printing.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write schemas/config.schema.json instead of printing.")
+    ] = False,
 ) -> None:
     """Print the JSON schema of the configuration."""
     from isotropy.config import schema as config_schema

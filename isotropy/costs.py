@@ -1,4 +1,5 @@
-"""What a study will cost: hours, disk and memory of each job, from its spec and measured rates (`config/rates.yaml`)."""
+"""What a study will cost: hours, disk and memory of each job, from its spec and measured rates
+(`config/rates.yaml`)."""
 
 from __future__ import annotations
 
@@ -22,9 +23,19 @@ from isotropy.sources.fetch import FetchSpec
 from isotropy.spec import Spec, Strict
 
 Work = Literal[
-    "encode", "train", "score", "optimize", "optimize_sampled", "geometry", "neighbours", "similarity", "classify", "read",
-    "fetch", "show",
-]  # fmt: skip
+    "encode",
+    "train",
+    "score",
+    "optimize",
+    "optimize_sampled",
+    "geometry",
+    "neighbours",
+    "similarity",
+    "classify",
+    "read",
+    "fetch",
+    "show",
+]
 Positive = Annotated[float, Field(gt=0)]
 GIGA = 10**9
 STARTED = 0.4 * GIGA
@@ -47,7 +58,8 @@ class Hardware(Strict):
 
 
 class ModelSize(Strict):
-    """Millions of multiplications per token; numbers per token and layer; layers; gigabytes of files."""
+    """Millions of multiplications per token; numbers per token and layer; layers; gigabytes of
+    files."""
 
     weights: Positive
     width: int
@@ -97,7 +109,11 @@ def read_rates(path: Path) -> Rates:
         rates = Rates.model_validate(yaml.safe_load(path.read_text("utf8")))
     except (OSError, ValueError, yaml.YAMLError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else " ".join(str(error).split())
+        why = (
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            if first
+            else " ".join(str(error).split())
+        )
         raise IsotropyError(f"{path}: no rates: {why}") from error
     if absent := set(get_args(Work)) - set(rates.rates):
         raise IsotropyError(f"{path}: no rates: {', '.join(sorted(absent))}: missing")
@@ -122,9 +138,17 @@ class Estimate:
         """Cost of one result, by its stem."""
         spec = self.plan.spec(stem)
         work, disk, memory = self._needs(spec)
-        gpu = not self._merges(spec) and getattr(getattr(spec, "tokens", spec), "device", "cpu") == "cuda"
-        per_second = {kind: (rate.gpu if gpu else rate.cpu) * GIGA for kind, rate in self.rates.rates.items()}
-        seconds = sum(self.rates.rates[kind].start + amount / per_second[kind] for kind, amount in work.items())
+        gpu = (
+            not self._merges(spec)
+            and getattr(getattr(spec, "tokens", spec), "device", "cpu") == "cuda"
+        )
+        per_second = {
+            kind: (rate.gpu if gpu else rate.cpu) * GIGA for kind, rate in self.rates.rates.items()
+        }
+        seconds = sum(
+            self.rates.rates[kind].start + amount / per_second[kind]
+            for kind, amount in work.items()
+        )
         return Cost(gpu, seconds, disk, STARTED + memory)
 
     def _merges(self, spec: Spec) -> bool:
@@ -144,7 +168,11 @@ class Estimate:
                 texts = self._texts(spec.dataset)
                 model = self._model(spec.model)
                 size = 4 * texts * model.width
-                return {"encode": 2e6 * model.weights * self._tokens(spec.dataset, texts)}, size, self._loaded(model) + 2 * size
+                return (
+                    {"encode": 2e6 * model.weights * self._tokens(spec.dataset, texts)},
+                    size,
+                    self._loaded(model) + 2 * size,
+                )
             case TokensSpec() | ShardSpec():
                 share = 1 / spec.shards if isinstance(spec, ShardSpec) else 1.0
                 own = spec.tokens if isinstance(spec, ShardSpec) else spec
@@ -153,7 +181,9 @@ class Estimate:
                 size = 4 * tokens * model.width * len(own.layers)
                 if self._merges(spec):
                     return {"read": tokens}, size, 0
-                kept = 0 if isinstance(spec, ShardSpec) else size  # shares are removed once they are put together
+                kept = (
+                    0 if isinstance(spec, ShardSpec) else size
+                )  # shares are removed once they are put together
                 return {"encode": 2e6 * model.weights * tokens}, kept, self._loaded(model)
             case LookUpSpec():
                 texts = self._texts(spec.dataset)
@@ -176,9 +206,16 @@ class Estimate:
             case SimilaritySpec() | TuningSpec():
                 return self._similarity(spec)
             case ClassifySpec():
-                items = sum(self._drawn(d, spec.n_train if d == spec.train else None) for d in (spec.train, spec.validation))
+                items = sum(
+                    self._drawn(d, spec.n_train if d == spec.train else None)
+                    for d in (spec.train, spec.validation)
+                )
                 size = items * spec.max_length * self._model(spec.embedding).width
-                return {"classify": size * len(spec.seeds) * (2 * len(spec.methods) - 1)}, 1e6, 24 * size
+                return (
+                    {"classify": size * len(spec.seeds) * (2 * len(spec.methods) - 1)},
+                    1e6,
+                    24 * size,
+                )
         return {"show": 0}, 5e5, 0
 
     def _optimize(self, spec: OptimizeSpec) -> tuple[dict[Work, float], float, float]:
@@ -191,7 +228,8 @@ class Estimate:
         columns = 2 if isinstance(dataset, SentencesSpec) and texts > 1.2 * items else 1
         measured = min(items, spec.measure.sample_size or items)
         work = 2.0 * spec.updates * measured**2 * width * columns
-        # Embeddings, their gradient and what the optimizer keeps of each number; what is measured, in the order of its classes.
+        # Embeddings, their gradient and what the optimizer keeps of each number; what is measured,
+        # in the order of its classes.
         memory = GIGA / 2 + 24.0 * texts * width + 12.0 * measured * width * columns
         return {"optimize_sampled" if sampled else "optimize": work}, 1e6, memory
 
@@ -202,10 +240,17 @@ class Estimate:
         long = min(self._tokens(spec.train, 1) * self._columns(spec.train), training.max_length)
         updates = training.epochs * ceil(items / training.batch_size)
         trained = 6e6 * model.weights * updates * training.batch_size * long
-        read = 2e6 * model.weights * long * (known + training.epochs * training.shrinkage_tokens / (long * model.layers))
+        read = (
+            2e6
+            * model.weights
+            * long
+            * (known + training.epochs * training.shrinkage_tokens / (long * model.layers))
+        )
         # Distances of all sentences in all layers: TwoNN, and silhouettes.
         pairs = 4.0 * known**2 * model.width * model.layers
-        states = 4 * 4e6 * model.weights + 40.0 * training.batch_size * long * model.width * model.layers
+        states = (
+            4 * 4e6 * model.weights + 40.0 * training.batch_size * long * model.width * model.layers
+        )
         memory = self._loaded(model) + states + 4 * known * model.width * (model.layers + 1)
         return {"train": trained, "encode": read, "score": pairs}, 2e6, memory
 
@@ -214,9 +259,15 @@ class Estimate:
         size = tokens * self._model(spec.model).width
         queries = min(spec.lid.n_queries or tokens, tokens)
         repeated = len(spec.seeds) * len(spec.types)
-        return {"geometry": size * repeated, "neighbours": 4 * queries * size * repeated}, 1e6, 16 * size
+        return (
+            {"geometry": size * repeated, "neighbours": 4 * queries * size * repeated},
+            1e6,
+            16 * size,
+        )
 
-    def _similarity(self, spec: SimilaritySpec | TuningSpec) -> tuple[dict[Work, float], float, float]:
+    def _similarity(
+        self, spec: SimilaritySpec | TuningSpec
+    ) -> tuple[dict[Work, float], float, float]:
         config = self.plan.study.config
         source = self.plan.study.registry.sources[spec.embedding]
         if source.kind == "vectors":
@@ -229,15 +280,25 @@ class Estimate:
         if isinstance(spec, TuningSpec):
             times: float = len(spec.n_clusters) * len(spec.n_components) * spec.runs
         else:
-            times = sum(m in CLUSTERED for m in spec.methods) * spec.runs + len(spec.more_clusters) * spec.runs / 2 + 0.5
+            times = (
+                sum(m in CLUSTERED for m in spec.methods) * spec.runs
+                + len(spec.more_clusters) * spec.runs / 2
+                + 0.5
+            )
         return {"similarity": size * times}, 5e5, 24 * size
 
     def _rows(self, spec: Spec) -> tuple[int, int]:
         """Items and distinct texts of a data set."""
         name = str(getattr(spec, "source", None) or getattr(spec, "lexicon", None))
-        known = [c for c in self.plan.study.registry.sources[name].contents.values() if c.rows is not None]
+        known = [
+            c
+            for c in self.plan.study.registry.sources[name].contents.values()
+            if c.rows is not None
+        ]
         if isinstance(spec, WordsSpec):
-            items = spec.n_items or min(known[0].rows or 0 if known else self._unregistered(name), 50000)
+            items = spec.n_items or min(
+                known[0].rows or 0 if known else self._unregistered(name), 50000
+            )
             return items, items
         rows = (known[0].rows or 0) if known else self._unregistered(name)
         texts = (known[0].unique_texts or rows) if known else rows
@@ -247,7 +308,14 @@ class Estimate:
         if isinstance(spec, SentencesSpec):
             items = min(items, spec.sample.n_items) if spec.sample else items
             if spec.split:
-                items = round(items * (spec.split.held_out if spec.split.part == "validation" else 1 - spec.split.held_out))
+                items = round(
+                    items
+                    * (
+                        spec.split.held_out
+                        if spec.split.part == "validation"
+                        else 1 - spec.split.held_out
+                    )
+                )
         return items, round(texts * items / rows) if rows else 0
 
     def _texts(self, dataset: str) -> int:
@@ -269,7 +337,11 @@ class Estimate:
         source = str(getattr(spec, "source", ""))
         if source in self.rates.tokens and not getattr(spec, "blocks", None):
             return self.rates.tokens[source]
-        known = [n for name, n in self.rates.tokens_per_text.items() if name in (source, dataset) or source.startswith(name)]
+        known = [
+            n
+            for name, n in self.rates.tokens_per_text.items()
+            if name in (source, dataset) or source.startswith(name)
+        ]
         return texts * (known[0] if known else self.rates.tokens_per_text_else)
 
     def _unregistered(self, source: str) -> int:
@@ -280,7 +352,9 @@ class Estimate:
     def _model(self, name: str) -> ModelSize:
         if name not in self.rates.models:
             self.unknown.add(name)
-        return self.rates.models.get(name, ModelSize(weights=1e-9, width=0, layers=1, gigabytes=1e-9))
+        return self.rates.models.get(
+            name, ModelSize(weights=1e-9, width=0, layers=1, gigabytes=1e-9)
+        )
 
     def _vectors(self, name: str) -> VectorsSize:
         if name not in self.rates.vectors:
@@ -318,7 +392,9 @@ def totals(estimate: Estimate) -> dict[str, Total]:
     """What a study takes, per stage and in all, if nothing of it is there yet."""
     stages: dict[str, list[Cost]] = {}
     for stem in estimate.plan.stems():
-        stages.setdefault(stem.split("/")[0] if "/" in stem else "report", []).append(estimate.of(stem))
+        stages.setdefault(stem.split("/")[0] if "/" in stem else "report", []).append(
+            estimate.of(stem)
+        )
     found = {stage: _total(costs) for stage, costs in stages.items()}
     return found | {"all": _total([cost for costs in stages.values() for cost in costs])}
 

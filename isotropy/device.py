@@ -21,7 +21,8 @@ log = logging.getLogger("isotropy")
 
 
 def pick_device(wanted: str) -> torch.device:
-    """`auto` is the GPU where torch sees one, else the CPU. Of several GPUs one that no other job of this user holds.
+    """`auto` is the GPU where torch sees one, else the CPU. Of several GPUs one that no other job
+    of this user holds.
 
     Raises:
         IsotropyError: a GPU was asked for and torch sees none.
@@ -29,7 +30,8 @@ def pick_device(wanted: str) -> torch.device:
     if wanted == "cuda" and not torch.cuda.is_available():
         here = without_user(socket.gethostname())
         raise IsotropyError(
-            f"device: cuda was asked for, but torch sees no GPU on {here}; set device: auto, or fix its driver, or leave it out"
+            f"device: cuda was asked for, but torch sees no GPU on {here}; set device: auto, or "
+            "fix its driver, or leave it out"
         )
     if wanted == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
@@ -38,16 +40,23 @@ def pick_device(wanted: str) -> torch.device:
 
 @cache
 def _own_gpu() -> torch.device:
-    names = [str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())]
+    names = [
+        str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())
+    ]
     several = len(names) > 1  # one alone was given to this job, or is shared on purpose
-    index = hold_one(names, Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}") if several else 0
+    index = (
+        hold_one(names, Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}")
+        if several
+        else 0
+    )
     device = torch.device("cuda", index)
     torch.cuda.set_device(device)
     return device
 
 
 def hold_one(names: Sequence[str], folder: Path) -> int:
-    """Take one of several things that processes of a machine share, until this process ends; wait until one is free.
+    """Take one of several things that processes of a machine share, until this process ends; wait
+    until one is free.
 
     Args:
         names: of the things, the same in every process.

@@ -40,16 +40,23 @@ def lock_file(stream: IO[Any], *, wait: bool) -> None:
     except BlockingIOError:
         raise
     except OSError as error:
-        raise IsotropyError(f"{stream.name} cannot be locked ({error}): results need a file system with locks") from error
+        raise IsotropyError(
+            f"{stream.name} cannot be locked ({error}): results need a file system with locks"
+        ) from error
 
 
 def files_below(path: Path) -> list[Path]:
-    """The file itself, or all files below a folder in a fixed order, without the mark that Snakemake leaves in folders.
+    """The file itself, or all files below a folder in a fixed order, without the mark that
+    Snakemake leaves in folders.
 
     Raises:
         IsotropyError: a symbolic link, whose bytes are elsewhere.
     """
-    found = [path] if not path.is_dir() else sorted(p for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
+    found = (
+        [path]
+        if not path.is_dir()
+        else sorted(p for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
+    )
     found = [p for p in found if p.name != ".snakemake_timestamp"]
     for p in found:
         if p.is_symlink():
@@ -58,13 +65,15 @@ def files_below(path: Path) -> list[Path]:
 
 
 def record_of(path: Path) -> Path:
-    """Where the record of the job that wrote `path` lies: beside it, under the name up to the first dot."""
+    """Where the record of the job that wrote `path` lies: beside it, under the name up to the first
+    dot."""
     return path.with_name(path.name.split(".")[0] + RECORD_SUFFIX)
 
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; rename it into place, synced, when the block ends without an error."""
+    """Give a temporary path beside `path`; rename it into place, synced, when the block ends
+    without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
     remove(temporary)
@@ -78,13 +87,18 @@ def atomic(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         _remove_leftovers(path)
     finally:
-        with suppress(OSError):  # as where a file in it is still open (NFS); an error before must not be lost for it
+        with suppress(
+            OSError
+        ):  # as where a file in it is still open (NFS); an error before must not be lost for it
             remove(temporary)
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove what killed processes of this host left of earlier writes; a living process keeps its own."""
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*.tmp"):
+    """Remove what killed processes of this host left of earlier writes; a living process keeps its
+    own."""
+    for leftover in path.parent.glob(
+        f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*.tmp"
+    ):
         try:
             os.kill(int(leftover.name.split(".")[-2]), 0)
         except ProcessLookupError:
@@ -105,7 +119,10 @@ def remove(path: Path) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON for people and diffs: indented, sorted, atomic."""
     with atomic(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n", "utf8")
+        temporary.write_text(
+            json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n",
+            "utf8",
+        )
 
 
 def read_json(path: Path) -> Any:

@@ -6,8 +6,8 @@
             save(path, embed(job.spec, rows))
 
 Entering limits threads and starts the log. Leaving checks that every declared output is
-there, digests inputs and outputs and writes the record. An `IsotropyError` ends the job with its sentence alone; any
-error removes what was written.
+there, digests inputs and outputs and writes the record. An `IsotropyError` ends the job with its
+sentence alone; any error removes what was written.
 """
 
 from __future__ import annotations
@@ -66,9 +66,11 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         determinism: what a repetition gives; `bitwise` unless the job says otherwise.
         measurements: facts that only this run has (times, rates), for the record.
         seeds: named seeds that were used, for the record.
-        aid_records: records of aids, which are named inputs that save work and do not define the result: they are what their
-            own records say, and no part of the result's identity or record. That they fit is for the job to see.
-        work: a folder that outlives a killed job with the same spec, code and inputs; removed on success.
+        aid_records: records of aids, which are named inputs that save work and do not define the
+            result: they are what their own records say, and no part of the result's identity or
+                record. That they fit is for the job to see.
+        work: a folder that outlives a killed job with the same spec, code and inputs; removed on
+            success.
     """
 
     def __init__(self, snakemake: Any, spec: type[SpecT], aids: tuple[str, ...] = ()) -> None:
@@ -80,8 +82,12 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         named = {n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()}
         self._named = {n: paths for n, paths in named.items() if n not in aids}
         self._aids = {n: paths for n, paths in named.items() if n in aids}
-        self.input = {name: Path(paths[0]) for name, paths in self._named.items() if len(paths) == 1}
-        self.output = {name: Path(path) for name, path in snakemake.output.items() if name != "record"}
+        self.input = {
+            name: Path(paths[0]) for name, paths in self._named.items() if len(paths) == 1
+        }
+        self.output = {
+            name: Path(path) for name, path in snakemake.output.items() if name != "record"
+        }
         self.record = Path(snakemake.output.record)
         self.threads = int(snakemake.threads)
         self.lineage = Lineage()
@@ -105,9 +111,21 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             self.aid_records = list(producers(helpers, describe_files(helpers)).values())
             for record in self._producers.values():
                 self.lineage.join(record.lineage)
-            self.id = record_id(self._snakemake.rule, self._wildcards, self._told_spec, self._inputs, self._producers.values())
+            self.id = record_id(
+                self._snakemake.rule,
+                self._wildcards,
+                self._told_spec,
+                self._inputs,
+                self._producers.values(),
+            )
             self.mark = MARK + self.id
-            identity = digest([self.spec.model_dump(mode="json"), self.code, [f.model_dump() for f in self._inputs]])
+            identity = digest(
+                [
+                    self.spec.model_dump(mode="json"),
+                    self.code,
+                    [f.model_dump() for f in self._inputs],
+                ]
+            )
             stem = self.record.name.removesuffix(RECORD_SUFFIX)
             self.work = self.record.with_name(f".{stem}.work") / identity[:16]
             self._lock = self._take_lock()
@@ -122,11 +140,17 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     @contextmanager
     def write(self, name: str) -> Iterator[Path]:
-        """A temporary path for the output `name`, renamed into place when the block ends without an error."""
+        """A temporary path for the output `name`, renamed into place when the block ends without an
+        error."""
         with atomic(self.output[name]) as temporary:
             yield temporary
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if error is None:
             try:
                 self._write_record()
@@ -138,14 +162,19 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         raise error
 
     def _check(self) -> None:
-        """The outputs share the record's stem, and the code is still what the workflow started with."""
+        """The outputs share the record's stem, and the code is still what the workflow started
+        with."""
         for path in self.output.values():
             if record_of(path) != self.record:
-                raise IsotropyError(f"{path} and {self.record} do not share a name: its record would not be found")
+                raise IsotropyError(
+                    f"{path} and {self.record} do not share a name: its record would not be found"
+                )
         expected, *self._modules = self._snakemake.params.code.split()
         self.code = code_identity(PROJECT, self._snakemake.rule, self._modules)
         if digest(self.code) != expected:
-            raise IsotropyError("the project's code changed while the workflow was running: start it again")
+            raise IsotropyError(
+                "the project's code changed while the workflow was running: start it again"
+            )
 
     def _take_lock(self) -> TextIO:
         """Make sure that no other process is at this job, such as one that outlived a killed run.
@@ -157,18 +186,22 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             self.work.parent.mkdir(parents=True, exist_ok=True)
             lock = (self.work.parent / LOCK).open("w")
         except OSError as error:
-            raise IsotropyError(f"{error}: if a killed job of another user has left {self.work.parent}, remove it") from error
+            raise IsotropyError(
+                f"{error}: if a killed job of another user has left {self.work.parent}, remove it"
+            ) from error
         try:
             lock_file(lock, wait=False)
         except BlockingIOError:
             raise IsotropyError(
-                f"another process is still making {self.record.name.removesuffix(RECORD_SUFFIX)}, perhaps of a run that was "
+                f"another process is still making {self.record.name.removesuffix(RECORD_SUFFIX)}, "
+                "perhaps of a run that was "
                 "killed: wait for it or end it, then start again"
             ) from None
         return lock
 
     def _clear_up(self) -> None:
-        """Remove the folder of work. On NFS files in use cannot be removed: a finished job does not fail for that."""
+        """Remove the folder of work. On NFS files in use cannot be removed: a finished job does not
+        fail for that."""
         for left in self.work.parent.iterdir():
             if left.name != LOCK:  # held until nothing of another process can be in the folder
                 shutil.rmtree(left, ignore_errors=True)
@@ -182,7 +215,10 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         path = Path(self._snakemake.log[0])
         path.parent.mkdir(parents=True, exist_ok=True)
         form = logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S")
-        handlers: list[logging.Handler] = [logging.FileHandler(path, mode="w", encoding="utf8"), logging.StreamHandler()]
+        handlers: list[logging.Handler] = [
+            logging.FileHandler(path, mode="w", encoding="utf8"),
+            logging.StreamHandler(),
+        ]
         for handler in handlers:
             handler.setFormatter(form)
         logging.getLogger("isotropy").handlers = handlers
@@ -221,7 +257,9 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         )
         write_json(self.record, record.model_dump(mode="json"))
         append_job(RESULTS, self.record)
-        log.info("done in %.1f s: %s", record.seconds, ", ".join(str(p) for p in self.output.values()))
+        log.info(
+            "done in %.1f s: %s", record.seconds, ", ".join(str(p) for p in self.output.values())
+        )
 
     def _fail(self, error: BaseException) -> None:
         """Remove outputs; for an error that a user can act on, end with its sentence alone."""

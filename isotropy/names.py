@@ -1,4 +1,5 @@
-"""What several parts of the configuration share: names that become parts of paths, lists without repetitions, seeds."""
+"""What several parts of the configuration share: names that become parts of paths, lists without
+repetitions, seeds."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
-"""Names become parts of paths: letters, digits, - and _ only (a dot would end the name of a record)."""
+"""Names become parts of paths: letters, digits, - and _ only (a dot would end the name of a
+record)."""
 
 Value = TypeVar("Value")
 
@@ -26,4 +28,6 @@ def rising(values: list[int]) -> list[int]:
     return values
 
 
-Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1), AfterValidator(distinct)]
+Seeds = Annotated[
+    list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1), AfterValidator(distinct)
+]

@@ -1,4 +1,5 @@
-"""Keep secrets and persons out of records: tokens, passwords in addresses, home folders, user names in paths."""
+"""Keep secrets and persons out of records: tokens, passwords in addresses, home folders, user names
+in paths."""
 
 from __future__ import annotations
 
@@ -17,10 +18,20 @@ _NAME = (
 _SECRETS = [
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s?#]+@"), rf"\g<1>{GONE}@"),
     (re.compile(rf"(?i)([?&;#]{_NAME}=)[^&\s;#]+"), rf"\g<1>{GONE}"),
-    (re.compile(r"(?i)(?<![\w?&;#])((?:\w+_)?(?:token|secret|password|passwd|api_?key)=)[^\s'\",;}]+"), rf"\g<1>{GONE}"),
+    (
+        re.compile(
+            r"(?i)(?<![\w?&;#])((?:\w+_)?(?:token|secret|password|passwd|api_?key)=)[^\s'\",;}]+"
+        ),
+        rf"\g<1>{GONE}",
+    ),
     # Tokens are no words: they have a digit or a capital.
     (re.compile(r"\b(?:hf|gh[pousr]|npm)_(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{16,}"), GONE),
-    (re.compile(r"\b(?:github_pat_|glpat-|pypi-|xox[a-z]-|sk-)(?=[\w-]*[A-Z0-9])(?![a-z]+-[a-z]+-)[\w-]{16,}"), GONE),
+    (
+        re.compile(
+            r"\b(?:github_pat_|glpat-|pypi-|xox[a-z]-|sk-)(?=[\w-]*[A-Z0-9])(?![a-z]+-[a-z]+-)[\w-]{16,}"
+        ),
+        GONE,
+    ),
     (re.compile(r"\bAKIA[0-9A-Z]{16}\b|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+"), GONE),
     (re.compile(r"(?i)\b(authorization:\s*\w+|bearer)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\g<1> {GONE}"),
 ]
@@ -31,8 +42,8 @@ Patterns = list[tuple[re.Pattern[str], str]]
 def scrub(value: Any) -> Any:
     """The same JSON value, its texts without what must not be recorded.
 
-    Gone are access tokens, logins and secret parameters of addresses; the home folder is written `~`, and the user's name as
-    a part of an absolute path `***`.
+    Gone are access tokens, logins and secret parameters of addresses; the home folder is written
+    `~`, and the user's name as a part of an absolute path `***`.
     """
     return _scrub(value, _SECRETS + _personal(str(Path.home()), _user()))
 
@@ -50,7 +61,9 @@ def without_user(text: str) -> str:
 def _scrub(value: Any, patterns: Patterns) -> Any:
     if isinstance(value, str):
         before = None
-        while value != before:  # what one pattern leaves may be another's, and a path may have the name twice
+        while (
+            value != before
+        ):  # what one pattern leaves may be another's, and a path may have the name twice
             before = value
             for pattern, clean in patterns:
                 value = pattern.sub(clean, value)
@@ -64,7 +77,9 @@ def _scrub(value: Any, patterns: Patterns) -> Any:
 
 @cache
 def _personal(home: str, user: str) -> Patterns:
-    name = re.compile(rf"((?:^|[\s'\"`=(\[:,]|//|-I|\.\.)/(?:[^/\s]+/)*?){re.escape(user)}(?![\w-])")
+    name = re.compile(
+        rf"((?:^|[\s'\"`=(\[:,]|//|-I|\.\.)/(?:[^/\s]+/)*?){re.escape(user)}(?![\w-])"
+    )
     # A relative path that climbs to the root names the home folder, too.
     folder = re.compile(rf"(?:\.\.(?:/\.\.)*|(?<![\w.-])|(?<=-I)){re.escape(home)}(?![\w-])")
     return [*([(folder, "~")] if home != "/" else []), (name, rf"\g<1>{GONE}")]

@@ -12,18 +12,26 @@ from isotropy.scrub import scrub
 
 
 class Strict(BaseModel):
-    """A model that refuses unknown keys, wrong types (no text for numbers), NaN, and later changes."""
+    """A model that refuses unknown keys, wrong types (no text for numbers), NaN, and later
+    changes."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True, protected_namespaces=()
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        protected_namespaces=(),
     )
 
 
 class Spec(Strict):
-    """The base of every job's spec. Rules pass `canonical()` as their one parameter; the script parses it back."""
+    """The base of every job's spec. Rules pass `canonical()` as their one parameter; the script
+    parses it back."""
 
     not_told: ClassVar[frozenset[str]] = frozenset()
-    """Fields that say where things lie on this machine: a job needs them, its record does not have them."""
+    """Fields that say where things lie on this machine: a job needs them, its record does not have
+    them."""
 
     def canonical(self) -> str:
         """The spec as JSON with sorted keys and no blanks: equal specs give equal text."""
@@ -42,7 +50,9 @@ class Spec(Strict):
 
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys, no blanks, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
 
 
 def digest(value: Any) -> str:

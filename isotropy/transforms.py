@@ -1,7 +1,7 @@
 """Transforms that make a cloud more isotropic, as scikit-learn estimators.
 
-Mu & Viswanath (2018), "All-but-the-Top", ICLR. Rajaee & Pilehvar (2021), "A Cluster-based Approach for Improving Isotropy
-in Contextual Embedding Space", ACL, section 3.
+Mu & Viswanath (2018), "All-but-the-Top", ICLR. Rajaee & Pilehvar (2021), "A Cluster-based Approach
+for Improving Isotropy in Contextual Embedding Space", ACL, section 3.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ class Center(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 class AllButTheTop(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Subtract the mean and the projection on the first principal components (the "global approach" of Rajaee & Pilehvar).
+    """Subtract the mean and the projection on the first principal components (the "global approach"
+    of Rajaee & Pilehvar).
 
     Args:
-        n_components: components to remove, 0 <= n_components < min(n - 1, d). None: d / 100, rounded, and at least 1 (the rule
-            of thumb of Mu & Viswanath). Rajaee & Pilehvar remove 15 (BERT), 25 (RoBERTa), 30 (GPT-2).
+        n_components: components to remove, 0 <= n_components < min(n - 1, d). None: d / 100,
+            rounded, and at least 1 (the rule of thumb of Mu & Viswanath). Rajaee & Pilehvar remove
+            15 (BERT), 25 (RoBERTa), 30 (GPT-2).
 
     Attributes:
         mean_: shape (d,), float64.
@@ -81,20 +83,25 @@ class AllButTheTop(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Cluster the cloud; in each cluster subtract the mean and the projection on the first principal components.
+    """Cluster the cloud; in each cluster subtract the mean and the projection on the first
+    principal components.
 
-    A cluster of `n_components` + 1 points or fewer has no variance beyond what would be removed: it is dissolved, smallest
-    first, and its points go to the nearest cluster that is left, those of a mixture to the most probable one. New points belong
-    to the cluster that the clusterer says among those that are left.
+    A cluster of `n_components` + 1 points or fewer has no variance beyond what would be removed: it
+    is dissolved, smallest first, and its points go to the nearest cluster that is left, those of a
+    mixture to the most probable one. New points belong to the cluster that the clusterer says among
+    those that are left.
 
     Args:
         n_clusters: clusters to look for; 27 for BERT and RoBERTa, 10 for GPT-2 in the paper.
-        n_components: components to remove from each; 12 for BERT and RoBERTa, 30 for GPT-2 in the paper.
-        clusterer: "kmeans" (the paper) or "gmm" (Rajaee & Sheikhi 2020): Gaussian mixture, diagonal covariances.
+        n_components: components to remove from each; 12 for BERT and RoBERTa, 30 for GPT-2 in the
+            paper.
+        clusterer: "kmeans" (the paper) or "gmm" (Rajaee & Sheikhi 2020): Gaussian mixture, diagonal
+            covariances.
         remove: "mean+pcs", or "mean" alone.
         init: "k-means++", or "random": random points, as the authors.
-        max_iter: iterations, of a mixture too; 300 converge as a rule. The authors' k-means, SciPy's `kmeans2` with its 10
-            iterations, is `init="random", max_iter=9, tol=0`: its labels are of before the tenth moves the centres.
+        max_iter: iterations, of a mixture too; 300 converge as a rule. The authors' k-means,
+            SciPy's `kmeans2` with its 10 iterations, is `init="random", max_iter=9, tol=0`: its
+            labels are of before the tenth moves the centres.
         tol: of convergence, as in scikit-learn.
         random_state: seed of the clusterer.
 
@@ -129,21 +136,27 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> ClusterBasedEnhancement:
-        """Find the clusters of a cloud, shape (n, d), n >= n_clusters, and the mean and components of each."""
+        """Find the clusters of a cloud, shape (n, d), n >= n_clusters, and the mean and components
+        of each."""
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         wanted = self._components_to_remove(X)
         if self.clusterer not in ("kmeans", "gmm"):
             raise ValueError(f'clusterer must be "kmeans" or "gmm", got {self.clusterer!r}')
         if not 1 <= self.n_clusters <= len(X):
-            raise ValueError(f"n_clusters must lie between 1 and the number of points, {len(X)}, got {self.n_clusters}")
-        # A mixture adds an absolute 1e-6 to variances, and single precision loses the small ones: it sees points of unit size.
+            raise ValueError(
+                f"n_clusters must lie between 1 and the number of points, {len(X)}, got "
+                f"{self.n_clusters}"
+            )
+        # A mixture adds an absolute 1e-6 to variances, and single precision loses the small ones:
+        # it sees points of unit size.
         self._unit = 1.0 if self.clusterer == "kmeans" else _size(X)
         self._model = self._fitted_clusterer(self._scaled(X))
         self.n_iter_ = self._model.n_iter_
         return self._learn(X, wanted)
 
     def refit(self, X: Any) -> ClusterBasedEnhancement:
-        """Find means and components anew, after a change of `n_components` or `remove`, with the clusters found before.
+        """Find means and components anew, after a change of `n_components` or `remove`, with the
+        clusters found before.
 
         Args:
             X: the cloud of the fit.
@@ -173,7 +186,9 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         def learn(c: int) -> None:
             members = X[self.labels_ == c]
             self.means_[c] = members.mean(axis=0, dtype=np.float64)
-            self.components_[c] = principal_components(members - self.means_[c].astype(X.dtype), wanted)
+            self.components_[c] = principal_components(
+                members - self.means_[c].astype(X.dtype), wanted
+            )
 
         # One thread per cluster is twice as fast as threads inside the decompositions.
         with threadpool_limits(1, user_api="blas"), worker_threads() as pool:
@@ -181,7 +196,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """The cloud without its clusters' means and components; shape (n, d), in the precision of X."""
+        """The cloud without its clusters' means and components; shape (n, d), in the precision of
+        X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         labels = self._assigned(X)
@@ -192,17 +208,25 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         return result
 
     def _fitted_clusterer(self, X: np.ndarray) -> KMeans | GaussianMixture:
-        common = {"max_iter": self.max_iter, "tol": self.tol, "n_init": 1, "random_state": self.random_state}
+        common = {
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "n_init": 1,
+            "random_state": self.random_state,
+        }
         if self.clusterer == "kmeans":
             return KMeans(self.n_clusters, init=self.init, **common).fit(X)
         start = {"k-means++": "k-means++", "random": "random_from_data"}[self.init]
         with warnings.catch_warnings():
             if self.tol == 0:  # all iterations are wanted, whatever comes out
                 warnings.simplefilter("ignore", ConvergenceWarning)
-            return GaussianMixture(self.n_clusters, covariance_type="diag", init_params=start, **common).fit(X)
+            return GaussianMixture(
+                self.n_clusters, covariance_type="diag", init_params=start, **common
+            ).fit(X)
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        """What the clusterer sees: the cloud, for a mixture in units of its size and in double precision."""
+        """What the clusterer sees: the cloud, for a mixture in units of its size and in double
+        precision."""
         return X if self.clusterer == "kmeans" else X.astype(np.float64) / self._unit
 
     @staticmethod
@@ -221,7 +245,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         return left.predict(self._scaled(X))  # type: ignore[no-any-return]
 
     def _dissolve(self, X: np.ndarray, n_components: int) -> None:
-        """Drop empty clusters and those of which nothing would be left, smallest first; m points have rank m - 1."""
+        """Drop empty clusters and those of which nothing would be left, smallest first; m points
+        have rank m - 1."""
         while len(self.centers_) > 1:
             sizes = np.bincount(self._assigned(X), minlength=len(self.centers_))
             smallest = int(sizes.argmin())
@@ -238,10 +263,12 @@ def _size(X: np.ndarray) -> float:
 
 
 def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
-    """First principal components of a centred cloud, shape (n, d): orthonormal rows, shape (n_components, d), float64.
+    """First principal components of a centred cloud, shape (n, d): orthonormal rows, shape
+    (n_components, d), float64.
 
-    By the eigenvectors of X'X, or of the smaller XX' for n < d; products in the dtype of X, the rest in float64. Each points
-    where its entry of largest size is positive, so that the same cloud gives the same bytes.
+    By the eigenvectors of X'X, or of the smaller XX' for n < d; products in the dtype of X, the
+    rest in float64. Each points where its entry of largest size is positive, so that the same cloud
+    gives the same bytes.
     """
     n, d = centred.shape
     if n_components == 0:
@@ -252,16 +279,20 @@ def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
         block = wide[:, start : start + ROWS_PER_BLOCK]
         S += block @ block.T  # NumPy sees that the factors are the same and computes one triangle
     top = [len(S) - n_components, len(S) - 1]
-    values, vectors = scipy.linalg.eigh(S, subset_by_index=top, overwrite_a=True, check_finite=False)
+    values, vectors = scipy.linalg.eigh(
+        S, subset_by_index=top, overwrite_a=True, check_finite=False
+    )
     if n < d:
-        # Largest first, so that rounding in a small direction does not turn a large one; directions without variance are 0.
+        # Largest first, so that rounding in a small direction does not turn a large one; directions
+        # without variance are 0.
         images = scipy.linalg.qr(wide.T @ vectors[:, ::-1], mode="economic")[0][:, ::-1]
         vectors = np.where(values > values.max() * 1e-12, images, 0)
     return oriented(vectors.T[::-1])
 
 
 def _removed(centred: np.ndarray, components: np.ndarray) -> np.ndarray:
-    """A cloud, shape (n, d), without its projection on orthonormal rows, shape (k, d); overwritten."""
+    """A cloud, shape (n, d), without its projection on orthonormal rows, shape (k, d);
+    overwritten."""
     if not len(components):
         return centred
     rows = components.astype(centred.dtype)

@@ -1,4 +1,5 @@
-"""Shared fixtures: the project, the mirror of official data, and real Snakemake on copies of the checkout."""
+"""Shared fixtures: the project, the mirror of official data, and real Snakemake on copies of the
+checkout."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ NOT_COPIED = shutil.ignore_patterns(
     ".venv", ".git", "results", ".snakemake", ".*_cache", ".hypothesis", "*.egg-info", "__pycache__"
 )
 
-BEING_WRITTEN = shutil.ignore_patterns("*.pyc.*", "*.tmp.*")  # caches of code, by another process at the same time
+BEING_WRITTEN = shutil.ignore_patterns(
+    "*.pyc.*", "*.tmp.*"
+)  # caches of code, by another process at the same time
 
 
 def copy_checkout(target: Path) -> Path:
@@ -56,13 +59,21 @@ class Workflow:
             *args,
         ]
 
-    def run(self, *args: str, cores: int = 2, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *args: str, cores: int = 2, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         command = self.command(*args, cores=cores)
         # A message of one's own in the output of a failed run is worth more than a return code.
         return subprocess.run(
-            command, cwd=self.folder, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600,
-        )  # fmt: skip
+            command,
+            cwd=self.folder,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=3600,
+        )
 
     def done(self, *args: str, **options: object) -> str:
         result = self.run(*args, **options)  # type: ignore[arg-type]
@@ -72,19 +83,28 @@ class Workflow:
     def planned(self) -> dict[str, int]:
         """Jobs that a run would make now: rule -> number."""
         command = [a for a in self.command("--dry-run") if a not in ("--quiet", "rules")]
-        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=1200)
+        result = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, timeout=1200
+        )
         assert result.returncode == 0, result.stdout + result.stderr
         if "Nothing to be done" in result.stdout + result.stderr:
             return {}
         table = (result.stdout + result.stderr).rsplit("Job stats:", 1)[1].split("\n\n")[0]
-        return {m[1]: int(m[2]) for m in re.finditer(r"^(\w+) +(\d+)$", table, re.M) if m[1] not in ("total", "all")}
+        return {
+            m[1]: int(m[2])
+            for m in re.finditer(r"^(\w+) +(\d+)$", table, re.M)
+            if m[1] not in ("total", "all")
+        }
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Random numbers that a module draws in its tests do not depend on which ran before in the same process."""
+    """Random numbers that a module draws in its tests do not depend on which ran before in the same
+    process."""
     rng = getattr(getattr(item, "module", None), "RNG", None)
     if rng is not None:
-        rng.bit_generator.state = np.random.default_rng(zlib.crc32(item.name.encode())).bit_generator.state
+        rng.bit_generator.state = np.random.default_rng(
+            zlib.crc32(item.name.encode())
+        ).bit_generator.state
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -109,17 +129,23 @@ def mirror() -> Path:
 
 @pytest.fixture(scope="session")
 def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Workflow:
-    """The smoke study, run once from the registries to its results page, for all processes that run tests.
+    """The smoke study, run once from the registries to its results page, for all processes that run
+    tests.
 
     ISOTROPY_SMOKE names a folder that runs of tests on the same state of the checkout share.
     """
     base = tmp_path_factory.getbasetemp()
-    shared = Path(os.environ.get("ISOTROPY_SMOKE") or (base if worker_id == "master" else base.parent) / "smoke").absolute()
+    shared = Path(
+        os.environ.get("ISOTROPY_SMOKE")
+        or (base if worker_id == "master" else base.parent) / "smoke"
+    ).absolute()
     shared.parent.mkdir(parents=True, exist_ok=True)
     workflow = Workflow(shared / "checkout")
     with FileLock(f"{shared}.lock"):
         if not (shared / "done").exists():
-            shutil.rmtree(workflow.folder, ignore_errors=True)  # begun by another process, which failed
+            shutil.rmtree(
+                workflow.folder, ignore_errors=True
+            )  # begun by another process, which failed
             copy_checkout(workflow.folder)
             workflow.done()
             (shared / "done").touch()
@@ -147,7 +173,8 @@ def minilm(smoke: Workflow) -> Path:
 
 @pytest.fixture(scope="session")
 def refuses() -> Callable[[Workflow, str], str]:
-    """Assert that a dry run is refused before the first job, in one message that holds a text; give the message."""
+    """Assert that a dry run is refused before the first job, in one message that holds a text; give
+    the message."""
 
     def check(workflow: Workflow, text: str) -> str:
         result = workflow.run("--dry-run")

@@ -1,8 +1,9 @@
 """Verdicts: each claim against the number that bears on it.
 
-A claim is `reproduced`, `deviates by x`, or `contradicted` (the opposite sign, or the opposite side of zero); `undecided`
-where the interval over seeds includes the bound, or the published value. What stands on a stand-in is only `consistent`,
-`inconsistent` or `undecided`. Without a number it is `not computable because` or `not attempted because`.
+A claim is `reproduced`, `deviates by x`, or `contradicted` (the opposite sign, or the opposite side
+of zero); `undecided` where the interval over seeds includes the bound, or the published value. What
+stands on a stand-in is only `consistent`, `inconsistent` or `undecided`. Without a number it is
+`not computable because` or `not attempted because`.
 """
 
 from __future__ import annotations
@@ -44,15 +45,16 @@ SCHEMA = {
     "column": "str",
     "record": "str",
 }
-"""Columns of the table of verdicts. `low` and `high`: 95 % interval of the mean over seeds; `record`: id of the record of
-the table that the number stands in, from which the audit goes on."""
+"""Columns of the table of verdicts. `low` and `high`: 95 % interval of the mean over seeds;
+`record`: id of the record of the table that the number stands in, from which the audit goes on."""
 
 
 class Estimate(NamedTuple):
     """A quantity over seeds.
 
     Attributes:
-        values: those of each seed, as far as they are known; all differences of two samples; or the mean alone.
+        values: those of each seed, as far as they are known; all differences of two samples; or the
+            mean alone.
         sd: standard deviation of one value (ddof = 1); NaN where it is not known.
         error: standard error of the mean.
         freedom: its degrees of freedom.
@@ -67,7 +69,9 @@ class Estimate(NamedTuple):
     def of_seeds(cls, values: np.ndarray) -> Estimate:
         """From the values of n seeds; without an interval for n = 1."""
         n = len(values)
-        return cls.of_summary(float(values.mean()), float(values.std(ddof=1)) if n > 1 else math.nan, n)._replace(values=values)
+        return cls.of_summary(
+            float(values.mean()), float(values.std(ddof=1)) if n > 1 else math.nan, n
+        )._replace(values=values)
 
     @classmethod
     def of_summary(cls, mean: float, sd: float, n: int) -> Estimate:
@@ -82,7 +86,12 @@ class Estimate(NamedTuple):
         total = float(squares.sum())
         parts = float((squares**2 / [max(a.freedom, 1), max(b.freedom, 1)]).sum())
         freedom = total**2 / parts if parts > 0 else math.nan
-        return cls(np.subtract.outer(values, subtracted).ravel(), math.hypot(a.sd, b.sd), math.sqrt(total), freedom)
+        return cls(
+            np.subtract.outer(values, subtracted).ravel(),
+            math.hypot(a.sd, b.sd),
+            math.sqrt(total),
+            freedom,
+        )
 
     @property
     def mean(self) -> float:
@@ -92,12 +101,19 @@ class Estimate(NamedTuple):
     @property
     def interval(self) -> tuple[float, float]:
         """Interval of the mean at CONFIDENCE by Student's t; NaN for one value."""
-        half = 0.0 if self.error == 0 else self.error * float(stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom))
+        half = (
+            0.0
+            if self.error == 0
+            else self.error * float(stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom))
+        )
         return self.mean - half, self.mean + half
 
 
 def evaluate(
-    claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], records: Mapping[str, str], missing: str
+    claims: Sequence[Claim],
+    tables: Mapping[str, pd.DataFrame],
+    records: Mapping[str, str],
+    missing: str,
 ) -> pd.DataFrame:
     """Verdicts of all claims, one row per claim and setup that it bears on; columns as in SCHEMA.
 
@@ -129,8 +145,14 @@ def _rows(
         return
     row["record"] = records[quantity.table]
     table = tables[quantity.table]
-    if absent := [c for c in ("status", *quantity.columns, *quantity.where, *quantity.original) if c not in table.columns]:
-        yield row | {"verdict": f"not computable because {quantity.table} has no column {absent[0]}"}
+    if absent := [
+        c
+        for c in ("status", *quantity.columns, *quantity.where, *quantity.original)
+        if c not in table.columns
+    ]:
+        yield row | {
+            "verdict": f"not computable because {quantity.table} has no column {absent[0]}"
+        }
         return
     chosen = table
     for name, value in quantity.where.items():
@@ -138,7 +160,9 @@ def _rows(
     if "seed" in chosen.columns:
         chosen = chosen[~chosen["seed"].isin(SUMMARIES)]
     if chosen.empty:
-        which = ", ".join(f"{c} {v}" for c, v in quantity.where.items() if v != "")  # static vectors have no data set
+        which = ", ".join(
+            f"{c} {v}" for c, v in quantity.where.items() if v != ""
+        )  # static vectors have no data set
         yield row | {"verdict": f"not attempted because the study has no {which}"}
         return
     groups = chosen.groupby("setup", sort=False) if "setup" in chosen.columns else [("", chosen)]
@@ -153,22 +177,42 @@ def _of_group(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> dict[str
     if status == "original" and not all(group[c].isin(v).all() for c, v in own.items()):
         status = "stand-in"
     if group["status"].iloc[0].startswith("not attempted"):
-        return {"verdict": group["status"].iloc[0].replace("not attempted:", "not attempted because it is")}
+        return {
+            "verdict": group["status"]
+            .iloc[0]
+            .replace("not attempted:", "not attempted because it is")
+        }
     about = {c: group[c].iloc[0] for c in ("data", "embedding") if c in group.columns}
     for column in quantity.columns:
         if not np.isfinite(_numbers(group[column])).all():
-            return about | {"status": status, "verdict": f"not computable because {column} is not a number"}
+            return about | {
+                "status": status,
+                "verdict": f"not computable because {column} is not a number",
+            }
     if "seed" in group.columns and group["seed"].duplicated().any():
-        return about | {"status": status, "verdict": "not computable because there are several values per seed"}
+        return about | {
+            "status": status,
+            "verdict": "not computable because there are several values per seed",
+        }
     estimate = _estimate(quantity, group)
     verdict, detail = judge(claim, estimate)
     if status == "stand-in" and verdict not in STAND_IN:
         detail = f"{verdict}, {detail}" if detail else verdict
     if status == "stand-in":
         verdict = STAND_IN.get(verdict, "inconsistent")
-    n_seeds = group["seed"].nunique() if "seed" in group.columns else group.get("n_seeds", pd.Series([pd.NA])).iloc[0]
+    n_seeds = (
+        group["seed"].nunique()
+        if "seed" in group.columns
+        else group.get("n_seeds", pd.Series([pd.NA])).iloc[0]
+    )
     low, high = estimate.interval
-    numbers = {"obtained": estimate.mean, "sd": estimate.sd, "low": low, "high": high, "n_seeds": n_seeds}
+    numbers = {
+        "obtained": estimate.mean,
+        "sd": estimate.sd,
+        "low": low,
+        "high": high,
+        "n_seeds": n_seeds,
+    }
     return about | numbers | {"status": status, "verdict": verdict, "detail": detail}
 
 
@@ -177,8 +221,14 @@ def _estimate(quantity: Quantity, group: pd.DataFrame) -> Estimate:
     if quantity.minus is not None:
         return Estimate.of_difference(values, _numbers(group[quantity.minus]))
     deviation = f"{quantity.column}_sd"
-    if len(group) == 1 and {"n_seeds", deviation} <= set(group.columns) and group["n_seeds"].iloc[0] > 1:
-        return Estimate.of_summary(float(values[0]), float(group[deviation].iloc[0]), int(group["n_seeds"].iloc[0]))
+    if (
+        len(group) == 1
+        and {"n_seeds", deviation} <= set(group.columns)
+        and group["n_seeds"].iloc[0] > 1
+    ):
+        return Estimate.of_summary(
+            float(values[0]), float(group[deviation].iloc[0]), int(group["n_seeds"].iloc[0])
+        )
     return Estimate.of_seeds(values)
 
 
@@ -210,8 +260,14 @@ def judge(claim: Claim, estimate: Estimate) -> tuple[str, str]:
     if test.every:
         worst = float(estimate.values[beyond.argmin()])
         if test.bound == 0:
-            return "contradicted", f"{(beyond <= 0).sum()} of {len(beyond)} values, {worst:.3g} at worst"
-        return f"deviates by {worst - test.bound:+.3g}", f"{(beyond <= 0).sum()} of {len(beyond)} values"
+            return (
+                "contradicted",
+                f"{(beyond <= 0).sum()} of {len(beyond)} values, {worst:.3g} at worst",
+            )
+        return (
+            f"deviates by {worst - test.bound:+.3g}",
+            f"{(beyond <= 0).sum()} of {len(beyond)} values",
+        )
     if low < 0 < high:
         return "undecided", "the interval over seeds includes the bound"
     if beyond.mean() > 0:

@@ -1,7 +1,9 @@
-"""Claims of the papers as data: what each says, which of our numbers bears on it, and when that number agrees.
+"""Claims of the papers as data: what each says, which of our numbers bears on it, and when that
+number agrees.
 
-`published/claims.yaml` has one entry per claim, or one for a family of claims that differ in a few words: `each` lists what
-to put for the names in braces. A published number stands in the entry, or is looked up in `published/<paper>.csv`.
+`published/claims.yaml` has one entry per claim, or one for a family of claims that differ in a few
+words: `each` lists what to put for the names in braces. A published number stands in the entry, or
+    is looked up in `published/<paper>.csv`.
 """
 
 from __future__ import annotations
@@ -23,13 +25,17 @@ class Quantity(Strict):
     table: str
     """Id of a table."""
     column: str
-    """With a column of its standard deviation (`_sd`) and one of `n_seeds` beside, it is a mean over seeds."""
+    """With a column of its standard deviation (`_sd`) and one of `n_seeds` beside, it is a mean
+    over seeds."""
     minus: str | None = None
-    """A column that is subtracted, whose runs have nothing in common with those of `column` but their number."""
+    """A column that is subtracted, whose runs have nothing in common with those of `column` but
+    their number."""
     where: dict[str, str | int]
-    """Values that the row must have in other columns. Rows of several setups are several quantities."""
+    """Values that the row must have in other columns. Rows of several setups are several
+    quantities."""
     original: dict[str, str | bool | list[str]] = {}
-    """What else the row must have to be the paper's own case, one of several values; rows that differ count as stand-ins."""
+    """What else the row must have to be the paper's own case, one of several values; rows that
+    differ count as stand-ins."""
 
     @property
     def columns(self) -> list[str]:
@@ -45,7 +51,8 @@ class Equals(Strict):
 
 
 class Beyond(Strict):
-    """Below or above a bound, in the mean over seeds, if its interval excludes the bound; one seed decides by itself."""
+    """Below or above a bound, in the mean over seeds, if its interval excludes the bound; one seed
+    decides by itself."""
 
     kind: Literal["below", "above"]
     bound: float
@@ -78,7 +85,9 @@ class Claim(Strict):
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:
-        if (self.quantity is None) != (self.because is not None) or (self.quantity is None) != (self.test is None):
+        if (self.quantity is None) != (self.because is not None) or (self.quantity is None) != (
+            self.test is None
+        ):
             raise ValueError("either `quantity` and `test`, or `because`")
         if isinstance(self.test, Equals) and self.published is None:
             raise ValueError("`equals` needs a published value")
@@ -95,10 +104,12 @@ class ClaimsSpec(Spec):
 
 
 def read_claims(folder: Path) -> list[Claim]:
-    """All claims of `claims.yaml` in a folder, families written out and published numbers looked up.
+    """All claims of `claims.yaml` in a folder, families written out and published numbers looked
+    up.
 
     Raises:
-        IsotropyError: an entry that does not fit, two of the same id, or a published number that is not in the table.
+        IsotropyError: an entry that does not fit, two of the same id, or a published number that is
+            not in the table.
     """
     path = folder / "claims.yaml"
     try:
@@ -124,7 +135,8 @@ def read_claims(folder: Path) -> list[Claim]:
 
 
 def _fill(value: Any, values: dict[str, Any]) -> Any:
-    """Put values for the names in braces, anywhere in an entry; a text that is one name becomes the value itself."""
+    """Put values for the names in braces, anywhere in an entry; a text that is one name becomes the
+    value itself."""
     if isinstance(value, dict):
         return {key: _fill(v, values) for key, v in value.items()}
     if not isinstance(value, str):
@@ -141,7 +153,9 @@ def _look_up(entry: dict[str, Any], numbers: list[PublishedNumber]) -> dict[str,
     keys = entry.get("published")
     if keys is None or "value" in keys:
         return entry
-    found = [n for n in numbers if all(getattr(n, key, None) == value for key, value in keys.items())]
+    found = [
+        n for n in numbers if all(getattr(n, key, None) == value for key, value in keys.items())
+    ]
     if len(found) != 1:
         raise ValueError(f"{len(found)} published numbers fit {keys}")
     return entry | {"published": {"value": found[0].value, "trust": found[0].trust}}

@@ -22,7 +22,8 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
             "claim": verdicts["statement"],
             "where": verdicts["paper"] + ", " + verdicts["locator"],
             "setup": verdicts["setup"],
-            "verdict": verdicts["verdict"] + verdicts["detail"].map(lambda d: f" ({d})" if d else ""),
+            "verdict": verdicts["verdict"]
+            + verdicts["detail"].map(lambda d: f" ({d})" if d else ""),
             "stands on": verdicts["status"],
             "expected": verdicts["expected"],
             "obtained [95 % interval]": obtained,
@@ -40,7 +41,14 @@ def _number(value: float) -> str:
 
 def write_page(path: Path, verdicts: pd.DataFrame, study: str, mark: str) -> None:
     """The verdicts as one HTML file, everything in it escaped."""
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     template = environment.from_string((Path(__file__).parent / "verdicts.html").read_text("utf8"))
     table = readable(verdicts)
-    path.write_text(template.render(mark=mark, study=study, columns=list(table.columns), rows=table.values.tolist()), "utf8")
+    path.write_text(
+        template.render(
+            mark=mark, study=study, columns=list(table.columns), rows=table.values.tolist()
+        ),
+        "utf8",
+    )

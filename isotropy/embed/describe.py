@@ -1,4 +1,5 @@
-"""In what embeddings depart from every paper: why they, and all that is made from them, are stand-ins."""
+"""In what embeddings depart from every paper: why they, and all that is made from them, are
+stand-ins."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """Files of token vectors: one per layer, and a table of tokens. Read without loading any model.
 
-A folder holds `layer06.safetensors` with the array `vectors` (n, d), float32, for each layer, and `tokens.parquet`, which says
-of each row: `text` (row of the table of texts), `position` in it (special tokens included), `word` (which of the words between
-blanks of its text it is a piece of; -1 for none), `id` and `piece` of the vocabulary, `special`: whether the tokenizer has
-added it, such as [CLS], and `symbol`: whether it has neither letter nor digit. Rows are in the order of texts and positions;
-there is no padding.
+A folder holds `layer06.safetensors` with the array `vectors` (n, d), float32, for each layer, and
+`tokens.parquet`, which says of each row: `text` (row of the table of texts), `position` in it
+(special tokens included), `word` (which of the words between blanks of its text it is a piece of;
+-1 for none), `id` and `piece` of the vocabulary, `special`: whether the tokenizer has added it,
+such as [CLS], and `symbol`: whether it has neither letter nor digit. Rows are in the order of texts
+and positions; there is no padding.
 """
 
 from __future__ import annotations
@@ -27,10 +28,16 @@ def layer_file(layer: int) -> str:
     return f"layer{layer:02d}.safetensors"
 
 
-def create_layer(path: Path, shape: tuple[int, int], mark: str) -> np.memmap[Any, np.dtype[np.float32]]:
-    """A safetensors file of one float32 array, to be filled in place: the library itself writes only what memory holds."""
+def create_layer(
+    path: Path, shape: tuple[int, int], mark: str
+) -> np.memmap[Any, np.dtype[np.float32]]:
+    """A safetensors file of one float32 array, to be filled in place: the library itself writes
+    only what memory holds."""
     size = 4 * shape[0] * shape[1]
-    header = {"__metadata__": {"record": mark}, "vectors": {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}}
+    header = {
+        "__metadata__": {"record": mark},
+        "vectors": {"dtype": "F32", "shape": shape, "data_offsets": [0, size]},
+    }
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as stream:

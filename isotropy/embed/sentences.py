@@ -1,8 +1,9 @@
 """Sentence embeddings: token vectors of an encoder, pooled, in batches of a fixed number of tokens.
 
-Texts are sorted by length and cut into batches of at most `token_budget` tokens, padding included: small batches of
-equal length stay in the cache and waste no work. On the CPU each worker thread encodes whole batches with one compute
-thread, so the bytes do not depend on how many workers there are.
+Texts are sorted by length and cut into batches of at most `token_budget` tokens, padding included:
+small batches of equal length stay in the cache and waste no work. On the CPU each worker thread
+encodes whole batches with one compute thread, so the bytes do not depend on how many workers there
+are.
 """
 
 from __future__ import annotations
@@ -50,21 +51,37 @@ class Pieces(NamedTuple):
 
 
 class SentenceEncoder:
-    """A transformer and its pooling, read from a folder of plain files: safetensors, or GGUF, which is dequantized."""
+    """A transformer and its pooling, read from a folder of plain files: safetensors, or GGUF, which
+    is dequantized."""
 
-    def __init__(self, folder: Path, encoder: Encoder, device: torch.device, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        encoder: Encoder,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         self.encoder, self.device = encoder, device
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # loading is over before a bar could be read
         gguf = next(folder.glob("*.gguf"), None)
-        packed: dict[str, Any] = {"local_files_only": True} | ({} if gguf is None else {"gguf_file": gguf.name})
+        packed: dict[str, Any] = {"local_files_only": True} | (
+            {} if gguf is None else {"gguf_file": gguf.name}
+        )
         self.tokenizer = AutoTokenizer.from_pretrained(folder, **packed)
         self.config: Any = AutoConfig.from_pretrained(folder, **packed)
         if hasattr(self.config, "max_position_embeddings") and encoder.max_length > self.longest:
             raise IsotropyError(
-                f"encoder.max_length {encoder.max_length}: the model reads at most {self.longest} tokens; correct the registry"
+                f"encoder.max_length {encoder.max_length}: the model reads at most {self.longest} "
+                "tokens; correct the registry"
             )
         # The attention is the fastest that the architecture has: torch's fused one, or MPNet's own.
-        self._load = partial(AutoModel.from_pretrained, folder, dtype=dtype, use_safetensors=None if gguf else True, **packed)
+        self._load = partial(
+            AutoModel.from_pretrained,
+            folder,
+            dtype=dtype,
+            use_safetensors=None if gguf else True,
+            **packed,
+        )
         self._loading = Lock()  # batches run in threads
         self._model: Any = None
 
@@ -91,17 +108,28 @@ class SentenceEncoder:
         """Tokens that the model has positions for."""
         # MPNet and RoBERTa number their positions from the padding's number plus one.
         shifted = self.config.model_type in ("mpnet", "roberta", "xlm-roberta")
-        return int(self.config.max_position_embeddings) - (self.config.pad_token_id + 1 if shifted else 0)
+        return int(self.config.max_position_embeddings) - (
+            self.config.pad_token_id + 1 if shifted else 0
+        )
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Word pieces of each text, special tokens included, cut at the encoder's maximum length."""
-        ids: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=self.encoder.max_length)["input_ids"]
+        """Word pieces of each text, special tokens included, cut at the encoder's maximum
+        length."""
+        ids: list[list[int]] = self.tokenizer(
+            list(texts), truncation=True, max_length=self.encoder.max_length
+        )["input_ids"]
         return ids
 
     def tokenize_marked(self, texts: Sequence[str], *, cut: bool = True) -> Pieces:
         """The same, whole unless they are to be cut, and what each word piece is."""
-        length = {"truncation": True, "max_length": self.encoder.max_length} if cut else {"verbose": False}
-        found = self.tokenizer(list(texts), return_special_tokens_mask=True, return_offsets_mapping=True, **length)
+        length = (
+            {"truncation": True, "max_length": self.encoder.max_length}
+            if cut
+            else {"verbose": False}
+        )
+        found = self.tokenizer(
+            list(texts), return_special_tokens_mask=True, return_offsets_mapping=True, **length
+        )
         special = found["special_tokens_mask"]
         words = [_words(*row) for row in zip(texts, found["offset_mapping"], special, strict=True)]
         return Pieces(found["input_ids"], special, words)
@@ -110,7 +138,9 @@ class SentenceEncoder:
     def encode_batch(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         """Vectors of a batch of tokenised texts, shape (batch, d), float32, on the CPU."""
         input_ids, mask = self._padded(ids)
-        hidden: torch.Tensor = self.model(input_ids=input_ids, attention_mask=mask).last_hidden_state.float()
+        hidden: torch.Tensor = self.model(
+            input_ids=input_ids, attention_mask=mask
+        ).last_hidden_state.float()
         mean = (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
         pooled = mean if self.encoder.pooling == "mean" else hidden[:, 0]
         if self.encoder.normalize:
@@ -118,17 +148,27 @@ class SentenceEncoder:
         return pooled.cpu()
 
     @torch.inference_mode()
-    def encode_tokens(self, ids: Sequence[Sequence[int]], layers: Sequence[int]) -> list[torch.Tensor]:
-        """Hidden states of a batch of tokenised texts, padding left out: per layer (tokens, d), float32, on the CPU."""
+    def encode_tokens(
+        self, ids: Sequence[Sequence[int]], layers: Sequence[int]
+    ) -> list[torch.Tensor]:
+        """Hidden states of a batch of tokenised texts, padding left out: per layer (tokens, d),
+        float32, on the CPU."""
         input_ids, mask = self._padded(ids)
-        states = self.model(input_ids=input_ids, attention_mask=mask, output_hidden_states=True).hidden_states
+        states = self.model(
+            input_ids=input_ids, attention_mask=mask, output_hidden_states=True
+        ).hidden_states
         return [states[layer][mask.bool()].float().cpu() for layer in layers]
 
     @torch.inference_mode()
     def encode_padded(
-        self, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, layer: int, length: int
+        self,
+        ids: Sequence[Sequence[int]],
+        types: Sequence[Sequence[int]] | None,
+        layer: int,
+        length: int,
     ) -> torch.Tensor:
-        """Hidden states of a batch of tokenised texts or pairs, padded to a length: (batch, length, d), float32, on the CPU.
+        """Hidden states of a batch of tokenised texts or pairs, padded to a length: (batch, length,
+        d), float32, on the CPU.
 
         Args:
             ids: word pieces.
@@ -138,16 +178,21 @@ class SentenceEncoder:
         """
         input_ids, mask = self._padded(ids, length)
         told = {} if types is None else {"token_type_ids": self._padded(types, length, 0)[0]}
-        states = self.model(input_ids=input_ids, attention_mask=mask, output_hidden_states=True, **told).hidden_states
+        states = self.model(
+            input_ids=input_ids, attention_mask=mask, output_hidden_states=True, **told
+        ).hidden_states
         return states[layer].float().cpu()  # type: ignore[no-any-return]
 
     def _padded(
         self, ids: Sequence[Sequence[int]], length: int | None = None, pad: int | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Word pieces padded on the right to a length or the longest, and the mask of what is not padding; (batch, length)."""
+        """Word pieces padded on the right to a length or the longest, and the mask of what is not
+        padding; (batch, length)."""
         length = max(map(len, ids)) if length is None else length
         pad = self.tokenizer.pad_token_id or 0 if pad is None else pad
-        input_ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row in ids], device=self.device)
+        input_ids = torch.tensor(
+            [[*row, *[pad] * (length - len(row))] for row in ids], device=self.device
+        )
         lengths = torch.tensor([len(row) for row in ids], device=self.device)
         return input_ids, (torch.arange(length, device=self.device) < lengths[:, None]).long()
 
@@ -157,11 +202,15 @@ def _words(text: str, offsets: Sequence[tuple[int, int]], special: Sequence[int]
     blank = np.fromiter((c.isspace() for c in text), dtype=bool, count=len(text))
     begins = ~blank & np.concatenate([[True], blank[:-1]])[: len(text)]
     number = np.where(blank, -1, np.cumsum(begins) - 1).tolist()
-    return [-1 if added or first == end else number[end - 1] for (first, end), added in zip(offsets, special, strict=True)]
+    return [
+        -1 if added or first == end else number[end - 1]
+        for (first, end), added in zip(offsets, special, strict=True)
+    ]
 
 
 def batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
-    """Indices of texts in batches of at most `token_budget` tokens with padding, shortest first; at least one a batch."""
+    """Indices of texts in batches of at most `token_budget` tokens with padding, shortest first; at
+    least one a batch."""
     result: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
         if not result or lengths[i] * (len(result[-1]) + 1) > token_budget:
@@ -199,16 +248,27 @@ def embed(
         for number, part in enumerate(parts):
             file = work / f"part{number:05d}.safetensors"
             if not file.is_file():
-                found = map_batches(lambda batch: encoder.encode_batch([ids[i] for i in batch]), part, workers, encoder.device)
+                found = map_batches(
+                    lambda batch: encoder.encode_batch([ids[i] for i in batch]),
+                    part,
+                    workers,
+                    encoder.device,
+                )
                 with atomic(file) as temporary:
                     save_file({"vectors": torch.cat(found)}, temporary)
                 fresh += sum(map(len, part))
                 if not sys.stderr.isatty() and number % 4 == 3:
-                    log.info("embedded %d of %d texts", sum(len(b) for p in parts[: number + 1] for b in p), len(texts))
+                    log.info(
+                        "embedded %d of %d texts",
+                        sum(len(b) for p in parts[: number + 1] for b in p),
+                        len(texts),
+                    )
             vectors[[i for batch in part for i in batch]] = load_file(file)["vectors"].numpy()
             bar.update(sum(map(len, part)))
     if not np.isfinite(vectors).all():
-        raise IsotropyError("the encoder gave vectors with NaN or infinity: check its weights and dtype")
+        raise IsotropyError(
+            "the encoder gave vectors with NaN or infinity: check its weights and dtype"
+        )
     seconds = perf_counter() - started
     return vectors, {
         "device": str(encoder.device),
@@ -230,7 +290,12 @@ def _parts(todo: list[list[int]]) -> list[list[list[int]]]:
     return parts
 
 
-def map_batches(function: Callable[[list[int]], T], part: Iterable[list[int]], workers: int, device: torch.device) -> list[T]:
+def map_batches(
+    function: Callable[[list[int]], T],
+    part: Iterable[list[int]],
+    workers: int,
+    device: torch.device,
+) -> list[T]:
     """Apply a function to batches, in worker threads with one compute thread each on the CPU."""
     if device.type != "cpu":
         return [function(batch) for batch in part]

@@ -26,7 +26,8 @@ class TokensSpec(Spec):
     model: str
     encoder: Encoder
     layers: list[int]
-    """Hidden layers, rising: 0 is the embedding layer, the last as the model gives it (after its final norm, if any)."""
+    """Hidden layers, rising: 0 is the embedding layer, the last as the model gives it (after its
+    final norm, if any)."""
     window: int | None
     """Tokens of a window of the stream of all texts; null: each text by itself."""
     token_budget: int

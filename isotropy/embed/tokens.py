@@ -1,9 +1,11 @@
-"""Token vectors: hidden states of chosen layers, streamed to disk (`isotropy.embed.layers` says in which form).
+"""Token vectors: hidden states of chosen layers, streamed to disk (`isotropy.embed.layers` says in
+which form).
 
-A model reads one text at a time, or windows of a stream: all texts one after the other, each with its special tokens, cut
-into pieces of equal length whatever begins or ends there, the last short one left out (Cai et al. 2021). Memory holds one
-part, not the whole: texts or windows are read in parts of PART_TOKENS tokens, each of which is kept until all are there, so
-that a killed run goes on where it was, and so that several jobs (shards) can share them out. Parts, and with them every byte,
+A model reads one text at a time, or windows of a stream: all texts one after the other, each with
+its special tokens, cut into pieces of equal length whatever begins or ends there, the last short
+one left out (Cai et al. 2021). Memory holds one part, not the whole: texts or windows are read in
+parts of PART_TOKENS tokens, each of which is kept until all are there, so that a killed run goes on
+where it was, and so that several jobs (shards) can share them out. Parts, and with them every byte,
 do not depend on the number of shards.
 """
 
@@ -37,7 +39,8 @@ PART_TOKENS = 8192  # tokens between two saves, one batch at least; a killed job
 
 
 class Extraction:
-    """What a model reads, and the parts that it is divided into; what is read does not depend on how parts are shared out.
+    """What a model reads, and the parts that it is divided into; what is read does not depend on
+    how parts are shared out.
 
     Attributes:
         encoder, layers: the model, and its hidden layers.
@@ -46,7 +49,13 @@ class Extraction:
     """
 
     def __init__(
-        self, encoder: SentenceEncoder, texts: Sequence[str], *, layers: Sequence[int], window: int | None, token_budget: int
+        self,
+        encoder: SentenceEncoder,
+        texts: Sequence[str],
+        *,
+        layers: Sequence[int],
+        window: int | None,
+        token_budget: int,
     ) -> None:
         """Tokenize texts.
 
@@ -58,27 +67,40 @@ class Extraction:
             token_budget: most tokens in a batch.
 
         Raises:
-            IsotropyError: a layer that the model does not have, or a window longer than it reads or than all texts.
+            IsotropyError: a layer that the model does not have, or a window longer than it reads or
+                than all texts.
         """
         if layers[-1] > encoder.n_layers:
-            raise IsotropyError(f"layer {layers[-1]}: the model has hidden layers 0 to {encoder.n_layers}")
+            raise IsotropyError(
+                f"layer {layers[-1]}: the model has hidden layers 0 to {encoder.n_layers}"
+            )
         if window is not None and window > encoder.longest:
-            raise IsotropyError(f"window {window}: the model reads at most {encoder.longest} tokens")
+            raise IsotropyError(
+                f"window {window}: the model reads at most {encoder.longest} tokens"
+            )
         pieces = encoder.tokenize_marked(texts, cut=window is None)
         self._read, tokens = _sequences(pieces, window)
         if not len(tokens):
             found = sum(map(len, pieces.ids))
-            raise IsotropyError("no tokens" if window is None else f"{found} tokens are fewer than one window of {window}")
+            raise IsotropyError(
+                "no tokens"
+                if window is None
+                else f"{found} tokens are fewer than one window of {window}"
+            )
         self.encoder, self.layers = encoder, layers
         self.tokens = tokens.assign(**_vocabulary(encoder, tokens["id"].to_numpy()))
         self._lengths = np.array([len(row) for row in self._read])
         self._offsets = np.concatenate([[0], np.cumsum(self._lengths)])
         there = np.flatnonzero(self._lengths)  # a text may have no tokens
-        todo = [there[batch].tolist() for batch in batches(self._lengths[there].tolist(), token_budget)]
+        todo = [
+            there[batch].tolist() for batch in batches(self._lengths[there].tolist(), token_budget)
+        ]
         self.parts = _parts(todo, self._lengths)
         self.about = {
             "texts": len(texts),
-            "texts_as_long_as_the_encoder_reads": 0 if window else int((self._lengths >= encoder.encoder.max_length).sum()),
+            "texts_as_long_as_the_encoder_reads": 0
+            if window
+            else int((self._lengths >= encoder.encoder.max_length).sum()),
             "windows": len(self._read) if window else 0,
             "tokens": len(tokens),
             "tokens_after_the_last_window": sum(map(len, pieces.ids)) - len(tokens),
@@ -98,7 +120,9 @@ class Extraction:
         )
         with atomic(file) as temporary:
             columns = zip(*found, strict=True)
-            arrays = {_stem(layer): torch.cat(c) for layer, c in zip(self.layers, columns, strict=True)}
+            arrays = {
+                _stem(layer): torch.cat(c) for layer, c in zip(self.layers, columns, strict=True)
+            }
             save_file(arrays, temporary, metadata={"of": self._identity(number)})
 
     def load(self, number: int, file: Path) -> dict[str, np.ndarray]:
@@ -111,11 +135,17 @@ class Extraction:
             made_from = (stream.metadata() or {}).get("of")
             arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118  # not a mapping
         shape = (len(self.rows(number)), self.encoder.dim)
-        fits = made_from == self._identity(number) and set(arrays) == {_stem(layer) for layer in self.layers}
+        fits = made_from == self._identity(number) and set(arrays) == {
+            _stem(layer) for layer in self.layers
+        }
         if not fits or any(a.shape != shape or a.dtype != torch.float32 for a in arrays.values()):
-            raise IsotropyError(f"{file} is not part {number} of these tokens: delete it, so that it is made again")
+            raise IsotropyError(
+                f"{file} is not part {number} of these tokens: delete it, so that it is made again"
+            )
         if not all(bool(torch.isfinite(a).all()) for a in arrays.values()):
-            raise IsotropyError("the encoder gave vectors with NaN or infinity: check its weights and dtype")
+            raise IsotropyError(
+                "the encoder gave vectors with NaN or infinity: check its weights and dtype"
+            )
         return {name: a.numpy() for name, a in arrays.items()}
 
     def _identity(self, number: int) -> str:
@@ -128,7 +158,9 @@ def part_file(folder: Path, number: int) -> Path:
     return folder / f"part{number:06d}.safetensors"
 
 
-def extract_shard(extraction: Extraction, shard: int, shards: int, *, workers: int, work: Path, folder: Path) -> int:
+def extract_shard(
+    extraction: Extraction, shard: int, shards: int, *, workers: int, work: Path, folder: Path
+) -> int:
     """Compute every so many-th part.
 
     Args:
@@ -153,9 +185,16 @@ def extract_shard(extraction: Extraction, shard: int, shards: int, *, workers: i
 
 
 def extract(
-    extraction: Extraction, *, workers: int, work: Path, folder: Path, mark: str, shards: Sequence[Path] = ()
+    extraction: Extraction,
+    *,
+    workers: int,
+    work: Path,
+    folder: Path,
+    mark: str,
+    shards: Sequence[Path] = (),
 ) -> dict[str, Any]:
-    """Write the token vectors of texts, from parts that are there, and from those that have to be computed.
+    """Write the token vectors of texts, from parts that are there, and from those that have to be
+    computed.
 
     Args:
         extraction: all parts.
@@ -175,16 +214,26 @@ def extract(
     encoder, tokens = extraction.encoder, extraction.tokens
     write_parquet(folder / TOKENS, tokens, mark)
     shape = (len(tokens), encoder.dim)
-    files = {_stem(layer): create_layer(folder / layer_file(layer), shape, mark) for layer in extraction.layers}
+    files = {
+        _stem(layer): create_layer(folder / layer_file(layer), shape, mark)
+        for layer in extraction.layers
+    }
     work.mkdir(parents=True, exist_ok=True)
     fresh = 0
-    with tqdm(total=len(tokens), unit="token", disable=not sys.stderr.isatty(), desc="tokens") as bar:
+    with tqdm(
+        total=len(tokens), unit="token", disable=not sys.stderr.isatty(), desc="tokens"
+    ) as bar:
         for number in range(len(extraction.parts)):
-            file = next((f for s in shards if (f := part_file(s, number)).is_file()), part_file(work, number))
+            file = next(
+                (f for s in shards if (f := part_file(s, number)).is_file()),
+                part_file(work, number),
+            )
             rows = extraction.rows(number)
             if not file.is_file():
                 if shards:
-                    raise IsotropyError(f"no shard has {file.name}: delete {shards[0].parent} and start again")
+                    raise IsotropyError(
+                        f"no shard has {file.name}: delete {shards[0].parent} and start again"
+                    )
                 extraction.compute(number, file, workers)
                 fresh += len(rows)
                 if not sys.stderr.isatty() and number % 16 == 15:
@@ -221,12 +270,18 @@ def _sequences(pieces: Pieces, window: int | None) -> _Sequences:
     total = sum(lengths)
     flat = {
         name: np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=total)
-        for name, rows in {"id": pieces.ids, "word": pieces.words, "special": pieces.special}.items()
+        for name, rows in {
+            "id": pieces.ids,
+            "word": pieces.words,
+            "special": pieces.special,
+        }.items()
     }
     tokens = pd.DataFrame(
         {
             "text": np.repeat(np.arange(len(lengths), dtype=np.int32), lengths),
-            "position": np.fromiter(chain.from_iterable(map(range, lengths)), dtype=np.int32, count=total),
+            "position": np.fromiter(
+                chain.from_iterable(map(range, lengths)), dtype=np.int32, count=total
+            ),
             "word": flat["word"],
             "id": flat["id"],
             "special": flat["special"].astype(bool),

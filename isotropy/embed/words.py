@@ -11,7 +11,8 @@ from isotropy.sources.readers import StaticVectors
 
 
 def look_up(table: StaticVectors, words: Sequence[str]) -> np.ndarray:
-    """Vectors of words, shape (n, d), float32; a word that the table has twice gets its first vector.
+    """Vectors of words, shape (n, d), float32; a word that the table has twice gets its first
+    vector.
 
     Raises:
         IsotropyError: words that the table does not have.
@@ -21,5 +22,7 @@ def look_up(table: StaticVectors, words: Sequence[str]) -> np.ndarray:
         rows.setdefault(word, row)
     missing = [word for word in words if word not in rows]
     if missing:
-        raise IsotropyError(f"{len(missing)} of {len(words)} words have no vector, {missing[0]!r} first")
+        raise IsotropyError(
+            f"{len(missing)} of {len(words)} words have no vector, {missing[0]!r} first"
+        )
     return table.vectors[[rows[word] for word in words]]

@@ -8,7 +8,9 @@ from isotropy.spec import Spec
 
 StudyPart = (
     Literal["glue", "sensitivity", "rudman2024", "rajaee2021"]
-    | Literal["rajaee2021-pictured", "rajaee2021-profile", "rajaee2021-more-clusters", "rajaee2021-tuning"]
+    | Literal[
+        "rajaee2021-pictured", "rajaee2021-profile", "rajaee2021-more-clusters", "rajaee2021-tuning"
+    ]
     | Literal["rajaee2021-classification", "rajaee2021-finetuning"]
     | Literal["cai2021"]
 )
@@ -23,7 +25,8 @@ class FigureSpec(Spec):
     function: str
     """Function in `isotropy.figures.<paper>`."""
     tables: list[str]
-    """Tables it reads, in the order of the function's arguments: `results/tables/<table>.parquet`."""
+    """Tables it reads, in the order of the function's arguments:
+    `results/tables/<table>.parquet`."""
     needs: StudyPart | None = None
     """Part of the study without which there is no such figure."""
     section: str
@@ -46,7 +49,8 @@ FIGURES = {
             function="chord_and_angle",
             tables=[],
             section="2.2",
-            caption="The isotropy defect as a chord between the observed and the ideal variance vector: the shorter the "
+            caption="The isotropy defect as a chord between the observed and the ideal variance "
+            "vector: the shorter the "
             "chord, the smaller the angle, the higher IsoScore.",
         ),
         FigureSpec(
@@ -54,7 +58,8 @@ FIGURES = {
             function="scores_over_updates",
             tables=["mickus2024/trajectories"],
             section="3.2",
-            caption="IsoScore, silhouette and loss while embeddings are optimized for a linear classifier. The paper finds "
+            caption="IsoScore, silhouette and loss while embeddings are optimized for a linear "
+            "classifier. The paper finds "
             "that IsoScore falls and silhouette rises.",
         ),
         FigureSpec(
@@ -62,7 +67,8 @@ FIGURES = {
             function="isoscore_against_silhouette",
             tables=["mickus2024/trajectories", "mickus2024/correlations"],
             section="3.2",
-            caption="Silhouette against IsoScore along the same trajectories. The paper finds a monotonically decreasing "
+            caption="Silhouette against IsoScore along the same trajectories. The paper finds a "
+            "monotonically decreasing "
             "relationship in every setup.",
         ),
         FigureSpec(
@@ -71,7 +77,8 @@ FIGURES = {
             tables=["mickus2024/trajectories-glue"],
             needs="glue",
             section="A",
-            caption="IsoScore and silhouette on GLUE tasks. The paper finds the same trend in every task and encoder: "
+            caption="IsoScore and silhouette on GLUE tasks. The paper finds the same trend in "
+            "every task and encoder: "
             "silhouette increases, IsoScore decreases.",
         ),
         FigureSpec(
@@ -88,7 +95,8 @@ FIGURES = {
             tables=["rudman2024/activations"],
             needs="rudman2024",
             section="poster, Figure 1",
-            caption="Mean activation of each dimension of sentence embeddings of the validation set, by method.",
+            caption="Mean activation of each dimension of sentence embeddings of the validation "
+            "set, by method.",
         ),
         FigureSpec(
             id="rudman2024/figure2",
@@ -96,8 +104,10 @@ FIGURES = {
             tables=["rudman2024/points", "rudman2024/runs"],
             needs="rudman2024",
             section="poster, Figures 2 and 3",
-            caption="Clouds of sentence embeddings with their average cosine. CosReg can lower the average cosine by moving "
-            "the mean alone. The poster's clouds have 0.978 and 0.005; what they show is not stated.",
+            caption="Clouds of sentence embeddings with their average cosine. CosReg can lower "
+            "the average cosine by moving "
+            "the mean alone. The poster's clouds have 0.978 and 0.005; what they show is not "
+            "stated.",
         ),
         FigureSpec(
             id="rudman2024/figure4",
@@ -105,7 +115,8 @@ FIGURES = {
             tables=["rudman2024/stability"],
             needs="rudman2024",
             section="poster, Figure 4",
-            caption="IsoScore* against shrinkage and sample size; dashed, the score of the whole cloud. At zeta = 0 it is "
+            caption="IsoScore* against shrinkage and sample size; dashed, the score of the whole "
+            "cloud. At zeta = 0 it is "
             "IsoScore.",
         ),
         FigureSpec(
@@ -114,7 +125,8 @@ FIGURES = {
             tables=["rudman2024/runs"],
             needs="rudman2024",
             section="poster, Figure 5",
-            caption="Performance against IsoScore* for models fine-tuned with different lambda. The paper finds that they are "
+            caption="Performance against IsoScore* for models fine-tuned with different lambda. "
+            "The paper finds that they are "
             "negatively correlated.",
         ),
         FigureSpec(
@@ -123,7 +135,8 @@ FIGURES = {
             tables=["rudman2024/averages"],
             needs="rudman2024",
             section="poster, Figure 6",
-            caption="Performance averaged over tasks. The paper finds that I-STAR with negative lambda is above no penalty, "
+            caption="Performance averaged over tasks. The paper finds that I-STAR with negative "
+            "lambda is above no penalty, "
             "and that above CosReg.",
         ),
         FigureSpec(
@@ -132,7 +145,8 @@ FIGURES = {
             tables=["rudman2024/layers"],
             needs="rudman2024",
             section="poster, Figure 7",
-            caption="TwoNN intrinsic dimension of sentence embeddings of the validation set, layer by layer. The paper finds "
+            caption="TwoNN intrinsic dimension of sentence embeddings of the validation set, "
+            "layer by layer. The paper finds "
             "that it falls with lambda.",
         ),
         FigureSpec(
@@ -141,7 +155,8 @@ FIGURES = {
             tables=["rajaee2021/slides"],
             needs="rajaee2021",
             section="slides; Table 2",
-            caption="Correlation of cosines with people's scores, before and after each method. The paper finds that it rises "
+            caption="Correlation of cosines with people's scores, before and after each method. "
+            "The paper finds that it rises "
             "on every set, and most with the cluster-based method.",
         ),
         FigureSpec(
@@ -150,7 +165,8 @@ FIGURES = {
             tables=["rajaee2021/slides"],
             needs="rajaee2021",
             section="slides; Table 6",
-            caption="Isotropy of all token vectors before and after each method. The paper finds that it rises by orders of "
+            caption="Isotropy of all token vectors before and after each method. The paper finds "
+            "that it rises by orders of "
             "magnitude.",
         ),
         FigureSpec(
@@ -167,7 +183,8 @@ FIGURES = {
             tables=["rajaee2021/table1"],
             needs="rajaee2021-more-clusters",
             section="Table 1",
-            caption="Isotropy against the number of clusters whose means are subtracted. The paper finds that it rises.",
+            caption="Isotropy against the number of clusters whose means are subtracted. The "
+            "paper finds that it rises.",
         ),
         FigureSpec(
             id="rajaee2021/words",
@@ -175,7 +192,8 @@ FIGURES = {
             tables=["rajaee2021/words"],
             needs="rajaee2021-pictured",
             section="slides; Figures 1 and 2",
-            caption="Tokens in the plane of their first two principal components, before and after the cluster-based method, "
+            caption="Tokens in the plane of their first two principal components, before and "
+            "after the cluster-based method, "
             "by frequency and by cluster.",
         ),
         FigureSpec(
@@ -184,7 +202,8 @@ FIGURES = {
             tables=["rajaee2021/convergence"],
             needs="rajaee2021-classification",
             section="Figure 4",
-            caption="Score of the authors' classifier on frozen features after each epoch. The paper finds that it rises "
+            caption="Score of the authors' classifier on frozen features after each epoch. The "
+            "paper finds that it rises "
             "faster and a little higher with the cluster-based method.",
         ),
         FigureSpec(
@@ -193,7 +212,8 @@ FIGURES = {
             tables=["rajaee2021/cls_layers"],
             needs="rajaee2021-finetuning",
             section="slides, fine-tuning analysis",
-            caption="Isotropy of first tokens in each layer after fine-tuning, without and with the method inside.",
+            caption="Isotropy of first tokens in each layer after fine-tuning, without and with "
+            "the method inside.",
         ),
         FigureSpec(
             id="cai2021/cosines",
@@ -201,7 +221,8 @@ FIGURES = {
             tables=["cai2021/layers"],
             needs="cai2021",
             section="3, 4",
-            caption="Cosines between and within types, layer by layer, before and after clustering and centring. The paper "
+            caption="Cosines between and within types, layer by layer, before and after "
+            "clustering and centring. The paper "
             "finds that both are high everywhere, and that S_inter is near zero within clusters.",
         ),
         FigureSpec(
@@ -218,7 +239,8 @@ FIGURES = {
             tables=["cai2021/points", "cai2021/layers"],
             needs="cai2021",
             section="4",
-            caption="Tokens of a layer on its first two principal components. The paper finds that isolated clusters dominate.",
+            caption="Tokens of a layer on its first two principal components. The paper finds "
+            "that isolated clusters dominate.",
         ),
         FigureSpec(
             id="cai2021/manifolds",
@@ -226,7 +248,8 @@ FIGURES = {
             tables=["cai2021/points"],
             needs="cai2021",
             section="5",
-            caption="The largest cluster of a low layer, by position, frequency and kind of token. The paper finds a Swiss "
+            caption="The largest cluster of a low layer, by position, frequency and kind of "
+            "token. The paper finds a Swiss "
             "roll in GPT and GPT-2.",
         ),
         FigureSpec(
@@ -235,7 +258,8 @@ FIGURES = {
             tables=["cai2021/layers"],
             needs="cai2021",
             section="Figure 9",
-            caption="Local intrinsic dimension, layer by layer. The paper finds that it rises with depth.",
+            caption="Local intrinsic dimension, layer by layer. The paper finds that it rises "
+            "with depth.",
         ),
     )
 }

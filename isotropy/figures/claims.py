@@ -38,7 +38,8 @@ ABOUT_A_PANEL = 5  # rows that its axis and label take
 
 
 def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
-    """Every published number beside ours, with its interval over seeds; a panel per quantity, counts as ratios."""
+    """Every published number beside ours, with its interval over seeds; a panel per quantity,
+    counts as ratios."""
     known = verdicts.dropna(subset=["published", "obtained"])
     scale = known["column"].map(lambda c: SCALES.get(c, c))
     stacks: tuple[list[pd.DataFrame], ...] = ([], [])
@@ -53,20 +54,32 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
         *axes, rest = part.subplots(len(heights), 1, height_ratios=heights, squeeze=False).flat
         rest.set_visible(False)
         for panel, rows in zip(axes, stack, strict=True):
-            _panel(panel, rows, SCALES.get(rows["column"].iloc[0], rows["column"].iloc[0]), known["id"])
+            _panel(
+                panel, rows, SCALES.get(rows["column"].iloc[0], rows["column"].iloc[0]), known["id"]
+            )
     first = parts[0].axes[0] if stacks else parts[0].subplots()
     if not stacks:
         first.set_axis_off()
-        first.text(0.5, 0.5, "nothing to compare in this study", transform=first.transAxes, ha="center")
+        first.text(
+            0.5, 0.5, "nothing to compare in this study", transform=first.transAxes, ha="center"
+        )
     marks = [first.plot([], [], "D", ls="", color="black", mfc="none", label="published")[0]]
     for status, colour in STATUS_COLOURS.items():
         label = f"obtained, {status} (bar: 95 % interval over seeds)"
         marks.append(first.plot([], [], "o-", lw=2.4, ms=4.5, color=colour, label=label)[0])
-    figure.legend(handles=marks, fontsize=8.5, loc="outside upper left", ncols=3 if len(stacks) > 1 else 1, frameon=False)
+    figure.legend(
+        handles=marks,
+        fontsize=8.5,
+        loc="outside upper left",
+        ncols=3 if len(stacks) > 1 else 1,
+        frameon=False,
+    )
     footnote(
         figure,
-        f"{len(known)} verdicts with a published number, under their names in the table of verdicts, which says how far to "
-        f"trust each number and which are bounds. {len(verdicts) - len(known)} more are directions, or were not attempted.",
+        f"{len(known)} verdicts with a published number, under their names in the table of "
+        "verdicts, which says how far to "
+        f"trust each number and which are bounds. {len(verdicts) - len(known)} more are "
+        "directions, or were not attempted.",
         width=85 * max(len(stacks), 1),
     )
     return figure
@@ -83,12 +96,23 @@ def _panel(axes: Axes, rows: pd.DataFrame, scale: str, ids: pd.Series) -> None:
     unit = rows["published"] if scale == COUNTS else 1.0
     obtained = rows["obtained"] / unit
     colours = [STATUS_COLOURS[status] for status in rows["status"]]
-    axes.scatter(rows["published"] / unit, y, marker="D", s=40, facecolors="none", edgecolors="black", zorder=2)
+    axes.scatter(
+        rows["published"] / unit,
+        y,
+        marker="D",
+        s=40,
+        facecolors="none",
+        edgecolors="black",
+        zorder=2,
+    )
     low, high = ((rows[c] / unit).fillna(obtained) for c in ("low", "high"))
     axes.hlines(y, low, high, colors=colours, lw=2.4, zorder=3)
     axes.scatter(obtained, y, s=18, c=colours, zorder=4)
     several = ids[ids.duplicated()]
-    names = [f"{i}, {setup}" if i in set(several) else i for i, setup in zip(rows["id"], rows["setup"], strict=True)]
+    names = [
+        f"{i}, {setup}" if i in set(several) else i
+        for i, setup in zip(rows["id"], rows["setup"], strict=True)
+    ]
     axes.set_yticks(y, names, fontsize=7.5)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(scale, fontsize=9)

@@ -13,7 +13,15 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from isotropy.figures.style import COLOURS, MARKERS, STATUS_COLOURS, common_legend, footnote, look, mark_status
+from isotropy.figures.style import (
+    COLOURS,
+    MARKERS,
+    STATUS_COLOURS,
+    common_legend,
+    footnote,
+    look,
+    mark_status,
+)
 
 COLUMNS = 4  # panels beside each other
 PUBLISHED_BATCH = 700  # points of the paper's figure on stability, as others quote it
@@ -32,7 +40,9 @@ def activation_diagrams(activations: pd.DataFrame) -> Figure:
     """Figure 1: mean activation per dimension, one row per setup, one column per method."""
     figure, grid, panels = _by_method(activations, 3.3, 2.3, sharey="row")
     for axes, own in panels:
-        axes.vlines(own["dimension"], 0, own["activation"], color=COLOURS[0], lw=0.6, rasterized=True)
+        axes.vlines(
+            own["dimension"], 0, own["activation"], color=COLOURS[0], lw=0.6, rasterized=True
+        )
         axes.axhline(0, color="#777777", lw=0.6)
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         largest = own["activation"].abs().max() / own["activation"].abs().median()
@@ -43,18 +53,25 @@ def activation_diagrams(activations: pd.DataFrame) -> Figure:
     for axes in grid[-1]:
         axes.set_xlabel("dimension")
     first = "Mean over the validation set of each dimension of the first token's vector, last layer, seed "
-    footnote(figure, f"{first}{activations['seed'].min()}. {_notes(activations)}", width=46 * grid.shape[1])
+    footnote(
+        figure,
+        f"{first}{activations['seed'].min()}. {_notes(activations)}",
+        width=46 * grid.shape[1],
+    )
     return figure
 
 
 def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
-    """Figures 2 and 3: clouds of sentence embeddings around the origin, with their average cosine and IsoScore*."""
+    """Figures 2 and 3: clouds of sentence embeddings around the origin, with their average cosine
+    and IsoScore*."""
     figure, grid, panels = _by_method(points, 3.1, 3.1)
     for axes, own in panels:
         _cloud(axes, own)
         first = own.iloc[0]
         run = runs[
-            (runs["setup"] == first["setup"]) & (runs["method"] == first["method"]) & (runs["seed"] == first["seed"])
+            (runs["setup"] == first["setup"])
+            & (runs["method"] == first["method"])
+            & (runs["seed"] == first["seed"])
         ].iloc[0]
         text = f"average cosine {run['sentence_mean_cosine_last']:.3f}\nIsoScore* {run['isoscore_star']:.3f}"
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.5}
@@ -65,15 +82,18 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         axes.set_xlabel("along the mean")
     common_legend(figure, grid.flat, loc="outside upper right", ncols=6, markerscale=2)
     about = (
-        "Sentence embeddings (first token, last layer) of the validation set, projected on their mean and on their first "
-        f"component at right angles to it; units of the embedding. IsoScore* of all tokens and layers{_shrunk(runs)}. "
+        "Sentence embeddings (first token, last layer) of the validation set, projected on their "
+        "mean and on their first "
+        "component at right angles to it; units of the embedding. IsoScore* of all tokens and "
+        f"layers{_shrunk(runs)}. "
     )
     footnote(figure, about + _notes(points), width=44 * grid.shape[1])
     return figure
 
 
 def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
-    """Figure 4: IsoScore* against zeta for a few sample sizes, and against sample size for each zeta, a row per cloud."""
+    """Figure 4: IsoScore* against zeta for a few sample sizes, and against sample size for each
+    zeta, a row per cloud."""
     clouds = list(dict.fromkeys(stability["setup"]))
     figure = Figure(figsize=(9.6, 4.2 * len(clouds) + 0.6))
     grid = figure.subplots(len(clouds), 2, sharey="row", squeeze=False)
@@ -86,13 +106,23 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
         shown = [sizes[i] for i in sorted({0, len(sizes) // 3, published, len(sizes) - 1})]
         for i, n in enumerate(shown):
             by_zeta = group[group["n"] == n].groupby("zeta")["isoscore_star"]
-            style: dict[str, Any] = dict(zip(("color", "marker"), look(i), strict=True)) | {"ms": 4, "lw": 1.2, "capsize": 2}
+            style: dict[str, Any] = dict(zip(("color", "marker"), look(i), strict=True)) | {
+                "ms": 4,
+                "lw": 1.2,
+                "capsize": 2,
+            }
             left.errorbar(zetas, by_zeta.mean(), by_zeta.std(ddof=1), label=f"n = {n:,}", **style)
         for i, zeta in enumerate(zetas):
             by_size = group[group["zeta"] == zeta].groupby("n")["isoscore_star"]
-            style = dict(zip(("color", "marker"), look(i), strict=True)) | {"ms": 4, "lw": 1.2, "capsize": 2}
+            style = dict(zip(("color", "marker"), look(i), strict=True)) | {
+                "ms": 4,
+                "lw": 1.2,
+                "capsize": 2,
+            }
             name = "ζ = 0 (IsoScore)" if zeta == 0 else f"ζ = {zeta:g}"
-            right.errorbar(by_size.mean().index, by_size.mean(), by_size.std(ddof=1), label=name, **style)
+            right.errorbar(
+                by_size.mean().index, by_size.mean(), by_size.std(ddof=1), label=name, **style
+            )
         for axes in (left, right):
             axes.axhline(whole, color="black", ls="--", lw=1, label=f"whole cloud: {whole:.3f}")
             axes.legend(fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=3)
@@ -106,8 +136,10 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
         right.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
     repeats = stability.groupby(["setup", "n", "zeta"])["repeat"].nunique().min()
     notes = [
-        f"{name} ({g['status'].iloc[0]}): {g['data'].iloc[0]}{'; ' * bool(g['embedding'].iloc[0])}{g['embedding'].iloc[0]}, "
-        f"{g['d'].iloc[0]} dimensions, shrinkage covariance of {g['shrinkage_points'].iloc[0]:,} other points."
+        f"{name} ({g['status'].iloc[0]}): "
+        f"{g['data'].iloc[0]}{'; ' * bool(g['embedding'].iloc[0])}{g['embedding'].iloc[0]}, "
+        f"{g['d'].iloc[0]} dimensions, shrinkage covariance of {g['shrinkage_points'].iloc[0]:,} "
+        "other points."
         for name, g in stability.groupby("setup", sort=False)
     ]
     footnote(figure, f"Mean ± sd over {repeats} samples. " + " ".join(notes), width=130)
@@ -115,7 +147,8 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
 
 
 def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
-    """Figure 5: one panel per setup, one point per lambda with its standard deviations over seeds; none and CosReg marked."""
+    """Figure 5: one panel per setup, one point per lambda with its standard deviations over seeds;
+    none and CosReg marked."""
     figure, panels = _by_setup(runs)
     zetas = sorted(runs["zeta"].dropna().unique())
     scale = _lambda_scale(runs)
@@ -133,31 +166,57 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
                     "ms": 6.5,
                 }
                 style["label"] = str(method).removeprefix("I-STAR, ")
-            errors: dict[str, Any] = {"xerr": x.std(ddof=1), "yerr": y.std(ddof=1)} if len(own) > 1 else {}
-            axes.errorbar(x.mean(), y.mean(), **errors, mec="black", mew=0.5, ecolor="#999999", elinewidth=1, ls="", **style)
+            errors: dict[str, Any] = (
+                {"xerr": x.std(ddof=1), "yerr": y.std(ddof=1)} if len(own) > 1 else {}
+            )
+            axes.errorbar(
+                x.mean(),
+                y.mean(),
+                **errors,
+                mec="black",
+                mew=0.5,
+                ecolor="#999999",
+                elinewidth=1,
+                ls="",
+                **style,
+            )
         chance = float(group["chance"].mean())
         if chance > 0:  # scores and answers have none
             low, high = axes.get_ylim()
-            if chance > low - 0.5 * (high - low):  # farther away it would flatten what there is to see
+            if chance > low - 0.5 * (
+                high - low
+            ):  # farther away it would flatten what there is to see
                 axes.axhline(chance, color="#555555", lw=1.2, ls=":", label="most frequent class")
             else:
                 text = f"most frequent class: {chance:.1f}, below"
-                axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color="#555555")
+                axes.text(
+                    0.98,
+                    0.02,
+                    text,
+                    transform=axes.transAxes,
+                    ha="right",
+                    va="bottom",
+                    fontsize=7.5,
+                    color="#555555",
+                )
         _panel(axes, group)
-        axes.set(xlabel="IsoScore* (0 a line, 1 isotropic)", ylabel=PERFORMANCE[group["metric"].iloc[0]])
+        axes.set(
+            xlabel="IsoScore* (0 a line, 1 isotropic)", ylabel=PERFORMANCE[group["metric"].iloc[0]]
+        )
         means = group.groupby("method")["isoscore_star"].mean()
-        if means.min() > 0 and means.max() > WIDE * means.min():  # else all but the largest would fall together
+        if (
+            means.min() > 0 and means.max() > WIDE * means.min()
+        ):  # else all but the largest would fall together
             axes.set_xscale("log")
     common_legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
-    about = (
-        f"{_seeds(runs)}; performance on the whole validation set; IsoScore* of all its tokens in all layers{_shrunk(runs)}. "
-    )
+    about = f"{_seeds(runs)}; performance on the whole validation set; IsoScore* of all its tokens in all layers{_shrunk(runs)}. "
     footnote(figure, about + _notes(runs), width=56 * min(len(panels), COLUMNS) + 18)
     return figure
 
 
 def average_performance(averages: pd.DataFrame) -> Figure:
-    """Figure 6: performance averaged over tasks per model and method, mean ± sd over seeds, single seeds as dots."""
+    """Figure 6: performance averaged over tasks per model and method, mean ± sd over seeds, single
+    seeds as dots."""
     models = list(dict.fromkeys(averages["setup"]))
     names = {
         "istar_best": "I-STAR, best λ < 0 per task",
@@ -173,7 +232,16 @@ def average_performance(averages: pd.DataFrame) -> Figure:
         x = np.arange(len(models)) + (i - (len(names) - 1) / 2) * width
         by_model = averages.groupby("setup", sort=False)[column]
         errors = by_model.std(ddof=1).to_numpy() if averages["seed"].nunique() > 1 else None
-        axes.bar(x, by_model.mean(), width * 0.92, yerr=errors, capsize=3, color=COLOURS[i], alpha=0.75, label=name)
+        axes.bar(
+            x,
+            by_model.mean(),
+            width * 0.92,
+            yerr=errors,
+            capsize=3,
+            color=COLOURS[i],
+            alpha=0.75,
+            label=name,
+        )
         for at, (_, values) in zip(x, by_model, strict=True):
             axes.scatter(np.full(len(values), at), values, s=12, color="black", zorder=3, lw=0)
     if names:
@@ -199,13 +267,17 @@ def average_performance(averages: pd.DataFrame) -> Figure:
 
 def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     """Figure 7: TwoNN per layer, one panel per setup, one line per lambda; no penalty in black."""
-    layers = layers[(layers["kind"] != "istar") | (layers["zeta"] == layers["zeta"].dropna().iloc[0])]
+    layers = layers[
+        (layers["kind"] != "istar") | (layers["zeta"] == layers["zeta"].dropna().iloc[0])
+    ]
     figure, panels = _by_setup(layers)
     scale = _lambda_scale(layers)
     order = {"istar": 0, "none": 1, "cosreg": 2}
     for axes, group in panels:
         methods = group.drop_duplicates("method")
-        methods = methods.assign(order=methods["kind"].map(order)).sort_values(["order", "strength"])
+        methods = methods.assign(order=methods["kind"].map(order)).sort_values(
+            ["order", "strength"]
+        )
         for _, first in methods.iterrows():
             own = group[group["method"] == first["method"]].groupby("layer")["sentence_two_nn"]
             style: dict[str, Any] = {"color": "black", "lw": 2, "ls": "-"}
@@ -214,8 +286,17 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
             if first["kind"] == "istar":
                 style = {"color": scale(first["strength"]), "lw": 1.5, "ls": "-"}
             mean, sd = own.mean(), own.std(ddof=1).fillna(0)
-            axes.plot(mean.index, mean, marker="o", ms=3.5, label=str(first["method"]).removeprefix("I-STAR, "), **style)
-            axes.fill_between(mean.index, mean - sd, mean + sd, color=style["color"], alpha=0.2, lw=0)
+            axes.plot(
+                mean.index,
+                mean,
+                marker="o",
+                ms=3.5,
+                label=str(first["method"]).removeprefix("I-STAR, "),
+                **style,
+            )
+            axes.fill_between(
+                mean.index, mean - sd, mean + sd, color=style["color"], alpha=0.2, lw=0
+            )
         _panel(axes, group)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylim(bottom=0)
@@ -229,7 +310,8 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
 def _by_method(
     table: pd.DataFrame, width: float, height: float, **options: Any
 ) -> tuple[Figure, np.ndarray, list[tuple[Axes, pd.DataFrame]]]:
-    """A figure with one row of panels per setup and one column per method; its grid, and each panel with its rows."""
+    """A figure with one row of panels per setup and one column per method; its grid, and each panel
+    with its rows."""
     of_setups = [group for _, group in table.groupby("setup", sort=False)]
     columns = max(group["method"].nunique() for group in of_setups)
     figure = Figure(figsize=(width * columns + 0.6, height * len(of_setups) + 1.2))
@@ -261,26 +343,38 @@ def _cloud(axes: Axes, own: pd.DataFrame) -> None:
     """Points by class, and the origin."""
     classes = sorted(own["label"].dropna().unique())
     if own["label"].isna().all() or len(classes) > len(COLOURS):
-        axes.scatter(own["x"], own["y"], s=5, lw=0, color=COLOURS[0], rasterized=True, label="sentences")
+        axes.scatter(
+            own["x"], own["y"], s=5, lw=0, color=COLOURS[0], rasterized=True, label="sentences"
+        )
     else:
         for i, label in enumerate(classes):
             part = own[own["label"] == label]
             axes.scatter(
-                part["x"], part["y"], s=5, lw=0, color=COLOURS[i], alpha=0.7, rasterized=True, label=f"class {label:g}"
+                part["x"],
+                part["y"],
+                s=5,
+                lw=0,
+                color=COLOURS[i],
+                alpha=0.7,
+                rasterized=True,
+                label=f"class {label:g}",
             )
     axes.scatter([0], [0], marker="+", s=70, color="black", lw=1.5, zorder=4, label="origin")
     axes.set_aspect("equal", adjustable="datalim")
 
 
 def _lambda_scale(table: pd.DataFrame) -> Any:
-    """Colours of lambda: from orange below 0 to purple above, told apart with any form of colour blindness."""
+    """Colours of lambda: from orange below 0 to purple above, told apart with any form of colour
+    blindness."""
     reach = max(1e-9, float(table["strength"][table["kind"] == "istar"].abs().max()))
     norm, colours = TwoSlopeNorm(0, -math.sqrt(reach), math.sqrt(reach)), mpl.colormaps["PuOr"]
 
     def colour(strength: float) -> Any:
         # The root spreads out small lambdas; the middle of the map would be white.
         position = float(norm(math.copysign(math.sqrt(abs(strength)), strength)))
-        return colours(0.04 + 0.32 * position / 0.5 if position < 0.5 else 0.64 + 0.32 * (position - 0.5) / 0.5)
+        return colours(
+            0.04 + 0.32 * position / 0.5 if position < 0.5 else 0.64 + 0.32 * (position - 0.5) / 0.5
+        )
 
     return colour
 
@@ -297,7 +391,8 @@ def _name(group: pd.DataFrame) -> str:
 
 def _shrunk(runs: pd.DataFrame) -> str:
     """With which zeta the models are measured, which is not the penalty's."""
-    return f", measured with ζ = {runs['isoscore_star_zeta'].iloc[0]:g} and training tokens, whatever the penalty's ζ"
+    return f", measured with ζ = {runs['isoscore_star_zeta'].iloc[0]:g} and training tokens, "
+    "whatever the penalty's ζ"
 
 
 def _seeds(table: pd.DataFrame) -> str:
@@ -310,6 +405,10 @@ def _notes(table: pd.DataFrame) -> str:
     parts = []
     for _, group in table.groupby("setup", sort=False):
         row = group.iloc[0]
-        size = f", {row['n_train']:,} training items, {row['updates']:,} updates" if "n_train" in group.columns else ""
+        size = (
+            f", {row['n_train']:,} training items, {row['updates']:,} updates"
+            if "n_train" in group.columns
+            else ""
+        )
         parts.append(f"{row['task']} ({row['status']}): {row['data']}; {row['embedding']}{size}.")
     return " ".join(parts)

@@ -29,7 +29,9 @@ _MARK = {".pdf": "Keywords", ".svg": "Identifier", ".png": "Record"}
 
 def use_style() -> None:
     """Set fonts, grid and colours; numbers that make SVG identifiers the same in every run."""
-    sns.set_theme(context="paper", style="ticks", palette=COLOURS, font="DejaVu Sans", font_scale=1.1)
+    sns.set_theme(
+        context="paper", style="ticks", palette=COLOURS, font="DejaVu Sans", font_scale=1.1
+    )
     mpl.rcParams.update(
         {
             "svg.hashsalt": "isotropy",
@@ -58,8 +60,11 @@ def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
 
 
-def panels(table: pd.DataFrame, by: str, width: float, height: float) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
-    """A figure with one panel per group, with room for a legend on the right, and each panel with its rows; in inches."""
+def panels(
+    table: pd.DataFrame, by: str, width: float, height: float
+) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+    """A figure with one panel per group, with room for a legend on the right, and each panel with
+    its rows; in inches."""
     groups = [group for _, group in table.groupby(by, sort=False)]
     columns = min(len(groups), PANELS_PER_ROW)
     rows = -(-len(groups) // columns)
@@ -77,17 +82,26 @@ def titles(table: pd.DataFrame, column: str) -> str:
 
 def common_legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> None:
     """One legend for all panels, each name once."""
-    named = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    named = {
+        label: handle
+        for axes in panels
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
     figure.legend(list(named.values()), list(named), fontsize=8, **options)
 
 
 def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
     """A note under the figure: data, status, schedule. Text wraps at `width` characters."""
-    lines = "\n".join(line for part in text.split("\n") for line in textwrap.wrap(part, width) or [""])
+    lines = "\n".join(
+        line for part in text.split("\n") for line in textwrap.wrap(part, width) or [""]
+    )
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=7.5, color="#333333")
 
 
 def save(figure: Figure, path: Path, mark: str) -> None:
-    """Write a figure in the format of the path's name, with the mark of its record, without dates or versions."""
+    """Write a figure in the format of the path's name, with the mark of its record, without dates
+    or versions."""
     suffix = next(s for s in _METADATA if s in path.name)
-    figure.savefig(path, format=suffix[1:], dpi=200, metadata=_METADATA[suffix] | {_MARK[suffix]: mark})
+    figure.savefig(
+        path, format=suffix[1:], dpi=200, metadata=_METADATA[suffix] | {_MARK[suffix]: mark}
+    )

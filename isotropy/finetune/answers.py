@@ -1,7 +1,8 @@
-"""Extractive question answering, as SQuAD v1.1 has it: windows over long contexts, the best span, exact match and F1.
+"""Extractive question answering, as SQuAD v1.1 has it: windows over long contexts, the best span,
+exact match and F1.
 
-Rajpurkar et al. (2016), doi:10.18653/v1/D16-1264. Stride, number of candidates and longest answer are those of the
-I-STAR code (Rudman & Eickhoff 2024).
+Rajpurkar et al. (2016), doi:10.18653/v1/D16-1264. Stride, number of candidates and longest answer
+are those of the I-STAR code (Rudman & Eickhoff 2024).
 """
 
 from __future__ import annotations
@@ -29,11 +30,16 @@ class Window(NamedTuple):
     spans: list[tuple[int, int] | None]
     """Characters of the context that each word piece stands for; None outside the context."""
     answer: tuple[int, int]
-    """First and last word piece of the answer; (0, 0), the first token, where this window does not hold it."""
+    """First and last word piece of the answer; (0, 0), the first token, where this window does not
+    hold it."""
 
 
 def windows(
-    tokenizer: Any, questions: Sequence[str], contexts: Sequence[str], answers: Sequence[tuple[str, int]], max_length: int
+    tokenizer: Any,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    answers: Sequence[tuple[str, int]],
+    max_length: int,
 ) -> list[Window]:
     """Cut each context into windows that fit beside its question.
 
@@ -59,16 +65,22 @@ def windows(
     for row, item in enumerate(encoded["overflow_to_sample_mapping"]):
         of_context = [s == 1 for s in encoded.sequence_ids(row)]
         spans = [
-            tuple(span) if inside else None for span, inside in zip(encoded["offset_mapping"][row], of_context, strict=True)
+            tuple(span) if inside else None
+            for span, inside in zip(encoded["offset_mapping"][row], of_context, strict=True)
         ]
         text, start = answers[item]
         place = _place(spans, start, start + len(text))
-        found.append(Window(item, encoded["input_ids"][row], encoded["token_type_ids"][row], spans, place))
+        found.append(
+            Window(item, encoded["input_ids"][row], encoded["token_type_ids"][row], spans, place)
+        )
     return found
 
 
 def best_answers(
-    found: Sequence[Window], starts: Sequence[np.ndarray], ends: Sequence[np.ndarray], contexts: Sequence[str]
+    found: Sequence[Window],
+    starts: Sequence[np.ndarray],
+    ends: Sequence[np.ndarray],
+    contexts: Sequence[str],
 ) -> list[str]:
     """The most likely span of each item over all its windows, as text of its context.
 
@@ -94,7 +106,8 @@ def best_answers(
 
 
 def exact_match(answer: str, right: Sequence[str]) -> float:
-    """1 if the answer equals one of the right ones but for case, punctuation, articles and blanks, else 0."""
+    """1 if the answer equals one of the right ones but for case, punctuation, articles and blanks,
+    else 0."""
     return float(any(_normalized(answer) == _normalized(r) for r in right))
 
 
@@ -111,14 +124,18 @@ def _f1(words: list[str], right: list[str]) -> float:
 
 
 def _normalized(text: str) -> str:
-    """As SQuAD's own evaluation does: lower case, without punctuation, then without articles and superfluous blanks."""
+    """As SQuAD's own evaluation does: lower case, without punctuation, then without articles and
+    superfluous blanks."""
     text = "".join(c for c in text.lower() if c not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
 def _place(spans: Sequence[tuple[int, ...] | None], start: int, end: int) -> tuple[int, int]:
-    """First and last word piece of the characters from `start` to before `end`; (0, 0) if they are not all here."""
-    inside = [i for i, span in enumerate(spans) if span is not None and span[0] < end and span[1] > start]
+    """First and last word piece of the characters from `start` to before `end`; (0, 0) if they are
+    not all here."""
+    inside = [
+        i for i, span in enumerate(spans) if span is not None and span[0] < end and span[1] > start
+    ]
     if not inside:
         return 0, 0
     first, last = spans[inside[0]], spans[inside[-1]]

@@ -1,7 +1,9 @@
-"""Cluster-based enhancement inside a model: of the first tokens of a batch, before the head (Rajaee & Sheikhi 2020, slides).
+"""Cluster-based enhancement inside a model: of the first tokens of a batch, before the head (Rajaee
+& Sheikhi 2020, slides).
 
-The slides do not say at which point the method stands. Here it changes what the head reads of the last layer: the first
-token of each item, after the encoder and before its pooler or classifier, in training and in evaluation.
+The slides do not say at which point the method stands. Here it changes what the head reads of the
+last layer: the first token of each item, after the encoder and before its pooler or classifier, in
+training and in evaluation.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from isotropy.transforms import ClusterBasedEnhancement
 class BatchClustering:
     """Subtracts cluster means and removes principal components from the first tokens of each batch.
 
-    Means are differentiated, clusters and components are constants of the batch, found without a gradient. A batch that is
-    too small for the wanted clusters has fewer, and one of one or two items is left as it is.
+    Means are differentiated, clusters and components are constants of the batch, found without a
+    gradient. A batch that is too small for the wanted clusters has fewer, and one of one or two
+    items is left as it is.
 
     Attributes:
         last: what the head read of the last batch, shape (B, d), without gradient.
@@ -38,10 +41,16 @@ class BatchClustering:
             IsotropyError: a model whose head reads something else than the first token.
         """
         base = model.base_model
-        heads = (getattr(base, "pooler", None), getattr(model, "pre_classifier", None), getattr(model, "classifier", None))
+        heads = (
+            getattr(base, "pooler", None),
+            getattr(model, "pre_classifier", None),
+            getattr(model, "classifier", None),
+        )
         head = next((h for h in heads if h is not None), None)
         if head is None:
-            raise IsotropyError(f"method cluster: the head of {type(model).__name__} reads no first token")
+            raise IsotropyError(
+                f"method cluster: the head of {type(model).__name__} reads no first token"
+            )
         head.register_forward_pre_hook(lambda _, read: (self._changed(read[0]), *read[1:]))
 
     def _changed(self, states: torch.Tensor) -> torch.Tensor:

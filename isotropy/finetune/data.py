@@ -18,7 +18,8 @@ from isotropy.prepare.table import Dataset, read_items, targets, text_rows
 
 @dataclass
 class Inputs:
-    """What a model reads of a data set: one row per item, or per window of a context (extractive tasks).
+    """What a model reads of a data set: one row per item, or per window of a context (extractive
+    tasks).
 
     Attributes:
         task: single-label, regression or extractive.
@@ -65,14 +66,17 @@ class Side(NamedTuple):
     """Before a part was drawn."""
 
 
-def read_side(tokenizer: Any, texts: Path, items: Path, training: Training, *, seed: int | None = None) -> Side:
+def read_side(
+    tokenizer: Any, texts: Path, items: Path, training: Training, *, seed: int | None = None
+) -> Side:
     """Read and tokenize a prepared data set (`isotropy.prepare.table`).
 
     Args:
         tokenizer: a fast tokenizer of transformers.
         texts: the table of texts.
         items: the table of items.
-        training: longest row in word pieces, whether the model is told the sentence of a token, and how many training items.
+        training: longest row in word pieces, whether the model is told the sentence of a token, and
+            how many training items.
         seed: of the choice of training items; None: all items.
     """
     strings = list(pd.read_parquet(texts)["text"])
@@ -84,7 +88,9 @@ def read_side(tokenizer: Any, texts: Path, items: Path, training: Training, *, s
     columns = [[strings[i] for i in column] for column in text_rows(table).T]
     told = training.token_types and "token_type_ids" in tokenizer.model_input_names
     if dataset.task != "extractive":
-        encoded = tokenizer(*columns, truncation=True, max_length=training.max_length, return_token_type_ids=told)
+        encoded = tokenizer(
+            *columns, truncation=True, max_length=training.max_length, return_token_type_ids=told
+        )
         types = encoded["token_type_ids"] if told else None
         inputs = Inputs(dataset.task, encoded["input_ids"], types, targets(table, dataset), [], [])
         return Side(inputs, dataset, [], len(table), n_all)
@@ -102,12 +108,16 @@ def read_side(tokenizer: Any, texts: Path, items: Path, training: Training, *, s
     return Side(inputs, dataset, contexts, len(table), n_all)
 
 
-def collate(inputs: Inputs, rows: Sequence[int] | np.ndarray, pad: int, device: torch.device) -> Batch:
+def collate(
+    inputs: Inputs, rows: Sequence[int] | np.ndarray, pad: int, device: torch.device
+) -> Batch:
     """Rows padded on the right to the longest of them."""
     length = max(len(inputs.ids[i]) for i in rows)
 
     def padded(lists: list[list[int]], value: int) -> torch.Tensor:
-        return torch.tensor([[*lists[i], *[value] * (length - len(lists[i]))] for i in rows], device=device)
+        return torch.tensor(
+            [[*lists[i], *[value] * (length - len(lists[i]))] for i in rows], device=device
+        )
 
     lengths = torch.tensor([len(inputs.ids[i]) for i in rows], device=device)
     model_inputs = {

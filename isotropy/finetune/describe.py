@@ -34,9 +34,15 @@ PROTOCOL: dict[str, dict[str, object]] = {
 
 
 def describe_run(
-    spec: FinetuneSpec, facts: dict[str, Any], steps: pd.DataFrame, lineage: Lineage, n_train: int, n_validation: int
+    spec: FinetuneSpec,
+    facts: dict[str, Any],
+    steps: pd.DataFrame,
+    lineage: Lineage,
+    n_train: int,
+    n_validation: int,
 ) -> FineTuned:
-    """Facts about a run; the same for the same spec and inputs. `facts` come from `measure`, `steps` from `finetune`."""
+    """Facts about a run; the same for the same spec and inputs. `facts` come from `measure`,
+    `steps` from `finetune`."""
     return FineTuned(
         run=spec.run,
         task=spec.task,
@@ -57,7 +63,8 @@ def describe_run(
 
 
 def departures(spec: FinetuneSpec, n_train: int, n_items: int) -> list[str]:
-    """In what a run departs from the paper's protocol, as far as that is known, apart from the data: why it is a stand-in."""
+    """In what a run departs from the paper's protocol, as far as that is known, apart from the
+    data: why it is a stand-in."""
     found = []
     if spec.model not in MODELS[spec.paper]:
         found.append(f"fine-tuned is {spec.model}, which is not among the paper's encoders")
@@ -67,5 +74,9 @@ def departures(spec: FinetuneSpec, n_train: int, n_items: int) -> list[str]:
         found.append(f"trained on {n_train:,} of {n_items:,} items")
     known = PROTOCOL[spec.paper]
     own = spec.training.model_dump(include=set(known))
-    found += [f"{name} is {own[name]}, the authors have {value}" for name, value in known.items() if own[name] != value]
+    found += [
+        f"{name} is {own[name]}, the authors have {value}"
+        for name, value in known.items()
+        if own[name] != value
+    ]
     return found

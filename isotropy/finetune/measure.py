@@ -1,8 +1,10 @@
-"""The geometry and the performance of a fine-tuned model: one pass over training items, one over the validation set.
+"""The geometry and the performance of a fine-tuned model: one pass over training items, one over
+the validation set.
 
-Shrinkage covariances come from training tokens of the same layer, and zeta is 0.75, as in the authors' analysis, which takes
-IsoScore* of sentence embeddings (`sentence_isoscore_star`); IsoScore* of all tokens is ours. The whole validation set is
-scored, padding is no token, and TwoNN is that of sentences in d dimensions (docs/rudman2024.md).
+Shrinkage covariances come from training tokens of the same layer, and zeta is 0.75, as in the
+authors' analysis, which takes IsoScore* of sentence embeddings (`sentence_isoscore_star`);
+IsoScore* of all tokens is ours. The whole validation set is scored, padding is no token, and TwoNN
+is that of sentences in d dimensions (docs/rudman2024.md).
 """
 
 from __future__ import annotations
@@ -28,7 +30,12 @@ from isotropy.finetune.scores import answer_scores, classification_scores, regre
 from isotropy.finetune.spec import FinetuneSpec, Metric, Probe
 from isotropy.metrics.cosines import StreamingMeanCosine, mean_cosine
 from isotropy.metrics.dimension import two_nn
-from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingCovariance, StreamingIsoScore, isoscore_star
+from isotropy.metrics.isoscores import (
+    ShrinkageCovariance,
+    StreamingCovariance,
+    StreamingIsoScore,
+    isoscore_star,
+)
 from isotropy.metrics.partition import partition_isotropy
 from isotropy.metrics.silhouettes import silhouette
 from isotropy.transforms import AllButTheTop
@@ -40,7 +47,8 @@ PROBE_ITEMS = 5000
 
 
 class Measured(NamedTuple):
-    """What was measured: facts about the model; tables of layers, and of validation items as points."""
+    """What was measured: facts about the model; tables of layers, and of validation items as
+    points."""
 
     facts: dict[str, Any]
     layers: pd.DataFrame
@@ -48,14 +56,25 @@ class Measured(NamedTuple):
 
 
 class Reader:
-    """A model in evaluation mode that reads items in batches of similar length, or, where a method clusters batches, in seeded
-    batches of the size that it was trained with: a data set may be sorted by class, and then a batch would be one cluster.
+    """A model in evaluation mode that reads items in batches of similar length, or, where a method
+    clusters batches, in seeded batches of the size that it was trained with: a data set may be
+    sorted by class, and then a batch would be one cluster.
     """
 
     def __init__(
-        self, model: Any, pad: int, device: torch.device, clustering: BatchClustering | None = None, batch_size: int = 32
+        self,
+        model: Any,
+        pad: int,
+        device: torch.device,
+        clustering: BatchClustering | None = None,
+        batch_size: int = 32,
     ) -> None:
-        self.model, self.pad, self.device, self.clustering = model.eval().float(), pad, device, clustering
+        self.model, self.pad, self.device, self.clustering = (
+            model.eval().float(),
+            pad,
+            device,
+            clustering,
+        )
         self.batch_size = batch_size
         self.n_layers, self.d = int(model.config.num_hidden_layers), int(model.config.hidden_size)
 
@@ -78,12 +97,15 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
         reader: the model.
         train: training items.
         side: validation items.
-        spec: the task's own metric; zeta of IsoScore*, and the token vectors behind its shrinkage covariance.
+        spec: the task's own metric; zeta of IsoScore*, and the token vectors behind its shrinkage
+            covariance.
     """
     validation, metric, zeta = side.inputs, spec.metric, spec.measure.zeta
     probe = spec.method.kind == "none" and train.task != "extractive"
     shrinkage = [StreamingCovariance(reader.d).to(reader.device) for _ in range(reader.n_layers)]
-    for _, batch, outputs in reader.read(train, _sample(train, spec.measure.tokens // reader.n_layers)):
+    for _, batch, outputs in reader.read(
+        train, _sample(train, spec.measure.tokens // reader.n_layers)
+    ):
         for stream, states in zip(shrinkage, outputs.hidden_states[1:], strict=True):
             stream.update(states[batch.mask.bool()])
 
@@ -111,17 +133,24 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
             "isoscore": scores[layer].compute(),
             "isoscore_star": scores[layer].compute(zeta, known[layer]),
             "mean_cosine": cosines[layer].compute(),
-            "sentence_isoscore_star": float(isoscore_star(sentences[layer], zeta, known[layer].matrix.cpu())),
+            "sentence_isoscore_star": float(
+                isoscore_star(sentences[layer], zeta, known[layer].matrix.cpu())
+            ),
             "sentence_mean_cosine": mean_cosine(sentences[layer]),
             "sentence_two_nn": _two_nn(sentences[layer]),
-            "sentence_log10_isotropy": partition_isotropy(sentences[layer], log=True) / math.log(10),
+            "sentence_log10_isotropy": partition_isotropy(sentences[layer], log=True)
+            / math.log(10),
             "sentence_mean_norm": _share_of_mean(sentences[layer]),
             "sentence_silhouette": _silhouette(sentences[layer], validation),
         }
         for layer in range(reader.n_layers)
     ]
     d = reader.d
-    whole, whole_cosine, whole_shrinkage = StreamingIsoScore(d), StreamingMeanCosine(d), StreamingCovariance(d)
+    whole, whole_cosine, whole_shrinkage = (
+        StreamingIsoScore(d),
+        StreamingMeanCosine(d),
+        StreamingCovariance(d),
+    )
     for layer in range(reader.n_layers):
         whole.merge(scores[layer])
         whole_cosine.merge(cosines[layer])
@@ -137,21 +166,33 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
         "n_tokens": int(scores[0].n),
         "n_layers": reader.n_layers,
         "activations": last.mean(axis=0, dtype=np.float64).tolist(),
-        "probes": probes(*_frozen(reader, train), last, validation.targets, metric, n_classes) if probe else [],
+        "probes": probes(*_frozen(reader, train), last, validation.targets, metric, n_classes)
+        if probe
+        else [],
     }
     x, y = projection(last)
-    labels = validation.targets if validation.task != "extractive" else np.full(len(validation), np.nan)
-    points = pd.DataFrame({"label": labels.astype(np.float64), "predicted": answers, "x": x, "y": y})
+    labels = (
+        validation.targets if validation.task != "extractive" else np.full(len(validation), np.nan)
+    )
+    points = pd.DataFrame(
+        {"label": labels.astype(np.float64), "predicted": answers, "x": x, "y": y}
+    )
     return Measured(facts, pd.DataFrame(of_layers), points)
 
 
 def probes(
-    known: np.ndarray, targets: np.ndarray, new: np.ndarray, right: np.ndarray, metric: Metric, n_classes: int
+    known: np.ndarray,
+    targets: np.ndarray,
+    new: np.ndarray,
+    right: np.ndarray,
+    metric: Metric,
+    n_classes: int,
 ) -> list[Probe]:
-    """All-But-The-Top as post-processing: a linear model on embeddings as they are, and on post-processed ones.
+    """All-But-The-Top as post-processing: a linear model on embeddings as they are, and on
+    post-processed ones.
 
-    The post-processing and the model learn from training items alone. For classes a logistic regression, for scores a ridge
-    regression, on standardized dimensions.
+    The post-processing and the model learn from training items alone. For classes a logistic
+    regression, for scores a ridge regression, on standardized dimensions.
 
     Args:
         known: embeddings of training items, shape (n, d).
@@ -170,21 +211,36 @@ def probes(
             n_components = len(transform.components_)
             before, after = transform.transform(known), transform.transform(new)
         regression = np.issubdtype(targets.dtype, np.floating)
-        model = make_pipeline(StandardScaler(), Ridge() if regression else LogisticRegression(max_iter=1000))
+        model = make_pipeline(
+            StandardScaler(), Ridge() if regression else LogisticRegression(max_iter=1000)
+        )
         predicted = model.fit(before, targets).predict(after)
-        scores = regression_scores(predicted, right) if regression else classification_scores(predicted, right, n_classes)
-        found.append(Probe(method=method, performance=scores[metric], n_train=len(known), n_components=n_components))
+        scores = (
+            regression_scores(predicted, right)
+            if regression
+            else classification_scores(predicted, right, n_classes)
+        )
+        found.append(
+            Probe(
+                method=method,
+                performance=scores[metric],
+                n_train=len(known),
+                n_components=n_components,
+            )
+        )
     return found
 
 
 def projection(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A cloud in the plane of its mean and the direction of largest variance at right angles to it; the origin is (0, 0).
+    """A cloud in the plane of its mean and the direction of largest variance at right angles to it;
+    the origin is (0, 0).
 
     Args:
         X: shape (n, d).
 
     Returns:
-        Coordinates along the mean, and along the other direction, whose largest entry is made positive; shape (n,) each.
+        Coordinates along the mean, and along the other direction, whose largest entry is made
+        positive; shape (n,) each.
     """
     points = X.astype(np.float64)
     mean = points.mean(axis=0)
@@ -222,14 +278,21 @@ def _frozen(reader: Reader, train: Inputs) -> tuple[np.ndarray, np.ndarray]:
 def _logits(outputs: Any) -> list[Any]:
     """What the head says of each row: logits, or those of the two ends of an answer."""
     if "start_logits" in outputs:
-        return list(zip(outputs.start_logits.cpu().numpy(), outputs.end_logits.cpu().numpy(), strict=True))
+        return list(
+            zip(outputs.start_logits.cpu().numpy(), outputs.end_logits.cpu().numpy(), strict=True)
+        )
     return list(outputs.logits.float().cpu().numpy())
 
 
-def _performance(inputs: Inputs, logits: list[Any], contexts: list[str], n_classes: int) -> tuple[np.ndarray, dict[str, float]]:
+def _performance(
+    inputs: Inputs, logits: list[Any], contexts: list[str], n_classes: int
+) -> tuple[np.ndarray, dict[str, float]]:
     """Predictions of each row (NaN for answers), and all metrics of the task."""
     if inputs.task == "extractive":
-        starts, ends = ([pair[side][: len(w.ids)] for pair, w in zip(logits, inputs.windows, strict=True)] for side in (0, 1))
+        starts, ends = (
+            [pair[side][: len(w.ids)] for pair, w in zip(logits, inputs.windows, strict=True)]
+            for side in (0, 1)
+        )
         found = best_answers(inputs.windows, starts, ends, contexts)
         return np.full(len(inputs), np.nan), answer_scores(found, inputs.answers)
     values = np.stack(logits)
@@ -244,7 +307,9 @@ def _chance(train: Inputs, validation: Inputs, metric: Metric, n_classes: int) -
     if train.task != "single-label":
         return 0.0
     most = np.bincount(train.targets).argmax()
-    return classification_scores(np.full(len(validation), most), validation.targets, n_classes)[metric]
+    return classification_scores(np.full(len(validation), most), validation.targets, n_classes)[
+        metric
+    ]
 
 
 def _two_nn(X: np.ndarray) -> float:
@@ -257,7 +322,8 @@ def _two_nn(X: np.ndarray) -> float:
 
 
 def _share_of_mean(X: np.ndarray) -> float:
-    """Norm of the mean over the mean of the norms: 0 for a cloud around the origin, 1 for a single point."""
+    """Norm of the mean over the mean of the norms: 0 for a cloud around the origin, 1 for a single
+    point."""
     points = X.astype(np.float64)
     return float(np.linalg.norm(points.mean(axis=0)) / np.linalg.norm(points, axis=1).mean())
 

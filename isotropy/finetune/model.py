@@ -7,7 +7,12 @@ from typing import Any
 
 import torch
 from torch.nn import functional
-from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 from transformers.utils import logging as transformers_logging
 
 from isotropy.errors import IsotropyError
@@ -22,10 +27,17 @@ def load_tokenizer(folder: Path, max_length: int) -> Any:
     """
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if tokenizer.pad_token_id is None:
-        raise IsotropyError(f"the tokenizer of {folder.name} has no padding token: only encoders with one can be fine-tuned")
-    limit = getattr(AutoConfig.from_pretrained(folder, local_files_only=True), "max_position_embeddings", None)
+        raise IsotropyError(
+            f"the tokenizer of {folder.name} has no padding token: only encoders with one can be "
+            "fine-tuned"
+        )
+    limit = getattr(
+        AutoConfig.from_pretrained(folder, local_files_only=True), "max_position_embeddings", None
+    )
     if limit is not None and max_length > limit:
-        raise IsotropyError(f"max_length: {folder.name} reads at most {limit} word pieces, not {max_length}")
+        raise IsotropyError(
+            f"max_length: {folder.name} reads at most {limit} word pieces, not {max_length}"
+        )
     return tokenizer
 
 
@@ -40,18 +52,27 @@ def load_model(folder: Path, task: str, n_labels: int, seed: int) -> Any:
     """
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the head is new, and is meant to be
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    kind = AutoModelForQuestionAnswering if task == "extractive" else AutoModelForSequenceClassification
+    kind = (
+        AutoModelForQuestionAnswering
+        if task == "extractive"
+        else AutoModelForSequenceClassification
+    )
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
     config.num_labels = 2 if task == "extractive" else n_labels if task == "single-label" else 1
     torch.manual_seed(seed)
-    return kind.from_pretrained(folder, config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32)
+    return kind.from_pretrained(
+        folder, config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
+    )
 
 
 def task_loss(outputs: Any, batch: Batch) -> torch.Tensor:
-    """Mean over the batch: cross-entropy, squared error, or the mean of the cross-entropies of an answer's two ends."""
+    """Mean over the batch: cross-entropy, squared error, or the mean of the cross-entropies of an
+    answer's two ends."""
     if "start_logits" in outputs:
         first, last = batch.targets[:, 0], batch.targets[:, 1]
-        ends = functional.cross_entropy(outputs.start_logits, first) + functional.cross_entropy(outputs.end_logits, last)
+        ends = functional.cross_entropy(outputs.start_logits, first) + functional.cross_entropy(
+            outputs.end_logits, last
+        )
         return ends / 2
     if batch.targets.is_floating_point():
         return functional.mse_loss(outputs.logits.squeeze(-1), batch.targets)

@@ -1,4 +1,5 @@
-"""How good a fine-tuned model is, by the metrics that each task is known by (Wang et al. 2018, GLUE; Rajpurkar et al. 2016)."""
+"""How good a fine-tuned model is, by the metrics that each task is known by (Wang et al. 2018,
+GLUE; Rajpurkar et al. 2016)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 from isotropy.finetune.answers import exact_match, f1
 
 
-def classification_scores(predicted: np.ndarray, right: np.ndarray, n_classes: int) -> dict[str, float]:
+def classification_scores(
+    predicted: np.ndarray, right: np.ndarray, n_classes: int
+) -> dict[str, float]:
     """Accuracy and Matthews correlation; F1 of class 1 where there are two classes. All times 100.
 
     Args:
@@ -19,7 +22,10 @@ def classification_scores(predicted: np.ndarray, right: np.ndarray, n_classes: i
         right: class numbers, shape (n,).
         n_classes: classes of the task.
     """
-    accuracy, matthews = float((predicted == right).mean()), float(matthews_corrcoef(right, predicted))
+    accuracy, matthews = (
+        float((predicted == right).mean()),
+        float(matthews_corrcoef(right, predicted)),
+    )
     scores = {"accuracy": 100 * accuracy, "matthews": 100 * matthews}
     if n_classes == 2:
         scores["f1"] = 100 * float(f1_score(right, predicted, labels=[0, 1], zero_division=0))
@@ -27,7 +33,8 @@ def classification_scores(predicted: np.ndarray, right: np.ndarray, n_classes: i
 
 
 def regression_scores(predicted: np.ndarray, right: np.ndarray) -> dict[str, float]:
-    """Pearson and Spearman correlation, times 100; 0 for predictions that are all alike, which no correlation has.
+    """Pearson and Spearman correlation, times 100; 0 for predictions that are all alike, which no
+    correlation has.
 
     Args:
         predicted: scores, shape (n,).

@@ -13,8 +13,8 @@ Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman", "exact_mat
 
 
 class Method(Strict):
-    """What is added to the task's loss (Rudman & Eickhoff 2024, section 3), or done to the first tokens of a batch before the
-    head (cluster: Rajaee & Sheikhi 2020).
+    """What is added to the task's loss (Rudman & Eickhoff 2024, section 3), or done to the first
+    tokens of a batch before the head (cluster: Rajaee & Sheikhi 2020).
     """
 
     kind: Literal["none", "istar", "cosreg", "cluster"]
@@ -29,9 +29,13 @@ class Method(Strict):
 
     @model_validator(mode="after")
     def _complete(self) -> Method:
-        if (self.strength is None) != (self.kind not in ("istar", "cosreg")) or (self.zeta is None) != (self.kind != "istar"):
+        if (self.strength is None) != (self.kind not in ("istar", "cosreg")) or (
+            self.zeta is None
+        ) != (self.kind != "istar"):
             raise ValueError("I-STAR has strength and zeta, CosReg a strength, the others neither")
-        if (self.n_clusters is None) != (self.kind != "cluster") or (self.n_components is None) != (self.kind != "cluster"):
+        if (self.n_clusters is None) != (self.kind != "cluster") or (self.n_components is None) != (
+            self.kind != "cluster"
+        ):
             raise ValueError("cluster has n_clusters and n_components, the others neither")
         return self
 
@@ -55,11 +59,14 @@ class Training(Strict):
     epochs: Annotated[int, Field(ge=1)]
     """Passes over the training items."""
     n_train: Annotated[int, Field(ge=2)] | None
-    """Training items, drawn once per seed, where there are more; null: all. A part is a stand-in."""
+    """Training items, drawn once per seed, where there are more; null: all. A part is a
+    stand-in."""
     max_length: Annotated[int, Field(ge=8)]
-    """Longest input in word pieces; the rest is cut (extractive tasks: goes into further windows)."""
+    """Longest input in word pieces; the rest is cut (extractive tasks: goes into further
+    windows)."""
     token_types: bool
-    """Tell the model which sentence of a pair a token is in, where it can know; the authors do not."""
+    """Tell the model which sentence of a pair a token is in, where it can know; the authors do
+    not."""
     keep_padding: bool
     """Count padding as tokens in the penalty and its shrinkage covariance, as the authors do."""
     schedule: Literal["constant", "linear"]
@@ -71,7 +78,8 @@ class Training(Strict):
     max_grad_norm: Annotated[float, Field(gt=0)] | None
     """Gradients are clipped to this norm; null: not."""
     shrinkage_tokens: Annotated[int, Field(ge=2)]
-    """Token vectors, all layers together, that the shrinkage covariance stands on at the start of each epoch."""
+    """Token vectors, all layers together, that the shrinkage covariance stands on at the start of
+    each epoch."""
     precision: Literal["float32", "bfloat16", "float16"]
     """Of the forward pass; the penalty is always float32. float16 needs a GPU."""
 
@@ -82,7 +90,8 @@ class Measure(Strict):
     zeta: Annotated[float, Field(ge=0, le=1)]
     """Of IsoScore*; 0.75 in the authors' analysis."""
     tokens: Annotated[int, Field(ge=2)]
-    """Token vectors of training items, all layers together, behind the shrinkage covariance of that IsoScore*."""
+    """Token vectors of training items, all layers together, behind the shrinkage covariance of that
+    IsoScore*."""
 
 
 class FinetuneSpec(Spec):
@@ -140,7 +149,8 @@ class FineTuned(Spec):
     chance: float
     """The task's own metric of the most frequent training class; 0 for scores and answers."""
     isoscore: float
-    """Of all token vectors of the validation set, all layers together (the embedding layer left out)."""
+    """Of all token vectors of the validation set, all layers together (the embedding layer left
+    out)."""
     isoscore_star: float
     """The same with shrinkage."""
     mean_cosine: float

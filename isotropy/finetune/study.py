@@ -57,7 +57,9 @@ class Rudman2024(Strict):
     """Models of the source registry."""
     strengths: Annotated[list[float], Field(min_length=1), AfterValidator(_strengths)]
     """lambda of I-STAR, not 0: that is `none`, which is always there."""
-    zetas: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1), AfterValidator(distinct)]
+    zetas: Annotated[
+        list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1), AfterValidator(distinct)
+    ]
     """Shares of the shrinkage covariance in I-STAR."""
     cosreg: float | None
     """lambda of CosReg; null: not attempted."""
@@ -74,7 +76,9 @@ class Rudman2024(Strict):
         """All runs, by name: every task with every model and method."""
         methods = [Method(kind="none")]
         methods += [] if self.cosreg is None else [Method(kind="cosreg", strength=self.cosreg)]
-        methods += [Method(kind="istar", strength=s, zeta=z) for z in self.zetas for s in self.strengths]
+        methods += [
+            Method(kind="istar", strength=s, zeta=z) for z in self.zetas for s in self.strengths
+        ]
         return {
             f"{task}--{model}--{method.name}": Run(task=task, model=model, method=method)
             for task in self.attempt
@@ -83,12 +87,14 @@ class Rudman2024(Strict):
         }
 
     def shown(self) -> dict[str, Run]:
-        """Runs whose points and activations are drawn: none, CosReg, the smallest and largest lambda at the first zeta."""
+        """Runs whose points and activations are drawn: none, CosReg, the smallest and largest
+        lambda at the first zeta."""
         ends, zeta = (min(self.strengths), max(self.strengths)), self.zetas[0]
         return {
             name: run
             for name, run in self.runs().items()
-            if run.method.kind != "istar" or (run.method.strength in ends and run.method.zeta == zeta)
+            if run.method.kind != "istar"
+            or (run.method.strength in ends and run.method.zeta == zeta)
         }
 
 

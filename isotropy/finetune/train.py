@@ -1,8 +1,9 @@
-"""Fine-tuning with a penalty on the geometry of hidden states (Rudman & Eickhoff 2024, section 3): the loop.
+"""Fine-tuning with a penalty on the geometry of hidden states (Rudman & Eickhoff 2024, section 3):
+the loop.
 
-loss = the task's + penalty: lambda (1 - IsoScore*(all token vectors of all layers, zeta, Sigma_S)) for I-STAR, where Sigma_S
-is estimated anew at the start of every epoch from training tokens in evaluation mode; lambda times the mean cosine of the
-last layer's tokens for CosReg.
+loss = the task's + penalty: lambda (1 - IsoScore*(all token vectors of all layers, zeta, Sigma_S))
+for I-STAR, where Sigma_S is estimated anew at the start of every epoch from training tokens in
+evaluation mode; lambda times the mean cosine of the last layer's tokens for CosReg.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from isotropy.losses import CosRegLoss, IStarLoss
 log = logging.getLogger(__name__)
 
 LOG_SECONDS = 20.0
-CHECKPOINT_SECONDS = 5.0  # how much work a killed run loses, at least; where it is cut changes nothing
+CHECKPOINT_SECONDS = (
+    5.0  # how much work a killed run loses, at least; where it is cut changes nothing
+)
 CHECKPOINT_PAUSE = 50  # times the time that the last one took
 EPSILON = 1e-6  # of AdamW: the default of the class that the authors use
 
@@ -50,14 +53,17 @@ def finetune(
         inputs: the training items.
         pad: id of the padding token.
         device: where to compute.
-        work: folder of the checkpoint from which a killed run goes on, on the CPU with the same bytes as an undisturbed one.
+        work: folder of the checkpoint from which a killed run goes on, on the CPU with the same
+            bytes as an undisturbed one.
 
     Returns:
-        One row per update (update, epoch, learning_rate, loss, score), where `loss` is the task's alone and `score` what the
-        penalty acts on: IsoScore* or the mean cosine of the batch, NaN without a penalty; and what was measured of this run.
+        One row per update (update, epoch, learning_rate, loss, score), where `loss` is the task's
+        alone and `score` what the penalty acts on: IsoScore* or the mean cosine of the batch, NaN
+        without a penalty; and what was measured of this run.
 
     Raises:
-        IsotropyError: a loss, hidden states or parameters that are not finite, or float16 without a GPU.
+        IsotropyError: a loss, hidden states or parameters that are not finite, or float16 without a
+            GPU.
     """
     run = _Run(spec, model, inputs, pad, device)
     checkpoint = work / "checkpoint.safetensors"
@@ -67,7 +73,13 @@ def finetune(
         log.info("going on from update %d of a killed run", first)
     started = said = perf_counter()
     pace = Pace(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
-    with tqdm(total=run.updates, initial=first, unit="update", disable=not sys.stderr.isatty(), desc=spec.run) as bar:
+    with tqdm(
+        total=run.updates,
+        initial=first,
+        unit="update",
+        disable=not sys.stderr.isatty(),
+        desc=spec.run,
+    ) as bar:
         while run.update < run.updates:
             if pace.due():
                 began = perf_counter()
@@ -77,7 +89,13 @@ def finetune(
             bar.update()
             if not sys.stderr.isatty() and perf_counter() - said > LOG_SECONDS:
                 said = perf_counter()
-                log.info("update %d of %d: loss %.4f, score %.4f", run.update, run.updates, rows[-1]["loss"], rows[-1]["score"])
+                log.info(
+                    "update %d of %d: loss %.4f, score %.4f",
+                    run.update,
+                    run.updates,
+                    rows[-1]["loss"],
+                    rows[-1]["score"],
+                )
     run.require_sound()
     seconds = perf_counter() - started
     return pd.DataFrame(rows), {
@@ -92,10 +110,18 @@ def finetune(
 class _Run:
     """Model, optimizer and penalty between two updates."""
 
-    def __init__(self, spec: FinetuneSpec, model: Any, inputs: Inputs, pad: int, device: torch.device) -> None:
+    def __init__(
+        self, spec: FinetuneSpec, model: Any, inputs: Inputs, pad: int, device: torch.device
+    ) -> None:
         training = spec.training
         require_precision(training, device)
-        self.spec, self.training, self.inputs, self.pad, self.device = spec, training, inputs, pad, device
+        self.spec, self.training, self.inputs, self.pad, self.device = (
+            spec,
+            training,
+            inputs,
+            pad,
+            device,
+        )
         self.model = model.to(device)
         self.parameters = dict(model.named_parameters())
         self.optimizer = torch.optim.AdamW(
@@ -115,19 +141,26 @@ class _Run:
         self.shrinkage_seconds = 0.0
 
     def step(self) -> dict[str, float]:
-        """One update of the parameters; at the start of an epoch, the shrinkage covariance before it."""
+        """One update of the parameters; at the start of an epoch, the shrinkage covariance before
+        it."""
         epoch, position = divmod(self.update, self.per_epoch)
         if self.order is None or position == 0:
-            self.order = np.random.default_rng([self.spec.seed, epoch]).permutation(len(self.inputs))
+            self.order = np.random.default_rng([self.spec.seed, epoch]).permutation(
+                len(self.inputs)
+            )
         order, size = self.order, self.training.batch_size
         if position == 0:
             self._estimate_shrinkage(order)
-        batch = collate(self.inputs, order[position * size : (position + 1) * size], self.pad, self.device)
+        batch = collate(
+            self.inputs, order[position * size : (position + 1) * size], self.pad, self.device
+        )
         rate = self._rate()
         self.optimizer.param_groups[0]["lr"] = rate
         self.model.train()
         with self._autocast():
-            outputs = self.model(**batch.model_inputs, output_hidden_states=self.penalty is not None)
+            outputs = self.model(
+                **batch.model_inputs, output_hidden_states=self.penalty is not None
+            )
             loss = task_loss(outputs, batch).float()
         self._require_finite(loss)
         total, score = loss, math.nan
@@ -153,18 +186,29 @@ class _Run:
         }
 
     def save(self, path: Path, rows: list[dict[str, float]]) -> None:
-        """Keep parameters, Adam's moments, the shrinkage covariance, the generators' states and the rows so far."""
+        """Keep parameters, Adam's moments, the shrinkage covariance, the generators' states and the
+        rows so far."""
         tensors = {f"parameter.{name}": p.detach() for name, p in self.parameters.items()}
         for name, p in self.parameters.items():
-            tensors |= {f"adam.{name}.{key}": value for key, value in self.optimizer.state[p].items()}
+            tensors |= {
+                f"adam.{name}.{key}": value for key, value in self.optimizer.state[p].items()
+            }
         if self.penalty is not None:
             tensors |= {f"penalty.{key}": value for key, value in self.penalty.state_dict().items()}
         tensors["generator.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["generator.cuda"] = torch.cuda.get_rng_state(self.device)
-        metadata = {"update": str(self.update), "rows": json.dumps(rows), "scaler": json.dumps(self.scaler.state_dict())}
+        metadata = {
+            "update": str(self.update),
+            "rows": json.dumps(rows),
+            "scaler": json.dumps(self.scaler.state_dict()),
+        }
         with atomic(path) as temporary:
-            save_file({key: value.contiguous() for key, value in tensors.items()}, temporary, metadata=metadata)
+            save_file(
+                {key: value.contiguous() for key, value in tensors.items()},
+                temporary,
+                metadata=metadata,
+            )
 
     def take_up(self, path: Path) -> list[dict[str, float]]:
         """Put a checkpoint in place; return the rows before it. Nothing if there is none."""
@@ -175,11 +219,19 @@ class _Run:
             for name, p in self.parameters.items():
                 p.copy_(tensors[f"parameter.{name}"])
                 prefix = f"adam.{name}."
-                state = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+                state = {
+                    key.removeprefix(prefix): value
+                    for key, value in tensors.items()
+                    if key.startswith(prefix)
+                }
                 if state:  # a parameter that no loss reaches has none
                     self.optimizer.state[p] = {k: v.to(self.device) for k, v in state.items()}
         if self.penalty is not None:
-            own = {k.removeprefix("penalty."): v for k, v in tensors.items() if k.startswith("penalty.")}
+            own = {
+                k.removeprefix("penalty."): v
+                for k, v in tensors.items()
+                if k.startswith("penalty.")
+            }
             self.penalty.load_state_dict(own)
         self.scaler.load_state_dict(json.loads(metadata["scaler"]))
         torch.set_rng_state(tensors["generator.cpu"])
@@ -218,7 +270,8 @@ class _Run:
 
     @contextmanager
     def _divergence_named(self) -> Iterator[None]:
-        """Hidden states that are not finite, or all alike, are what a training that diverges looks like to the penalty."""
+        """Hidden states that are not finite, or all alike, are what a training that diverges looks
+        like to the penalty."""
         try:
             yield
         except ValueError as error:
@@ -226,7 +279,9 @@ class _Run:
 
     def _diverged(self, why: str) -> IsotropyError:
         hint = "take a smaller learning_rate or strength"
-        return IsotropyError(f"training diverged at update {self.update + 1} of {self.updates}: {why}; {hint}")
+        return IsotropyError(
+            f"training diverged at update {self.update + 1} of {self.updates}: {why}; {hint}"
+        )
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.training.precision == "float32":
@@ -255,7 +310,10 @@ class _Run:
 def require_precision(training: Training, device: torch.device) -> None:
     """Raise an IsotropyError where the device cannot compute in the wanted precision."""
     if training.precision == "float16" and device.type != "cuda":
-        raise IsotropyError("precision: float16 needs a GPU, and torch sees none here; take float32 or bfloat16 on the CPU")
+        raise IsotropyError(
+            "precision: float16 needs a GPU, and torch sees none here; take float32 or bfloat16 "
+            "on the CPU"
+        )
 
 
 def penalty_of(spec: FinetuneSpec, d: int) -> Any:

@@ -44,8 +44,9 @@ def read_typed(folder: Path, layer: int, window: int, types: TypesName) -> Typed
         folder: token vectors (`isotropy.embed.layers`).
         layer: which layer.
         window: tokens of a window.
-        types: subwords: a type is an entry of the vocabulary. words: a vector is the mean of the pieces that a word between
-            blanks has in one window, and a type is a sequence of pieces; special tokens are left out.
+        types: subwords: a type is an entry of the vocabulary. words: a vector is the mean of the
+            pieces that a word between blanks has in one window, and a type is a sequence of pieces;
+            special tokens are left out.
 
     Raises:
         IsotropyError: no words.
@@ -71,4 +72,6 @@ def read_typed(folder: Path, layer: int, window: int, types: TypesName) -> Typed
     first = np.unique(codes, return_index=True)[1]
     named = np.array([" ".join(names[runs[i]]) for i in first.tolist()])
     symbol = np.minimum.reduceat((kinds[kept] == "symbol").astype(int), starts).astype(bool)
-    return TypedCloud(means, codes, named, positions[kept][starts], np.where(symbol, "symbol", "word"))
+    return TypedCloud(
+        means, codes, named, positions[kept][starts], np.where(symbol, "symbol", "word")
+    )

@@ -1,4 +1,5 @@
-"""In what a measurement departs from Cai et al. 2021, apart from its sources: why it is a stand-in."""
+"""In what a measurement departs from Cai et al. 2021, apart from its sources: why it is a
+stand-in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The local intrinsic dimension of a cloud, in both metrics and by both estimates (Cai et al. 2021, section 5)."""
+"""The local intrinsic dimension of a cloud, in both metrics and by both estimates (Cai et al. 2021,
+section 5)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def lid_scores(vectors: np.ndarray, how: Lid, seed: int) -> dict[str, float]:
     found: dict[str, float] = {}
     for metric in METRICS:
         try:
-            both = lid_mle_estimates(vectors, how.k, metric=metric, n_queries=how.n_queries, seed=seed)
+            both = lid_mle_estimates(
+                vectors, how.k, metric=metric, n_queries=how.n_queries, seed=seed
+            )
         except ValueError as error:
             raise IsotropyError(f"local dimension: {error}") from error
         found |= {f"lid_{metric}": both.conventional, f"lid_{metric}_published": both.published}

@@ -1,4 +1,5 @@
-"""The geometry of one layer: cosines within and between types, clusters, local dimension, pictures (Cai et al. 2021)."""
+"""The geometry of one layer: cosines within and between types, clusters, local dimension, pictures
+(Cai et al. 2021)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ SEEN = 3  # principal components in the pictures
 
 
 class Axes(NamedTuple):
-    """Mean and principal axes of a cloud: variances falling, shape (d,), axes as rows, shape (d, d); float64."""
+    """Mean and principal axes of a cloud: variances falling, shape (d,), axes as rows, shape (d,
+    d); float64."""
 
     mean: np.ndarray
     variances: np.ndarray
@@ -31,7 +33,10 @@ class Axes(NamedTuple):
         """Coordinates on the first n axes, shape (len(vectors), n), float32."""
         axes = self.axes[:n].T.astype(np.float32)
         mean = self.mean.astype(vectors.dtype)
-        parts = [(vectors[start : start + ROWS_PER_BLOCK] - mean) @ axes for start in range(0, len(vectors), ROWS_PER_BLOCK)]
+        parts = [
+            (vectors[start : start + ROWS_PER_BLOCK] - mean) @ axes
+            for start in range(0, len(vectors), ROWS_PER_BLOCK)
+        ]
         coordinates: np.ndarray = np.concatenate(parts)
         return coordinates
 
@@ -44,11 +49,17 @@ def principal_axes(vectors: np.ndarray) -> Axes:
     covariance = stream.covariance()
     values, columns = np.linalg.eigh(covariance.numpy())
     axes = oriented(columns.T[::-1])
-    return Axes(stream.mean.numpy(), values[::-1].clip(min=0), axes, float(isoscore_from_covariance(covariance.numpy())))
+    return Axes(
+        stream.mean.numpy(),
+        values[::-1].clip(min=0),
+        axes,
+        float(isoscore_from_covariance(covariance.numpy())),
+    )
 
 
 class Measurements(NamedTuple):
-    """What is known of a cloud with one seed: scores; silhouettes per number of clusters; the cluster of each point."""
+    """What is known of a cloud with one seed: scores; silhouettes per number of clusters; the
+    cluster of each point."""
 
     scores: dict[str, Any]
     silhouettes: dict[int, float]
@@ -59,11 +70,13 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
     """All scores of a cloud.
 
     Returns:
-        Scores: n_tokens, n_types, n_types_repeated; s_inter, s_intra, mean_cosine, isoscore; variance_of_first_components (the
-        share of the first three); n_clusters, silhouette (of that number, or the best where it is under the threshold),
-        share_largest; s_inter_adjusted, s_intra_adjusted (plain mean over clusters), both also _weighted by tokens;
-        lid_euclidean, lid_cosine (conventional, and _published); and position_share: how much of the variance of the largest
-        cluster in its first three components goes with the position in the window.
+        Scores: n_tokens, n_types, n_types_repeated; s_inter, s_intra, mean_cosine, isoscore;
+            variance_of_first_components (the
+        share of the first three); n_clusters, silhouette (of that number, or the best where it is
+        under the threshold), share_largest; s_inter_adjusted, s_intra_adjusted (plain mean over
+        clusters), both also _weighted by tokens; lid_euclidean, lid_cosine (conventional, and
+        _published); and position_share: how much of the variance of the largest cluster in its
+        first three components goes with the position in the window.
     """
     counts = np.bincount(cloud.types)
     counted = count_clusters(cloud.vectors, axes, spec.clustering, seed)
@@ -91,7 +104,9 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
         "s_inter_adjusted_weighted": weighted.s_inter,
         "s_intra_adjusted_weighted": weighted.s_intra,
         **lid_scores(cloud.vectors, spec.lid, seed),
-        "position_share": share_of_positions(principal_axes(own).project(own, SEEN), cloud.positions[largest]),
+        "position_share": share_of_positions(
+            principal_axes(own).project(own, SEEN), cloud.positions[largest]
+        ),
     }
     return Measurements(scores, counted.silhouettes, clusters)
 
@@ -117,9 +132,11 @@ def count_clusters(vectors: np.ndarray, axes: Axes, how: Clustering, seed: int) 
 
 
 def share_of_positions(coordinates: np.ndarray, positions: np.ndarray) -> float:
-    """Share of the variance of a cloud, shape (n, d), that lies between the means of positions; adjusted for their number.
+    """Share of the variance of a cloud, shape (n, d), that lies between the means of positions;
+    adjusted for their number.
 
-    A manifold such as a Swiss roll that is wound along the window gives a share near 1, no relation 0 on average.
+    A manifold such as a Swiss roll that is wound along the window gives a share near 1, no relation
+    0 on average.
     """
     codes = np.unique(positions, return_inverse=True)[1]
     counts = np.bincount(codes)
@@ -134,12 +151,13 @@ def share_of_positions(coordinates: np.ndarray, positions: np.ndarray) -> float:
 
 
 def pictures(cloud: TypedCloud, axes: Axes, clusters: np.ndarray, n_points: int) -> pd.DataFrame:
-    """A seeded part of a cloud on its first three principal components, and on those of its largest cluster.
+    """A seeded part of a cloud on its first three principal components, and on those of its largest
+    cluster.
 
     Returns:
-        One row per token: name, kind (special, symbol, word), frequency of its type, position in the window, cluster (0 is the
-        largest), x, y, z; and x_largest, y_largest, z_largest for tokens of the largest cluster, else NaN. Units of the
-        embedding.
+        One row per token: name, kind (special, symbol, word), frequency of its type, position in
+        the window, cluster (0 is the largest), x, y, z; and x_largest, y_largest, z_largest for
+        tokens of the largest cluster, else NaN. Units of the embedding.
     """
     order = np.argsort(-np.bincount(clusters), kind="stable")
     rank = np.argsort(order)
@@ -149,7 +167,9 @@ def pictures(cloud: TypedCloud, axes: Axes, clusters: np.ndarray, n_points: int)
     own = principal_axes(cloud.vectors[inside]).project(cloud.vectors[chosen], SEEN)
     own[~inside[chosen]] = np.nan
     columns = {
-        f"{name}{suffix}": part[:, i] for suffix, part in (("", whole), ("_largest", own)) for i, name in enumerate("xyz")
+        f"{name}{suffix}": part[:, i]
+        for suffix, part in (("", whole), ("_largest", own))
+        for i, name in enumerate("xyz")
     }
     return pd.DataFrame(
         {

@@ -28,12 +28,15 @@ class Cloud(Strict):
         normal, embeddings = (self.d, self.isoscore), (self.dataset, self.embedding)
         needed, other = (normal, embeddings) if self.kind == "normal" else (embeddings, normal)
         if None in needed or other != (None, None):
-            raise ValueError("a normal cloud has d and isoscore, one of embeddings has dataset and embedding")
+            raise ValueError(
+                "a normal cloud has d and isoscore, one of embeddings has dataset and embedding"
+            )
         return self
 
 
 class Stability(Strict):
-    """IsoScore* of small samples against the score of the whole (Rudman & Eickhoff 2024, poster, Figure 4)."""
+    """IsoScore* of small samples against the score of the whole (Rudman & Eickhoff 2024, poster,
+    Figure 4)."""
 
     clouds: Annotated[dict[Name, Cloud], Field(min_length=1)]
     """Point clouds, by name."""
@@ -42,7 +45,8 @@ class Stability(Strict):
     sizes: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=2)]
     """Sizes of samples, rising; those that a cloud cannot give are left out."""
     shrinkage_points: Annotated[int, Field(ge=2)]
-    """Points behind the shrinkage covariance, apart from the samples; at most half of the embeddings."""
+    """Points behind the shrinkage covariance, apart from the samples; at most half of the
+    embeddings."""
     repeats: Annotated[int, Field(ge=2)]
     """Samples of each size."""
 
@@ -83,7 +87,8 @@ class Sampled(Spec):
 
 
 TypesName = Literal["subwords", "words"]
-"""What a type is: an entry of the model's vocabulary (the authors), or a word between blanks, as the model reads it."""
+"""What a type is: an entry of the model's vocabulary (the authors), or a word between blanks, as
+the model reads it."""
 
 
 class Clustering(Strict):
@@ -96,7 +101,8 @@ class Clustering(Strict):
     threshold: float
     """Least silhouette of a cloud that has clusters; 0.1 in the authors' code."""
     n_components: Annotated[int, Field(ge=2)] | None
-    """Principal components that k-means sees; null: the vectors themselves. The paper does not say; the code has both."""
+    """Principal components that k-means sees; null: the vectors themselves. The paper does not say;
+    the code has both."""
     max_iter: Annotated[int, Field(ge=1)]
     """Iterations of k-means; 300 in the authors' code."""
 
@@ -107,7 +113,8 @@ class Lid(Strict):
     k: Annotated[int, Field(ge=2)]
     """Neighbours, which are exact; 100 in the authors' code."""
     n_queries: Annotated[int, Field(ge=1)] | None
-    """Measured at so many points, drawn, with neighbours among all. null: at all points, as the authors."""
+    """Measured at so many points, drawn, with neighbours among all. null: at all points, as the
+    authors."""
 
 
 class LayerSpec(Spec):

@@ -1,4 +1,5 @@
-"""How far IsoScore* of a few points is from the score of the whole cloud (Rudman & Eickhoff 2024, poster, Figure 4)."""
+"""How far IsoScore* of a few points is from the score of the whole cloud (Rudman & Eickhoff 2024,
+poster, Figure 4)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class _Cloud(NamedTuple):
         whole: IsoScore of all of it.
         most: largest sample.
         n_known: points behind the shrinkage covariance.
-        split: for a generator, how to draw points for the shrinkage covariance, and how to draw others.
+        split: for a generator, how to draw points for the shrinkage covariance, and how to draw
+            others.
     """
 
     d: int
@@ -35,16 +37,19 @@ class _Cloud(NamedTuple):
     split: Callable[[np.random.Generator], tuple[Draw, Draw]]
 
 
-def sample_scores(spec: StabilitySpec, embeddings: np.ndarray | None) -> tuple[pd.DataFrame, float, int]:
-    """IsoScore* of samples of each size and with each zeta; each repeat has a shrinkage covariance of its own.
+def sample_scores(
+    spec: StabilitySpec, embeddings: np.ndarray | None
+) -> tuple[pd.DataFrame, float, int]:
+    """IsoScore* of samples of each size and with each zeta; each repeat has a shrinkage covariance
+    of its own.
 
     Args:
         spec: cloud and samples.
         embeddings: shape (n, d); None for a normal cloud.
 
     Returns:
-        One row per size, repeat and zeta (n, repeat, zeta, isoscore_star); the score of the whole; and how many points the
-        shrinkage covariance stands on.
+        One row per size, repeat and zeta (n, repeat, zeta, isoscore_star); the score of the whole;
+        and how many points the shrinkage covariance stands on.
 
     Raises:
         IsotropyError: too few embeddings for the smallest sample.
@@ -52,16 +57,27 @@ def sample_scores(spec: StabilitySpec, embeddings: np.ndarray | None) -> tuple[p
     cloud = _normal(spec) if embeddings is None else _drawn(spec, embeddings)
     sizes = [n for n in spec.sizes if n <= cloud.most]
     if not sizes:
-        raise IsotropyError(f"{spec.name}: {cloud.most:g} points are too few for samples of {spec.sizes[0]}")
+        raise IsotropyError(
+            f"{spec.name}: {cloud.most:g} points are too few for samples of {spec.sizes[0]}"
+        )
     rows = []
     for repeat in range(spec.repeats):
         known, other = cloud.split(np.random.default_rng([repeat, 0]))
-        shrinkage = ShrinkageCovariance(_stream(cloud, known, np.random.default_rng([repeat, 1]), cloud.n_known).covariance())
+        shrinkage = ShrinkageCovariance(
+            _stream(cloud, known, np.random.default_rng([repeat, 1]), cloud.n_known).covariance()
+        )
         for n in sizes:
             stream = _stream(cloud, other, np.random.default_rng([repeat, n]), n)
             scores = {zeta: stream.compute(zeta, shrinkage) for zeta in spec.zetas}
-            rows += [{"n": n, "repeat": repeat, "zeta": zeta, "isoscore_star": score} for zeta, score in scores.items()]
-    return pd.DataFrame(rows).sort_values(["n", "repeat", "zeta"], ignore_index=True), cloud.whole, cloud.n_known
+            rows += [
+                {"n": n, "repeat": repeat, "zeta": zeta, "isoscore_star": score}
+                for zeta, score in scores.items()
+            ]
+    return (
+        pd.DataFrame(rows).sort_values(["n", "repeat", "zeta"], ignore_index=True),
+        cloud.whole,
+        cloud.n_known,
+    )
 
 
 def _stream(cloud: _Cloud, draw: Draw, generator: np.random.Generator, n: int) -> StreamingIsoScore:
@@ -74,7 +90,8 @@ def _stream(cloud: _Cloud, draw: Draw, generator: np.random.Generator, n: int) -
 
 
 def _normal(spec: StabilitySpec) -> _Cloud:
-    """A normal distribution with the wanted IsoScore; the variances fall linearly, and the mean is 0."""
+    """A normal distribution with the wanted IsoScore; the variances fall linearly, and the mean is
+    0."""
     d, score = spec.cloud.d, spec.cloud.isoscore
     assert d is not None
     assert score is not None
@@ -91,7 +108,8 @@ def _normal(spec: StabilitySpec) -> _Cloud:
 
 
 def _drawn(spec: StabilitySpec, embeddings: np.ndarray) -> _Cloud:
-    """Embeddings, drawn without replacement; those behind the shrinkage covariance are not drawn again."""
+    """Embeddings, drawn without replacement; those behind the shrinkage covariance are not drawn
+    again."""
     n = len(embeddings)
     cut = min(spec.shrinkage_points, n // 2)
 

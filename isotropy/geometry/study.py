@@ -16,7 +16,9 @@ class Contextual(Strict):
 
     corpora: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Names from `datasets`: corpora."""
-    layers: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(rising)]
+    layers: Annotated[
+        list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(rising)
+    ]
     """Hidden layers: 1 is the first block's output. The embedding layer is not read."""
 
 
@@ -28,8 +30,8 @@ class Cai2021(Strict):
     vectors: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Static vectors of the source registry, for Table 3."""
     window: Annotated[int, Field(ge=2)]
-    """Tokens that a model reads at once: all lines, each with its special tokens, are one stream, cut without regard to lines;
-    512 in the authors' code."""
+    """Tokens that a model reads at once: all lines, each with its special tokens, are one stream,
+    cut without regard to lines; 512 in the authors' code."""
     types: Annotated[list[TypesName], Field(min_length=1), AfterValidator(distinct)]
     """What types are; the authors' are subwords."""
     clustering: Clustering
@@ -43,4 +45,9 @@ class Cai2021(Strict):
 
     def measured(self) -> list[tuple[str, str, int]]:
         """All measurements: corpus, model, layer."""
-        return [(corpus, name, n) for name, model in self.models.items() for corpus in model.corpora for n in model.layers]
+        return [
+            (corpus, name, n)
+            for name, model in self.models.items()
+            for corpus in model.corpora
+            for n in model.layers
+        ]

@@ -1,7 +1,8 @@
 """Metrics of embedding spaces. Each takes a point cloud of shape (n, d) as array or tensor.
 
-Names are loaded when they are first used: what measures IsoScore does not load the neighbour search. Within the project,
-import from the modules themselves, so that a job's code identity holds the metrics that it uses and no others.
+Names are loaded when they are first used: what measures IsoScore does not load the neighbour
+search. Within the project, import from the modules themselves, so that a job's code identity holds
+the metrics that it uses and no others.
 """
 
 from importlib import import_module
@@ -9,7 +10,14 @@ from typing import Any
 
 _MODULES = {
     "clusters": ["ClusterCount", "cluster_count"],
-    "cosines": ["StreamingMeanCosine", "TypeCosines", "mean_cosine", "s_inter", "s_intra", "type_cosines"],
+    "cosines": [
+        "StreamingMeanCosine",
+        "TypeCosines",
+        "mean_cosine",
+        "s_inter",
+        "s_intra",
+        "type_cosines",
+    ],
     "dimension": ["LidEstimates", "lid_mle", "lid_mle_estimates", "lid_mle_samples", "two_nn"],
     "identities": [
         "cosine_to_ones",

@@ -1,6 +1,7 @@
 """How many clusters a cloud has, as Cai et al. count them.
 
-Cai, Huang, Bian & Church (2021), "Isotropy in the Contextual Embedding Space: Clusters and Manifolds", ICLR, section 4.
+Cai, Huang, Bian & Church (2021), "Isotropy in the Contextual Embedding Space: Clusters and
+Manifolds", ICLR, section 4.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from isotropy.metrics.validation import Points, as_points, sample_rows
 
 
 class ClusterCount(NamedTuple):
-    """The number of clusters, the cluster of each point, shape (n,), and the silhouette for each k that was tried.
+    """The number of clusters, the cluster of each point, shape (n,), and the silhouette for each k
+    that was tried.
 
     A silhouette is NaN where the sample holds no two clusters.
     """
@@ -37,10 +39,12 @@ def cluster_count(
     n_init: int = 1,
     max_iter: int = 300,
 ) -> ClusterCount:
-    """Cluster by k-means for each k and take the k of largest silhouette; one cluster if that is under the threshold.
+    """Cluster by k-means for each k and take the k of largest silhouette; one cluster if that is
+    under the threshold.
 
     Args:
-        X: point cloud, shape (n, d), array or tensor on any device; k-means runs on the CPU, on all points.
+        X: point cloud, shape (n, d), array or tensor on any device; k-means runs on the CPU, on all
+            points.
         k_range: numbers of clusters that are tried.
         sample_size: points on which the silhouette is taken, one sample for all k; None: all.
         threshold: least silhouette of a cloud that has clusters.
@@ -49,24 +53,42 @@ def cluster_count(
         max_iter: its iterations.
 
     Raises:
-        ValueError: bad shapes, NaN or infinity, a k below 2 or not below the number of different points.
+        ValueError: bad shapes, NaN or infinity, a k below 2 or not below the number of different
+            points.
     """
     points = as_points(X, min_dims=1).detach()
     tried = sorted(set(k_range))
     if not tried or tried[0] < 2 or tried[-1] >= len(points):
-        raise ValueError(f"k_range must hold numbers from 2 to {len(points) - 1} for {len(points)} points, got {tried}")
+        raise ValueError(
+            f"k_range must hold numbers from 2 to {len(points) - 1} for {len(points)} points, got "
+            f"{tried}"
+        )
     array = points.cpu().numpy()
     labels = {}
     for k in tried:
-        labels[k] = KMeans(k, n_init=n_init, max_iter=max_iter, random_state=seed).fit_predict(array)
+        labels[k] = KMeans(k, n_init=n_init, max_iter=max_iter, random_state=seed).fit_predict(
+            array
+        )
         if len(np.unique(labels[k])) < k:
-            raise ValueError(f"k-means found {len(np.unique(labels[k]))} clusters for k = {k}: too few different points")
-    rows = torch.arange(len(points)) if sample_size is None else sample_rows(len(points), sample_size, seed)
+            raise ValueError(
+                f"k-means found {len(np.unique(labels[k]))} clusters for k = {k}: too few "
+                "different points"
+            )
+    rows = (
+        torch.arange(len(points))
+        if sample_size is None
+        else sample_rows(len(points), sample_size, seed)
+    )
     # A cluster so small that the sample misses all but one has no silhouette there.
     scored = [k for k in tried if 1 < len(np.unique(labels[k][rows.numpy()])) < len(rows)]
     if not scored:
-        raise ValueError(f"the sample of {len(rows)} points holds one cluster for each k: take a larger sample_size")
-    scores = silhouette_of_labelings(points[rows.to(points.device)], [labels[k][rows.numpy()] for k in scored])
+        raise ValueError(
+            f"the sample of {len(rows)} points holds one cluster for each k: take a larger "
+            "sample_size"
+        )
+    scores = silhouette_of_labelings(
+        points[rows.to(points.device)], [labels[k][rows.numpy()] for k in scored]
+    )
     found = dict.fromkeys(tried, float("nan")) | dict(zip(scored, scores.tolist(), strict=True))
     best = max(scored, key=lambda k: found[k])
     if found[best] < threshold:

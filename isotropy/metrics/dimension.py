@@ -1,7 +1,8 @@
 """Intrinsic dimension from the distances to nearest neighbours, which are exact.
 
-Facco, d'Errico, Rodriguez & Laio (2017), doi:10.1038/s41598-017-11873-y (TwoNN). Levina & Bickel (2005), NIPS; Amsaleg et
-al. (2015), doi:10.1145/2783258.2783405 (maximum likelihood of the local dimension).
+Facco, d'Errico, Rodriguez & Laio (2017), doi:10.1038/s41598-017-11873-y (TwoNN). Levina & Bickel
+(2005), NIPS; Amsaleg et al. (2015), doi:10.1145/2783258.2783405 (maximum likelihood of the local
+dimension).
 """
 
 from __future__ import annotations
@@ -14,11 +15,18 @@ import numpy as np
 import torch
 
 from isotropy.metrics.distances import TILE, centred, keep_two_least, scaled, squared_norms
-from isotropy.metrics.matrix import ROWS_PER_BLOCK, full_precision, product, visit_pairs, worker_threads
+from isotropy.metrics.matrix import (
+    ROWS_PER_BLOCK,
+    full_precision,
+    product,
+    visit_pairs,
+    worker_threads,
+)
 from isotropy.metrics.validation import Points, as_points, sample_rows
 
 MORE = 8  # neighbours searched beyond k, at least
-LOST = 0.02  # squared distance over the sum of squared norms, under which it is computed from the difference
+# Squared distance over the sum of squared norms, under which it is computed from the difference
+LOST = 0.02
 ROUNDING = 1e-6  # error of a squared distance in float32, over the sum of squared norms
 NEIGHBOURS_AT_ONCE = 2**23  # in the search, over all rows of a part
 GPU_ROWS = 2048  # queries at a time
@@ -29,32 +37,43 @@ CLAMP = 1e-8  # least 1 - cos in the code of Cai et al.
 def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     """Intrinsic dimension by TwoNN, as Rudman & Eickhoff (2024) measure it (Figure 7).
 
-    With mu the ratio of the distances to the second and the first neighbour, log(mu) is exponential with rate d: the slope,
-    through the origin, of -log(1 - F(mu)) on log(mu), where F is the empirical distribution.
+    With mu the ratio of the distances to the second and the first neighbour, log(mu) is exponential
+    with rate d: the slope, through the origin, of -log(1 - F(mu)) on log(mu), where F is the
+    empirical distribution.
 
     Args:
-        X: point cloud, shape (n, d), array or tensor on any device. Of equal points one is kept, with a warning.
-        discard_fraction: share of the largest ratios that is left out of the fit, as in scikit-dimension.
+        X: point cloud, shape (n, d), array or tensor on any device. Of equal points one is kept,
+            with a warning.
+        discard_fraction: share of the largest ratios that is left out of the fit, as in
+            scikit-dimension.
 
     Raises:
-        ValueError: bad shapes, NaN or infinity, fewer than three different points, or `discard_fraction` outside [0, 1).
+        ValueError: bad shapes, NaN or infinity, fewer than three different points, or
+            `discard_fraction` outside [0, 1).
     """
     if not 0 <= discard_fraction < 1:
         raise ValueError(f"discard_fraction must lie in [0, 1), got {discard_fraction}")
     points = as_points(X, min_points=3, min_dims=1).detach()
     if (different := _first_of_equals(points, "two_nn")) is not None:
         points = points[different.to(points.device)]
-    two = _two_nearest(points) if points.is_cpu else _nearest(points, 2, torch.arange(len(points)))[0]
+    two = (
+        _two_nearest(points) if points.is_cpu else _nearest(points, 2, torch.arange(len(points)))[0]
+    )
     if not (two[:, 0] > 0).all():
         raise ValueError(
-            f"{(two[:, 0] == 0).sum()} points are nearer to another than {points.dtype} can tell: pass more digits"
+            f"{(two[:, 0] == 0).sum()} points are nearer to another than {points.dtype} can tell: "
+            "pass more digits"
         )
     log_mu = np.sort(np.log(two[:, 1] / two[:, 0]))
     n = len(log_mu)
-    kept = min(int(n * (1 - discard_fraction)), n - 1)  # F = 1 at the last, where the logarithm ends
+    kept = min(
+        int(n * (1 - discard_fraction)), n - 1
+    )  # F = 1 at the last, where the logarithm ends
     x, y = log_mu[:kept], -np.log1p(-np.arange(1, kept + 1) / n)
     if not (x * x).sum() > 0:
-        raise ValueError(f"two_nn needs neighbours at different distances; in none of {kept} points they are")
+        raise ValueError(
+            f"two_nn needs neighbours at different distances; in none of {kept} points they are"
+        )
     return float((x * y).sum() / (x * x).sum())
 
 
@@ -69,12 +88,19 @@ def lid_mle(
     seed: int = 0,
 ) -> float:
     """Mean local intrinsic dimension. Arguments, values and errors as in `lid_mle_samples`."""
-    arguments = {"metric": metric, "squared": squared, "repeated": repeated, "n_queries": n_queries, "seed": seed}
+    arguments = {
+        "metric": metric,
+        "squared": squared,
+        "repeated": repeated,
+        "n_queries": n_queries,
+        "seed": seed,
+    }
     return float(lid_mle_samples(X, k, **arguments).mean())  # type: ignore[arg-type]
 
 
 class LidEstimates(NamedTuple):
-    """Mean local intrinsic dimension by the conventional estimate, and as Cai et al. (2021) have published it."""
+    """Mean local intrinsic dimension by the conventional estimate, and as Cai et al. (2021) have
+    published it."""
 
     conventional: float
     published: float
@@ -89,7 +115,8 @@ def lid_mle_estimates(
     n_queries: int | None = None,
     seed: int = 0,
 ) -> LidEstimates:
-    """Both estimates: `lid_mle` as it is, and with `squared=True, repeated="keep"`, from one search.
+    """Both estimates: `lid_mle` as it is, and with `squared=True, repeated="keep"`, from one
+    search.
 
     Arguments and errors as in `lid_mle_samples`.
     """
@@ -113,28 +140,32 @@ def lid_mle_samples(
     n_queries: int | None = None,
     seed: int = 0,
 ) -> np.ndarray:
-    """Local intrinsic dimension at each point by maximum likelihood: -1 / mean over i = 1..k of log(r_i / r_k).
+    """Local intrinsic dimension at each point by maximum likelihood: -1 / mean over i = 1..k of
+    log(r_i / r_k).
 
-    The conventional estimate is the default. The published one of Cai et al. (2021, section 5) is `squared=True,
-    repeated="keep"`: their neighbour search returns squared distances (and 1 - cos, half the squared distance of unit
-    vectors), of which no root is taken, so that each value is half the conventional one.
+    The conventional estimate is the default. The published one of Cai et al. (2021, section 5) is
+    `squared=True, repeated="keep"`: their neighbour search returns squared distances (and 1 - cos,
+    half the squared distance of unit vectors), of which no root is taken, so that each value is
+    half the conventional one.
 
     Args:
         X: point cloud, shape (n, d), array or tensor on any device.
         k: neighbours, the point itself not counted; 2 <= k < n.
         metric: "euclidean", or "cosine": distances between the unit vectors.
         squared: use squared distances, as published.
-        repeated: "drop": of equal points one is kept, with a warning. "keep": they are neighbours at distance 0 (for
-            1 - cos at least 1e-8), as published: a point that has one gets 0 (euclidean).
-        n_queries: measure at this many points, drawn with `seed`, with neighbours among all; None: at all points. They are
-            drawn before repetitions are dropped.
+        repeated: "drop": of equal points one is kept, with a warning. "keep": they are neighbours
+            at distance 0 (for 1 - cos at least 1e-8), as published: a point that has one gets 0
+            (euclidean).
+        n_queries: measure at this many points, drawn with `seed`, with neighbours among all; None:
+            at all points. They are drawn before repetitions are dropped.
         seed: of the draw.
 
     Returns:
         Estimates, shape (points,), float64; infinite where all k neighbours are equally far.
 
     Raises:
-        ValueError: bad shapes, NaN or infinity, k out of range, an unknown metric, or a zero vector for "cosine".
+        ValueError: bad shapes, NaN or infinity, k out of range, an unknown metric, or a zero vector
+            for "cosine".
     """
     if repeated not in ("drop", "keep"):
         raise ValueError(f'repeated must be "drop" or "keep", got {repeated!r}')
@@ -161,20 +192,29 @@ def _directed(points: torch.Tensor, metric: str) -> torch.Tensor:
     return units
 
 
-def _drawn(points: torch.Tensor, kept: torch.Tensor | None, k: int, n_queries: int | None, seed: int) -> torch.Tensor:
+def _drawn(
+    points: torch.Tensor, kept: torch.Tensor | None, k: int, n_queries: int | None, seed: int
+) -> torch.Tensor:
     """Numbers of the points to measure at; all, or some that are drawn."""
     n = len(points)
     different = n if kept is None else int(kept.sum())
     if not 2 <= k < different:
-        raise ValueError(f"k must lie between 2 and {different - 1} for {different} different points, got {k}")
-    rows = torch.arange(n) if n_queries is None or n_queries >= n else sample_rows(n, n_queries, seed)
+        raise ValueError(
+            f"k must lie between 2 and {different - 1} for {different} different points, got {k}"
+        )
+    rows = (
+        torch.arange(n) if n_queries is None or n_queries >= n else sample_rows(n, n_queries, seed)
+    )
     if kept is not None and not bool(kept[rows].any()):
-        raise ValueError(f"all {len(rows)} points that were drawn repeat others: take a larger n_queries")
+        raise ValueError(
+            f"all {len(rows)} points that were drawn repeat others: take a larger n_queries"
+        )
     return rows
 
 
 def _clamped(r: np.ndarray, metric: str) -> np.ndarray:
-    """Distances as the authors have them: 1 - cos, half the square of the distance of unit vectors, is at least 1e-8."""
+    """Distances as the authors have them: 1 - cos, half the square of the distance of unit vectors,
+    is at least 1e-8."""
     clamped: np.ndarray = np.maximum(r, np.sqrt(2 * CLAMP)) if metric == "cosine" else r
     return clamped
 
@@ -189,11 +229,14 @@ def _estimates(r: np.ndarray, squared: bool) -> np.ndarray:
 
 
 def _first_of_equals(points: torch.Tensor, what: str) -> torch.Tensor | None:
-    """Which points do not repeat an earlier one, shape (n,), with a warning that some do; None if none does."""
+    """Which points do not repeat an earlier one, shape (n,), with a warning that some do; None if
+    none does."""
     rows = points.cpu().numpy()
     # Rows with equal digests are compared; the rest, which is most, is neither sorted nor copied.
     width = rows.shape[1] * rows.dtype.itemsize // 4
-    factors = np.random.default_rng(0).integers(1, 2**63, width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    factors = np.random.default_rng(0).integers(1, 2**63, width, dtype=np.uint64) * np.uint64(
+        2
+    ) + np.uint64(1)
     digests = np.empty(len(rows), dtype=np.uint64)
     for start in range(0, len(rows), ROWS_PER_BLOCK):
         block = np.ascontiguousarray(rows[start : start + ROWS_PER_BLOCK] + 0.0)  # -0.0 becomes 0.0
@@ -203,18 +246,25 @@ def _first_of_equals(points: torch.Tensor, what: str) -> torch.Tensor | None:
         return None
     suspects = np.flatnonzero(np.isin(digests, digests[first[counts > 1]]))
     keys = np.ascontiguousarray(rows[suspects] + 0.0)
-    _, first = np.unique(keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1), return_index=True)
+    _, first = np.unique(
+        keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1),
+        return_index=True,
+    )
     repeated = np.delete(suspects, first)
     if not len(repeated):
         return None
-    warnings.warn(f"{what}: {len(repeated)} of {len(rows)} points repeat another and were left out", stacklevel=3)
+    warnings.warn(
+        f"{what}: {len(repeated)} of {len(rows)} points repeat another and were left out",
+        stacklevel=3,
+    )
     different = torch.ones(len(rows), dtype=torch.bool)
     different[torch.from_numpy(repeated)] = False
     return different
 
 
 def _two_nearest(points: torch.Tensor) -> np.ndarray:
-    """Distances to the two nearest neighbours, shape (n, 2), on the CPU; each pair of tiles is visited once."""
+    """Distances to the two nearest neighbours, shape (n, 2), on the CPU; each pair of tiles is
+    visited once."""
     points = scaled(points)
     cloud = centred(points)
     norms = squared_norms(cloud).numpy()
@@ -223,8 +273,13 @@ def _two_nearest(points: torch.Tensor) -> np.ndarray:
 
     def visit(pair: tuple[int, int]) -> None:
         a, b = parts[pair[0]], parts[pair[1]]
-        x, y = points[a].numpy(), points[b].numpy()  # differences of near points lose no digits before centring
-        keep_two_least(product(cloud[a], cloud[b]).numpy(), x, y, norms[a], norms[b], least[a], least[b])
+        x, y = (
+            points[a].numpy(),
+            points[b].numpy(),
+        )  # differences of near points lose no digits before centring
+        keep_two_least(
+            product(cloud[a], cloud[b]).numpy(), x, y, norms[a], norms[b], least[a], least[b]
+        )
 
     with worker_threads() as pool:
         visit_pairs(pool, len(parts), visit)
@@ -234,19 +289,23 @@ def _two_nearest(points: torch.Tensor) -> np.ndarray:
 def _nearest(
     points: torch.Tensor, k: int, rows: torch.Tensor, kept: torch.Tensor | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances of some points to their k nearest neighbours, themselves left out, ascending, shape (rows, k), float64.
+    """Distances of some points to their k nearest neighbours, themselves left out, ascending, shape
+    (rows, k), float64.
 
     Twice: with neighbours among all points, and among those that are kept.
 
-    The search works in float32, with squares from products. So a few more neighbours are taken than asked for, squares that
-    lost digits are computed again from the difference, and a row is done when no point beyond those found can be nearer than
-    its k-th (whose length is then at most the row's own and that distance); else it is searched again for more.
+    The search works in float32, with squares from products. So a few more neighbours are taken than
+    asked for, squares that lost digits are computed again from the difference, and a row is done
+    when no point beyond those found can be nearer than its k-th (whose length is then at most the
+    row's own and that distance); else it is searched again for more.
     """
     points = scaled(points)
     cloud = centred(points)
     search = _search_by_faiss if cloud.is_cpu else _search_by_torch
     norms = squared_norms(cloud).cpu().float()
-    results = [torch.empty(len(rows), k, dtype=torch.float64) for _ in range(1 if kept is None else 2)]
+    results = [
+        torch.empty(len(rows), k, dtype=torch.float64) for _ in range(1 if kept is None else 2)
+    ]
     waiting, wanted = torch.arange(len(rows)), min(len(cloud) - 1, k + max(MORE, k // 8))
     while len(waiting):
         again = []
@@ -268,9 +327,14 @@ def _nearest(
 
 
 def _corrected(
-    points: torch.Tensor, rows: torch.Tensor, squared: torch.Tensor, found: torch.Tensor, norms: torch.Tensor
+    points: torch.Tensor,
+    rows: torch.Tensor,
+    squared: torch.Tensor,
+    found: torch.Tensor,
+    norms: torch.Tensor,
 ) -> torch.Tensor:
-    """Squared distances, shape (rows, neighbours), float64: all anew for double points, else those that lost digits."""
+    """Squared distances, shape (rows, neighbours), float64: all anew for double points, else those
+    that lost digits."""
     lost = squared < LOST * (norms[rows, None] + norms[found])
     i, j = torch.nonzero(lost | (points.dtype == torch.float64), as_tuple=True)
     exact = squared.clamp(min=0).double()
@@ -281,8 +345,11 @@ def _corrected(
     return exact
 
 
-def _search_by_faiss(cloud: torch.Tensor, rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Squared distances to the k nearest neighbours and their numbers, shapes (rows, k), by search in float32."""
+def _search_by_faiss(
+    cloud: torch.Tensor, rows: torch.Tensor, k: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Squared distances to the k nearest neighbours and their numbers, shapes (rows, k), by search
+    in float32."""
     faiss.omp_set_num_threads(torch.get_num_threads())
     base = cloud.float().numpy()
     queries = base if len(rows) == len(base) else base[rows.numpy()]
@@ -290,7 +357,9 @@ def _search_by_faiss(cloud: torch.Tensor, rows: torch.Tensor, k: int) -> tuple[t
     return _without_self(torch.from_numpy(squared), torch.from_numpy(found), rows)
 
 
-def _search_by_torch(cloud: torch.Tensor, rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _search_by_torch(
+    cloud: torch.Tensor, rows: torch.Tensor, k: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The same in plain torch, block by block, on any device."""
     base = cloud.float()
     norms = squared_norms(base)
@@ -302,8 +371,11 @@ def _search_by_torch(cloud: torch.Tensor, rows: torch.Tensor, k: int) -> tuple[t
     return _without_self(torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts]), rows)
 
 
-def _without_self(squared: torch.Tensor, found: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Drop each row's own number from its k + 1 neighbours, or the last where equal points have pushed it out."""
+def _without_self(
+    squared: torch.Tensor, found: torch.Tensor, rows: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Drop each row's own number from its k + 1 neighbours, or the last where equal points have
+    pushed it out."""
     own = found == rows[:, None]
     own[~own.any(dim=1), -1] = True
     shape = (len(rows), found.shape[1] - 1)

@@ -1,9 +1,11 @@
-"""Euclidean distances between tiles of a cloud, and their sums over classes: the work of silhouette and neighbour search.
+"""Euclidean distances between tiles of a cloud, and their sums over classes: the work of silhouette
+and neighbour search.
 
-A tile is one matrix product, |x|^2 + |y|^2 - 2xy, which loses digits where x and y are close. Two measures keep float32
-within 1e-6 of float64: the caller centres the cloud, and a pair closer than CLOSE of its norms is computed again from
-the difference. On the CPU the product goes to the fastest library and all else is one fused pass over the tile, by
-numba. The reference, which the tests compare with and which serves on a GPU, is `distances` with `sum_by_class`.
+A tile is one matrix product, |x|^2 + |y|^2 - 2xy, which loses digits where x and y are close. Two
+measures keep float32 within 1e-6 of float64: the caller centres the cloud, and a pair closer than
+CLOSE of its norms is computed again from the difference. On the CPU the product goes to the fastest
+library and all else is one fused pass over the tile, by numba. The reference, which the tests
+compare with and which serves on a GPU, is `distances` with `sum_by_class`.
 """
 
 from __future__ import annotations
@@ -17,8 +19,13 @@ from numba import njit
 from isotropy.metrics.compiled import KEPT
 
 TILE = 512  # rows on the CPU; a float32 tile of 1 MB stays in the cache
-CLOSE = 1e-3  # squared distance over the sum of squared norms, under which a pair is computed directly
-_TINY, _HUGE = 1e-9, 1e9  # between these, squares of coordinates and their sums keep their digits in float32
+CLOSE = (
+    1e-3  # squared distance over the sum of squared norms, under which a pair is computed directly
+)
+_TINY, _HUGE = (
+    1e-9,
+    1e9,
+)  # between these, squares of coordinates and their sums keep their digits in float32
 NUMBERS_AT_ONCE = 2**24  # in the differences of pairs that are computed directly
 
 # `fastmath` lets sums be vectorized: the cloud is finite and its squares are in the float range.
@@ -26,7 +33,8 @@ _compiled = njit(cache=KEPT, nogil=True, fastmath=True, error_model="numpy")
 
 
 def unit(points: torch.Tensor) -> float:
-    """The unit in which squares of a cloud's coordinates stay in the float range: 1, or else the largest coordinate."""
+    """The unit in which squares of a cloud's coordinates stay in the float range: 1, or else the
+    largest coordinate."""
     least, largest = torch.aminmax(points)
     extent = max(-float(least), float(largest))
     return 1.0 if not extent or _TINY < extent < _HUGE else extent
@@ -55,7 +63,8 @@ def squared_norms(points: torch.Tensor) -> torch.Tensor:
 
 
 def distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Distances between rows of x, shape (m, d), and rows of y, shape (k, d), of a normalized cloud; shape (m, k)."""
+    """Distances between rows of x, shape (m, d), and rows of y, shape (k, d), of a normalized
+    cloud; shape (m, k)."""
     nx, ny = squared_norms(x), squared_norms(y)
     squared = torch.addmm(ny, x, y.T, alpha=-2).add_(nx[:, None])
     i, j = torch.nonzero(squared < CLOSE * (nx[:, None] + ny), as_tuple=True)
@@ -66,15 +75,22 @@ def distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def sum_by_class(tile: torch.Tensor, codes: torch.Tensor, n_classes: int) -> torch.Tensor:
-    """Sum each row of a tile, shape (m, k), over the classes of its columns, shape (k,): shape (m, n_classes), float64."""
+    """Sum each row of a tile, shape (m, k), over the classes of its columns, shape (k,): shape (m,
+    n_classes), float64."""
     sums = tile.new_zeros(n_classes, len(tile))
     return sums.index_add_(0, codes, tile.T).T.double()
 
 
 @_compiled
 def _to_distances(row: np.ndarray, x: np.ndarray, y: np.ndarray, nx: Any, ny: np.ndarray) -> None:
-    """Turn a row of scalar products, shape (k,), into distances between the point x, shape (d,), and rows of y."""
-    zero, one, two, close = row.dtype.type(0), row.dtype.type(1), row.dtype.type(2), row.dtype.type(CLOSE)
+    """Turn a row of scalar products, shape (k,), into distances between the point x, shape (d,),
+    and rows of y."""
+    zero, one, two, close = (
+        row.dtype.type(0),
+        row.dtype.type(1),
+        row.dtype.type(2),
+        row.dtype.type(CLOSE),
+    )
     n_close = zero  # counted in floats: the loop is vectorized
     for j in range(len(row)):
         norms = nx + ny[j]
@@ -93,8 +109,11 @@ def _to_distances(row: np.ndarray, x: np.ndarray, y: np.ndarray, nx: Any, ny: np
 
 
 @_compiled
-def tile_to_distances(tile: np.ndarray, x: np.ndarray, y: np.ndarray, nx: np.ndarray, ny: np.ndarray) -> None:
-    """Turn scalar products, shape (m, k), into distances, in place. nx and ny are the squared norms of x and y."""
+def tile_to_distances(
+    tile: np.ndarray, x: np.ndarray, y: np.ndarray, nx: np.ndarray, ny: np.ndarray
+) -> None:
+    """Turn scalar products, shape (m, k), into distances, in place. nx and ny are the squared norms
+    of x and y."""
     for i in range(len(x)):
         _to_distances(tile[i], x[i], y, nx[i], ny)
 
@@ -125,7 +144,8 @@ def add_sums(
     x_sums: np.ndarray,
     y_sums: np.ndarray,
 ) -> None:
-    """Turn scalar products into distances and add them up over the classes of the rows and of the columns, in one pass.
+    """Turn scalar products into distances and add them up over the classes of the rows and of the
+    columns, in one pass.
 
     Args:
         tile: scalar products x y' in its upper left, shape (m, k) or larger; overwritten.
@@ -136,7 +156,8 @@ def add_sums(
         x_starts: where each class of the rows begins, and the end.
         y_starts: the same of the columns.
         x_sums: float64, shape (m, classes of y): sums of each row are added.
-        y_sums: float64, shape (k, classes of x): sums of each column are added; of length 0 if they are not wanted.
+        y_sums: float64, shape (k, classes of x): sums of each column are added; of length 0 if they
+            are not wanted.
     """
     m, k = len(x), len(y)
     diagonal = x is y or (m == k and x.ctypes.data == y.ctypes.data)
@@ -173,12 +194,20 @@ def add_sums(
 
 @_compiled
 def keep_two_least(
-    tile: np.ndarray, x: np.ndarray, y: np.ndarray, nx: np.ndarray, ny: np.ndarray, x_least: np.ndarray, y_least: np.ndarray
+    tile: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    nx: np.ndarray,
+    ny: np.ndarray,
+    x_least: np.ndarray,
+    y_least: np.ndarray,
 ) -> None:
-    """Turn scalar products, shape (m, k), into distances and keep the two least of each row and each column.
+    """Turn scalar products, shape (m, k), into distances and keep the two least of each row and
+    each column.
 
-    x and y may be moved against the cloud that the products and norms are of: only their differences are used.
-    x_least and y_least, shapes (m, 2) and (k, 2), hold the two least so far, in order; the same for a tile on the diagonal.
+    x and y may be moved against the cloud that the products and norms are of: only their
+    differences are used. x_least and y_least, shapes (m, 2) and (k, 2), hold the two least so far,
+    in order; the same for a tile on the diagonal.
     """
     m, k = len(x), len(y)
     diagonal = m == k and x.ctypes.data == y.ctypes.data
@@ -213,7 +242,8 @@ def _keep(value: Any, least: np.ndarray) -> None:
 
 @_compiled
 def least_mean(sums: np.ndarray, counts: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Least of sums / counts over the classes other than the own one, for each row of sums, shape (m, K)."""
+    """Least of sums / counts over the classes other than the own one, for each row of sums, shape
+    (m, K)."""
     least = np.empty(len(sums))
     for i in range(len(sums)):
         row = sums[i]

@@ -1,7 +1,8 @@
 """IsoScore and IsoScore* of a point cloud, in the closed form that needs no eigendecomposition.
 
-Rudman, Gillman, Rayne & Eickhoff (2022), "IsoScore: Measuring the Uniformity of Embedding Space Utilization",
-Findings of ACL, doi:10.18653/v1/2022.findings-acl.262. Rudman & Eickhoff (2024), "Stable Anisotropic Regularization", ICLR.
+Rudman, Gillman, Rayne & Eickhoff (2022), "IsoScore: Measuring the Uniformity of Embedding Space
+Utilization", Findings of ACL, doi:10.18653/v1/2022.findings-acl.262. Rudman & Eickhoff (2024),
+"Stable Anisotropic Regularization", ICLR.
 
 With Sigma the covariance (ddof = 1) and PR = tr(Sigma)^2 / ||Sigma||_F^2 the participation ratio,
 
@@ -26,17 +27,22 @@ from torch import nn
 from isotropy.metrics.matrix import full_precision, gram, scatter
 from isotropy.metrics.validation import Points, as_points, require_finite
 
-_TINY, _HUGE = 1e-8, 1e8  # between these, squares, their sums and the gradient's fourth powers are floats
+_TINY, _HUGE = (
+    1e-8,
+    1e8,
+)  # between these, squares, their sums and the gradient's fourth powers are floats
 
 
 def isoscore(X: Points) -> float | torch.Tensor:
-    """IsoScore: the share of dimensions that a cloud uses uniformly, from 0 (a line) to 1 (equal variances).
+    """IsoScore: the share of dimensions that a cloud uses uniformly, from 0 (a line) to 1 (equal
+    variances).
 
     Args:
         X: point cloud, shape (n, d), n >= 2, d >= 2. Array or tensor on any device.
 
     Returns:
-        A float; for a torch tensor a 0-d float64 tensor on its device, through which gradients flow, twice if need be.
+        A float; for a torch tensor a 0-d float64 tensor on its device, through which gradients
+        flow, twice if need be.
 
     Raises:
         ValueError: bad shape, NaN or infinity, or all points equal (0/0: the score is undefined).
@@ -47,23 +53,26 @@ def isoscore(X: Points) -> float | torch.Tensor:
 def isoscore_star(
     X: Points, zeta: float, shrinkage_covariance: Points | ShrinkageCovariance | None = None
 ) -> float | torch.Tensor:
-    """IsoScore*: IsoScore of (1 - zeta) Sigma_X + zeta Sigma_S, stable for few points (Rudman & Eickhoff 2024, Algorithm 1).
+    """IsoScore*: IsoScore of (1 - zeta) Sigma_X + zeta Sigma_S, stable for few points (Rudman &
+    Eickhoff 2024, Algorithm 1).
 
     Args:
         X: point cloud, shape (n, d), n >= 2, d >= 2. Array or tensor on any device.
-        zeta: share of the shrinkage covariance, in [0, 1]: 0 is IsoScore, 1 ignores X. (The paper's running text swaps
-            the two in one version; this is the authors' code.)
-        shrinkage_covariance: Sigma_S, shape (d, d), of a larger sample, on the device of X; may be None for zeta = 0.
-            The authors' package suggests the identity where there is none; it depends on the unit of X. Wrap it in
-            `ShrinkageCovariance` once where it is used for many X.
+        zeta: share of the shrinkage covariance, in [0, 1]: 0 is IsoScore, 1 ignores X. (The paper's
+            running text swaps the two in one version; this is the authors' code.)
+        shrinkage_covariance: Sigma_S, shape (d, d), of a larger sample, on the device of X; may be
+            None for zeta = 0. The authors' package suggests the identity where there is none; it
+            depends on the unit of X. Wrap it in `ShrinkageCovariance` once where it is used for
+            many X.
 
     Returns:
-        A float; for a torch tensor a 0-d float64 tensor on its device, through which gradients flow to X and to
-        `shrinkage_covariance`, twice if need be.
+        A float; for a torch tensor a 0-d float64 tensor on its device, through which gradients flow
+        to X and to `shrinkage_covariance`, twice if need be.
 
     Raises:
-        ValueError: bad shape, zeta outside [0, 1], NaN or infinity, no shrinkage covariance for zeta > 0 or one that is
-            not symmetric, tensors on different devices, or zero variance (0/0: the score is undefined).
+        ValueError: bad shape, zeta outside [0, 1], NaN or infinity, no shrinkage covariance for
+            zeta > 0 or one that is not symmetric, tensors on different devices, or zero variance
+            (0/0: the score is undefined).
     """
     points = as_points(X, finite=False)
     if not 0 <= zeta <= 1:
@@ -71,17 +80,25 @@ def isoscore_star(
     shrinkage = None
     if zeta > 0:
         if shrinkage_covariance is None:
-            raise ValueError("zeta > 0 needs a shrinkage_covariance, shape (d, d); torch.eye(d) is the authors' default")
+            raise ValueError(
+                "zeta > 0 needs a shrinkage_covariance, shape (d, d); torch.eye(d) is the "
+                "authors' default"
+            )
         shrinkage = as_shrinkage(shrinkage_covariance)
         shrinkage.require_fit(points)
     try:
         score = _score(points, shrinkage, zeta, True)
     except _BeyondFloats:
-        # NaN, or squares beyond the float range. The score does not depend on the unit: take the largest value as one.
+        # NaN, or squares beyond the float range. The score does not depend on the unit: take the
+        # largest value as one.
         require_finite(points)
         unit = (points.detach() - points.detach().mean(dim=0)).abs().amax()
         unit = torch.where(unit > 0, unit, 1)
-        shrinkage = None if shrinkage is None else ShrinkageCovariance(shrinkage.matrix / unit.double() ** 2)
+        shrinkage = (
+            None
+            if shrinkage is None
+            else ShrinkageCovariance(shrinkage.matrix / unit.double() ** 2)
+        )
         score = _score(points / unit, shrinkage, zeta, False)
     return score if isinstance(X, torch.Tensor) else float(score)
 
@@ -115,19 +132,29 @@ class ShrinkageCovariance:
         d = points.shape[1]
         if len(self.matrix) != d:
             found = tuple(self.matrix.shape)
-            raise ValueError(f"shrinkage_covariance must have shape ({d}, {d}) for points of {d} dimensions, got {found}")
+            raise ValueError(
+                f"shrinkage_covariance must have shape ({d}, {d}) for points of {d} dimensions, "
+                f"got {found}"
+            )
         if self.matrix.device != points.device:
             here, there = self.matrix.device, points.device
-            raise ValueError(f"shrinkage_covariance is on {here}, the points are on {there}: move one of them")
+            raise ValueError(
+                f"shrinkage_covariance is on {here}, the points are on {there}: move one of them"
+            )
 
 
 def as_shrinkage(covariance: Points | ShrinkageCovariance) -> ShrinkageCovariance:
     """A shrinkage covariance, checked if it is not yet."""
-    return covariance if isinstance(covariance, ShrinkageCovariance) else ShrinkageCovariance(covariance)
+    return (
+        covariance
+        if isinstance(covariance, ShrinkageCovariance)
+        else ShrinkageCovariance(covariance)
+    )
 
 
 def isoscore_from_covariance(covariance: Points) -> float | torch.Tensor:
-    """IsoScore of a cloud whose covariance is known, shape (d, d). Returns and raises as `isoscore`."""
+    """IsoScore of a cloud whose covariance is known, shape (d, d). Returns and raises as
+    `isoscore`."""
     S = as_points(covariance)
     if S.shape[0] != S.shape[1]:
         raise ValueError(f"a covariance must have shape (d, d), got {tuple(S.shape)}")
@@ -141,8 +168,9 @@ def isoscore_from_covariance(covariance: Points) -> float | torch.Tensor:
 class StreamingCovariance(nn.Module):
     """Covariance of data that arrive in batches or shards, in float64, in memory d x d.
 
-    A module, so that `.to(device)` moves it and `state_dict()` saves it. Batches are merged by Chan, Golub & LeVeque
-    (1983), doi:10.1080/00031305.1983.10483115: exact far from the origin as well.
+    A module, so that `.to(device)` moves it and `state_dict()` saves it. Batches are merged by
+    Chan, Golub & LeVeque (1983), doi:10.1080/00031305.1983.10483115: exact far from the origin as
+    well.
     """
 
     n: torch.Tensor
@@ -155,7 +183,9 @@ class StreamingCovariance(nn.Module):
         self.register_buffer("mean", torch.zeros(d, dtype=torch.float64))
         self.register_buffer("scatter", torch.zeros(d, d, dtype=torch.float64))
 
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> StreamingCovariance:
+    def _apply(
+        self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
+    ) -> StreamingCovariance:
         """Follow a model to its device, but not to its precision."""
         device = fn(torch.empty(0, device=self.mean.device)).device
         for name, buffer in self._buffers.items():
@@ -177,9 +207,12 @@ class StreamingCovariance(nn.Module):
         """
         points = as_points(X, min_points=1).to(self.mean.device)
         if points.shape[1] != len(self.mean):
-            raise ValueError(f"a batch of {points.shape[1]} dimensions does not fit a stream of {len(self.mean)}")
+            raise ValueError(
+                f"a batch of {points.shape[1]} dimensions does not fit a stream of {len(self.mean)}"
+            )
         mean = points.mean(dim=0, dtype=torch.float64)
-        # The mean in the dtype of the points is off by its rounding, which the second term puts right.
+        # The mean in the dtype of the points is off by its rounding, which the second term puts
+        # right.
         rounded = mean.to(points.dtype)
         own = scatter(points - rounded) - len(points) * torch.outer(mean - rounded, mean - rounded)
         self._add(torch.tensor(len(points), device=self.n.device), mean, own)
@@ -187,7 +220,9 @@ class StreamingCovariance(nn.Module):
     def merge(self, other: StreamingCovariance) -> None:
         """Add the data of another stream, as if they had been seen here."""
         if len(other.mean) != len(self.mean):
-            raise ValueError(f"a stream of {len(other.mean)} dimensions does not fit one of {len(self.mean)}")
+            raise ValueError(
+                f"a stream of {len(other.mean)} dimensions does not fit one of {len(self.mean)}"
+            )
         device = self.mean.device
         self._add(other.n.to(device), other.mean.to(device), other.scatter.to(device))
 
@@ -198,23 +233,32 @@ class StreamingCovariance(nn.Module):
             ValueError: fewer than two points so far.
         """
         if int(self.n) < 2:
-            raise ValueError(f"a covariance needs at least 2 points, the stream has seen {int(self.n)}")
+            raise ValueError(
+                f"a covariance needs at least 2 points, the stream has seen {int(self.n)}"
+            )
         return self.scatter / (self.n - 1)
 
     def _add(self, n: torch.Tensor, mean: torch.Tensor, scatter: torch.Tensor) -> None:
         if int(n) == 0:
             return
-        delta, share = mean - self.mean, n.double() / (self.n + n)  # integers would divide to float32
+        delta, share = (
+            mean - self.mean,
+            n.double() / (self.n + n),
+        )  # integers would divide to float32
         self.scatter += scatter + torch.outer(delta, delta) * (self.n * share)
         self.mean += delta * share
         self.n += n
 
 
 class StreamingIsoScore(StreamingCovariance):
-    """IsoScore of data that do not fit memory: `update` batch by batch, `merge` shards, then `compute`."""
+    """IsoScore of data that do not fit memory: `update` batch by batch, `merge` shards, then
+    `compute`."""
 
-    def compute(self, zeta: float = 0.0, shrinkage_covariance: Points | ShrinkageCovariance | None = None) -> float:
-        """IsoScore, or IsoScore* with zeta > 0, of all points so far. Arguments and errors as in `isoscore_star`."""
+    def compute(
+        self, zeta: float = 0.0, shrinkage_covariance: Points | ShrinkageCovariance | None = None
+    ) -> float:
+        """IsoScore, or IsoScore* with zeta > 0, of all points so far. Arguments and errors as in
+        `isoscore_star`."""
         covariance = self.covariance()
         if zeta == 0 and not _differ(covariance.diagonal(), self.mean):
             raise ValueError("all points are equal: the variance is zero, IsoScore is undefined")
@@ -237,9 +281,9 @@ class _IsoScoreStar(torch.autograd.Function):
     """IsoScore* with its gradient in closed form.
 
     With a = (1 - zeta)/(n - 1), S = X'X of the centred points and C the shrinkage covariance,
-    t = a tr S + zeta tr C,  f = a^2 ||S||^2 + 2 a zeta <S, C> + zeta^2 ||C||^2,  score = (t^2/f - 1)/(d - 1),
-    dt/dX = 2 a X,  df/dX = 4 a X (a S + zeta C). For n < d the smaller XX' stands in for S: it has the same trace and norm,
-    <S, C> = sum(X * XC), and X S = (XX') X.
+    t = a tr S + zeta tr C,  f = a^2 ||S||^2 + 2 a zeta <S, C> + zeta^2 ||C||^2,  score = (t^2/f -
+    1)/(d - 1), dt/dX = 2 a X,  df/dX = 4 a X (a S + zeta C). For n < d the smaller XX' stands in
+    for S: it has the same trace and norm, <S, C> = sum(X * XC), and X S = (XX') X.
     """
 
     @staticmethod
@@ -261,7 +305,9 @@ class _IsoScoreStar(torch.autograd.Function):
         spread = float((trace / n).sqrt())  # root mean square distance from the mean
         if check_range and not _TINY < spread < _HUGE:
             raise _BeyondFloats
-        if zeta == 0 and not _differ((centred.square().sum(dim=0) if n < d else second.diagonal()) / n, mean):
+        if zeta == 0 and not _differ(
+            (centred.square().sum(dim=0) if n < d else second.diagonal()) / n, mean
+        ):
             raise ValueError("all points are equal: IsoScore is undefined")
         t, f = a * trace, a**2 * second.square().sum()
         ctx.product = None  # XC, where it is needed
@@ -281,13 +327,21 @@ class _IsoScoreStar(torch.autograd.Function):
 
     @staticmethod
     @full_precision
-    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None, None]:
+    def backward(
+        ctx: Any, *outer: torch.Tensor
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None, None]:
         points, covariance = ctx.saved_tensors
         n, d = points.shape
-        if torch.is_grad_enabled():  # a second derivative is wanted: write it out, for autograd to see
+        if (
+            torch.is_grad_enabled()
+        ):  # a second derivative is wanted: write it out, for autograd to see
             with torch.enable_grad():
                 score = _written_out(points, covariance, ctx.zeta)
-                wanted = [x for x, need in zip((points, covariance), ctx.needs_input_grad[:2], strict=True) if need]
+                wanted = [
+                    x
+                    for x, need in zip((points, covariance), ctx.needs_input_grad[:2], strict=True)
+                    if need
+                ]
                 found = iter(torch.autograd.grad(score, wanted, outer[0], create_graph=True))
             first, second = (next(found) if need else None for need in ctx.needs_input_grad[:2])
             return first, second, None, None, None
@@ -304,21 +358,30 @@ class _IsoScoreStar(torch.autograd.Function):
             of_points = XS.mul_((4 * a * df).to(dtype)).addcmul_(X, (2 * a * dt).to(dtype))
         if ctx.needs_input_grad[1]:
             shrunk = a * (scatter(X) if n < d else S) + ctx.zeta * covariance
-            of_covariance = ctx.zeta * (dt * torch.eye(d, dtype=torch.float64, device=X.device) + 2 * df * shrunk)
+            of_covariance = ctx.zeta * (
+                dt * torch.eye(d, dtype=torch.float64, device=X.device) + 2 * df * shrunk
+            )
         return of_points, of_covariance, None, None, None
 
 
 def _differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:
-    """Whether points differ in some dimension. Equal points differ from their mean by its rounding, no more."""
-    return bool((variances.clamp(min=0).sqrt() > 4 * torch.finfo(mean.dtype).eps * mean.abs()).any())
+    """Whether points differ in some dimension. Equal points differ from their mean by its rounding,
+    no more."""
+    return bool(
+        (variances.clamp(min=0).sqrt() > 4 * torch.finfo(mean.dtype).eps * mean.abs()).any()
+    )
 
 
-def _score(points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float, check_range: bool) -> torch.Tensor:
+def _score(
+    points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float, check_range: bool
+) -> torch.Tensor:
     matrix = None if shrinkage is None else shrinkage.matrix  # by itself, for autograd to see
     return _IsoScoreStar.apply(points, matrix, shrinkage, float(zeta), check_range)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _written_out(points: torch.Tensor, covariance: torch.Tensor | None, zeta: float) -> torch.Tensor:
+def _written_out(
+    points: torch.Tensor, covariance: torch.Tensor | None, zeta: float
+) -> torch.Tensor:
     """The definition, differentiable any number of times."""
     S = torch.cov(points.double().T)
     S = S if covariance is None else (1 - zeta) * S + zeta * covariance

@@ -1,6 +1,8 @@
-"""Matrix products on the fastest library that the machine has for them, and worker threads that share the cores.
+"""Matrix products on the fastest library that the machine has for them, and worker threads that
+share the cores.
 
-Which library is chosen depends on the processor alone, not on a timing: the same machine gives the same bytes every time.
+Which library is chosen depends on the processor alone, not on a timing: the same machine gives the
+same bytes every time.
 """
 
 from __future__ import annotations
@@ -16,14 +18,17 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import torch
 
-ROWS_PER_BLOCK = 4096  # float32 products are summed over at most this many rows before they join a float64 total
+ROWS_PER_BLOCK = (
+    4096  # float32 products are summed over at most this many rows before they join a float64 total
+)
 PANELS, MIN_PANEL = 4, 64  # of a symmetric product: 10 of 16 blocks are computed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def scatter(X: torch.Tensor) -> torch.Tensor:
-    """X'X in float64, shape (d, d), from products in the dtype of X, shape (n, d). Not differentiable."""
+    """X'X in float64, shape (d, d), from products in the dtype of X, shape (n, d). Not
+    differentiable."""
     X = X.detach()
     total = torch.zeros(X.shape[1], X.shape[1], dtype=torch.float64, device=X.device)
     for block in torch.split(X, ROWS_PER_BLOCK):
@@ -32,9 +37,11 @@ def scatter(X: torch.Tensor) -> torch.Tensor:
 
 
 def gram(X: torch.Tensor) -> torch.Tensor:
-    """XX' in float64, shape (n, n), from products in the dtype of X, shape (n, d). Not differentiable.
+    """XX' in float64, shape (n, n), from products in the dtype of X, shape (n, d). Not
+    differentiable.
 
-    Of its panels of rows, only what lies on and above the diagonal is computed; the rest is mirrored.
+    Of its panels of rows, only what lies on and above the diagonal is computed; the rest is
+    mirrored.
     """
     X, n = X.detach(), len(X)
     if n < PANELS * MIN_PANEL:
@@ -48,18 +55,25 @@ def gram(X: torch.Tensor) -> torch.Tensor:
 
 
 def product(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-    """x y' for shapes (m, d) and (k, d); the result, shape (m, k), lies in `out` if that is given."""
+    """x y' for shapes (m, d) and (k, d); the result, shape (m, k), lies in `out` if that is
+    given."""
     if x.is_cpu and x.dtype == torch.float32 and onednn_is_faster():
         # With strides oneDNN falls back to a loop that is a thousand times slower.
-        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x.contiguous(), y.contiguous(), None, "none", [], "")
+        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
+            x.contiguous(), y.contiguous(), None, "none", [], ""
+        )
         return result if out is None else out.copy_(result)
     return torch.mm(x, y.T) if out is None else torch.mm(x, y.T, out=out)
 
 
 @cache
 def onednn_is_faster() -> bool:
-    """Whether float32 products should go to oneDNN: on AMD processors with AVX-512, where torch.mm stops at AVX2."""
-    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    """Whether float32 products should go to oneDNN: on AMD processors with AVX-512, where torch.mm
+    stops at AVX2."""
+    if (
+        torch.backends.cpu.get_cpu_capability() != "AVX512"
+        or not torch.backends.mkldnn.is_available()
+    ):  # type: ignore[no-untyped-call]
         return False
     info = Path("/proc/cpuinfo")
     vendor = info.read_text("utf8", errors="replace") if info.is_file() else platform.processor()
@@ -67,7 +81,8 @@ def onednn_is_faster() -> bool:
 
 
 def rounds(n: int) -> Iterator[list[tuple[int, int]]]:
-    """All pairs of n parts, a <= b, in rounds in which each part occurs once: the circle method of tournaments.
+    """All pairs of n parts, a <= b, in rounds in which each part occurs once: the circle method of
+    tournaments.
 
     Threads that share a round write to different parts, in an order that never changes.
     """
@@ -81,11 +96,16 @@ def rounds(n: int) -> Iterator[list[tuple[int, int]]]:
 
 
 def full_precision(function: F) -> F:
-    """Compute in the precision of the input whatever is set outside: no autocast, no TF32 or bfloat16 in its products."""
+    """Compute in the precision of the input whatever is set outside: no autocast, no TF32 or
+    bfloat16 in its products."""
 
     @wraps(function)
     def exact(*args: Any, **kwargs: Any) -> Any:
-        with _exact_products(), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        with (
+            _exact_products(),
+            torch.autocast("cpu", enabled=False),
+            torch.autocast("cuda", enabled=False),
+        ):
             return function(*args, **kwargs)
 
     return exact  # type: ignore[return-value]
@@ -93,7 +113,8 @@ def full_precision(function: F) -> F:
 
 @contextmanager
 def _exact_products() -> Iterator[None]:
-    """Products of float32 as such, on GPUs and on CPUs; then as they were set, by whichever of torch's ways."""
+    """Products of float32 as such, on GPUs and on CPUs; then as they were set, by whichever of
+    torch's ways."""
     backends: Any = torch.backends
     of, name, exact = [backends.cuda.matmul], "allow_tf32", cast(Any, False)
     if hasattr(backends.cuda.matmul, "fp32_precision"):  # torch 2.9 and later
@@ -127,7 +148,8 @@ def worker_threads(n: int | None = None) -> Iterator[Executor]:
         if n == 1:
             yield _AtOnce()
             return
-        # The setting is a thread's own; without it each would start as many compute threads as there are cores.
+        # The setting is a thread's own; without it each would start as many compute threads as
+        # there are cores.
         with ThreadPoolExecutor(n, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             yield pool
     finally:
@@ -142,7 +164,8 @@ class _AtOnce(Executor):
 
 
 def oriented(rows: np.ndarray) -> np.ndarray:
-    """Directions as rows, each turned so that its entry of largest size is positive: solvers leave the sign open."""
+    """Directions as rows, each turned so that its entry of largest size is positive: solvers leave
+    the sign open."""
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
     signed: np.ndarray = np.where(largest < 0, -rows, rows)
     return signed

@@ -1,17 +1,19 @@
 """Exact silhouette of a labelled point cloud in bounded memory, on CPU or GPU.
 
-Rousseeuw (1987), "Silhouettes: a graphical aid to the interpretation and validation of cluster analysis",
-J. Comput. Appl. Math. 20, doi:10.1016/0377-0427(87)90125-7.
+Rousseeuw (1987), "Silhouettes: a graphical aid to the interpretation and validation of cluster
+analysis", J. Comput. Appl. Math. 20, doi:10.1016/0377-0427(87)90125-7.
 
-For a point i of class A: a(i) is its mean distance to the other points of A, b(i) the least mean distance to another
-class, s(i) = (b - a) / max(a, b), and 0 where A has no other point. The reference, which the tests compare with:
+For a point i of class A: a(i) is its mean distance to the other points of A, b(i) the least mean
+distance to another class, s(i) = (b - a) / max(a, b), and 0 where A has no other point. The
+reference, which the tests compare with:
 
     D = cdist(X, X)
     sums = D @ one_hot(labels)                                     # (n, K)
     a = sums[i, own] / (count[own] - 1); b = min over the others of sums / count
 
-Here D is visited in tiles, each pair of tiles once (D is symmetric), so memory is n*K, not n*n. Points are sorted by
-class; on the CPU tiles within one large class are centred on it, for precision and speed where classes have collapsed.
+Here D is visited in tiles, each pair of tiles once (D is symmetric), so memory is n*K, not n*n.
+Points are sorted by class; on the CPU tiles within one large class are centred on it, for precision
+and speed where classes have collapsed.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ MAX_SUMS_BYTES = 256 * 2**20  # above this, distance sums are held for one tile 
 
 
 class _Chunk(NamedTuple):
-    """Rows start:stop of the cloud sorted by class; they hold classes first..last. `pure`: one class, a large one."""
+    """Rows start:stop of the cloud sorted by class; they hold classes first..last. `pure`: one
+    class, a large one."""
 
     start: int
     stop: int
@@ -67,17 +70,18 @@ def silhouette(X: Points, labels: Any, *, sample_size: int | None = None, seed: 
 
     Args:
         X: point cloud, shape (n, d), array or tensor on any device.
-        labels: class of each point, shape (n,), or a multi-label indicator matrix, shape (n, n_labels), each distinct
-            row of which is one class (Mickus et al. 2024, section 3.1).
-        sample_size: number of points drawn without replacement, if n is larger; the score is that of the sample alone,
-            as in scikit-learn.
+        labels: class of each point, shape (n,), or a multi-label indicator matrix, shape (n,
+            n_labels), each distinct row of which is one class (Mickus et al. 2024, section 3.1).
+        sample_size: number of points drawn without replacement, if n is larger; the score is that
+            of the sample alone, as in scikit-learn.
         seed: of the sample.
 
     Returns:
         The mean of `silhouette_samples`, in [-1, 1].
 
     Raises:
-        ValueError: bad shapes, NaN or infinity, fewer than two classes, or each point a class of its own.
+        ValueError: bad shapes, NaN or infinity, fewer than two classes, or each point a class of
+            its own.
     """
     if sample_size is not None:
         points = as_points(X, min_dims=1)
@@ -89,12 +93,16 @@ def silhouette(X: Points, labels: Any, *, sample_size: int | None = None, seed: 
 
 @full_precision
 def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
-    """Silhouette of each point, shape (n,), float64, on the device of X. Arguments and errors as in `silhouette`.
+    """Silhouette of each point, shape (n,), float64, on the device of X. Arguments and errors as in
+    `silhouette`.
 
-    Costs n^2 d operations (a matrix product with symmetry) and about 8 n K bytes for K classes, at most 256 MB; beyond
-    that, symmetry is given up, and each thread holds 4 K kB. The number of threads is torch's and does not change the bytes.
+    Costs n^2 d operations (a matrix product with symmetry) and about 8 n K bytes for K classes, at
+    most 256 MB; beyond that, symmetry is given up, and each thread holds 4 K kB. The number of
+    threads is torch's and does not change the bytes.
     """
-    with worker_threads() as pool:  # for all of it: torch's own threads would linger beside the workers
+    with (
+        worker_threads() as pool
+    ):  # for all of it: torch's own threads would linger beside the workers
         points = as_points(X, min_dims=1).detach()
         codes, counts, order = _sorted(labels, len(points))
         order = order.to(points.device)
@@ -109,16 +117,19 @@ def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
 
 @full_precision
 def distance_sums(X: Points, labels: Any) -> torch.Tensor:
-    """Sum of the distances of each point to the points of each class, from which its silhouette follows.
+    """Sum of the distances of each point to the points of each class, from which its silhouette
+    follows.
 
-    Unlike the silhouette, the sums are smooth while a cloud moves: `isotropy.optimize` interpolates them over time.
+    Unlike the silhouette, the sums are smooth while a cloud moves: `isotropy.optimize` interpolates
+    them over time.
 
     Args:
         X: point cloud, shape (n, d), array or tensor on any device.
         labels: as in `silhouette`.
 
     Returns:
-        Shape (n, K), float64, on the device of X, in the unit of X; columns in the order of the sorted distinct labels.
+        Shape (n, K), float64, on the device of X, in the unit of X; columns in the order of the
+        sorted distinct labels.
 
     Raises:
         ValueError: as in `silhouette`.
@@ -137,7 +148,8 @@ def distance_sums(X: Points, labels: Any) -> torch.Tensor:
 
 
 def silhouette_from_sums(sums: torch.Tensor, labels: Any) -> torch.Tensor:
-    """Silhouette of each point, shape (n,), float64, from the sums of its distances to each class, as `distance_sums` gives.
+    """Silhouette of each point, shape (n,), float64, from the sums of its distances to each class,
+    as `distance_sums` gives.
 
     Raises:
         ValueError: sums that do not have one row per label and one column per class.
@@ -145,16 +157,19 @@ def silhouette_from_sums(sums: torch.Tensor, labels: Any) -> torch.Tensor:
     codes = as_codes(labels, len(sums))
     counts = torch.bincount(codes)
     if sums.shape != (len(codes), len(counts)):
-        raise ValueError(f"sums must have shape ({len(codes)}, {len(counts)}), got {tuple(sums.shape)}")
+        raise ValueError(
+            f"sums must have shape ({len(codes)}, {len(counts)}), got {tuple(sums.shape)}"
+        )
     return _scores(sums.clone(), codes.to(sums.device), counts.to(sums.device))
 
 
 @full_precision
 def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor:
-    """Mean silhouette of the same cloud under several labelings, which share the distances; shape (len(labelings),).
+    """Mean silhouette of the same cloud under several labelings, which share the distances; shape
+    (len(labelings),).
 
-    For comparing numbers of clusters: n^2 (d + 2 K) operations for K classes in all labelings together. Arguments and
-    errors as in `silhouette`; float64, on the CPU.
+    For comparing numbers of clusters: n^2 (d + 2 K) operations for K classes in all labelings
+    together. Arguments and errors as in `silhouette`; float64, on the CPU.
     """
     points = as_points(X, min_dims=1).detach()
     n = points.shape[0]
@@ -163,17 +178,21 @@ def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor
     if any(len(c) == n for c in counts):
         raise ValueError(f"each of the {n} points is a class of its own: silhouette is undefined")
     # Columns of `indicators`: the classes of all labelings, one after another.
-    indicators = torch.cat([torch.nn.functional.one_hot(c, len(k)) for c, k in zip(codes, counts, strict=True)], dim=1)
+    indicators = torch.cat(
+        [torch.nn.functional.one_hot(c, len(k)) for c, k in zip(codes, counts, strict=True)], dim=1
+    )
     sums = _sums_over_columns(normalized(points), indicators.to(points.dtype))
     starts = np.cumsum([0, *map(len, counts)])
     means = [
-        _scores(sums[:, a:b].clone(), c, k).mean() for a, b, c, k in zip(starts[:-1], starts[1:], codes, counts, strict=True)
+        _scores(sums[:, a:b].clone(), c, k).mean()
+        for a, b, c, k in zip(starts[:-1], starts[1:], codes, counts, strict=True)
     ]
     return torch.stack(means).cpu()
 
 
 def _sorted(labels: Any, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Class codes in ascending order, points of each class, and the order that sorts; all on the CPU."""
+    """Class codes in ascending order, points of each class, and the order that sorts; all on the
+    CPU."""
     codes = as_codes(labels, n)
     order = torch.argsort(codes, stable=True)
     counts = torch.bincount(codes)
@@ -182,15 +201,20 @@ def _sorted(labels: Any, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tens
     return codes[order], counts, order
 
 
-def _distance_sums(cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, pool: Executor, keep: Keep) -> None:
-    """Hand sums of distances to each class to `keep`, by parts: rows of a normalized cloud sorted by class, and their sums."""
+def _distance_sums(
+    cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, pool: Executor, keep: Keep
+) -> None:
+    """Hand sums of distances to each class to `keep`, by parts: rows of a normalized cloud sorted
+    by class, and their sums."""
     if cloud.is_cpu:
         _sums_on_cpu(cloud, counts, pool, keep)
     else:
         _sums_by_torch(cloud, codes, counts, keep)
 
 
-def _sums_by_torch(cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, keep: Keep) -> None:
+def _sums_by_torch(
+    cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, keep: Keep
+) -> None:
     """The sums, tile by tile in plain torch, on any device."""
     codes = codes.to(cloud.device)
     for start in range(0, len(cloud), GPU_TILE):
@@ -208,9 +232,11 @@ def _sums_on_cpu(cloud: torch.Tensor, counts: torch.Tensor, pool: Executor, keep
     chunks = _chunks(counts.tolist())
     tiles = _Tiles(cloud, chunks, counts)
     if n * k * 8 <= MAX_SUMS_BYTES:
-        # A small class lies in one chunk, so that its sums are written once: float32 then only rounds them, and the
-        # memory, which costs more than the arithmetic, is half.
-        sums = np.zeros((n, k), dtype=np.float64 if n * k * 8 <= MAX_EXACT_BYTES else cloud.numpy().dtype)
+        # A small class lies in one chunk, so that its sums are written once: float32 then only
+        # rounds them, and the memory, which costs more than the arithmetic, is half.
+        sums = np.zeros(
+            (n, k), dtype=np.float64 if n * k * 8 <= MAX_EXACT_BYTES else cloud.numpy().dtype
+        )
 
         def visit(pair: tuple[int, int]) -> None:
             rows, columns = chunks[pair[0]], chunks[pair[1]]
@@ -230,7 +256,8 @@ def _sums_on_cpu(cloud: torch.Tensor, counts: torch.Tensor, pool: Executor, keep
 
 
 def _chunks(counts: list[int]) -> list[_Chunk]:
-    """Cut the sorted rows into chunks of at most TILE rows: large classes by themselves, small ones packed together."""
+    """Cut the sorted rows into chunks of at most TILE rows: large classes by themselves, small ones
+    packed together."""
     chunks: list[_Chunk] = []
     start = packed = 0  # `packed`: rows of small classes that wait since `start`
     first = 0
@@ -241,7 +268,9 @@ def _chunks(counts: list[int]) -> list[_Chunk]:
             start, packed = start + packed, 0
         if large:
             stop = start + count
-            chunks += [_Chunk(s, min(s + TILE, stop), label, label, True) for s in range(start, stop, TILE)]
+            chunks += [
+                _Chunk(s, min(s + TILE, stop), label, label, True) for s in range(start, stop, TILE)
+            ]
             start = stop
         else:
             first = first if packed else label
@@ -256,24 +285,32 @@ class _Tiles:
 
     def __init__(self, cloud: torch.Tensor, chunks: list[_Chunk], counts: torch.Tensor) -> None:
         starts = np.r_[0, np.cumsum(counts.numpy())]
-        self.starts = {c: starts[c.first : c.last + 2].clip(c.start, c.stop) - c.start for c in chunks}
+        self.starts = {
+            c: starts[c.first : c.last + 2].clip(c.start, c.stop) - c.start for c in chunks
+        }
         self.kept = threading.local()
         self.cloud, self.norms = cloud, squared_norms(cloud)
         self.own_cloud, self.own_norms = torch.empty_like(cloud), torch.empty_like(self.norms)
-        for label in {c.first for c in chunks if c.pure}:  # each large class by itself, moved to its own mean
+        for label in {
+            c.first for c in chunks if c.pure
+        }:  # each large class by itself, moved to its own mean
             rows = slice(starts[label], starts[label + 1])
             torch.sub(cloud[rows], cloud[rows].mean(dim=0), out=self.own_cloud[rows])
             self.own_norms[rows] = squared_norms(self.own_cloud[rows])
 
     def scratch(self) -> torch.Tensor:
-        """The thread's own tile, kept, for fresh memory costs more than arithmetic; whole, for products with aligned rows."""
+        """The thread's own tile, kept, for fresh memory costs more than arithmetic; whole, for
+        products with aligned rows."""
         if not hasattr(self.kept, "tile"):
             self.kept.tile = torch.empty(TILE, TILE, dtype=self.cloud.dtype)
         tile: torch.Tensor = self.kept.tile
         return tile
 
-    def add(self, rows: _Chunk, columns: _Chunk, row_sums: np.ndarray, column_sums: np.ndarray | None) -> None:
-        """Add the sums of distances of two chunks to their rows' sums, shape (rows, K), and to the columns'."""
+    def add(
+        self, rows: _Chunk, columns: _Chunk, row_sums: np.ndarray, column_sums: np.ndarray | None
+    ) -> None:
+        """Add the sums of distances of two chunks to their rows' sums, shape (rows, K), and to the
+        columns'."""
         same_class = rows.pure and columns.pure and rows.first == columns.first
         cloud, norms = (self.own_cloud, self.own_norms) if same_class else (self.cloud, self.norms)
         x, y = cloud[rows.rows], cloud[columns.rows]
@@ -295,7 +332,8 @@ class _Tiles:
 
 
 def _sums_over_columns_by_torch(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.Tensor:
-    """Distances times indicators, shape (n, K), float64, tile by tile in plain torch, on any device."""
+    """Distances times indicators, shape (n, K), float64, tile by tile in plain torch, on any
+    device."""
     sums = torch.zeros(indicators.shape, dtype=torch.float64, device=cloud.device)
     for a in range(0, len(cloud), GPU_TILE):
         for b in range(0, len(cloud), GPU_TILE):
@@ -316,7 +354,9 @@ def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.T
     def visit(pair: tuple[int, int]) -> None:
         a, b = parts[pair[0]], parts[pair[1]]
         tile = product(cloud[a], cloud[b])
-        tile_to_distances(tile.numpy(), cloud[a].numpy(), cloud[b].numpy(), norms[a].numpy(), norms[b].numpy())
+        tile_to_distances(
+            tile.numpy(), cloud[a].numpy(), cloud[b].numpy(), norms[a].numpy(), norms[b].numpy()
+        )
         if a == b:
             tile.fill_diagonal_(0)
         sums[a] += torch.mm(tile, indicators[b])
@@ -329,7 +369,8 @@ def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.T
 
 
 def _scores(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """Silhouettes from sums of distances to each class, shape (rows, K), which are overwritten on a GPU."""
+    """Silhouettes from sums of distances to each class, shape (rows, K), which are overwritten on a
+    GPU."""
     if sums.is_cpu:  # in one pass over the sums
         own, sizes = codes.numpy(), counts.numpy().astype(np.float64)
         separation = torch.from_numpy(least_mean(sums.numpy(), sizes, own))
@@ -343,6 +384,7 @@ def _scores(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> to
 
 
 def _compared(cohesion: torch.Tensor, separation: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
-    """(b - a) / max(a, b). Classes of one point score 0 by definition; 0/0 (both classes in one place) as in scikit-learn."""
+    """(b - a) / max(a, b). Classes of one point score 0 by definition; 0/0 (both classes in one
+    place) as in scikit-learn."""
     scores = (separation - cohesion) / torch.maximum(cohesion, separation)
     return torch.where(size > 1, scores, 0.0).nan_to_num(nan=0.0)

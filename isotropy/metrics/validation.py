@@ -13,15 +13,20 @@ import torch
 Points = Any  # np.ndarray | pd.DataFrame | torch.Tensor, shape (n, d)
 
 
-def as_points(X: Points, *, min_points: int = 2, min_dims: int = 2, finite: bool = True) -> torch.Tensor:
+def as_points(
+    X: Points, *, min_points: int = 2, min_dims: int = 2, finite: bool = True
+) -> torch.Tensor:
     """Return a point cloud as a floating tensor of shape (n, d), on the device it came from.
 
-    With `finite=False` the caller checks for NaN and infinity itself, which costs a pass over the data here.
+    With `finite=False` the caller checks for NaN and infinity itself, which costs a pass over the
+    data here.
 
-    Half precision is widened to float32, integers to float64 (a metric of truncated integers would be silently wrong).
+    Half precision is widened to float32, integers to float64 (a metric of truncated integers would
+    be silently wrong).
 
     Raises:
-        ValueError: not two-dimensional, too few points or dimensions, or a value that is NaN or infinite.
+        ValueError: not two-dimensional, too few points or dimensions, or a value that is NaN or
+            infinite.
         TypeError: not numeric.
     """
     if isinstance(X, torch.Tensor):
@@ -37,7 +42,9 @@ def as_points(X: Points, *, min_points: int = 2, min_dims: int = 2, finite: bool
         raise ValueError(f"a point cloud must have shape (n, d), got {tuple(points.shape)}")
     n, d = points.shape
     if n < min_points or d < min_dims:
-        raise ValueError(f"need at least {min_points} points and {min_dims} dimensions, got n = {n}, d = {d}")
+        raise ValueError(
+            f"need at least {min_points} points and {min_dims} dimensions, got n = {n}, d = {d}"
+        )
     if points.dtype in (torch.float16, torch.bfloat16):
         points = points.float()
     elif not points.dtype.is_floating_point:
@@ -51,21 +58,28 @@ def as_points(X: Points, *, min_points: int = 2, min_dims: int = 2, finite: bool
 
 def require_finite(points: torch.Tensor) -> None:
     """Raise a ValueError that counts the points with NaN or infinity, if there are any."""
-    least, largest = torch.aminmax(points.detach())  # NaN if any value is; one pass, 15 times faster than isfinite
+    least, largest = torch.aminmax(
+        points.detach()
+    )  # NaN if any value is; one pass, 15 times faster than isfinite
     if not bool(torch.isfinite(least) & torch.isfinite(largest)):
         bad = int((~torch.isfinite(points)).any(dim=1).sum())
-        raise ValueError(f"{bad} of {len(points)} points hold NaN or infinity: a metric of them has no meaning")
+        raise ValueError(
+            f"{bad} of {len(points)} points hold NaN or infinity: a metric of them has no meaning"
+        )
 
 
 def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2) -> torch.Tensor:
     """Return class codes 0..K-1, shape (n,), on the CPU.
 
-    A two-dimensional input is a multi-label indicator matrix: each distinct row is one class (Mickus et al. 2024, 3.1).
+    A two-dimensional input is a multi-label indicator matrix: each distinct row is one class
+    (Mickus et al. 2024, 3.1).
 
     Raises:
         ValueError: wrong length, NaN among the labels, or fewer than `min_classes` classes.
     """
-    array = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
+    array = (
+        labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
+    )
     if array.ndim not in (1, 2) or array.shape[0] != n:
         raise ValueError(f"{name} must have shape ({n},) or ({n}, n_labels), got {array.shape}")
     if array.dtype.kind == "f" and np.isnan(array).any():
@@ -78,7 +92,8 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
 
 
 def sample_rows(n: int, size: int, seed: int) -> torch.Tensor:
-    """Row numbers, shape (min(n, size),), drawn without replacement from n by NumPy's generator, in ascending order."""
+    """Row numbers, shape (min(n, size),), drawn without replacement from n by NumPy's generator, in
+    ascending order."""
     if size < 2:
         raise ValueError(f"sample_size must be at least 2, got {size}")
     rows = np.random.default_rng(seed).choice(n, size=min(n, size), replace=False)

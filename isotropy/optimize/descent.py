@@ -1,8 +1,9 @@
-"""The optimization itself: embeddings and a linear classifier, full-batch Adam at PyTorch's defaults (Mickus et al. 2024,
-section 3.1).
+"""The optimization itself: embeddings and a linear classifier, full-batch Adam at PyTorch's
+defaults (Mickus et al. 2024, section 3.1).
 
-A pair's point is the concatenation (u, v) of its two vectors. Its logits W_u u + W_v v are computed vector by vector and
-then gathered, so that the pairs, n x 2d numbers, are never built for an update, and gradients scatter n_labels columns.
+A pair's point is the concatenation (u, v) of its two vectors. Its logits W_u u + W_v v are computed
+vector by vector and then gathered, so that the pairs, n x 2d numbers, are never built for an
+update, and gradients scatter n_labels columns.
 """
 
 from __future__ import annotations
@@ -28,16 +29,21 @@ class Items(NamedTuple):
     rows: np.ndarray
     """Vectors that make each item, shape (n, 1), or (n, 2) for pairs, int64."""
     targets: np.ndarray
-    """Class numbers, shape (n,), for cross-entropy; indicators, shape (n, n_labels), for binary cross-entropy."""
+    """Class numbers, shape (n,), for cross-entropy; indicators, shape (n, n_labels), for binary
+    cross-entropy."""
 
 
 class Classifier(nn.Module):
     """Trainable vectors, shape (u, d), and a linear layer over the items that they make."""
 
-    def __init__(self, vectors: np.ndarray, rows: np.ndarray, n_labels: int, *, bias: bool, seed: int) -> None:
+    def __init__(
+        self, vectors: np.ndarray, rows: np.ndarray, n_labels: int, *, bias: bool, seed: int
+    ) -> None:
         super().__init__()
         self.embeddings = nn.Parameter(torch.from_numpy(vectors.astype(np.float32)))
-        with torch.random.fork_rng(devices=[]):  # the layer's default initialization, from this seed alone
+        with torch.random.fork_rng(
+            devices=[]
+        ):  # the layer's default initialization, from this seed alone
             torch.manual_seed(seed)
             self.linear = nn.Linear(rows.shape[1] * vectors.shape[1], n_labels, bias=bias)
         self.rows: torch.Tensor
@@ -59,7 +65,8 @@ class Classifier(nn.Module):
         return logits if self.linear.bias is None else logits + self.linear.bias
 
     def points(self, items: torch.Tensor | None = None) -> torch.Tensor:
-        """Points of items (all, if none are named), shape (n, d), or (n, 2d) for pairs. Not differentiable."""
+        """Points of items (all, if none are named), shape (n, d), or (n, 2d) for pairs. Not
+        differentiable."""
         vectors = self.embeddings.detach()
         if self.one_to_one:
             return vectors if items is None else vectors[items]
@@ -78,23 +85,33 @@ class Descent:
         IsotropyError: targets that do not fit the loss, or are all alike.
     """
 
-    def __init__(self, spec: OptimizeSpec, items: Items, n_labels: int, device: torch.device) -> None:
+    def __init__(
+        self, spec: OptimizeSpec, items: Items, n_labels: int, device: torch.device
+    ) -> None:
         if (spec.loss == "cross_entropy") != (items.targets.ndim == 1):
-            raise IsotropyError(f"setup {spec.setup}: loss {spec.loss} does not fit targets of shape {items.targets.shape}")
+            raise IsotropyError(
+                f"setup {spec.setup}: loss {spec.loss} does not fit targets of shape "
+                f"{items.targets.shape}"
+            )
         if len(np.unique(items.targets, axis=0)) < 2:
-            raise IsotropyError(f"setup {spec.setup}: all items have the same label, there is nothing to classify")
+            raise IsotropyError(
+                f"setup {spec.setup}: all items have the same label, there is nothing to classify"
+            )
         vectors = items.vectors
         if spec.mean_norm is not None:
             mean = np.linalg.norm(vectors, axis=1).mean(dtype=np.float64)
             vectors = vectors * (spec.mean_norm / mean).astype(np.float32)
-        self.model = Classifier(vectors, items.rows, n_labels, bias=spec.bias, seed=spec.seed).to(device)
+        self.model = Classifier(vectors, items.rows, n_labels, bias=spec.bias, seed=spec.seed).to(
+            device
+        )
         self.adam = torch.optim.Adam(self.model.parameters(), lr=spec.learning_rate, fused=True)
         self.goal = torch.from_numpy(items.targets).to(device)
         self.step = 0
         self._loss: torch.Tensor | None = None
 
     def look(self) -> dict[str, Any]:
-        """Step, loss and accuracy: the share of right decisions, one per item, or one per item and label.
+        """Step, loss and accuracy: the share of right decisions, one per item, or one per item and
+        label.
 
         Raises:
             IsotropyError: the loss is not finite.
@@ -108,7 +125,10 @@ class Descent:
             right = (logits > 0) == (goal > 0.5)
         loss = float(self._loss.detach())
         if not np.isfinite(loss):
-            raise IsotropyError(f"the loss is {loss} at update {self.step}: training diverged; lower the learning rate")
+            raise IsotropyError(
+                f"the loss is {loss} at update {self.step}: training diverged; lower the learning "
+                "rate"
+            )
         return {"step": self.step, "loss": loss, "accuracy": float(right.double().mean())}
 
     def update(self) -> None:
@@ -123,9 +143,13 @@ class Descent:
 
     def state(self) -> State:
         """Copies of parameters and of Adam's moments."""
-        state = {f"parameter.{name}": p.detach().clone() for name, p in self.model.named_parameters()}
+        state = {
+            f"parameter.{name}": p.detach().clone() for name, p in self.model.named_parameters()
+        }
         for name, p in self.model.named_parameters():
-            state |= {f"adam.{key}.{name}": value.clone() for key, value in self.adam.state[p].items()}
+            state |= {
+                f"adam.{key}.{name}": value.clone() for key, value in self.adam.state[p].items()
+            }
         return state
 
     def restore(self, state: State, step: int) -> None:
@@ -135,6 +159,9 @@ class Descent:
             for i, (name, p) in enumerate(self.model.named_parameters()):
                 p.copy_(state[f"parameter.{name}"])
                 if step:
-                    moments[i] = {key: state[f"adam.{key}.{name}"].clone() for key in ("step", "exp_avg", "exp_avg_sq")}
+                    moments[i] = {
+                        key: state[f"adam.{key}.{name}"].clone()
+                        for key in ("step", "exp_avg", "exp_avg_sq")
+                    }
         self.adam.load_state_dict({**self.adam.state_dict(), "state": moments})
         self.step, self._loss = step, None

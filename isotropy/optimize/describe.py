@@ -15,7 +15,9 @@ from isotropy.provenance.record import Lineage
 UPDATES, GLUE_UPDATES, LEARNING_RATE = 1000, 250, 0.001
 
 
-def describe_run(spec: OptimizeSpec, items: Items, dataset: Dataset, lineage: Lineage, facts: dict[str, Any]) -> Run:
+def describe_run(
+    spec: OptimizeSpec, items: Items, dataset: Dataset, lineage: Lineage, facts: dict[str, Any]
+) -> Run:
     """Facts about a run; the same for the same spec and inputs. `facts` come from `optimize`."""
     n_labels = len(dataset.label_names)
     n_items = len(items.targets)
@@ -27,7 +29,8 @@ def describe_run(spec: OptimizeSpec, items: Items, dataset: Dataset, lineage: Li
         dataset=spec.dataset,
         model=spec.embedding,
         seed=spec.seed,
-        data=lineage.titles("dataset", "lexicon")[0] + (f", a sample of {n_items}" if dataset.sampled else ""),
+        data=lineage.titles("dataset", "lexicon")[0]
+        + (f", a sample of {n_items}" if dataset.sampled else ""),
         embedding=lineage.titles("model", "vectors")[0] + scaled,
         status=lineage.status,
         evaluation=_evaluation(spec, n_items, facts),
@@ -46,7 +49,8 @@ def describe_run(spec: OptimizeSpec, items: Items, dataset: Dataset, lineage: Li
 
 
 def departures(spec: OptimizeSpec, n_items: int) -> list[str]:
-    """In what a run departs from the paper's protocol, apart from data and model: reasons why it is a stand-in."""
+    """In what a run departs from the paper's protocol, apart from data and model: reasons why it is
+    a stand-in."""
     found = []
     if spec.mean_norm is not None:
         found.append(f"vectors scaled to mean norm {spec.mean_norm:g}")
@@ -70,5 +74,6 @@ def _evaluation(spec: OptimizeSpec, n_items: int, facts: dict[str, Any]) -> str:
     if _is_sampled(spec, n_items):
         return f"{text}, on {spec.measure.sample_size:,} items drawn each time"
     if facts["windows"]:
-        return f"{text}, interpolated between evaluations (certified error below {spec.measure.tolerance:g})"
+        return f"{text}, interpolated between evaluations (certified error below "
+        f"{spec.measure.tolerance:g})"
     return text

@@ -1,8 +1,10 @@
-"""Direct optimization: the embeddings are the parameters, with a linear classifier on top (Mickus et al. 2024, section 3).
+"""Direct optimization: the embeddings are the parameters, with a linear classifier on top (Mickus
+et al. 2024, section 3).
 
-Full-batch Adam at PyTorch's defaults on the whole set; no held-out data, by design: the question is how the geometry of
-the points changes as they become linearly separable. This is the loop; `descent` is an update, `gauge` a measurement,
-`windows` takes the measurements of many updates from a few.
+Full-batch Adam at PyTorch's defaults on the whole set; no held-out data, by design: the question is
+how the geometry of the points changes as they become linearly separable. This is the loop;
+`descent` is an update, `gauge` a measurement, `windows` takes the measurements of many updates from
+a few.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ from tqdm import tqdm
 
 from isotropy.checkpoint import Pace, read_checkpoint
 from isotropy.files import atomic
-from isotropy.metrics.identities import hinged_triplet_objective, silhouette_objective, triplet_objective
+from isotropy.metrics.identities import (
+    hinged_triplet_objective,
+    silhouette_objective,
+    triplet_objective,
+)
 from isotropy.optimize.descent import Descent, Items
 from isotropy.optimize.gauge import Gauge
 from isotropy.optimize.spec import Objectives, OptimizeSpec
@@ -31,9 +37,13 @@ from isotropy.optimize.windows import MIN_WIDTH, NO_WINDOWS, NODES, Windows
 log = logging.getLogger(__name__)
 
 LOG_SECONDS = 20.0
-CHECKPOINT_SECONDS = 5.0  # how much work a killed run loses, and at most one window; where it is cut changes nothing
+CHECKPOINT_SECONDS = (
+    5.0  # how much work a killed run loses, and at most one window; where it is cut changes nothing
+)
 CHECKPOINT_PAUSE = 20  # times the time that the last one took: large models would do little else
-OBJECTIVE_ITEMS = 200  # sampled for the objectives of Appendix B, whose hinged form is a sum over all triplets
+OBJECTIVE_ITEMS = (
+    200  # sampled for the objectives of Appendix B, whose hinged form is a sum over all triplets
+)
 
 
 def optimize(
@@ -46,14 +56,17 @@ def optimize(
         items: the data set; its vectors are those before `mean_norm` scales them.
         n_labels: outputs of the classifier.
         device: where to compute.
-        work: folder of the checkpoint from which a killed run goes on, with the same bytes as an undisturbed one.
+        work: folder of the checkpoint from which a killed run goes on, with the same bytes as an
+            undisturbed one.
 
     Returns:
-        One row per step (step, loss, accuracy, isoscore, silhouette), step 0 before any update; facts about the
-        evaluation, the same in every run (those of `windows`, `objectives`, `n_params`); and what was measured of this run.
+        One row per step (step, loss, accuracy, isoscore, silhouette), step 0 before any update;
+        facts about the evaluation, the same in every run (those of `windows`, `objectives`,
+        `n_params`); and what was measured of this run.
 
     Raises:
-        IsotropyError: targets that do not fit the loss or are all alike, or a loss that is not finite.
+        IsotropyError: targets that do not fit the loss or are all alike, or a loss that is not
+            finite.
     """
     descent = Descent(spec, items, n_labels, device)
     gauge = Gauge(items.targets, spec.measure.sample_size, spec.seed)
@@ -71,7 +84,13 @@ def optimize(
     started = said = perf_counter()
     pace = Pace(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
     direct = 0  # steps to evaluate one by one before the next window is tried
-    with tqdm(total=spec.updates, initial=first, unit="update", disable=not sys.stderr.isatty(), desc=spec.setup) as bar:
+    with tqdm(
+        total=spec.updates,
+        initial=first,
+        unit="update",
+        disable=not sys.stderr.isatty(),
+        desc=spec.setup,
+    ) as bar:
         while descent.step < spec.updates:
             if pace.due() and not direct:
                 began = perf_counter()
@@ -109,7 +128,8 @@ def optimize(
 
 
 def _objectives(descent: Descent, targets: np.ndarray) -> Objectives:
-    """The objectives of Appendix B; the sample of items is the same at every step and for every seed."""
+    """The objectives of Appendix B; the sample of items is the same at every step and for every
+    seed."""
     chosen = np.sort(np.random.default_rng(0).permutation(len(targets))[:OBJECTIVE_ITEMS])
     points = descent.model.points(torch.from_numpy(chosen).to(descent.goal.device)).cpu()
     labels = np.unique(targets[chosen], axis=0, return_inverse=True)[1].reshape(-1)
@@ -125,7 +145,11 @@ def _objectives(descent: Descent, targets: np.ndarray) -> Objectives:
 
 
 def _save(
-    path: Path, descent: Descent, windows: Windows | None, rows: list[dict[str, Any]], objectives: list[Objectives]
+    path: Path,
+    descent: Descent,
+    windows: Windows | None,
+    rows: list[dict[str, Any]],
+    objectives: list[Objectives],
 ) -> None:
     """Keep parameters, Adam's moments and the rows so far."""
     metadata = {
@@ -138,12 +162,17 @@ def _save(
         save_file(descent.state(), temporary, metadata=metadata)
 
 
-def _load(path: Path, descent: Descent, windows: Windows | None) -> tuple[list[dict[str, Any]], list[Objectives]]:
-    """Put a checkpoint into the descent and its windows; return the rows before it and the objectives. Nothing if none."""
+def _load(
+    path: Path, descent: Descent, windows: Windows | None
+) -> tuple[list[dict[str, Any]], list[Objectives]]:
+    """Put a checkpoint into the descent and its windows; return the rows before it and the
+    objectives. Nothing if none."""
     if not path.is_file():
         return [], []
     tensors, metadata = read_checkpoint(path)
     descent.restore(tensors, int(metadata["step"]))
     if windows is not None:
         windows.take_up(descent, json.loads(metadata["windows"]))
-    return json.loads(metadata["rows"]), [Objectives.model_validate(o) for o in json.loads(metadata["objectives"])]
+    return json.loads(metadata["rows"]), [
+        Objectives.model_validate(o) for o in json.loads(metadata["objectives"])
+    ]

@@ -12,13 +12,16 @@ Loss = Literal["cross_entropy", "binary_cross_entropy"]
 
 
 class Measure(Strict):
-    """How IsoScore and silhouette are taken: at step 0, before any update, and after every update."""
+    """How IsoScore and silhouette are taken: at step 0, before any update, and after every
+    update."""
 
     tolerance: Annotated[float, Field(gt=0)] | None
-    """Windows of updates are evaluated at a few steps and interpolated between them, as long as the certified error of
-    either score stays below this (`isotropy.optimize.windows`); null: every step is evaluated directly."""
+    """Windows of updates are evaluated at a few steps and interpolated between them, as long as the
+    certified error of either score stays below this (`isotropy.optimize.windows`); null: every step
+    is evaluated directly."""
     sample_size: Annotated[int, Field(ge=2)] | None
-    """Items drawn afresh at every step, where there are more (Mickus et al. 2024, Appendix A); null: all of them."""
+    """Items drawn afresh at every step, where there are more (Mickus et al. 2024, Appendix A);
+    null: all of them."""
 
 
 class OptimizeSpec(Spec):
@@ -54,7 +57,8 @@ class Objectives(Strict):
     sample_triplet: float | None
     """Equation 5 over a sample of items; null: the sample has one class."""
     sample_hinged: float | None
-    """The triplet objective with its hinge, margin 0, over the same sample: its triplets are too many for all items."""
+    """The triplet objective with its hinge, margin 0, over the same sample: its triplets are too
+    many for all items."""
 
 
 class Run(Spec):

@@ -46,11 +46,13 @@ class Glue(Strict):
     updates: Annotated[int, Field(ge=2)]
     """Updates of full-batch Adam."""
     sample_size: Annotated[int, Field(ge=2)] | None
-    """Items on which the metrics are taken, drawn afresh after every update, where a task has more; null: all items."""
+    """Items on which the metrics are taken, drawn afresh after every update, where a task has more;
+    null: all items."""
 
 
 class Sensitivity(Strict):
-    """Setups of section 3 again, with one thing changed at a time: learning rate, bias, sampled metrics."""
+    """Setups of section 3 again, with one thing changed at a time: learning rate, bias, sampled
+    metrics."""
 
     setups: Annotated[list[str], Field(min_length=1)]
     """Names from `setups`."""
@@ -116,11 +118,15 @@ class Mickus2024(Strict):
                         group="glue",
                         base=task,
                         variant=None,
-                        setup=Setup(dataset=task, embedding=embedding, loss="cross_entropy", bias=True),
+                        setup=Setup(
+                            dataset=task, embedding=embedding, loss="cross_entropy", bias=True
+                        ),
                         seeds=self.glue.seeds,
                         updates=self.glue.updates,
                         learning_rate=self.learning_rate,
-                        measure=self.measure.model_copy(update={"sample_size": self.glue.sample_size}),
+                        measure=self.measure.model_copy(
+                            update={"sample_size": self.glue.sample_size}
+                        ),
                     )
         if self.sensitivity is not None:
             for name in self.sensitivity.setups:
@@ -136,7 +142,10 @@ def _variants(name: str, run: Trajectory, sensitivity: Sensitivity) -> dict[str,
         "slow": ("learning rate × 0.1", {"learning_rate": run.learning_rate / 10}),
         "fast": ("learning rate × 10", {"learning_rate": run.learning_rate * 10}),
         "bias": (f"{'without' if run.setup.bias else 'with'} bias", {"setup": no_bias}),
-        "sampled": (f"metrics on {sensitivity.sample_size:,} items, drawn at each step", {"measure": sampled}),
+        "sampled": (
+            f"metrics on {sensitivity.sample_size:,} items, drawn at each step",
+            {"measure": sampled},
+        ),
     }
     common: dict[str, object] = {"group": "sensitivity", "seeds": sensitivity.seeds}
     return {

@@ -1,22 +1,26 @@
 """Scores of many updates from few evaluations: interpolation over time, with a certificate.
 
-While embeddings are trained, the distances between them and their covariance are smooth functions of the number of updates,
-for any number of classes. In a window of updates, sums of distances to each class and the covariance are evaluated at
-NODES steps, spaced as Chebyshev-Lobatto points, and interpolated between them by the polynomial through all nodes. The
-scores of each step follow from these; their kinks (the nearest other class changes) are not interpolated. Of the
-interpolated covariance, sum w_k C_k, IsoScore needs only trace and norm, and so only the traces and scalar products of C_k.
+While embeddings are trained, the distances between them and their covariance are smooth functions
+of the number of updates, for any number of classes. In a window of updates, sums of distances to
+each class and the covariance are evaluated at NODES steps, spaced as Chebyshev-Lobatto points, and
+interpolated between them by the polynomial through all nodes. The scores of each step follow from
+these; their kinks (the nearest other class changes) are not interpolated. Of the interpolated
+covariance, sum w_k C_k, IsoScore needs only trace and norm, and so only the traces and scalar
+products of C_k.
 
-Certificate: what polynomials of degree NODES - 3 leave out is measured by the two highest Chebyshev coefficients, of
-T_(q-1) and T_(q-2). With e_i their sum in the mean distances of point i to its own and the nearest classes, a and b its
-cohesion and separation,
+Certificate: what polynomials of degree NODES - 3 leave out is measured by the two highest Chebyshev
+    coefficients, of
+T_(q-1) and T_(q-2). With e_i their sum in the mean distances of point i to its own and the nearest
+classes, a and b its cohesion and separation,
 
     |error of s_i| <= 2 e_i / (max(a, b) - e_i),    |error of IsoScore| <= 2 PR (dt/t + df/f) / (d - 1),
 
-t and f the trace and Frobenius norm of the covariance, dt and df those of its two coefficients, each taken at its worst over
-the nodes and moved by the error once more, for the steps between them. Coefficients of a smooth
-function decay geometrically, so the interpolant, which includes both, errs by far less. That they do decay is assumed,
-not proved: so each window is checked besides, at the step farthest from its nodes, by direct evaluation. A window that
-fails either is walked again, narrower; below MIN_WIDTH, steps are evaluated one by one.
+t and f the trace and Frobenius norm of the covariance, dt and df those of its two coefficients,
+each taken at its worst over the nodes and moved by the error once more, for the steps between them.
+Coefficients of a smooth function decay geometrically, so the interpolant, which includes both, errs
+by far less. That they do decay is assumed, not proved: so each window is checked besides, at the
+step farthest from its nodes, by direct evaluation. A window that fails either is walked again,
+narrower; below MIN_WIDTH, steps are evaluated one by one.
 """
 
 from __future__ import annotations
@@ -32,12 +36,19 @@ from isotropy.optimize.gauge import Gauge, Scores
 
 NODES = 9
 MIN_WIDTH = 16  # updates; a narrower window saves too little
-NO_WINDOWS = {"windows": 0, "walked_again": 0, "evaluations": 0, "error_bound": 0.0, "error_checked": 0.0}
+NO_WINDOWS = {
+    "windows": 0,
+    "walked_again": 0,
+    "evaluations": 0,
+    "error_bound": 0.0,
+    "error_checked": 0.0,
+}
 SAFETY = 0.8  # of the width at which the certificate is expected to reach the tolerance
 
 
 def place_nodes(width: int) -> np.ndarray:
-    """Steps of the nodes in a window of `width` updates: Chebyshev-Lobatto points, rounded; 0 and `width` among them."""
+    """Steps of the nodes in a window of `width` updates: Chebyshev-Lobatto points, rounded; 0 and
+    `width` among them."""
     x = np.cos(np.pi * np.arange(NODES) / (NODES - 1))[::-1]
     nodes = np.rint((x + 1) / 2 * width).astype(int)
     for i in range(1, NODES - 1):  # rounding may put two on one step
@@ -48,9 +59,11 @@ def place_nodes(width: int) -> np.ndarray:
 
 
 def interpolation(nodes: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the values at the nodes for the values at `steps`, shape (steps, q), and for the two highest coefficients.
+    """Weights of the values at the nodes for the values at `steps`, shape (steps, q), and for the
+    two highest coefficients.
 
-    By the Chebyshev basis on [0, last node]. The second, shape (2, q), gives the coefficients of T_(q-2) and T_(q-1).
+    By the Chebyshev basis on [0, last node]. The second, shape (2, q), gives the coefficients of
+    T_(q-2) and T_(q-1).
     """
 
     def basis(t: np.ndarray) -> np.ndarray:
@@ -73,7 +86,8 @@ class Windows:
 
     Attributes:
         width: updates in the next window.
-        facts: counts and errors so far; kept in checkpoints, so they are those of an undisturbed run.
+        facts: counts and errors so far; kept in checkpoints, so they are those of an undisturbed
+            run.
     """
 
     gauge: Gauge
@@ -83,7 +97,8 @@ class Windows:
     _start: tuple[int, Evaluated] | None = None  # where the last window ended
 
     def walk(self, descent: Descent, left: int) -> list[dict[str, Any]] | None:
-        """Walk one window of at most `left` updates; None, and nothing changed, if it had to be given up.
+        """Walk one window of at most `left` updates; None, and nothing changed, if it had to be
+        given up.
 
         Returns:
             A row for each step after the first.
@@ -103,9 +118,13 @@ class Windows:
             elif step == checked:
                 there = self.gauge.scores(descent.model, descent.step)
                 self.facts["evaluations"] += 1
-        window = _Window(self.gauge, Evaluated(*(torch.stack(parts) for parts in zip(*held, strict=True))))
+        window = _Window(
+            self.gauge, Evaluated(*(torch.stack(parts) for parts in zip(*held, strict=True)))
+        )
         bound = max(window.bounds(tails))
-        error = _difference(there, window.scores(weights[checked - 1])) if there is not None else 0.0
+        error = (
+            _difference(there, window.scores(weights[checked - 1])) if there is not None else 0.0
+        )
         strain = max(bound, error) / self.tolerance
         growth = SAFETY * max(strain, 1e-12) ** (-1 / (NODES - 2))
         if not strain <= 1:  # nor if it is not a number
@@ -134,7 +153,10 @@ class Windows:
         """Go on from a checkpoint."""
         self.width, self.facts = kept["width"], kept["facts"]
         if kept["evaluated"]:  # and counted, before the run was killed
-            self._start = (descent.step, Evaluated(self.gauge.covariance(descent.model), self.gauge.sums(descent.model)))
+            self._start = (
+                descent.step,
+                Evaluated(self.gauge.covariance(descent.model), self.gauge.sums(descent.model)),
+            )
 
     def _evaluate(self, descent: Descent) -> Evaluated:
         if self._start is not None and self._start[0] == descent.step:
@@ -155,17 +177,25 @@ class _Window:
     def scores(self, weights: np.ndarray) -> Scores:
         """Scores at a step from its weights, shape (q,)."""
         ratio = (weights @ self.trace) ** 2 / (weights @ self.gram @ weights)
-        return Scores(float((ratio - 1) / (self.d - 1)), self.gauge.silhouette_of(self._combine(weights)))
+        return Scores(
+            float((ratio - 1) / (self.d - 1)), self.gauge.silhouette_of(self._combine(weights))
+        )
 
     def bounds(self, tails: np.ndarray) -> Scores:
-        """The certificate: bounds on the errors of both scores. `tails`: the weights of the two highest coefficients."""
+        """The certificate: bounds on the errors of both scores. `tails`: the weights of the two
+        highest coefficients."""
         t, f = self.trace, np.sqrt(np.diag(self.gram))
-        dt, df = np.abs(tails @ t).sum(), np.sqrt(np.einsum("ik,kl,il->i", tails, self.gram, tails).clip(min=0)).sum()
+        dt, df = (
+            np.abs(tails @ t).sum(),
+            np.sqrt(np.einsum("ik,kl,il->i", tails, self.gram, tails).clip(min=0)).sum(),
+        )
         least_t, least_f = t.min() - dt, f.min() - df  # between the nodes, too
         if least_t <= 0 or least_f <= 0:
             of_isoscore = 1.0
         else:
-            of_isoscore = 2 * (t.max() + dt) ** 2 / least_f**2 * (dt / least_t + df / least_f) / (self.d - 1)
+            of_isoscore = (
+                2 * (t.max() + dt) ** 2 / least_f**2 * (dt / least_t + df / least_f) / (self.d - 1)
+            )
         codes = self.gauge.codes.to(self.sums.device)
         sizes = torch.bincount(codes).double()
         own = torch.nn.functional.one_hot(codes, len(sizes)).bool()
@@ -182,16 +212,21 @@ class _Window:
         may_be_nearest = own | (least - e <= farthest[:, None])
         e = e.masked_fill(~may_be_nearest, 0).amax(dim=1)
         least_larger = larger - e  # between the nodes, too
-        point = torch.where(least_larger > e, 2 * e / (least_larger - e), 2.0).clamp(max=2.0)  # a score is in [-1, 1]
+        point = torch.where(least_larger > e, 2 * e / (least_larger - e), 2.0).clamp(
+            max=2.0
+        )  # a score is in [-1, 1]
         return Scores(float(of_isoscore), float(point.mean()))
 
     def _combine(self, weights: np.ndarray) -> torch.Tensor:
-        combined: torch.Tensor = torch.tensordot(torch.from_numpy(weights).to(self.sums.device), self.sums, dims=1)
+        combined: torch.Tensor = torch.tensordot(
+            torch.from_numpy(weights).to(self.sums.device), self.sums, dims=1
+        )
         return combined
 
 
 def _farthest(nodes: np.ndarray) -> int:
-    """The step in the middle of the widest gap between nodes; 0, a node, if there is none between."""
+    """The step in the middle of the widest gap between nodes; 0, a node, if there is none
+    between."""
     gap = int(np.argmax(np.diff(nodes)))
     middle = int(nodes[gap] + nodes[gap + 1]) // 2
     return middle if middle not in nodes else 0

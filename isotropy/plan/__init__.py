@@ -1,4 +1,5 @@
-"""The plan: spec and inputs that a configuration gives each result. Rules hand them to jobs, the audit compares records.
+"""The plan: spec and inputs that a configuration gives each result. Rules hand them to jobs, the
+audit compares records.
 
 One module per group of stages; `paths` says where results lie that others are made from.
 """
@@ -69,7 +70,13 @@ class Plan:
         Raises:
             LookupError: the study leaves it out.
         """
-        chosen = self.rudman2024 if paper == "rudman2024" else self.rajaee2021.finetuning if paper == "rajaee2021" else None
+        chosen = (
+            self.rudman2024
+            if paper == "rudman2024"
+            else self.rajaee2021.finetuning
+            if paper == "rajaee2021"
+            else None
+        )
         if chosen is None:
             raise LookupError(f"the study has no fine-tuning of {paper}")
         return chosen
@@ -80,7 +87,9 @@ class Plan:
         found: dict[tuple[str, str], FinetuneRun] = {}
         for paper in ("rudman2024", "rajaee2021"):
             try:
-                found |= {(paper, name): run for name, run in self.fine_tuning(paper).runs().items()}
+                found |= {
+                    (paper, name): run for name, run in self.fine_tuning(paper).runs().items()
+                }
             except LookupError:
                 continue
         return found
@@ -108,7 +117,11 @@ class Plan:
     def _parts(self) -> set[str]:
         """Parts of papers that the study has."""
         parts: set[str] = {run.group for run in self.trajectories.values()}
-        parts |= {name for name in ("rudman2024", "rajaee2021", "cai2021") if getattr(self.study.config, name) is not None}
+        parts |= {
+            name
+            for name in ("rudman2024", "rajaee2021", "cai2021")
+            if getattr(self.study.config, name) is not None
+        }
         if self.study.config.rajaee2021 is not None:
             parts |= {f"rajaee2021-{part}" for part in self.rajaee2021.parts()}
         return parts
@@ -116,7 +129,9 @@ class Plan:
     @property
     def clouds(self) -> list[str]:
         """Point clouds of Figure 4 of rudman2024, by name."""
-        return [] if self.study.config.rudman2024 is None else list(self.rudman2024.stability.clouds)
+        return (
+            [] if self.study.config.rudman2024 is None else list(self.rudman2024.stability.clouds)
+        )
 
     @property
     def rajaee2021(self) -> Rajaee2021:
@@ -149,7 +164,8 @@ class Plan:
         """The spec of a result.
 
         Args:
-            stem: path of the result below `results/`, without a suffix, such as `embed/polarity/all-MiniLM-L6-v2`.
+            stem: path of the result below `results/`, without a suffix, such as
+                `embed/polarity/all-MiniLM-L6-v2`.
 
         Raises:
             LookupError: the study has no such result.
@@ -161,13 +177,16 @@ class Plan:
         return found
 
     def inputs(self, stem: str) -> dict[str, list[str]]:
-        """The inputs of a result, by the names that its rule gives them: paths relative to the folder of the run.
+        """The inputs of a result, by the names that its rule gives them: paths relative to the
+        folder of the run.
 
         Raises:
             LookupError: the study has no such result.
         """
         path = stem.split("/")
-        found: dict[str, list[str]] | None = STAGES[path[0]].inputs(self, path) if path[0] in STAGES else None
+        found: dict[str, list[str]] | None = (
+            STAGES[path[0]].inputs(self, path) if path[0] in STAGES else None
+        )
         if found is None:
             raise LookupError(f"no result {stem}")
         return found
@@ -182,7 +201,9 @@ class Plan:
                 found[stem] = None
             elif stem not in found:
                 waiting.append((stem, True))
-                needed = {_stem(path): None for paths in self.inputs(stem).values() for path in paths}
+                needed = {
+                    _stem(path): None for paths in self.inputs(stem).values() for path in paths
+                }
                 waiting += [(one, False) for one in self._shards(stem) + list(needed)]
         return list(found)
 
@@ -199,10 +220,15 @@ class Plan:
 
     def figure_files(self) -> list[str]:
         """One file of each figure."""
-        return [f"{RESULTS}/figures/{name}.png" for name, entry in FIGURES.items() if self.attempted(entry)]
+        return [
+            f"{RESULTS}/figures/{name}.png"
+            for name, entry in FIGURES.items()
+            if self.attempted(entry)
+        ]
 
     def attempted(self, entry: TableSpec | FigureSpec) -> bool:
-        """Whether the study has what a table or figure shows: parts of a paper may be left out of the configuration."""
+        """Whether the study has what a table or figure shows: parts of a paper may be left out of
+        the configuration."""
         return entry.needs is None or entry.needs in self._parts
 
 

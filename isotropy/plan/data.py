@@ -27,8 +27,12 @@ def spec(plan: Plan, path: list[str]) -> Spec | None:
             return _embed(plan, dataset, embedding)
         case ["embed", dataset, "tokens", model]:
             return _tokens(plan, dataset, model)
-        case ["embed", dataset, "shards", model, shard] if found := re.fullmatch(r"(\d+)-of-(\d+)", shard):
-            return ShardSpec(tokens=_tokens(plan, dataset, model), shard=int(found[1]), shards=int(found[2]))
+        case ["embed", dataset, "shards", model, shard] if found := re.fullmatch(
+            r"(\d+)-of-(\d+)", shard
+        ):
+            return ShardSpec(
+                tokens=_tokens(plan, dataset, model), shard=int(found[1]), shards=int(found[2])
+            )
     return None
 
 
@@ -42,9 +46,15 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
             if isinstance(dataset, SentencesSpec | CorpusSpec):
                 return {"source": [fetched(dataset.source)]}
             words = {"lexicon": [fetched(dataset.lexicon)], "vectors": [fetched(dataset.vectors)]}
-            return words | ({"word_list": [fetched(dataset.word_list)]} if dataset.word_list else {})
+            return words | (
+                {"word_list": [fetched(dataset.word_list)]} if dataset.word_list else {}
+            )
         case ["embed", dataset, embedding]:
-            role = "vectors_source" if plan.study.registry.sources[embedding].kind == "vectors" else "model"
+            role = (
+                "vectors_source"
+                if plan.study.registry.sources[embedding].kind == "vectors"
+                else "model"
+            )
             return {"texts": [prepared(dataset, "texts")], role: [fetched(embedding)]}
         case ["embed", dataset, "tokens", model] | ["embed", dataset, "shards", model, _]:
             return {"texts": [prepared(dataset, "texts")], "model": [fetched(model)]}
@@ -61,7 +71,8 @@ def _fetch(plan: Plan, name: str) -> FetchSpec:
         source=source,
         order=sources.order,
         mirror=None if mirror is None else os.path.relpath(plan.project / mirror, plan.folder),
-        trust_on_first_use=sources.trust_on_first_use and any(not source.pins(origin) for origin in source.origins),
+        trust_on_first_use=sources.trust_on_first_use
+        and any(not source.pins(origin) for origin in source.origins),
     )
 
 
@@ -79,7 +90,11 @@ def _tokens(plan: Plan, dataset: str, model: str) -> TokensSpec:
     encoder = plan.study.registry.sources[model].encoder
     stream = isinstance(plan.study.config.datasets[dataset], CorpusSpec)
     if stream:
-        layers = [layer for corpus, name, layer in plan.cai2021.measured() if (corpus, name) == (dataset, model)]
+        layers = [
+            layer
+            for corpus, name, layer in plan.cai2021.measured()
+            if (corpus, name) == (dataset, model)
+        ]
     else:
         layers = plan.rajaee2021.layers(dataset, model)
     if encoder is None or not layers:

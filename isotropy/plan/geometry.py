@@ -41,13 +41,20 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
 
 def _stability(plan: Plan, name: str) -> StabilitySpec:
     chosen = plan.rudman2024.stability
-    return StabilitySpec(paper="rudman2024", name=name, cloud=chosen.clouds[name], **chosen.model_dump(exclude={"clouds"}))
+    return StabilitySpec(
+        paper="rudman2024",
+        name=name,
+        cloud=chosen.clouds[name],
+        **chosen.model_dump(exclude={"clouds"}),
+    )
 
 
 def _vectors(plan: Plan, vectors: str) -> VectorsSpec:
     if vectors not in plan.cai2021.vectors:
         raise LookupError(f"the study does not measure {vectors}")
-    return VectorsSpec(paper="cai2021", vectors=vectors, lid=plan.cai2021.lid, seeds=plan.cai2021.seeds)
+    return VectorsSpec(
+        paper="cai2021", vectors=vectors, lid=plan.cai2021.lid, seeds=plan.cai2021.seeds
+    )
 
 
 def _layer(plan: Plan, dataset: str, model: str, layer: str) -> LayerSpec:

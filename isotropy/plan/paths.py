@@ -26,7 +26,8 @@ def token_vectors(dataset: str, model: str) -> str:
 
 
 def shard_stems(dataset: str, model: str, n: int) -> list[str]:
-    """The shards of token vectors, below the results and without suffixes; none where one job makes them all."""
+    """The shards of token vectors, below the results and without suffixes; none where one job makes
+    them all."""
     return [f"embed/{dataset}/shards/{model}/{k}-of-{n}" for k in range(1, n + 1)] if n > 1 else []
 
 
@@ -37,4 +38,8 @@ def table_file(name: str) -> str:
 
 def sides(datasets: dict[str, str]) -> dict[str, list[str]]:
     """Texts and items of a task's data sets, by role."""
-    return {f"{role}_{table}": [prepared(dataset, table)] for role, dataset in datasets.items() for table in ("texts", "items")}
+    return {
+        f"{role}_{table}": [prepared(dataset, table)]
+        for role, dataset in datasets.items()
+        for table in ("texts", "items")
+    }

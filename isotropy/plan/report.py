@@ -69,7 +69,9 @@ def _table_inputs(plan: Plan, entry: TableSpec) -> dict[str, list[str]]:
     if entry.runs is not None:
         stems = _runs(plan, entry.runs)
         inputs["runs"] = [f"{stem}.json" for stem in stems]
-        inputs["rows"] = [f"{stem}.{entry.part}.parquet" if entry.part else f"{stem}.parquet" for stem in stems]
+        inputs["rows"] = [
+            f"{stem}.{entry.part}.parquet" if entry.part else f"{stem}.parquet" for stem in stems
+        ]
     return inputs
 
 
@@ -78,25 +80,53 @@ def _runs(plan: Plan, group: str) -> list[str]:
     if group in ("finetune", "clustered"):
         paper = "rudman2024" if group == "finetune" else "rajaee2021"
         seeds = plan.fine_tuning(paper).seeds
-        return [f"{RESULTS}/finetune/{paper}/{name}/seed{s}" for p, name in plan.fine_tuned if p == paper for s in seeds]
+        return [
+            f"{RESULTS}/finetune/{paper}/{name}/seed{s}"
+            for p, name in plan.fine_tuned
+            if p == paper
+            for s in seeds
+        ]
     if group == "shown":
-        return [f"{RESULTS}/finetune/rudman2024/{n}/seed{min(plan.rudman2024.seeds)}" for n in plan.rudman2024.shown()]
+        return [
+            f"{RESULTS}/finetune/rudman2024/{n}/seed{min(plan.rudman2024.seeds)}"
+            for n in plan.rudman2024.shown()
+        ]
     if group == "tuning":
-        return list(dict.fromkeys(tuning_stem(plan, one) for one in plan.measured.values() if is_tuned(plan, one)))
+        return list(
+            dict.fromkeys(
+                tuning_stem(plan, one) for one in plan.measured.values() if is_tuned(plan, one)
+            )
+        )
     if group == "classification":
         assert plan.rajaee2021.classification is not None
-        pairs = [(t, e) for t in plan.rajaee2021.classification.attempt for e in plan.rajaee2021.classification.embeddings]
-        return [f"{RESULTS}/similarity/rajaee2021/classification/{task}/{embedding}" for task, embedding in pairs]
+        pairs = [
+            (t, e)
+            for t in plan.rajaee2021.classification.attempt
+            for e in plan.rajaee2021.classification.embeddings
+        ]
+        return [
+            f"{RESULTS}/similarity/rajaee2021/classification/{task}/{embedding}"
+            for task, embedding in pairs
+        ]
     if group == "similarity":
         return [f"{RESULTS}/similarity/rajaee2021/{stem}" for stem in plan.measured]
     if group == "pictured":
-        return [f"{RESULTS}/similarity/rajaee2021/{stem}" for stem, one in plan.measured.items() if one.pictured]
+        return [
+            f"{RESULTS}/similarity/rajaee2021/{stem}"
+            for stem, one in plan.measured.items()
+            if one.pictured
+        ]
     if group == "layers":
-        return [f"{RESULTS}/geometry/cai2021/{d}/{model}/layer{n}" for d, model, n in plan.cai2021.measured()]
+        return [
+            f"{RESULTS}/geometry/cai2021/{d}/{model}/layer{n}"
+            for d, model, n in plan.cai2021.measured()
+        ]
     if group == "vectors":
         return [f"{RESULTS}/geometry/cai2021/vectors/{name}" for name in plan.cai2021.vectors]
     if group == "stability":
-        return [f"{RESULTS}/geometry/rudman2024/{name}" for name in plan.rudman2024.stability.clouds]
+        return [
+            f"{RESULTS}/geometry/rudman2024/{name}" for name in plan.rudman2024.stability.clouds
+        ]
     return [
         f"{RESULTS}/optimize/mickus2024/{name}/seed{seed}"
         for name, run in plan.trajectories.items()

@@ -1,4 +1,5 @@
-"""similarity: cluster-based isotropy enhancement (rajaee2021) of clouds, and classification on frozen features."""
+"""similarity: cluster-based isotropy enhancement (rajaee2021) of clouds, and classification on
+frozen features."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
     match path:
         case ["similarity", "rajaee2021", "classification", task, embedding]:
             assert plan.rajaee2021.classification is not None
-            datasets = plan.rajaee2021.classification.tasks[task].model_dump(include={"train", "validation"})
+            datasets = plan.rajaee2021.classification.tasks[task].model_dump(
+                include={"train", "validation"}
+            )
             return sides(datasets) | {"model": [fetched(embedding)]}
         case ["similarity", "rajaee2021", dataset, embedding, layer] if layer.endswith(TUNING):
             return _cloud(plan, dataset, embedding)
@@ -46,7 +49,8 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
 
 
 def is_tuned(plan: Plan, one: Measurement) -> bool:
-    """Whether the numbers of a measurement are chosen by the tuning: those without clusters need none."""
+    """Whether the numbers of a measurement are chosen by the tuning: those without clusters need
+    none."""
     return plan.rajaee2021.embeddings[one.embedding].numbers is None and len(one.methods) > 1
 
 
@@ -87,7 +91,12 @@ def _tuning(plan: Plan, dataset: str, embedding: str, layer: str) -> TuningSpec:
 
 def _classify(plan: Plan, task: str, embedding: str) -> ClassifySpec:
     chosen, encoder = plan.rajaee2021.classification, plan.study.registry.sources[embedding].encoder
-    if chosen is None or task not in chosen.attempt or embedding not in chosen.embeddings or encoder is None:
+    if (
+        chosen is None
+        or task not in chosen.attempt
+        or embedding not in chosen.embeddings
+        or encoder is None
+    ):
         raise LookupError(f"the study has no classification of {task} with {embedding}")
     common = chosen.model_dump(include={"methods", "n_train", "max_length", "mlp", "seeds"})
     return ClassifySpec.model_validate(

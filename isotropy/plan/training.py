@@ -36,7 +36,9 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
         case ["finetune", paper, name, _]:
             run = plan.run(paper, name)
             task = plan.fine_tuning(paper).tasks[run.task]
-            return sides({"train": task.train, "validation": task.validation}) | {"model": [fetched(run.model)]}
+            return sides({"train": task.train, "validation": task.validation}) | {
+                "model": [fetched(run.model)]
+            }
     return None
 
 

@@ -1,4 +1,5 @@
-"""From the rows of sources to the canonical tables of a data set (`isotropy.prepare.table`), checked against schemas."""
+"""From the rows of sources to the canonical tables of a data set (`isotropy.prepare.table`),
+checked against schemas."""
 
 from __future__ import annotations
 
@@ -18,13 +19,22 @@ from isotropy.prepare.table import Dataset
 from isotropy.sources.readers import Row, StaticVectors
 
 TEXTS = pa.DataFrameSchema(
-    {"text": pa.Column(str, pa.Check.str_length(min_value=1), unique=True)}, strict=True, index=pa.Index(int)
+    {"text": pa.Column(str, pa.Check.str_length(min_value=1), unique=True)},
+    strict=True,
+    index=pa.Index(int),
 )
 LINES = pa.DataFrameSchema({"text": pa.Column(str)}, strict=True, index=pa.Index(int))
 ITEMS = pa.DataFrameSchema(
     {
-        "texts": pa.Column(object, pa.Check(lambda texts: texts.map(len).nunique() == 1, error="items of different lengths")),
-        "labels": pa.Column(object, pa.Check(lambda labels: labels.map(len) > 0, error="an item without a label")),
+        "texts": pa.Column(
+            object,
+            pa.Check(
+                lambda texts: texts.map(len).nunique() == 1, error="items of different lengths"
+            ),
+        ),
+        "labels": pa.Column(
+            object, pa.Check(lambda labels: labels.map(len) > 0, error="an item without a label")
+        ),
     },
     strict=True,
     index=pa.Index(int),
@@ -40,32 +50,41 @@ class Prepared(NamedTuple):
 
 
 def prepare_sentences(spec: SentencesSpec, rows: Sequence[Row]) -> Prepared:
-    """Sentences or pairs with a label each, in the source's order; a sentence that occurs again shares its row of texts.
+    """Sentences or pairs with a label each, in the source's order; a sentence that occurs again
+    shares its row of texts.
 
     Raises:
-        IsotropyError: an empty source, labels that do not fit the task, or a sample larger than the source.
+        IsotropyError: an empty source, labels that do not fit the task, or a sample larger than the
+            source.
     """
     if spec.reading == "quoted":
         rows = quoted_parse(rows)
     if spec.sample is not None:
         if spec.sample.n_items > len(rows):
-            raise IsotropyError(f"{spec.source}: a sample of {spec.sample.n_items} of {len(rows)} items")
-        chosen = np.random.default_rng(spec.sample.seed).choice(len(rows), spec.sample.n_items, replace=False)
+            raise IsotropyError(
+                f"{spec.source}: a sample of {spec.sample.n_items} of {len(rows)} items"
+            )
+        chosen = np.random.default_rng(spec.sample.seed).choice(
+            len(rows), spec.sample.n_items, replace=False
+        )
         rows = [rows[i] for i in np.sort(chosen)]
     if spec.split is not None:
         rows = _side(spec, spec.split, rows)
     sampled = spec.sample is not None or spec.split is not None
     dataset = Dataset(task=spec.task, label_names=spec.label_names, sampled=sampled)
-    return _checked(spec.source, [row.texts for row in rows], [_labels(spec, row) for row in rows], dataset)
+    return _checked(
+        spec.source, [row.texts for row in rows], [_labels(spec, row) for row in rows], dataset
+    )
 
 
 def quoted_parse(rows: Sequence[Row]) -> list[Row]:
-    """Pairs with scores as a reader finds them that takes quotes in a tab-separated file for quotes of fields.
+    """Pairs with scores as a reader finds them that takes quotes in a tab-separated file for quotes
+    of fields.
 
-    A field that begins with a quote goes on to the next quote, over the ends of lines; lines whose fields are too many are
-    dropped, and so are those whose score is lost. Rajaee & Pilehvar read STS-B so (`pandas.read_csv` with `delimiter` and
-    `error_bad_lines=False`). Dzubur (2022), who reads it in the same way, has 1,444 of 1,500 dev pairs: that file has columns
-    more in places.
+    A field that begins with a quote goes on to the next quote, over the ends of lines; lines whose
+    fields are too many are dropped, and so are those whose score is lost. Rajaee & Pilehvar read
+    STS-B so (`pandas.read_csv` with `delimiter` and `error_bad_lines=False`). Dzubur (2022), who
+    reads it in the same way, has 1,444 of 1,500 dev pairs: that file has columns more in places.
     """
     fields = len(rows[0].texts) + 1 if rows else 0
     lines = "".join("\t".join([*row.texts, repr(row.label)]) + "\n" for row in rows)
@@ -90,8 +109,14 @@ def prepare_corpus(spec: CorpusSpec, rows: Sequence[Row]) -> pd.DataFrame:
     if spec.blocks is not None:
         n, there = spec.blocks.n_lines, len(lines) // spec.blocks.n_lines
         if there < spec.blocks.n_blocks:
-            raise IsotropyError(f"{spec.source}: {spec.blocks.n_blocks} blocks of {n} lines, and there are {there}")
-        chosen = np.sort(np.random.default_rng(spec.blocks.seed).choice(there, spec.blocks.n_blocks, replace=False))
+            raise IsotropyError(
+                f"{spec.source}: {spec.blocks.n_blocks} blocks of {n} lines, and there are {there}"
+            )
+        chosen = np.sort(
+            np.random.default_rng(spec.blocks.seed).choice(
+                there, spec.blocks.n_blocks, replace=False
+            )
+        )
         lines = [line for block in chosen for line in lines[block * n : (block + 1) * n]]
     if not lines:
         raise IsotropyError(f"{spec.source}: no lines")
@@ -99,7 +124,11 @@ def prepare_corpus(spec: CorpusSpec, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def prepare_words(
-    spec: WordsSpec, lexicon: Sequence[Row], names: list[str], vectors: StaticVectors, word_list: Sequence[Row] | None
+    spec: WordsSpec,
+    lexicon: Sequence[Row],
+    names: list[str],
+    vectors: StaticVectors,
+    word_list: Sequence[Row] | None,
 ) -> Prepared:
     """The first words, in the vectors' order, that the lexicon labels.
 
@@ -121,19 +150,29 @@ def prepare_words(
         raise IsotropyError(f"{spec.vectors}: {found}, n_items asks for {spec.n_items}")
     if not words:
         shown = ", ".join(repr(word) for word in vectors.words[:3])
-        raise IsotropyError(f"{spec.vectors}: none of its words ({shown}, …) has a label in {spec.lexicon}")
+        raise IsotropyError(
+            f"{spec.vectors}: none of its words ({shown}, …) has a label in {spec.lexicon}"
+        )
     words = words[: spec.n_items]
     dataset = Dataset(task="multi-label", label_names=names, sampled=False)
-    return _checked(spec.lexicon, [(word,) for word in words], [labels[word] for word in words], dataset)
+    return _checked(
+        spec.lexicon, [(word,) for word in words], [labels[word] for word in words], dataset
+    )
 
 
 def _side(spec: SentencesSpec, split: Split, rows: Sequence[Row]) -> list[Row]:
     """One side of a split, in the source's order; questions about one context stay on one side."""
-    units: list[Any] = [row.texts[0] for row in rows] if spec.task == "extractive" else list(range(len(rows)))
+    units: list[Any] = (
+        [row.texts[0] for row in rows] if spec.task == "extractive" else list(range(len(rows)))
+    )
     distinct = list(dict.fromkeys(units))
     order = np.random.default_rng(split.seed).permutation(len(distinct))
     held_out = {distinct[i] for i in order[: round(split.held_out * len(distinct))]}
-    return [row for row, unit in zip(rows, units, strict=True) if (unit in held_out) == (split.part == "validation")]
+    return [
+        row
+        for row, unit in zip(rows, units, strict=True)
+        if (unit in held_out) == (split.part == "validation")
+    ]
 
 
 def _labels(spec: SentencesSpec, row: Row) -> list[Any]:
@@ -145,23 +184,40 @@ def _labels(spec: SentencesSpec, row: Row) -> list[Any]:
         return [label]
     if spec.task == "regression":
         if not isinstance(label, int | float) or not math.isfinite(label):
-            raise IsotropyError(f"{spec.source}: {label!r} is not a score; is it a regression task?")
+            raise IsotropyError(
+                f"{spec.source}: {label!r} is not a score; is it a regression task?"
+            )
         return [float(label)]
-    if not isinstance(label, dict) or not label.get("text") or len(label["text"]) != len(label.get("answer_start", [])):
+    if (
+        not isinstance(label, dict)
+        or not label.get("text")
+        or len(label["text"]) != len(label.get("answer_start", []))
+    ):
         raise IsotropyError(f"{spec.source}: {label!r} are no answers; is it an extractive task?")
-    answers = [{"text": text, "start": start} for text, start in zip(label["text"], label["answer_start"], strict=True)]
+    answers = [
+        {"text": text, "start": start}
+        for text, start in zip(label["text"], label["answer_start"], strict=True)
+    ]
     for answer in answers:
         if row.texts[0][answer["start"] : answer["start"] + len(answer["text"])] != answer["text"]:
-            raise IsotropyError(f"{spec.source}: the answer {answer['text']!r} does not stand where it says")
+            raise IsotropyError(
+                f"{spec.source}: the answer {answer['text']!r} does not stand where it says"
+            )
     return answers
 
 
-def _checked(name: str, texts: Sequence[tuple[str, ...]], labels: list[list[Any]], dataset: Dataset) -> Prepared:
+def _checked(
+    name: str, texts: Sequence[tuple[str, ...]], labels: list[list[Any]], dataset: Dataset
+) -> Prepared:
     if not texts:
         raise IsotropyError(f"{name}: no items")
-    row_of = {text: row for row, text in enumerate(dict.fromkeys(text for item in texts for text in item))}
+    row_of = {
+        text: row for row, text in enumerate(dict.fromkeys(text for item in texts for text in item))
+    }
     distinct = pd.DataFrame({"text": list(row_of)})
-    items = pd.DataFrame({"texts": [[row_of[text] for text in item] for item in texts], "labels": labels})
+    items = pd.DataFrame(
+        {"texts": [[row_of[text] for text in item] for item in texts], "labels": labels}
+    )
     try:
         return Prepared(TEXTS.validate(distinct), ITEMS.validate(items), dataset)
     except pa.errors.SchemaError as error:

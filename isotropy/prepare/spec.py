@@ -21,7 +21,8 @@ class Sample(Strict):
 
 
 class Split(Strict):
-    """One side of a seeded split of our own, where the source has only one part; results from it are stand-ins."""
+    """One side of a seeded split of our own, where the source has only one part; results from it
+    are stand-ins."""
 
     part: Literal["train", "validation"]
     """Which side."""
@@ -38,12 +39,14 @@ class SentencesSpec(Spec):
     source: str
     """A data set of the source registry."""
     task: SentenceTask = "single-label"
-    """What the source's label is: a class number, a score (regression), or answers in the first text (extractive)."""
+    """What the source's label is: a class number, a score (regression), or answers in the first
+    text (extractive)."""
     label_names: list[str] = []
     """Names of labels 0, 1, …; none unless the task is single-label."""
     reading: Literal["rows", "quoted"] = "rows"
-    """`quoted`: as the code of Rajaee & Pilehvar reads tab-separated files, with quotes that join lines and with lines dropped
-    whose fields are too many; a variant of pairs with scores, which loses some."""
+    """`quoted`: as the code of Rajaee & Pilehvar reads tab-separated files, with quotes that join
+    lines and with lines dropped whose fields are too many; a variant of pairs with scores, which
+    loses some."""
     sample: Sample | None = None
     """A seeded part of it; null: all."""
     split: Split | None = None
@@ -51,8 +54,12 @@ class SentencesSpec(Spec):
 
     @model_validator(mode="after")
     def _names_fit(self) -> SentencesSpec:
-        if (self.task == "single-label") != (len(self.label_names) >= 2) or len(self.label_names) == 1:
-            raise ValueError("a single-label task needs at least two label_names, and no other task has any")
+        if (self.task == "single-label") != (len(self.label_names) >= 2) or len(
+            self.label_names
+        ) == 1:
+            raise ValueError(
+                "a single-label task needs at least two label_names, and no other task has any"
+            )
         if self.reading == "quoted" and self.task != "regression":
             raise ValueError("reading: quoted is for task: regression")
         return self
@@ -76,19 +83,22 @@ class CorpusSpec(Spec):
     source: str
     """A corpus of the source registry."""
     empty: str = ""
-    """What an empty line reads: the hub's WikiText has lost the blank that the official file has in such lines."""
+    """What an empty line reads: the hub's WikiText has lost the blank that the official file has in
+    such lines."""
     blocks: Blocks | None = None
     """A seeded part of it; null: all."""
 
 
 class WordsSpec(Spec):
-    """Words with all the labels that a lexicon gives them (Mickus et al. 2024, setups iii and iv)."""
+    """Words with all the labels that a lexicon gives them (Mickus et al. 2024, setups iii and
+    iv)."""
 
     kind: Literal["words"]
     lexicon: str
     """A lexicon of the source registry."""
     vectors: str
-    """Vectors of the source registry, whose words are taken in their order, the most frequent first."""
+    """Vectors of the source registry, whose words are taken in their order, the most frequent
+    first."""
     word_list: str | None = None
     """A lexicon of the source registry to whose words the choice is restricted; null: all words."""
     n_items: Annotated[int, Field(ge=2)] | None

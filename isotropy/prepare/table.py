@@ -1,9 +1,11 @@
 """The canonical tables of a data set: its distinct texts, and its items as rows of them.
 
-Texts: `text`, each distinct string once, in the order of first occurrence; it gets one vector. Items: `texts` (list of row
-numbers in the table of texts: one for a sentence or word, two for a pair) and `labels`, a list: of class numbers (one for
-single-label tasks, any number for multi-label tasks), of one score (regression), or of answers that stand in the first text
-(extractive: text, and start in characters). Class names and the task are stored in the items' metadata.
+Texts: `text`, each distinct string once, in the order of first occurrence; it gets one vector.
+    Items: `texts` (list of row
+numbers in the table of texts: one for a sentence or word, two for a pair) and `labels`, a list: of
+class numbers (one for single-label tasks, any number for multi-label tasks), of one score
+(regression), or of answers that stand in the first text (extractive: text, and start in
+characters). Class names and the task are stored in the items' metadata.
 """
 
 from __future__ import annotations
@@ -39,9 +41,16 @@ class Dataset(Strict):
 
 def write_items(path: Path, items: pd.DataFrame, dataset: Dataset, mark: str) -> None:
     """Write the items of a data set with its description and the mark of its record."""
-    schema = pyarrow.schema([("texts", pyarrow.list_(pyarrow.int32())), ("labels", pyarrow.list_(_LABELS[dataset.task]))])
+    schema = pyarrow.schema(
+        [
+            ("texts", pyarrow.list_(pyarrow.int32())),
+            ("labels", pyarrow.list_(_LABELS[dataset.task])),
+        ]
+    )
     arrow = pyarrow.Table.from_pandas(items, schema=schema, preserve_index=False)
-    arrow = arrow.replace_schema_metadata({METADATA_KEY: canonical_json(dataset.model_dump()), "record": mark})
+    arrow = arrow.replace_schema_metadata(
+        {METADATA_KEY: canonical_json(dataset.model_dump()), "record": mark}
+    )
     pyarrow.parquet.write_table(arrow, path)
 
 
@@ -57,8 +66,8 @@ def text_rows(items: pd.DataFrame) -> np.ndarray:
 
 
 def targets(items: pd.DataFrame, dataset: Dataset) -> np.ndarray:
-    """Targets of a model: class numbers, shape (n,), int64; scores, shape (n,), float32; or indicators, shape (n, n_labels),
-    float32.
+    """Targets of a model: class numbers, shape (n,), int64; scores, shape (n,), float32; or
+    indicators, shape (n, n_labels), float32.
 
     Raises:
         ValueError: an extractive task, whose targets are answers.

@@ -1,4 +1,5 @@
-"""Audit: recompute every digest on the chain from results to sources, and say what is no longer what a record says."""
+"""Audit: recompute every digest on the chain from results to sources, and say what is no longer
+what a record says."""
 
 from __future__ import annotations
 
@@ -16,8 +17,16 @@ from isotropy.provenance.record import Record
 from isotropy.provenance.verify_bundle import LEDGER, read_ledger
 
 State = Literal[
-    "intact", "temporary", "behind", "outside", "stale", "mismatched", "without record", "missing", "altered"
-]  # fmt: skip
+    "intact",
+    "temporary",
+    "behind",
+    "outside",
+    "stale",
+    "mismatched",
+    "without record",
+    "missing",
+    "altered",
+]
 SEVERITY: dict[State, int] = {
     "intact": 0,
     "temporary": 0,
@@ -46,7 +55,9 @@ class Finding(NamedTuple):
     detail: str = ""
 
 
-def verify(root: Path, paths: Iterable[Path], checkout: Checkout | None = None, threads: int | None = None) -> list[Finding]:
+def verify(
+    root: Path, paths: Iterable[Path], checkout: Checkout | None = None, threads: int | None = None
+) -> list[Finding]:
     """Check results and everything below them, back to the sources.
 
     Args:
@@ -56,15 +67,17 @@ def verify(root: Path, paths: Iterable[Path], checkout: Checkout | None = None, 
         threads: threads that digest files; None: one per processor.
 
     Returns:
-        One finding per file, sorted by path; records and the ledger are named only where something is wrong with them. A
-        file is
+        One finding per file, sorted by path; records and the ledger are named only where something
+        is wrong with them. A file is
 
-        - intact: its bytes are those that the job which made it wrote, each job on the way read the bytes that are there
-          now, and the records of what it read say what they said then; temporary: gone, as its rule declares;
-        - behind: a package had another version than the checkout's lock has; outside: it was made outside the declared
-          environment; stale: its spec, or code that made it, differs from the checkout's;
-        - mismatched: made from other bytes than those that its input's own job wrote, or by the word of a record that has
-          changed since; without record; missing; altered.
+        - intact: its bytes are those that the job which made it wrote, each job on the way read the
+          bytes that are there now, and the records of what it read say what they said then;
+          temporary: gone, as its rule declares;
+        - behind: a package had another version than the checkout's lock has; outside: it was made
+          outside the declared environment; stale: its spec, or code that made it, differs from the
+          checkout's;
+        - mismatched: made from other bytes than those that its input's own job wrote, or by the
+          word of a record that has changed since; without record; missing; altered.
     """
     audit = _Audit(root, checkout)
     for path in paths:
@@ -72,14 +85,20 @@ def verify(root: Path, paths: Iterable[Path], checkout: Checkout | None = None, 
     return audit.findings(threads or os.cpu_count() or 1, whole=False)
 
 
-def verify_all(root: Path, checkout: Checkout | None = None, threads: int | None = None) -> list[Finding]:
-    """Check every record below the results folder, the ledger, and name files there that no record speaks of.
+def verify_all(
+    root: Path, checkout: Checkout | None = None, threads: int | None = None
+) -> list[Finding]:
+    """Check every record below the results folder, the ledger, and name files there that no record
+    speaks of.
 
     Raises:
         IsotropyError: there is no results folder.
     """
     if not (root / RESULTS).is_dir():
-        raise IsotropyError(f"{root / RESULTS} is not there: run the workflow first, or give --root the folder of the run")
+        raise IsotropyError(
+            f"{root / RESULTS} is not there: run the workflow first, or give --root the folder of "
+            "the run"
+        )
     audit = _Audit(root, checkout)
     audit.start(RESULTS)
     return audit.findings(threads or os.cpu_count() or 1, whole=True)
@@ -134,14 +153,21 @@ class _Audit:
             self._note(path.as_posix(), "missing", "an empty folder")
 
     def _files_below(self, path: Path) -> list[Path]:
-        """Files and links below a folder, without what Snakemake and jobs at work leave beside results."""
-        found = [p.relative_to(self.root) for p in (self.root / path).rglob("*") if p.is_symlink() or not p.is_dir()]
+        """Files and links below a folder, without what Snakemake and jobs at work leave beside
+        results."""
+        found = [
+            p.relative_to(self.root)
+            for p in (self.root / path).rglob("*")
+            if p.is_symlink() or not p.is_dir()
+        ]
         return [p for p in found if not any(_passing(part) for part in p.parts)]
 
     def findings(self, threads: int, whole: bool) -> list[Finding]:
         """All findings, by path."""
         records = self.chain.below(self._starts)
-        self._digests = self._digest([*(f.path for r in records.values() for f in r.outputs), *self._names(records)], threads)
+        self._digests = self._digest(
+            [*(f.path for r in records.values() for f in r.outputs), *self._names(records)], threads
+        )
         for name, reason in self.chain.unreadable.items():
             self._note(name, "altered", reason)
         for name, record in records.items():
@@ -159,9 +185,14 @@ class _Audit:
         return [*records, *self.chain.unreadable]
 
     def _digest(self, paths: list[str], threads: int) -> dict[str, str | None]:
-        """Digest files once each, the largest first, so that no thread is left with a large one at the end."""
-        sizes = {path: None if self._is_link(Path(path)) else _size(self.root / path) for path in paths}
-        there = sorted((p for p, size in sizes.items() if size is not None), key=lambda p: -(sizes[p] or 0))
+        """Digest files once each, the largest first, so that no thread is left with a large one at
+        the end."""
+        sizes = {
+            path: None if self._is_link(Path(path)) else _size(self.root / path) for path in paths
+        }
+        there = sorted(
+            (p for p, size in sizes.items() if size is not None), key=lambda p: -(sizes[p] or 0)
+        )
         with ThreadPoolExecutor(threads) as pool:
             found = dict(zip(there, pool.map(self._sha256, there), strict=True))
         return {path: found.get(path) for path in sizes}
@@ -180,21 +211,31 @@ class _Audit:
                 self._note(output.path, "altered", LINK)
             elif output.path in self._unread:
                 self._note(output.path, "missing", self._unread[output.path])
-            elif found is None and any(Path(output.path).is_relative_to(t) for t in record.temporary):
+            elif found is None and any(
+                Path(output.path).is_relative_to(t) for t in record.temporary
+            ):
                 self._note(output.path, "temporary", f"{record.rule} declares it so")
             elif found is None:
                 self._note(output.path, "missing", f"{record.rule} wrote it")
             elif found != output.sha256:
-                self._note(output.path, "altered", f"{record.rule} wrote {output.sha256[:12]}…, now {found[:12]}…")
+                self._note(
+                    output.path,
+                    "altered",
+                    f"{record.rule} wrote {output.sha256[:12]}…, now {found[:12]}…",
+                )
             else:
                 self._note(output.path, "intact")
 
         written = {f.path for f in record.outputs}
-        for name in record.output_names.values():  # a folder holds what its job wrote, and nothing else
+        for (
+            name
+        ) in record.output_names.values():  # a folder holds what its job wrote, and nothing else
             if (self.root / name).is_dir():
                 for file in self._files_below(Path(name)):
                     if file.as_posix() not in written:
-                        self._note(file.as_posix(), "without record", f"added to what {record.rule} wrote")
+                        self._note(
+                            file.as_posix(), "without record", f"added to what {record.rule} wrote"
+                        )
 
     def _judge_inputs(self, record: Record) -> None:
         for read in record.inputs:
@@ -206,7 +247,11 @@ class _Audit:
                 else:
                     self._note(read.path, "without record", f"{record.rule} read it")
             elif self.chain.written(maker).get(read.path) != read.sha256:
-                self._blame(record, f"made from another {read.path} than {producer.rule} wrote: run the workflow again")
+                self._blame(
+                    record,
+                    f"made from another {read.path} than {producer.rule} wrote: run the workflow "
+                    "again",
+                )
         for name, identity in record.input_records.items():
             producer = self.chain.record(name)
             if producer is not None and producer.identity() != identity:
@@ -223,7 +268,8 @@ class _Audit:
                 self._note(output.path, state, f"{record.rule}: {', '.join(differs)}")  # type: ignore[arg-type]
 
     def _judge_ledger(self, whole: bool) -> None:
-        """The ledger's lines follow on each other, and name every record with the digest that it has."""
+        """The ledger's lines follow on each other, and name every record with the digest that it
+        has."""
         path = RESULTS / LEDGER
         file = self.root / path
         if self._is_link(path):
@@ -240,14 +286,21 @@ class _Audit:
             self._note(path.as_posix(), "altered", "; ".join(breaks[:3]))
         for name in records:
             if told.get(name) != self._digests[name]:
-                how = "not what its job wrote, by the ledger" if name in told else "the ledger does not tell of it"
+                how = (
+                    "not what its job wrote, by the ledger"
+                    if name in told
+                    else "the ledger does not tell of it"
+                )
                 self._note(name, "altered", how)
         for name in told:
-            if name not in self._digests and (whole or any(Path(name).is_relative_to(f) for f in self._folders)):
+            if name not in self._digests and (
+                whole or any(Path(name).is_relative_to(f) for f in self._folders)
+            ):
                 self._note(name, "missing", "the ledger tells of it")
 
     def _is_link(self, path: Path) -> bool:
-        """Whether a path, or a folder on the way to it, is a symbolic link: its bytes would be elsewhere."""
+        """Whether a path, or a folder on the way to it, is a symbolic link: its bytes would be
+        elsewhere."""
         for part in (path, *path.parents):
             if part.name and part not in self._links:
                 self._links[part] = (self.root / part).is_symlink()
@@ -272,5 +325,8 @@ def _size(path: Path) -> int | None:
 
 
 def _passing(part: str) -> bool:
-    """Whether a name is that of something passing: Snakemake's mark in folders, a job's work or half-written output."""
-    return part == ".snakemake_timestamp" or (part.startswith(".") and part.endswith((".tmp", ".work")))
+    """Whether a name is that of something passing: Snakemake's mark in folders, a job's work or
+    half-written output."""
+    return part == ".snakemake_timestamp" or (
+        part.startswith(".") and part.endswith((".tmp", ".work"))
+    )

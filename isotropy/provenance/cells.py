@@ -19,7 +19,8 @@ class Place(NamedTuple):
 
     path: str
     cells: list[dict[str, Any]] = []
-    """The rows that were asked for: all columns, or the conditions and the column that was named."""
+    """The rows that were asked for: all columns, or the conditions and the column that was
+    named."""
     keys: dict[str, Any] = {}
     """Values of KEYS that all these rows share."""
 
@@ -29,8 +30,9 @@ def locate(root: Path, address: str) -> Place:
 
     Args:
         root: the folder of the run.
-        address: `PATH`; `PATH#CONDITION,…` with conditions `COLUMN=VALUE`, and the name of a column to read; or the id of a
-            claim, alone or after `results/claims.csv#`, which leads to the table that its number stands in.
+        address: `PATH`; `PATH#CONDITION,…` with conditions `COLUMN=VALUE`, and the name of a column
+            to read; or the id of a claim, alone or after `results/claims.csv#`, which leads to the
+            table that its number stands in.
 
     Raises:
         IsotropyError: no such file, column, row or claim.
@@ -65,14 +67,20 @@ def _rows(root: Path, path: str, conditions: dict[str, str], columns: list[str])
     # A seed may be text in a table that has rows for the mean, and is a number in specs.
     numbers = {k: int(v) if k == "seed" and str(v).isdigit() else v for k, v in keys.items()}
     known = {k: v for k, v in numbers.items() if k != "seed" or isinstance(v, int)}
-    return Place(Path(path).as_posix(), shown.astype(object).where(shown.notna(), None).to_dict("records"), known)
+    return Place(
+        Path(path).as_posix(),
+        shown.astype(object).where(shown.notna(), None).to_dict("records"),
+        known,
+    )
 
 
 def _claim(root: Path, name: str, conditions: dict[str, str]) -> Place:
     claims = _read(root, CLAIMS.as_posix())
     chosen = claims[claims["id"] == name]
     if chosen.empty:
-        raise IsotropyError(f"no file, and no claim, is called {name!r}: {suggest(name, claims['id'].unique())}")
+        raise IsotropyError(
+            f"no file, and no claim, is called {name!r}: {suggest(name, claims['id'].unique())}"
+        )
     for column, value in conditions.items():
         if column not in claims.columns or not (chosen[column].astype(str) == value).any():
             raise IsotropyError(f"claim {name} has no {column} = {value}")
@@ -80,7 +88,18 @@ def _claim(root: Path, name: str, conditions: dict[str, str]) -> Place:
     row = chosen.iloc[0]
     if not row["record"]:
         raise IsotropyError(f"claim {name} stands on no number: {row['verdict']}")
-    told = ["id", "statement", "verdict", "status", "setup", "expected", "obtained", "n_seeds", "table", "column"]
+    told = [
+        "id",
+        "statement",
+        "verdict",
+        "status",
+        "setup",
+        "expected",
+        "obtained",
+        "n_seeds",
+        "table",
+        "column",
+    ]
     cells = chosen[told].astype(object).where(chosen[told].notna(), None).to_dict("records")
     keys = {"setup": row["setup"]} if row["setup"] and chosen["setup"].nunique() == 1 else {}
     return Place(f"results/tables/{row['table']}.parquet", cells, keys)

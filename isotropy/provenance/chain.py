@@ -38,14 +38,17 @@ class Chain:
         return self._records[name]
 
     def maker(self, path: str) -> str | None:
-        """Name of the record that speaks of a file, or of the folder that a job wrote whole; None if there is none."""
+        """Name of the record that speaks of a file, or of the folder that a job wrote whole; None
+        if there is none."""
         name = producer(path, self._is_file)
         record = None if name is None else self.record(name)
         if name is None or record is None:
             return None
         if name not in self._spoken_of:
             files = self.written(name)
-            self._spoken_of[name] = files.keys() | {p.as_posix() for f in files for p in PurePosixPath(f).parents}
+            self._spoken_of[name] = files.keys() | {
+                p.as_posix() for f in files for p in PurePosixPath(f).parents
+            }
         return name if path in self._spoken_of[name] else None
 
     def written(self, name: str) -> dict[str, str]:
@@ -58,10 +61,15 @@ class Chain:
     def names(self, folder: Path = RESULTS) -> list[str]:
         """Names of all records below a folder, sorted."""
         found = (self.root / folder).rglob("*" + RECORD_SUFFIX)
-        return sorted(p.relative_to(self.root).as_posix() for p in found if not _hidden(p.relative_to(self.root)))
+        return sorted(
+            p.relative_to(self.root).as_posix()
+            for p in found
+            if not _hidden(p.relative_to(self.root))
+        )
 
     def below(self, names: list[str]) -> dict[str, Record]:
-        """Records and all that they stand on, through their inputs to the sources; what cannot be read is left out."""
+        """Records and all that they stand on, through their inputs to the sources; what cannot be
+        read is left out."""
         found: dict[str, Record] = {}
         waiting = list(reversed(names))
         while waiting:

@@ -19,7 +19,8 @@ LOCK = "requirements.lock"
 
 
 class Plan(Protocol):
-    """What a configuration asks for (`isotropy.plan.Plan`). Both raise LookupError for a result that it does not have."""
+    """What a configuration asks for (`isotropy.plan.Plan`). Both raise LookupError for a result
+    that it does not have."""
 
     def spec(self, stem: str) -> Spec:
         """The spec of a result."""
@@ -44,7 +45,9 @@ class Checkout:
 
     def __init__(self, project: Path, plan: Plan | None = None) -> None:
         if not (project / "rules").is_dir():
-            raise IsotropyError(f"{project} is not a checkout, it has no rules/: give --project, or --digests-only")
+            raise IsotropyError(
+                f"{project} is not a checkout, it has no rules/: give --project, or --digests-only"
+            )
         self.project, self._plan = project, plan
         self.incomplete: list[str] = []
         self._digests: dict[str, str | None] = {}
@@ -58,7 +61,8 @@ class Checkout:
         self.locked = {normalized_name(name): version for name, version in pins}
 
     def spec_differs(self, name: str, record: Record) -> list[str]:
-        """Fields of a record's spec, and inputs, that are not what the study asks for now, with both values."""
+        """Fields of a record's spec, and inputs, that are not what the study asks for now, with
+        both values."""
         if self._plan is None:
             return []
         try:
@@ -68,28 +72,47 @@ class Checkout:
         except (IsotropyError, OSError) as error:
             self.incomplete.append(f"the spec of {stem_of(name)} was not compared: {error}")
             return []
-        found = [f"{field} was {shown(old)}, is {shown(new)}" for field, old, new in differences(record.spec, now)]
-        had, has = ({p for paths in names.values() for p in paths} for names in (record.input_names, inputs))
+        found = [
+            f"{field} was {shown(old)}, is {shown(new)}"
+            for field, old, new in differences(record.spec, now)
+        ]
+        had, has = (
+            {p for paths in names.values() for p in paths} for names in (record.input_names, inputs)
+        )
         found += [f"it no longer reads {path}" for path in sorted(had - has)[:2]]
         return found + [f"it would read {path}, too" for path in sorted(has - had)[:2]]
 
     def code_differs(self, record: Record) -> list[str]:
         """What differs from the code that made a result: files by name, and the rule."""
-        changed = [name for name, expected in record.code.files.items() if self._digest(name) != expected]
+        changed = [
+            name for name, expected in record.code.files.items() if self._digest(name) != expected
+        ]
         rule = self._rule(record.rule)
         if rule is None:
             return [*changed, f"there is no rule {record.rule}"]
-        return changed if rule == record.code.rule else [*changed, f"the text of rule {record.rule}"]
+        return (
+            changed if rule == record.code.rule else [*changed, f"the text of rule {record.rule}"]
+        )
 
     def packages_differ(self, record: Record) -> list[str]:
-        """Packages that had another version than the lock's: name, version, locked version. Builds (+cpu) do not count."""
-        found = {name: version.split("+")[0] for name, version in record.environment.packages.items()}
-        return [f"{name} {v}, not {self.locked[name]}" for name, v in found.items() if self.locked.get(name, v) != v]
+        """Packages that had another version than the lock's: name, version, locked version. Builds
+        (+cpu) do not count."""
+        found = {
+            name: version.split("+")[0] for name, version in record.environment.packages.items()
+        }
+        return [
+            f"{name} {v}, not {self.locked[name]}"
+            for name, v in found.items()
+            if self.locked.get(name, v) != v
+        ]
 
     def outside(self, record: Record) -> list[str]:
         """Why a job did not run in the environment that its rule declares, or in the locked one."""
         if record.environment.prefix == "system":
-            return ["in the system's Python, neither in the rule's conda environment nor in the locked one"]
+            return [
+                "in the system's Python, neither in the rule's conda environment nor in the "
+                "locked one"
+            ]
         if record.rule not in self._declared:
             self._declared[record.rule] = conda_packages(self.project, record.rule)
         lacking = [p for p in self._declared[record.rule] if p not in record.environment.packages]

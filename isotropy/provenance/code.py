@@ -1,8 +1,9 @@
 """Code identity: which project files a script runs, and a digest of them.
 
-Snakemake sees only a script's own time stamp. The digest made here, passed to each rule as a parameter, covers the
-script, every project module that it imports (transitively), and the rule's own text: editing a module reruns just the
-jobs that use it; touching a file or cloning afresh reruns nothing.
+Snakemake sees only a script's own time stamp. The digest made here, passed to each rule as a
+parameter, covers the script, every project module that it imports (transitively), and the rule's
+own text: editing a module reruns just the jobs that use it; touching a file or cloning afresh
+reruns nothing.
 """
 
 from __future__ import annotations
@@ -35,14 +36,20 @@ def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> CodeIde
     Args:
         root: the project's folder, which holds `rules/` and the package.
         rule: name of a rule in `rules/*.smk`; its `script:` is where the search for imports starts.
-        modules: dotted names of modules that the script loads by name, which its text does not show.
+        modules: dotted names of modules that the script loads by name, which its text does not
+            show.
 
     Raises:
         LookupError: no such rule, or the rule has no script.
     """
     script = _rule(root, rule)[1]
     files = [script, *(_module_file(root, m) for m in modules)]
-    hashes = {p.relative_to(root).as_posix(): sha256_file(p) for f in files if f for p in _closure(root, f)}
+    hashes = {
+        p.relative_to(root).as_posix(): sha256_file(p)
+        for f in files
+        if f
+        for p in _closure(root, f)
+    }
     return CodeIdentity(dict(sorted(hashes.items())), rule_sha256(root, rule))
 
 
@@ -52,7 +59,8 @@ def rule_sha256(root: Path, rule: str) -> str:
 
 
 def code_param(root: Path, rule: str, *modules: str) -> str:
-    """The parameter by which a rule carries its code identity: a digest, then the modules loaded by name."""
+    """The parameter by which a rule carries its code identity: a digest, then the modules loaded by
+    name."""
     return " ".join([digest(code_identity(root, rule, modules)), *modules])
 
 
@@ -62,7 +70,8 @@ def temporary_outputs(root: Path, rule: str) -> list[str]:
 
 
 def conda_packages(root: Path, rule: str) -> list[str]:
-    """Distributions that the conda environment of a rule declares, under their names on PyPI; none without such a rule."""
+    """Distributions that the conda environment of a rule declares, under their names on PyPI; none
+    without such a rule."""
     try:
         declared = re.search(r'^\s+"\.\./(envs/\w+\.yaml)"', _rule(root, rule)[0], re.M)
     except LookupError:
@@ -81,7 +90,11 @@ def script_of(root: Path, rule: str) -> Path:
 def _rule(root: Path, rule: str) -> tuple[str, Path]:
     """A rule's text, and the path of its script."""
     for path in sorted((root / "rules").glob("*.smk")):
-        match = re.search(rf"^(?:rule|checkpoint) {re.escape(rule)}:\n((?:[ \t]+.*\n|\n)*)", path.read_text("utf8"), re.M)
+        match = re.search(
+            rf"^(?:rule|checkpoint) {re.escape(rule)}:\n((?:[ \t]+.*\n|\n)*)",
+            path.read_text("utf8"),
+            re.M,
+        )
         if match:
             script = re.search(r"^\s+script:\s*\"([^\"]+)\"", match[1], re.M)
             if script is None:
@@ -101,7 +114,8 @@ def _module_file(root: Path, module: str) -> Path | None:
 
 @cache
 def _imports(root: Path, file: Path, _stamp: tuple[int, int]) -> tuple[Path, ...]:
-    """Project files that a file imports directly, the packages' own `__init__.py` on the way included."""
+    """Project files that a file imports directly, the packages' own `__init__.py` on the way
+    included."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text("utf8"), str(file))):
         if isinstance(node, ast.Import):
@@ -112,7 +126,11 @@ def _imports(root: Path, file: Path, _stamp: tuple[int, int]) -> tuple[Path, ...
     for name in names:
         parts = name.split(".")
         if parts[0] == PACKAGE:
-            found |= {f for i in range(1, len(parts) + 1) if (f := _module_file(root, ".".join(parts[:i])))}
+            found |= {
+                f
+                for i in range(1, len(parts) + 1)
+                if (f := _module_file(root, ".".join(parts[:i])))
+            }
     return tuple(sorted(found))
 
 
@@ -123,7 +141,11 @@ def _closure(root: Path, file: Path) -> set[Path]:
         if current not in seen:
             seen.add(current)
             # A template beside a module, under its name, is part of it.
-            seen |= {p for p in current.parent.glob(f"{current.stem}.*") if p.suffix in (".html", ".yaml", ".csv")}
+            seen |= {
+                p
+                for p in current.parent.glob(f"{current.stem}.*")
+                if p.suffix in (".html", ".yaml", ".csv")
+            }
             stat = current.stat()
             waiting.extend(_imports(root, current, (stat.st_mtime_ns, stat.st_size)))
     return seen

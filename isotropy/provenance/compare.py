@@ -9,10 +9,13 @@ ABSENT = "nothing"
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Leaves in which two JSON values differ: path of the field, value before, value after (`ABSENT` where there is none)."""
+    """Leaves in which two JSON values differ: path of the field, value before, value after
+    (`ABSENT` where there is none)."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
-            yield from differences(before.get(key, ABSENT), after.get(key, ABSENT), f"{path}.{key}" if path else key)
+            yield from differences(
+                before.get(key, ABSENT), after.get(key, ABSENT), f"{path}.{key}" if path else key
+            )
     elif isinstance(before, list) and isinstance(after, list) and _by_id(before) and _by_id(after):
         # Entries that have names are compared by them: one more does not make all others different.
         yield from differences({x["id"]: x for x in before}, {y["id"]: y for y in after}, path)
@@ -29,7 +32,9 @@ def _by_id(items: list[Any]) -> bool:
 
 def changed_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Keys under which two mappings differ, or that one of them lacks."""
-    return [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
+    return [
+        name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)
+    ]
 
 
 def shown(value: Any, longest: int = 60) -> str:

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TOLERANCE = 1e-4
-"""Largest deviation within tolerance: of an element, relative to the larger of its own magnitude and the array's root mean
-square. Float32 on another device or with other kernels loses a few units of the seventh digit per operation, and an encoder
-has thousands in a row."""
+"""Largest deviation within tolerance: of an element, relative to the larger of its own magnitude
+and the array's root mean square. Float32 on another device or with other kernels loses a few units
+of the seventh digit per operation, and an encoder has thousands in a row."""
 LEVEL = 0.01
-"""Level of the two-sample test by which statistically equal results may differ, over all arrays together (Bonferroni)."""
+"""Level of the two-sample test by which statistically equal results may differ, over all arrays
+together (Bonferroni)."""
 FEWEST = 20
-"""Values that an array needs for the test to tell anything; smaller ones must be within STATISTICAL_RANGE."""
+"""Values that an array needs for the test to tell anything; smaller ones must be within
+STATISTICAL_RANGE."""
 STATISTICAL_RANGE = 0.1
 
 
@@ -26,13 +28,15 @@ class Deviation(NamedTuple):
     where: str
     """File and array or column."""
     relative: float
-    """Largest |a - b| / max(|a|, root mean square of a); infinite where shapes, texts or infinities differ."""
+    """Largest |a - b| / max(|a|, root mean square of a); infinite where shapes, texts or infinities
+    differ."""
     p_values: list[float]
     """Of Kolmogorov and Smirnov's test, per array that has enough values; 0 or 1 for the others."""
 
 
 def largest_deviation(before: Path, after: Path) -> Deviation | None:
-    """Compare the numbers of two Parquet, safetensors or JSON files; None: not files of numbers, or one is not there."""
+    """Compare the numbers of two Parquet, safetensors or JSON files; None: not files of numbers, or
+    one is not there."""
     if not (before.is_file() and after.is_file()):
         return None
     x, y = _arrays(before), _arrays(after)
@@ -66,7 +70,10 @@ def _compare(x: np.ndarray | None, y: np.ndarray | None) -> tuple[float, float]:
         return (0.0, 1.0) if same else (np.inf, 0.0)
     a, b = x.astype(np.float64).ravel(), y.astype(np.float64).ravel()
     finite = np.isfinite(a)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
+    if (
+        not np.array_equal(a[~finite], b[~finite], equal_nan=True)
+        or not np.isfinite(b[finite]).all()
+    ):
         return np.inf, 0.0
     a, b = a[finite], b[finite]
     if np.array_equal(a, b):
@@ -89,13 +96,19 @@ def _arrays(path: Path) -> dict[str, np.ndarray] | None:
 
         return dict(load_file(path))
     if path.suffix == ".json":
-        return {name: np.array(value) for name, value in _leaves(json.loads(path.read_text("utf8")))}
+        return {
+            name: np.array(value) for name, value in _leaves(json.loads(path.read_text("utf8")))
+        }
     return None
 
 
 def _leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
     if isinstance(value, dict):
-        return [leaf for key, item in value.items() for leaf in _leaves(item, f"{path}.{key}" if path else key)]
+        return [
+            leaf
+            for key, item in value.items()
+            for leaf in _leaves(item, f"{path}.{key}" if path else key)
+        ]
     if isinstance(value, list):
         return [leaf for i, item in enumerate(value) for leaf in _leaves(item, f"{path}[{i}]")]
     return [(path, value if isinstance(value, int | float | str) else str(value))]

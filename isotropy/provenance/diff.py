@@ -21,7 +21,8 @@ LONGEST_LIST = 6
 
 
 class Divergence(NamedTuple):
-    """A job whose inputs are the same in both runs and whose outputs are not, or that only one run has."""
+    """A job whose inputs are the same in both runs and whose outputs are not, or that only one run
+    has."""
 
     name: str
     """Stem of its results below `results/`."""
@@ -52,13 +53,21 @@ def diff(a: Path, b: Path) -> Comparison:
     """
     with _opened(a) as folder_a, _opened(b) as folder_b:
         before, after = _records(folder_a, a), _records(folder_b, b)
-    differing = {n for n in before.keys() & after.keys() if digests(before[n].outputs) != digests(after[n].outputs)}
+    differing = {
+        n
+        for n in before.keys() & after.keys()
+        if digests(before[n].outputs) != digests(after[n].outputs)
+    }
     alone = before.keys() ^ after.keys()
-    first = [n for n in sorted(differing) if not _stands_on(before[n], after[n]) & (differing | alone)]
+    first = [
+        n for n in sorted(differing) if not _stands_on(before[n], after[n]) & (differing | alone)
+    ]
     found = [Divergence(stem_of(n), _causes(before[n], after[n])) for n in first]
     lonely, n_below = _only_in_one(before, after)
     n_following = len(differing) - len(first) + n_below
-    return Comparison(found + lonely, len(before.keys() & after.keys()) - len(differing), n_following)
+    return Comparison(
+        found + lonely, len(before.keys() & after.keys()) - len(differing), n_following
+    )
 
 
 @contextmanager
@@ -72,9 +81,13 @@ def _opened(run: Path) -> Iterator[Path]:
             with zipfile.ZipFile(run) as archive:
                 for name in archive.namelist():
                     if name.endswith(RECORD_SUFFIX):
-                        archive.extract(name, folder)  # which keeps it below the folder, whatever the name says
+                        archive.extract(
+                            name, folder
+                        )  # which keeps it below the folder, whatever the name says
         except (OSError, zipfile.BadZipFile, *NO_ZIP) as error:
-            raise IsotropyError(f"{run} is neither the folder of a run nor a bundle: {error}") from error
+            raise IsotropyError(
+                f"{run} is neither the folder of a run nor a bundle: {error}"
+            ) from error
         yield Path(folder)
 
 
@@ -84,7 +97,9 @@ def _records(folder: Path, run: Path) -> dict[str, Record]:
     if chain.unreadable:
         raise IsotropyError(next(iter(chain.unreadable.values())))
     if not found:
-        raise IsotropyError(f"{run} has no records below {RESULTS}: name the folder of a run, or a bundle")
+        raise IsotropyError(
+            f"{run} has no records below {RESULTS}: name the folder of a run, or a bundle"
+        )
     return found
 
 
@@ -95,11 +110,18 @@ def _stands_on(before: Record, after: Record) -> set[str]:
 def _causes(before: Record, after: Record) -> list[str]:
     """Why the same inputs gave other outputs."""
     causes = []
-    sources = [f"{f} {shown(x)} → {shown(y)}" for f, x, y in differences(before.lineage.sources, after.lineage.sources)]
+    sources = [
+        f"{f} {shown(x)} → {shown(y)}"
+        for f, x, y in differences(before.lineage.sources, after.lineage.sources)
+    ]
     if sources and not before.inputs:
-        changed = [Path(p).name for p in changed_names(digests(before.outputs), digests(after.outputs))]
+        changed = [
+            Path(p).name for p in changed_names(digests(before.outputs), digests(after.outputs))
+        ]
         causes.append("source: " + _listed([*sources, f"other bytes in {_listed(changed)}"]))
-    if fields := [f"{field} {shown(x)} → {shown(y)}" for field, x, y in differences(before.spec, after.spec)]:
+    if fields := [
+        f"{field} {shown(x)} → {shown(y)}" for field, x, y in differences(before.spec, after.spec)
+    ]:
         causes.append("spec: " + _listed(fields))
     if inputs := changed_names(_paths(before.inputs), _paths(after.inputs)):
         causes.append("inputs: only one of the runs reads " + _listed(inputs))
@@ -109,17 +131,27 @@ def _causes(before: Record, after: Record) -> list[str]:
     if files:
         causes.append("code: " + _listed(files))
     x, y = (r.environment.model_dump() for r in (before, after))
-    versions = [f"{p} {x['packages'].get(p)} → {y['packages'].get(p)}" for p in changed_names(x["packages"], y["packages"])]
+    versions = [
+        f"{p} {x['packages'].get(p)} → {y['packages'].get(p)}"
+        for p in changed_names(x["packages"], y["packages"])
+    ]
     versions += [f"{k} {x[k]} → {y[k]}" for k in ("python", "prefix") if x[k] != y[k]]
     if versions:
         causes.append("environment: " + _listed(versions))
-    if hardware := [f"{k} {shown(x.get(k))} → {shown(y.get(k))}" for k in HARDWARE if x.get(k) != y.get(k)]:
+    if hardware := [
+        f"{k} {shown(x.get(k))} → {shown(y.get(k))}" for k in HARDWARE if x.get(k) != y.get(k)
+    ]:
         causes.append("hardware: " + _listed(hardware))
-    return causes or [f"nondeterminism: nothing recorded differs, and the job is called {before.determinism}"]
+    return causes or [
+        f"nondeterminism: nothing recorded differs, and the job is called {before.determinism}"
+    ]
 
 
-def _only_in_one(before: dict[str, Record], after: dict[str, Record]) -> tuple[list[Divergence], int]:
-    """Jobs that one run lacks, each paired with the job of the other run that comes nearest; how many follow from others."""
+def _only_in_one(
+    before: dict[str, Record], after: dict[str, Record]
+) -> tuple[list[Divergence], int]:
+    """Jobs that one run lacks, each paired with the job of the other run that comes nearest; how
+    many follow from others."""
     gone, new = before.keys() - after.keys(), after.keys() - before.keys()
     first = sorted(n for n in gone if not before[n].input_records.keys() & gone)
     second = sorted(n for n in new if not after[n].input_records.keys() & new)

@@ -1,4 +1,5 @@
-"""What did the work: Python, packages, processor, GPU. Facts that are not known are null with a reason, never guessed."""
+"""What did the work: Python, packages, processor, GPU. Facts that are not known are null with a
+reason, never guessed."""
 
 from __future__ import annotations
 
@@ -15,11 +16,17 @@ from typing import Any
 from isotropy.scrub import without_user
 
 # Distributions whose conda package has another name.
-PYPI_NAME = {"pytorch": "torch", "matplotlib-base": "matplotlib", "seaborn-base": "seaborn", "msgpack-python": "msgpack"}
+PYPI_NAME = {
+    "pytorch": "torch",
+    "matplotlib-base": "matplotlib",
+    "seaborn-base": "seaborn",
+    "msgpack-python": "msgpack",
+}
 
 
 def describe_environment(threads: int) -> dict[str, Any]:
-    """Facts about the process that runs a job. Environment variables are not among them: they may hold secrets."""
+    """Facts about the process that runs a job. Environment variables are not among them: they may
+    hold secrets."""
     return {
         "python": platform.python_version(),
         "prefix": "conda"
@@ -42,7 +49,9 @@ def packages() -> dict[str, str]:
     """Installed distributions, normalised name -> version."""
     found: dict[str, str] = {}
     folders = list(dict.fromkeys(sys.path))  # Snakemake names its own once more
-    for distribution in metadata.distributions(path=folders):  # the first of a name is the one that is imported
+    for distribution in metadata.distributions(
+        path=folders
+    ):  # the first of a name is the one that is imported
         described = distribution.metadata  # `.name` and `.version` would parse the file anew
         if described["Name"]:
             found.setdefault(normalized_name(described["Name"]), described["Version"])
@@ -72,12 +81,17 @@ def unknown(reason: str) -> dict[str, Any]:
 
 
 def _slurm_job() -> Any:
-    """Number of the SLURM job; Snakemake's executor keeps SLURM's variables from jobs, but not their control group."""
+    """Number of the SLURM job; Snakemake's executor keeps SLURM's variables from jobs, but not
+    their control group."""
     try:
-        group = re.search(r"/slurm\S*/job_(\d+)(?:/|$)", Path("/proc/self/cgroup").read_text(), re.M)
+        group = re.search(
+            r"/slurm\S*/job_(\d+)(?:/|$)", Path("/proc/self/cgroup").read_text(), re.M
+        )
     except OSError:
         group = None
-    return os.environ.get("SLURM_JOB_ID") or (group[1] if group else unknown("not run by SLURM, or it does not say so"))
+    return os.environ.get("SLURM_JOB_ID") or (
+        group[1] if group else unknown("not run by SLURM, or it does not say so")
+    )
 
 
 def _cpu() -> Any:
@@ -100,8 +114,12 @@ def _gpu() -> Any:
     devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     driver = Path("/proc/driver/nvidia/version")
     return {
-        "devices": [{"name": d.name, "memory_bytes": d.total_memory, "uuid": str(d.uuid)} for d in devices],
+        "devices": [
+            {"name": d.name, "memory_bytes": d.total_memory, "uuid": str(d.uuid)} for d in devices
+        ],
         "used": torch.cuda.current_device() if used else unknown("the job used none"),
         "cuda": torch.version.cuda,
-        "driver": driver.read_text().splitlines()[0] if driver.is_file() else unknown("the driver does not name its version"),
+        "driver": driver.read_text().splitlines()[0]
+        if driver.is_file()
+        else unknown("the driver does not name its version"),
     }

@@ -1,4 +1,5 @@
-"""Identify: which record a stray file belongs to, and whether the file is still what was written."""
+"""Identify: which record a stray file belongs to, and whether the file is still what was
+written."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def mark_in(path: Path) -> str | None:
 
 
 def identify(root: Path, file: Path) -> Identity:
-    """Find the record of a file, however it is called and wherever it lies: by its digest, or by the id that it carries.
+    """Find the record of a file, however it is called and wherever it lies: by its digest, or by
+    the id that it carries.
 
     Args:
         root: the folder of the run whose records are searched.
@@ -61,9 +63,14 @@ def identify(root: Path, file: Path) -> Identity:
             return Identity(name, path, [])
         if record.id == mark:
             suffix = "".join(file.suffixes[-1:])
-            marked = Identity(name, None, [f.path for f in record.outputs if f.path.endswith(suffix)])
+            marked = Identity(
+                name, None, [f.path for f in record.outputs if f.path.endswith(suffix)]
+            )
     if marked is not None:
         return marked
     if mark is not None:
-        raise IsotropyError(f"{file} carries the id {mark}, of which {root} has no record: it comes from another run")
+        raise IsotropyError(
+            f"{file} carries the id {mark}, of which {root} has no record: it comes from another "
+            "run"
+        )
     raise IsotropyError(f"{file} carries no id, and no record in {root} has its digest")

@@ -1,4 +1,5 @@
-"""The ledger: one line per run and per job, each with the digest of the line before, so that none can be taken out unseen."""
+"""The ledger: one line per run and per job, each with the digest of the line before, so that none
+can be taken out unseen."""
 
 from __future__ import annotations
 
@@ -16,8 +17,11 @@ from isotropy.scrub import scrub
 from isotropy.spec import canonical_json
 
 
-def append_run(results: Path, project: Path, configfiles: Iterable[Path | str], overrides: Mapping[str, Any]) -> None:
-    """Note that a run starts, and what configures it, unless the last run that was noted had the same.
+def append_run(
+    results: Path, project: Path, configfiles: Iterable[Path | str], overrides: Mapping[str, Any]
+) -> None:
+    """Note that a run starts, and what configures it, unless the last run that was noted had the
+    same.
 
     Args:
         results: the results folder of the run.
@@ -27,8 +31,13 @@ def append_run(results: Path, project: Path, configfiles: Iterable[Path | str], 
     """
     files = [Path(file).resolve() for file in configfiles]
     inside = project.resolve()
-    named = [f.relative_to(inside).as_posix() if f.is_relative_to(inside) else str(f) for f in files]
-    told = [{"path": scrub(name), "sha256": sha256_file(file)} for name, file in zip(named, files, strict=True)]
+    named = [
+        f.relative_to(inside).as_posix() if f.is_relative_to(inside) else str(f) for f in files
+    ]
+    told = [
+        {"path": scrub(name), "sha256": sha256_file(file)}
+        for name, file in zip(named, files, strict=True)
+    ]
     entry = {"event": "run", "configfiles": told, "overrides": scrub(dict(overrides))}
     try:
         last = last_run(results)
@@ -63,7 +72,12 @@ def forget_missing(root: Path, paths: Iterable[Path]) -> list[str]:
     if breaks:
         raise IsotropyError(f"{path}: {breaks[0]}")
     meant = [(p, record_of(p)) for p in paths]
-    missing = [n for n in told if not (root / n).exists() and any(Path(n).is_relative_to(p) or Path(n) == r for p, r in meant)]
+    missing = [
+        n
+        for n in told
+        if not (root / n).exists()
+        and any(Path(n).is_relative_to(p) or Path(n) == r for p, r in meant)
+    ]
     for name in missing:
         _append(root / RESULTS, {"event": "removed", "record": name})
     return missing

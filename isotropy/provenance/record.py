@@ -23,7 +23,13 @@ Determinism = Literal["bitwise", "tolerance", "statistical"]
 def _inside(path: str) -> str:
     """A path below the results folder of a run, and nowhere else."""
     pure = PurePosixPath(path)
-    if pure.parts[:1] != (RESULTS.name,) or ".." in pure.parts or "\\" in path or "\0" in path or len(path) > 1000:
+    if (
+        pure.parts[:1] != (RESULTS.name,)
+        or ".." in pure.parts
+        or "\\" in path
+        or "\0" in path
+        or len(path) > 1000
+    ):
         raise ValueError(f"{path!r} is not a path below {RESULTS}/")
     return path
 
@@ -32,7 +38,8 @@ Inside = Annotated[str, AfterValidator(_inside)]
 
 
 class File(BaseModel):
-    """A file as it was when a job read or wrote it; the path is relative to the folder of the run."""
+    """A file as it was when a job read or wrote it; the path is relative to the folder of the
+    run."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -54,10 +61,15 @@ class Lineage(BaseModel):
 
     def titles(self, *kinds: str) -> list[str]:
         """Titles of the contents of sources of some kinds, each once."""
-        return list(dict.fromkeys(s["content"]["title"] for kind in kinds for s in self.sources if s["kind"] == kind))
+        return list(
+            dict.fromkeys(
+                s["content"]["title"] for kind in kinds for s in self.sources if s["kind"] == kind
+            )
+        )
 
     def depart(self, reasons: list[str]) -> None:
-        """Note in what the job departs from the papers' own way; what does so anywhere is a stand-in."""
+        """Note in what the job departs from the papers' own way; what does so anywhere is a
+        stand-in."""
         if reasons:
             self.join(Lineage(status="stand-in", reasons=reasons))
 
@@ -83,7 +95,8 @@ class Code(BaseModel):
 
 
 class Environment(BaseModel):
-    """What did the work (`isotropy.provenance.environment`): what the audit asks of it, and more that it only shows."""
+    """What did the work (`isotropy.provenance.environment`): what the audit asks of it, and more
+    that it only shows."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -100,7 +113,8 @@ class Record(BaseModel):
 
     format: Literal[2] = 2
     id: str
-    """Digest of rule, wildcards, spec and inputs. The outputs carry it inside, where their formats allow (`mark`)."""
+    """Digest of rule, wildcards, spec and inputs. The outputs carry it inside, where their formats
+    allow (`mark`)."""
     rule: str
     wildcards: dict[str, str]
     spec: dict[str, Any]
@@ -126,18 +140,23 @@ class Record(BaseModel):
     exit: Literal["completed"]
 
     def identity(self) -> str:
-        """Digest of what a result is and stands on, without when, where and by which version of the code it was made.
+        """Digest of what a result is and stands on, without when, where and by which version of the
+        code it was made.
 
-        The records of results made from this one hold it, so that a changed record is noticed. Code is left out: a job
-        that is made again by edited code, with the same bytes, leaves what was made from it as it is.
+        The records of results made from this one hold it, so that a changed record is noticed. Code
+        is left out: a job that is made again by edited code, with the same bytes, leaves what was
+        made from it as it is.
         """
         return identity(self.model_dump(mode="json", include=set(IDENTITY_FIELDS)))
 
 
-def record_id(rule: str, wildcards: dict[str, str], spec: Any, inputs: list[File], makers: Iterable[Record]) -> str:
+def record_id(
+    rule: str, wildcards: dict[str, str], spec: Any, inputs: list[File], makers: Iterable[Record]
+) -> str:
     """Name of what a job makes, known before it is made, so that the outputs can carry it.
 
-    Fetched sources count by their content, not by their files: the same data from another origin give the same id.
+    Fetched sources count by their content, not by their files: the same data from another origin
+    give the same id.
 
     Args:
         rule: the job's rule.
@@ -147,14 +166,24 @@ def record_id(rule: str, wildcards: dict[str, str], spec: Any, inputs: list[File
         makers: the records of these files.
     """
     fetched = [maker for maker in makers if maker.lineage.sources and not maker.inputs]
-    contents = [[s.get("id"), s.get("status"), s.get("content")] for maker in fetched for s in maker.lineage.sources]
+    contents = [
+        [s.get("id"), s.get("status"), s.get("content")]
+        for maker in fetched
+        for s in maker.lineage.sources
+    ]
     known = {f.path for maker in fetched for f in maker.outputs}
-    return digest([rule, wildcards, spec, contents, digests(f for f in inputs if f.path not in known)])
+    return digest(
+        [rule, wildcards, spec, contents, digests(f for f in inputs if f.path not in known)]
+    )
 
 
 def describe_files(paths: list[Path]) -> list[File]:
     """Digest files, and all files below folders."""
-    return [File(path=os.path.relpath(f), sha256=sha256_file(f), bytes=f.stat().st_size) for p in paths for f in files_below(p)]
+    return [
+        File(path=os.path.relpath(f), sha256=sha256_file(f), bytes=f.stat().st_size)
+        for p in paths
+        for f in files_below(p)
+    ]
 
 
 def digests(files: Iterable[File]) -> dict[str, str]:
@@ -188,14 +217,23 @@ def producers(inputs: list[Path], files: list[File]) -> dict[str, Record]:
         files: what `describe_files` found in them.
 
     Raises:
-        IsotropyError: an input without a record; or files changed, added or removed since it was made.
+        IsotropyError: an input without a record; or files changed, added or removed since it was
+            made.
     """
     found = {}
     for path in inputs:
         record = read_record(record_of(path))
         name = os.path.relpath(path)
-        there, written = (digests(f for f in known if Path(f.path).is_relative_to(name)) for known in (files, record.outputs))
-        if changed := sorted(p for p in there.keys() | written.keys() if there.get(p) != written.get(p)):
-            raise IsotropyError(f"{changed[0]} is not what {record.rule} wrote; delete {name}, so that it is made again")
+        there, written = (
+            digests(f for f in known if Path(f.path).is_relative_to(name))
+            for known in (files, record.outputs)
+        )
+        if changed := sorted(
+            p for p in there.keys() | written.keys() if there.get(p) != written.get(p)
+        ):
+            raise IsotropyError(
+                f"{changed[0]} is not what {record.rule} wrote; delete {name}, so that it is made "
+                "again"
+            )
         found[os.path.relpath(record_of(path))] = record
     return found

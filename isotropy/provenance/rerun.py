@@ -1,4 +1,5 @@
-"""Rerun: do a job again in a folder of its own, and judge what comes by what its record promises."""
+"""Rerun: do a job again in a folder of its own, and judge what comes by what its record
+promises."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class Outcome(NamedTuple):
 
 
 def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list[str]:
-    """Records of the jobs that made the given results (files or folders), or a random sample of them.
+    """Records of the jobs that made the given results (files or folders), or a random sample of
+    them.
 
     Raises:
         IsotropyError: no record speaks of a path.
@@ -50,7 +52,9 @@ def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list
         maker = chain.maker(path.as_posix())
         names = [maker] if maker else chain.names(path) if (root / path).is_dir() else []
         if not names:
-            raise IsotropyError(f"no record speaks of {path}: name a result, or a folder of results")
+            raise IsotropyError(
+                f"no record speaks of {path}: name a result, or a folder of results"
+            )
         found |= dict.fromkeys(names)
     names = sorted(found)
     if sample is not None and sample < len(names):
@@ -59,7 +63,13 @@ def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list
 
 
 def rerun(
-    root: Path, names: list[str], project: Path, plan: Plan | None = None, *, jobs: int = 1, scratch: Path | None = None
+    root: Path,
+    names: list[str],
+    project: Path,
+    plan: Plan | None = None,
+    *,
+    jobs: int = 1,
+    scratch: Path | None = None,
 ) -> Iterator[Outcome]:
     """Do jobs again, from the inputs that are there, with the code of a checkout.
 
@@ -69,26 +79,34 @@ def rerun(
         project: the checkout.
         plan: what its configuration asks for: knows where a mirror lies, which records do not say.
         jobs: how many at a time.
-        scratch: where the folders for the jobs are made; None: the system's place for temporary files.
+        scratch: where the folders for the jobs are made; None: the system's place for temporary
+            files.
     """
     with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(lambda name: _rerun(root.resolve(), name, project.resolve(), plan, scratch), names)
+        yield from pool.map(
+            lambda name: _rerun(root.resolve(), name, project.resolve(), plan, scratch), names
+        )
 
 
-def _rerun(root: Path, name: str, project: Path, plan: Plan | None, scratch: Path | None) -> Outcome:
+def _rerun(
+    root: Path, name: str, project: Path, plan: Plan | None, scratch: Path | None
+) -> Outcome:
     try:
         record = read_record(root / name)
         with tempfile.TemporaryDirectory(prefix="rerun-", dir=scratch) as folder:
             there = Path(folder)
             _lay_out(root, record, there)
             made = _execute(root, record, project, plan, there, name)
-            return _judge(root, record, made, there)._replace(name=stem_of(name), seconds=made.seconds)
+            return _judge(root, record, made, there)._replace(
+                name=stem_of(name), seconds=made.seconds
+            )
     except (IsotropyError, LookupError, OSError) as error:
         return Outcome(stem_of(name), "failed", str(error))
 
 
 def _lay_out(root: Path, record: Record, folder: Path) -> None:
-    """Copy the inputs of a job, with their records, into the folder. No links: a job might write to what it reads."""
+    """Copy the inputs of a job, with their records, into the folder. No links: a job might write to
+    what it reads."""
     for path in [*(f.path for f in record.inputs), *record.input_records]:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -97,13 +115,19 @@ def _lay_out(root: Path, record: Record, folder: Path) -> None:
         shutil.copyfile(root / path, target)
     for read in record.inputs:
         if sha256_file(folder / read.path) != read.sha256:
-            raise IsotropyError(f"its input {read.path} is not what it read then: isotropy audit verify says more")
+            raise IsotropyError(
+                f"its input {read.path} is not what it read then: isotropy audit verify says more"
+            )
     for output in record.outputs:
         if (root / output.path).is_file() and sha256_file(root / output.path) != output.sha256:
-            raise IsotropyError(f"its output {output.path} is not what it wrote: isotropy audit verify says more")
+            raise IsotropyError(
+                f"its output {output.path} is not what it wrote: isotropy audit verify says more"
+            )
 
 
-def _execute(root: Path, record: Record, project: Path, plan: Plan | None, folder: Path, name: str) -> Record:
+def _execute(
+    root: Path, record: Record, project: Path, plan: Plan | None, folder: Path, name: str
+) -> Record:
     log = f"results/logs/{stem_of(name)}.log"
     # A rule's input is one path or a list of them; a list of one reads the same.
     job = {
@@ -119,17 +143,34 @@ def _execute(root: Path, record: Record, project: Path, plan: Plan | None, folde
     }
     write_json(folder / "job.json", job)
     path = os.pathsep.join([str(project), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+    }
     command = [sys.executable, "-P", "-m", "isotropy.provenance.execute", "job.json"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
     if done.returncode != 0:
-        said = [line for line in (done.stderr or done.stdout).strip().splitlines() if "For further information" not in line]
+        said = [
+            line
+            for line in (done.stderr or done.stdout).strip().splitlines()
+            if "For further information" not in line
+        ]
         raise IsotropyError(said[-1].strip() if said else f"exit code {done.returncode}")
     return read_record(folder / name)
 
 
 def _spec(record: Record, stem: str, plan: Plan | None, root: Path, folder: Path) -> dict[str, Any]:
-    """The recorded spec, with what records do not say taken from the plan: where a mirror lies, seen from the folder."""
+    """The recorded spec, with what records do not say taken from the plan: where a mirror lies,
+    seen from the folder."""
     try:
         now = None if plan is None else plan.spec(stem)
     except LookupError:
@@ -144,11 +185,17 @@ def _judge(root: Path, record: Record, made: Record, folder: Path) -> Outcome:
     before, after = digests(record.outputs), digests(made.outputs)
     changed = [p for p in sorted(before.keys() | after.keys()) if before.get(p) != after.get(p)]
     if not changed:
-        return Outcome("", "reproduced", f"bitwise, {len(after)} file{'s' if len(after) != 1 else ''}")
+        return Outcome(
+            "", "reproduced", f"bitwise, {len(after)} file{'s' if len(after) != 1 else ''}"
+        )
     deviations = [d for p in changed if (d := largest_deviation(root / p, folder / p)) is not None]
     worst = max(deviations, key=lambda d: d.relative, default=None)
-    shown = f"; largest deviation {worst.relative:.2g} of the range, in {worst.where}" if worst else ""
-    comparable = len(deviations) == len(changed) and all(p in before and p in after for p in changed)
+    shown = (
+        f"; largest deviation {worst.relative:.2g} of the range, in {worst.where}" if worst else ""
+    )
+    comparable = len(deviations) == len(changed) and all(
+        p in before and p in after for p in changed
+    )
     if record.determinism != "bitwise" and comparable and agree(record.determinism, deviations):
         return Outcome("", "reproduced", f"{CLASS[record.determinism]}{shown}")
     edited = [f for f, digest in record.code.files.items() if made.code.files.get(f) != digest]

@@ -1,4 +1,5 @@
-"""Trace: the lineage of a result, of a cell of a table, or of a claim, down to the source bytes, as records tell it."""
+"""Trace: the lineage of a result, of a cell of a table, or of a claim, down to the source bytes, as
+records tell it."""
 
 from __future__ import annotations
 
@@ -20,14 +21,15 @@ def trace(root: Path, address: str) -> dict[str, Any]:
 
     Args:
         root: the folder of the run.
-        address: path of a result, relative to `root`; of a cell, `TABLE#COLUMN=VALUE,…,COLUMN`; or a claim's id. See
-            `isotropy.provenance.cells.locate`.
+        address: path of a result, relative to `root`; of a cell, `TABLE#COLUMN=VALUE,…,COLUMN`; or
+            a claim's id. See `isotropy.provenance.cells.locate`.
 
     Returns:
-        path, sha256, record, rule, determinism, status (original or stand-in), seeds, spec, code (file -> sha256), inputs (of
-        the same form; a file of a job that was met before has path and sha256 alone); for a fetched source its sources:
-        content, origin, licence. A cell's lineage has the rows as `cells`, and leaves out inputs of other rows: jobs whose
-        spec has another setup, seed or data set.
+        path, sha256, record, rule, determinism, status (original or stand-in), seeds, spec, code
+        (file -> sha256), inputs (of the same form; a file of a job that was met before has path and
+        sha256 alone); for a fetched source its sources: content, origin, licence. A cell's lineage
+        has the rows as `cells`, and leaves out inputs of other rows: jobs whose spec has another
+        setup, seed or data set.
 
     Raises:
         IsotropyError: no record speaks of the file, or of an input; no such cell or claim.
@@ -47,7 +49,11 @@ def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
     """The same for a terminal."""
     label = f"[bold]{escape(node['path'])}[/] [dim]{node['sha256'][:12]}[/]"
     for cell in node.get("cells", []):
-        label += "\n[cyan]" + escape(", ".join(f"{name} = {value}" for name, value in cell.items())) + "[/]"
+        label += (
+            "\n[cyan]"
+            + escape(", ".join(f"{name} = {value}" for name, value in cell.items()))
+            + "[/]"
+        )
     if "rule" not in node:
         label += " [dim](by a job above)[/]"
         return Tree(label) if parent is None else parent.add(label)
@@ -62,7 +68,8 @@ def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
 
 
 def mermaid(node: dict[str, Any]) -> str:
-    """The same as a Mermaid flow chart: a box per job, with the file that the first arrow from it stands for."""
+    """The same as a Mermaid flow chart: a box per job, with the file that the first arrow from it
+    stands for."""
     boxes: dict[str, str] = {}
     arrows: dict[tuple[str, str], None] = {}
 
@@ -75,7 +82,9 @@ def mermaid(node: dict[str, Any]) -> str:
         new = at["record"] not in boxes
         name = box(at)
         if new:
-            text = f"{Path(at['path']).name}<br/>{at['rule']}, {at['status']}<br/>{at['sha256'][:12]}"
+            text = (
+                f"{Path(at['path']).name}<br/>{at['rule']}, {at['status']}<br/>{at['sha256'][:12]}"
+            )
             lines.append(f'  {name}["{text.replace(chr(34), chr(39))}"]')
         for below in at.get("inputs", []):
             if "rule" in below:
@@ -90,7 +99,9 @@ def html(node: dict[str, Any]) -> str:
     """The same as a page that unfolds, everything in it escaped."""
     import jinja2
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     template = environment.from_string((Path(__file__).parent / "trace.html").read_text("utf8"))
     return template.render(node=node)
 
@@ -101,7 +112,8 @@ def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict
     sha256 = next((f.sha256 for f in record.outputs if f.path == path), None) if record else None
     if record is None or told is None or sha256 is None:
         raise IsotropyError(
-            f"no record speaks of {path}: name a file below results/, as the run wrote it; isotropy audit verify says more"
+            f"no record speaks of {path}: name a file below results/, as the run wrote it; "
+            "isotropy audit verify says more"
         )
     node: dict[str, Any] = {"path": path, "sha256": sha256, "record": told}
     if told in seen:
@@ -118,16 +130,27 @@ def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict
         "spec": record.spec,
         "code": record.code.files,
         "sources": [
-            {"id": s.get("id"), "content": str(s.get("content", {}).get("title")), "origin": str(s.get("origin")),
-             "licence": str(s.get("licence"))}
+            {
+                "id": s.get("id"),
+                "content": str(s.get("content", {}).get("title")),
+                "origin": str(s.get("origin")),
+                "licence": str(s.get("licence")),
+            }
             for s in fetched
         ],
-        "inputs": [_node(chain, read.path, keys, seen) for read in record.inputs if _bears(chain, read.path, keys)],
-    }  # fmt: skip
+        "inputs": [
+            _node(chain, read.path, keys, seen)
+            for read in record.inputs
+            if _bears(chain, read.path, keys)
+        ],
+    }
 
 
 def _bears(chain: Chain, path: str, keys: dict[str, Any]) -> bool:
-    """Whether a file bears on the rows of a table that are asked for: not if the spec of its job names another case."""
+    """Whether a file bears on the rows of a table that are asked for: not if the spec of its job
+    names another case."""
     told = chain.maker(path)
     record: Record | None = None if told is None else chain.record(told)
-    return record is None or all(record.spec.get(name, value) == value for name, value in keys.items())
+    return record is None or all(
+        record.spec.get(name, value) == value for name, value in keys.items()
+    )

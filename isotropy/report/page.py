@@ -1,4 +1,5 @@
-"""The results page: one HTML file from which a reader finds a figure's numbers, code, paper section and record."""
+"""The results page: one HTML file from which a reader finds a figure's numbers, code, paper section
+and record."""
 
 from __future__ import annotations
 
@@ -32,9 +33,13 @@ def render(spec: PageSpec, results: list[Path], folder: Path, mark: str) -> str:
     entries: list[FigureSpec | TableSpec] = [*spec.figures, *spec.tables]
     items = [_item(entry, path, folder) for entry, path in zip(entries, results, strict=True)]
     sources = {s["id"]: s for item in items for s in item["lineage"].sources}
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     template = environment.from_string((Path(__file__).parent / "page.html").read_text("utf8"))
-    return template.render(mark=mark, study=spec.study, papers=spec.papers, items=items, sources=sources)
+    return template.render(
+        mark=mark, study=spec.study, papers=spec.papers, items=items, sources=sources
+    )
 
 
 def _modules(entry: FigureSpec | TableSpec) -> list[str]:
@@ -61,7 +66,9 @@ def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, 
         if entry == VERDICTS:
             item["verdicts"] = _count(table["verdict"].str.split(" because| by", regex=True).str[0])
             table = readable(table[~table["verdict"].str.startswith("not attempted")])
-        item["columns"] = [(name, pd.api.types.is_numeric_dtype(table[name])) for name in table.columns]
+        item["columns"] = [
+            (name, pd.api.types.is_numeric_dtype(table[name])) for name in table.columns
+        ]
         item["n_rows"] = len(table)
         shown = table if len(table) <= LONGEST_TABLE or entry == VERDICTS else table.head(0)
         item["rows"] = [[format_cell(v) for v in row] for row in shown.itertuples(index=False)]
@@ -70,4 +77,6 @@ def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, 
 
 def _count(verdicts: pd.Series) -> str:
     """How many verdicts of each kind."""
-    return ", ".join(f"{n} {verdict}" for verdict, n in verdicts.value_counts().sort_index().items())
+    return ", ".join(
+        f"{n} {verdict}" for verdict, n in verdicts.value_counts().sort_index().items()
+    )

@@ -25,19 +25,24 @@ class PageSpec(Spec):
 
 
 PAPERS = [
-    Paper(key="claims", title="Verdicts", reference="Every claim of the papers against our numbers"),
+    Paper(
+        key="claims", title="Verdicts", reference="Every claim of the papers against our numbers"
+    ),
     Paper(
         key="mickus2024",
         title="Isotropy, Clusters, and Classifiers",
         reference="Mickus, Grönroos & Attieh (2024), ACL, short papers",
     ),
     Paper(
-        key="rudman2024", title="Stable Anisotropic Regularization", reference="Rudman & Eickhoff (2024), ICLR, and its poster"
+        key="rudman2024",
+        title="Stable Anisotropic Regularization",
+        reference="Rudman & Eickhoff (2024), ICLR, and its poster",
     ),
     Paper(
         key="rajaee2021",
         title="Cluster-based Isotropy Enhancement",
-        reference="Rajaee & Pilehvar (2021), ACL, short papers, and the slides of Rajaee & Sheikhi (2020)",
+        reference="Rajaee & Pilehvar (2021), ACL, short papers, and the slides of Rajaee & "
+        "Sheikhi (2020)",
     ),
     Paper(
         key="cai2021",

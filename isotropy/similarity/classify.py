@@ -1,9 +1,10 @@
-"""Classification on frozen features (Rajaee & Pilehvar 2021, section 4.2): the authors' MLP, and a linear control.
+"""Classification on frozen features (Rajaee & Pilehvar 2021, section 4.2): the authors' MLP, and a
+linear control.
 
-The features of an item are the vectors of its first tokens, special tokens and padding included, one after the other, as in
-the authors' notebook. They cluster the tokens of training and validation items together (transductive); the inductive variant
-learns clusters and components from the training items alone. The control is a logistic regression on the mean of an item's
-own tokens.
+The features of an item are the vectors of its first tokens, special tokens and padding included,
+one after the other, as in the authors' notebook. They cluster the tokens of training and validation
+items together (transductive); the inductive variant learns clusters and components from the
+training items alone. The control is a logistic regression on the mean of an item's own tokens.
 """
 
 from __future__ import annotations
@@ -41,7 +42,11 @@ class Features(NamedTuple):
 
 
 def features(
-    encoder: SentenceEncoder, columns: list[list[str]], targets: np.ndarray, spec: ClassifySpec, workers: int
+    encoder: SentenceEncoder,
+    columns: list[list[str]],
+    targets: np.ndarray,
+    spec: ClassifySpec,
+    workers: int,
 ) -> Features:
     """Token vectors of items.
 
@@ -56,9 +61,13 @@ def features(
         IsotropyError: a layer that the model does not have, or more tokens than it can read.
     """
     if spec.layer > encoder.n_layers:
-        raise IsotropyError(f"layer {spec.layer}: the model has hidden layers 0 to {encoder.n_layers}")
+        raise IsotropyError(
+            f"layer {spec.layer}: the model has hidden layers 0 to {encoder.n_layers}"
+        )
     if spec.max_length > encoder.encoder.max_length:
-        raise IsotropyError(f"max_length: {spec.embedding} reads at most {encoder.encoder.max_length} tokens")
+        raise IsotropyError(
+            f"max_length: {spec.embedding} reads at most {encoder.encoder.max_length} tokens"
+        )
     encoded = encoder.tokenizer(*columns, truncation=True, max_length=spec.max_length)
     ids, types = encoded["input_ids"], encoded.get("token_type_ids")
     size = max(1, spec.token_budget // spec.max_length)
@@ -76,28 +85,52 @@ def classify(train: Features, validation: Features, spec: ClassifySpec) -> pd.Da
     """Scores of each method, kind of clustering, classifier and seed.
 
     Returns:
-        One row per method (none, abtt, kmeans, ...), clustering (transductive, inductive; none for method none), classifier
-        (mlp, logistic), seed and epoch (0: the logistic regression): all scores and the loss (mean cross-entropy in nats, MLP
-        alone) on the validation set, and log10 of I(W) of the token vectors of both sets, padding included.
+        One row per method (none, abtt, kmeans, ...), clustering (transductive, inductive; none for
+        method none), classifier (mlp, logistic), seed and epoch (0: the logistic regression): all
+        scores and the loss (mean cross-entropy in nats, MLP alone) on the validation set, and log10
+        of I(W) of the token vectors of both sets, padding included.
     """
     rows = []
     for method in spec.methods:
         for clustering in ("none",) if method == "none" else ("transductive", "inductive"):
             for seed in spec.seeds:
-                if seed == spec.seeds[0] or method in CLUSTERED:  # the rest does not depend on the seed
+                if (
+                    seed == spec.seeds[0] or method in CLUSTERED
+                ):  # the rest does not depend on the seed
                     step = _step(method, spec.numbers, seed)
                     known, new = post_processed(
-                        train.tokens, validation.tokens, step, spec, inductive=clustering == "inductive"
+                        train.tokens,
+                        validation.tokens,
+                        step,
+                        spec,
+                        inductive=clustering == "inductive",
                     )
-                    isotropy = log10_isotropy(np.concatenate([known, new]).reshape(-1, known.shape[2]))
-                    control = _logistic(train._replace(tokens=known), validation._replace(tokens=new))
-                common = {"method": method, "clustering": clustering, "seed": seed, "log10_isotropy": isotropy}
-                for epoch, logits in enumerate(_mlp(known, train.targets, new, spec.mlp, seed), start=1):
-                    loss = functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(validation.targets).float())
+                    isotropy = log10_isotropy(
+                        np.concatenate([known, new]).reshape(-1, known.shape[2])
+                    )
+                    control = _logistic(
+                        train._replace(tokens=known), validation._replace(tokens=new)
+                    )
+                common = {
+                    "method": method,
+                    "clustering": clustering,
+                    "seed": seed,
+                    "log10_isotropy": isotropy,
+                }
+                for epoch, logits in enumerate(
+                    _mlp(known, train.targets, new, spec.mlp, seed), start=1
+                ):
+                    loss = functional.binary_cross_entropy_with_logits(
+                        logits, torch.from_numpy(validation.targets).float()
+                    )
                     scores = _scores((logits > 0).long().numpy(), validation.targets)
-                    rows.append(common | {"classifier": "mlp", "epoch": epoch, "loss": float(loss)} | scores)
+                    rows.append(
+                        common | {"classifier": "mlp", "epoch": epoch, "loss": float(loss)} | scores
+                    )
                 scores = _scores(control, validation.targets)
-                rows.append(common | {"classifier": "logistic", "epoch": 0, "loss": math.nan} | scores)
+                rows.append(
+                    common | {"classifier": "logistic", "epoch": 0, "loss": math.nan} | scores
+                )
     return pd.DataFrame(rows)
 
 
@@ -124,17 +157,26 @@ def post_processed(
         transform.fit(flat if inductive else np.concatenate([flat, other]))
     except ValueError as error:
         raise IsotropyError(f"{step.method}: {error}") from error
-    return transform.transform(flat).reshape(known.shape), transform.transform(other).reshape(new.shape)
+    return transform.transform(flat).reshape(known.shape), transform.transform(other).reshape(
+        new.shape
+    )
 
 
 def _step(method: MethodName, numbers: Numbers, seed: int) -> Step:
     clusters = numbers.n_clusters if method in CLUSTERED else None
-    removed = {"abtt": numbers.n_components_global, "gmm": numbers.n_components, "kmeans": numbers.n_components}.get(method)
+    removed = {
+        "abtt": numbers.n_components_global,
+        "gmm": numbers.n_components,
+        "kmeans": numbers.n_components,
+    }.get(method)
     return Step(method, clusters, removed, seed)
 
 
-def _mlp(known: np.ndarray, targets: np.ndarray, new: np.ndarray, mlp: Mlp, seed: int) -> list[torch.Tensor]:
-    """Logits of new items after each epoch: one hidden layer, ReLU, one logistic unit, as Keras initializes them."""
+def _mlp(
+    known: np.ndarray, targets: np.ndarray, new: np.ndarray, mlp: Mlp, seed: int
+) -> list[torch.Tensor]:
+    """Logits of new items after each epoch: one hidden layer, ReLU, one logistic unit, as Keras
+    initializes them."""
     generator = torch.Generator().manual_seed(seed)
     x, y = torch.from_numpy(known.reshape(len(known), -1)), torch.from_numpy(targets).float()
     unseen = torch.from_numpy(new.reshape(len(new), -1))
@@ -143,11 +185,15 @@ def _mlp(known: np.ndarray, targets: np.ndarray, new: np.ndarray, mlp: Mlp, seed
         torch.nn.init.xavier_uniform_(layer.weight, generator=generator)
         torch.nn.init.zeros_(layer.bias)
     parameters = [*hidden.parameters(), *out.parameters()]
-    adam = torch.optim.Adam(parameters, lr=mlp.learning_rate, eps=1e-7, fused=True)  # Keras' epsilon
+    adam = torch.optim.Adam(
+        parameters, lr=mlp.learning_rate, eps=1e-7, fused=True
+    )  # Keras' epsilon
     found = []
     for _ in range(mlp.epochs):
         for rows in torch.split(torch.randperm(len(x), generator=generator), mlp.batch_size):
-            loss = functional.binary_cross_entropy_with_logits(out(torch.relu(hidden(x[rows])))[:, 0], y[rows])
+            loss = functional.binary_cross_entropy_with_logits(
+                out(torch.relu(hidden(x[rows])))[:, 0], y[rows]
+            )
             adam.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             adam.step()
@@ -158,14 +204,18 @@ def _mlp(known: np.ndarray, targets: np.ndarray, new: np.ndarray, mlp: Mlp, seed
 
 def _logistic(train: Features, validation: Features) -> np.ndarray:
     """Predicted classes of new items by a logistic regression on standardized means of tokens."""
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(_means(train), train.targets)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(
+        _means(train), train.targets
+    )
     predicted: np.ndarray = model.predict(_means(validation))
     return predicted
 
 
 def _means(part: Features) -> np.ndarray:
     mask = np.arange(part.tokens.shape[1]) < part.lengths[:, None]
-    means: np.ndarray = np.einsum("ntd,nt->nd", part.tokens, mask.astype(np.float32)) / part.lengths[:, None]
+    means: np.ndarray = (
+        np.einsum("ntd,nt->nd", part.tokens, mask.astype(np.float32)) / part.lengths[:, None]
+    )
     return means
 
 

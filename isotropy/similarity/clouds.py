@@ -20,7 +20,8 @@ class Cloud(NamedTuple):
 
     Attributes:
         vectors: shape (n, d), float32: one row per token, or per word of a vocabulary.
-        rows: rows of the cloud that make the sentences, one sentence after the other; None: all rows, in order.
+        rows: rows of the cloud that make the sentences, one sentence after the other; None: all
+            rows, in order.
         starts: where each sentence starts in `rows`, and the end of the last; shape (m + 1,).
         pairs: sentences of each pair, shape (p, 2); empty where there are none.
         scores: how similar people find them, shape (p,).
@@ -47,7 +48,15 @@ class Cloud(NamedTuple):
         return sums
 
 
-def token_cloud(items: pd.DataFrame, dataset: Dataset, folder: Path, layer: int, drop: Drop, *, repeat_texts: bool) -> Cloud:
+def token_cloud(
+    items: pd.DataFrame,
+    dataset: Dataset,
+    folder: Path,
+    layer: int,
+    drop: Drop,
+    *,
+    repeat_texts: bool,
+) -> Cloud:
     """The tokens of all texts of a data set in one layer.
 
     Args:
@@ -91,7 +100,8 @@ def token_cloud(items: pd.DataFrame, dataset: Dataset, folder: Path, layer: int,
 
 
 def word_cloud(items: pd.DataFrame, texts: list[str], table: StaticVectors) -> Cloud:
-    """The whole vocabulary of static vectors; a pair counts if it has both words, as they are or in lower case.
+    """The whole vocabulary of static vectors; a pair counts if it has both words, as they are or in
+    lower case.
 
     Raises:
         IsotropyError: fewer than three pairs.

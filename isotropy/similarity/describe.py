@@ -16,17 +16,30 @@ DROPPED = {
     "gpt2": ("ends", "the authors' are not known, Dzubur's (2022) are ends"),
     "roberta-base": ("special", "the authors' are special"),
 }
-"""Tokens that do not count: the first and the last, which are BERT's and RoBERTa's special tokens. GPT-2 has none."""
+"""Tokens that do not count: the first and the last, which are BERT's and RoBERTa's special tokens.
+GPT-2 has none."""
 KMEANS = Clusterer(init="random", max_iter=9, tol=0)
-"""The authors' k-means: `scipy.cluster.vq.kmeans2` with its ten iterations, in scikit-learn's terms."""
+"""The authors' k-means: `scipy.cluster.vq.kmeans2` with its ten iterations, in scikit-learn's
+terms."""
 RATES = (3e-5, 5e-3)
-"""Learning rates of the classifier: the notebook's, and that of the authors' e-mail to Dzubur (2022)."""
-SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-benchmark-dev", "sts-benchmark-test", "sick-r")
+"""Learning rates of the classifier: the notebook's, and that of the authors' e-mail to Dzubur
+(2022)."""
+SETS = (
+    "sts12",
+    "sts13",
+    "sts14",
+    "sts15",
+    "sts16",
+    "sts-benchmark-dev",
+    "sts-benchmark-test",
+    "sick-r",
+)
 TASKS = ("sst2", "rte", "cola", "mrpc", "wic", "boolq")
 
 
 def departures(spec: SimilaritySpec, numbers: Numbers | None) -> list[str]:
-    """Of a measurement of similarity and isotropy. Layers count where something is post-processed: Table 5 has all of them.
+    """Of a measurement of similarity and isotropy. Layers count where something is post-processed:
+    Table 5 has all of them.
 
     Args:
         spec: the measurement.
@@ -61,7 +74,9 @@ def classification_departures(spec: ClassifySpec) -> list[str]:
     if (spec.max_length, mlp.hidden, mlp.epochs, mlp.batch_size) != (64, 100, 10, 32):
         found.append("length, hidden units, epochs or batch size are not the authors'")
     if mlp.learning_rate not in RATES:
-        found.append(f"learning rate {mlp.learning_rate:g}, the authors' are {RATES[0]:g} and {RATES[1]:g}")
+        found.append(
+            f"learning rate {mlp.learning_rate:g}, the authors' are {RATES[0]:g} and {RATES[1]:g}"
+        )
     found += embedding_departures(spec.dtype)
     return found + _of_clusterer(spec.clusterer)
 
@@ -71,4 +86,8 @@ def _of_model(name: str, *models: str) -> list[str]:
 
 
 def _of_clusterer(clusterer: Clusterer) -> list[str]:
-    return [] if clusterer == KMEANS else ["k-means is not the authors': ten iterations of SciPy's from random points"]
+    return (
+        []
+        if clusterer == KMEANS
+        else ["k-means is not the authors': ten iterations of SciPy's from random points"]
+    )

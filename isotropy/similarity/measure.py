@@ -1,4 +1,5 @@
-"""Isotropy and semantic similarity before and after post-processing (Rajaee & Pilehvar 2021, sections 3 and 4)."""
+"""Isotropy and semantic similarity before and after post-processing (Rajaee & Pilehvar 2021,
+sections 3 and 4)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from isotropy.similarity.spec import Clusterer, MethodName, Numbers, SimilarityS
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
 
 POINTS_SHOWN = 2000  # rows of the cloud in the pictures
-ROUNDING = 1e-5  # of the size of a cloud: what is smaller is what single precision leaves of nothing
+ROUNDING = (
+    1e-5  # of the size of a cloud: what is smaller is what single precision leaves of nothing
+)
 
 
 Fitted = dict[tuple[str, int, int], ClusterBasedEnhancement]
@@ -26,7 +29,8 @@ Fitted = dict[tuple[str, int, int], ClusterBasedEnhancement]
 
 
 class Step(NamedTuple):
-    """One method with its numbers and seed; what does not apply is None. `part`: what it is measured for."""
+    """One method with its numbers and seed; what does not apply is None. `part`: what it is
+    measured for."""
 
     method: MethodName
     n_clusters: int | None
@@ -55,18 +59,25 @@ def steps(spec: SimilaritySpec, numbers: Numbers | None) -> list[Step]:
         found += [Step(method, numbers.n_clusters, removed, seed) for seed in range(spec.runs)]
     # One cluster is the mean, whatever the seed.
     seeds = {k: range(1 if k == 1 else spec.runs) for k in spec.more_clusters}
-    return found + [Step("kmeans-mean", k, None, seed, "clusters") for k in spec.more_clusters for seed in seeds[k]]
+    return found + [
+        Step("kmeans-mean", k, None, seed, "clusters")
+        for k in spec.more_clusters
+        for seed in seeds[k]
+    ]
 
 
-def measure(cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer) -> tuple[pd.DataFrame, dict[str, Any]]:
+def measure(
+    cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer
+) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Measure a cloud after each step.
 
     Returns:
-        One row per step: method, n_clusters, n_components, seed, part; clusters_left (small ones are dissolved); Pearson and
-        Spearman correlation of people's scores with cosines of sentences (means of their tokens), times 100, NaN without
-        pairs; spearman_of_removed, the same for what the step takes from the sentences, about its mean: what is lost with it;
-        and log10 of I(W) of the cloud, and of the sentences. And the time that the methods took: that of clusters counts for
-        the first method that needs them.
+        One row per step: method, n_clusters, n_components, seed, part; clusters_left (small ones
+        are dissolved); Pearson and Spearman correlation of people's scores with cosines of
+        sentences (means of their tokens), times 100, NaN without pairs; spearman_of_removed, the
+        same for what the step takes from the sentences, about its mean: what is lost with it; and
+        log10 of I(W) of the cloud, and of the sentences. And the time that the methods took: that
+        of clusters counts for the first method that needs them.
     """
     rows = []
     before = cloud.sentences(cloud.vectors)
@@ -78,17 +89,26 @@ def measure(cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer) -> tuple[p
         seconds[step.method] = seconds.get(step.method, 0.0) + perf_counter() - began
         sentences = cloud.sentences(after)
         removed = before - sentences
-        constant = step.method in ("none", "mean") or (step.method == "kmeans-mean" and clusters == 1)
-        lost = math.nan if constant else similarity(removed - removed.mean(axis=0), cloud)["spearman"]
+        constant = step.method in ("none", "mean") or (
+            step.method == "kmeans-mean" and clusters == 1
+        )
+        lost = (
+            math.nan if constant else similarity(removed - removed.mean(axis=0), cloud)["spearman"]
+        )
         rows.append(
             step._asdict()
             | {"clusters_left": clusters}
             | similarity(sentences, cloud)
             | {"spearman_of_removed": lost}
-            | {"log10_isotropy": log10_isotropy(after), "log10_isotropy_sentences": log10_isotropy(sentences)}
+            | {
+                "log10_isotropy": log10_isotropy(after),
+                "log10_isotropy_sentences": log10_isotropy(sentences),
+            }
         )
     kinds = {"n_clusters": "Int64", "n_components": "Int64", "clusters_left": "Int64"}
-    return pd.DataFrame(rows).astype(kinds), {f"seconds_{name}": round(s, 3) for name, s in seconds.items()}
+    return pd.DataFrame(rows).astype(kinds), {
+        f"seconds_{name}": round(s, 3) for name, s in seconds.items()
+    }
 
 
 def transformed(
@@ -100,10 +120,12 @@ def transformed(
         vectors: the cloud, shape (n, d).
         step: what to do.
         clusterer: how clusters are found.
-        fitted: what has been fitted to this cloud, and is added to: the same clusters are not looked for twice.
+        fitted: what has been fitted to this cloud, and is added to: the same clusters are not
+            looked for twice.
 
     Raises:
-        IsotropyError: more clusters or components than the cloud has room for, or nothing is left of it.
+        IsotropyError: more clusters or components than the cloud has room for, or nothing is left
+            of it.
     """
     method = estimator(step, clusterer)
     if method is None:
@@ -111,7 +133,10 @@ def transformed(
     left = None
     try:
         if isinstance(method, ClusterBasedEnhancement):
-            fitted, key = {} if fitted is None else fitted, (method.clusterer, method.n_clusters, step.seed)
+            fitted, key = (
+                {} if fitted is None else fitted,
+                (method.clusterer, method.n_clusters, step.seed),
+            )
             if key in fitted:
                 method = fitted[key].set_params(**method.get_params()).refit(vectors)
             else:
@@ -123,7 +148,10 @@ def transformed(
     except ValueError as error:
         raise IsotropyError(f"{step.method}: {error}") from error
     if np.linalg.norm(after) <= ROUNDING * np.linalg.norm(vectors):
-        raise IsotropyError(f"{step.method}: nothing is left of the cloud, whose vectors are too few or too much alike")
+        raise IsotropyError(
+            f"{step.method}: nothing is left of the cloud, whose vectors are too few or too much "
+            "alike"
+        )
     return after, left
 
 
@@ -147,7 +175,8 @@ def estimator(step: Step, clusterer: Clusterer) -> Any:
 
 
 def similarity(sentences: np.ndarray, cloud: Cloud) -> dict[str, float]:
-    """Correlation of scores with cosines, times 100; NaN without pairs, or where all cosines are the same.
+    """Correlation of scores with cosines, times 100; NaN without pairs, or where all cosines are
+    the same.
 
     Raises:
         IsotropyError: one pair, or two, whose correlation says nothing.
@@ -157,7 +186,9 @@ def similarity(sentences: np.ndarray, cloud: Cloud) -> dict[str, float]:
     if len(cloud.pairs) < 3:
         raise IsotropyError(f"{len(cloud.pairs)} pairs with scores are too few for a correlation")
     points = sentences.astype(np.float64)
-    unit = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    unit = points / np.maximum(
+        np.linalg.norm(points, axis=1, keepdims=True), np.finfo(np.float64).tiny
+    )
     # Rounded, so that pairs of equal sentences have equal cosines, and equal ranks.
     cosines = np.round(np.einsum("ij,ij->i", unit[cloud.pairs[:, 0]], unit[cloud.pairs[:, 1]]), 12)
     if np.ptp(cosines) == 0:
@@ -181,10 +212,12 @@ def log10_isotropy(vectors: np.ndarray) -> float:
 
 
 def tune(cloud: Cloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
-    """Spearman correlation for each pair of numbers, mean over runs, and the best; of equals, the smaller numbers.
+    """Spearman correlation for each pair of numbers, mean over runs, and the best; of equals, the
+    smaller numbers.
 
     Returns:
-        One row per trial: method (kmeans, abtt), n_clusters, n_components, pearson, spearman, spearman_sd.
+        One row per trial: method (kmeans, abtt), n_clusters, n_components, pearson, spearman,
+        spearman_sd.
 
     Raises:
         IsotropyError: a data set without pairs, or trials none of which has a correlation.
@@ -193,7 +226,10 @@ def tune(cloud: Cloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
         raise IsotropyError(f"{spec.dataset} holds no pairs with scores to tune on")
     trials = [[Step("abtt", None, removed, 0)] for removed in spec.n_components]
     for k in spec.n_clusters:
-        trials += [[Step("kmeans", k, removed, seed) for seed in range(spec.runs)] for removed in spec.n_components]
+        trials += [
+            [Step("kmeans", k, removed, seed) for seed in range(spec.runs)]
+            for removed in spec.n_components
+        ]
     rows: list[dict[str, Any]] = []
     fitted: Fitted = {}
     for trial in trials:
@@ -202,7 +238,10 @@ def tune(cloud: Cloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
         spearman = np.array([f["spearman"] for f in found])
         rows.append(
             trial[0]._asdict()
-            | {"pearson": float(np.mean([f["pearson"] for f in found])), "spearman": float(spearman.mean())}
+            | {
+                "pearson": float(np.mean([f["pearson"] for f in found])),
+                "spearman": float(spearman.mean()),
+            }
             | {"spearman_sd": float(spearman.std(ddof=1)) if len(spearman) > 1 else math.nan}
         )
     best = {}
@@ -211,7 +250,11 @@ def tune(cloud: Cloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
         if not own:
             raise IsotropyError(f"{spec.dataset}: no trial of {method} has a correlation")
         best[method] = max(own, key=lambda row: row["spearman"])
-    table = pd.DataFrame(rows).astype({"n_clusters": "Int64", "n_components": "Int64"}).drop(columns=["seed", "part"])
+    table = (
+        pd.DataFrame(rows)
+        .astype({"n_clusters": "Int64", "n_components": "Int64"})
+        .drop(columns=["seed", "part"])
+    )
     return table, Numbers(
         n_clusters=best["kmeans"]["n_clusters"],
         n_components=best["kmeans"]["n_components"],
@@ -220,13 +263,16 @@ def tune(cloud: Cloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
 
 
 def pictures(cloud: Cloud, numbers: Numbers, clusterer: Clusterer) -> pd.DataFrame:
-    """A seeded part of the cloud in the plane of its first two principal components, before and after the method.
+    """A seeded part of the cloud in the plane of its first two principal components, before and
+    after the method.
 
     Returns:
-        One row per token: name, frequency (how often its type occurs; of words in a vocabulary, the rank), cluster before it is
-        post-processed, and x, y before and after.
+        One row per token: name, frequency (how often its type occurs; of words in a vocabulary, the
+        rank), cluster before it is post-processed, and x, y before and after.
     """
-    method = ClusterBasedEnhancement(numbers.n_clusters, numbers.n_components, random_state=0, **clusterer.model_dump())
+    method = ClusterBasedEnhancement(
+        numbers.n_clusters, numbers.n_components, random_state=0, **clusterer.model_dump()
+    )
     after = method.fit_transform(cloud.vectors)
     chosen = np.sort(np.random.default_rng(0).permutation(len(cloud.vectors))[:POINTS_SHOWN])
     counts = np.bincount(cloud.types, minlength=len(cloud.names))

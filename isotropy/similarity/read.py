@@ -23,14 +23,19 @@ def read_cloud(spec: SimilaritySpec | TuningSpec, inputs: dict[str, Path]) -> Cl
     """
     items, dataset = read_items(inputs["dataset"])
     if spec.layer is not None:
-        return token_cloud(items, dataset, inputs["tokens"], spec.layer, spec.drop, repeat_texts=spec.repeat_texts)
+        return token_cloud(
+            items, dataset, inputs["tokens"], spec.layer, spec.drop, repeat_texts=spec.repeat_texts
+        )
     source = inputs["vectors_source"]
     texts = list(pd.read_parquet(inputs["texts"])["text"])
     return word_cloud(items, texts, read_vectors(fetched(source).content, source))
 
 
-def read_columns(texts: Path, items: Path, n_most: int | None) -> tuple[list[list[str]], np.ndarray, int]:
-    """Items with classes: the first text of each and, for pairs, the second; the classes; and how many there are in all.
+def read_columns(
+    texts: Path, items: Path, n_most: int | None
+) -> tuple[list[list[str]], np.ndarray, int]:
+    """Items with classes: the first text of each and, for pairs, the second; the classes; and how
+    many there are in all.
 
     Args:
         texts: the table of texts.
@@ -43,4 +48,8 @@ def read_columns(texts: Path, items: Path, n_most: int | None) -> tuple[list[lis
     if n_most is not None and n_most < n_all:
         chosen = np.random.default_rng(0).choice(n_all, n_most, replace=False)
         table = table.iloc[np.sort(chosen)].reset_index(drop=True)
-    return [[strings[i] for i in column] for column in text_rows(table).T], targets(table, dataset), n_all
+    return (
+        [[strings[i] for i in column] for column in text_rows(table).T],
+        targets(table, dataset),
+        n_all,
+    )

@@ -1,4 +1,5 @@
-"""What defines measurements of post-processed representations (Rajaee & Pilehvar 2021; Rajaee & Sheikhi 2020)."""
+"""What defines measurements of post-processed representations (Rajaee & Pilehvar 2021; Rajaee &
+Sheikhi 2020)."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ from isotropy.sources.encoder import Encoder
 from isotropy.spec import Spec, Strict
 
 MethodName = Literal["none", "mean", "abtt", "kmeans-mean", "gmm", "kmeans"]
-"""none; mean: subtract the mean; abtt: mean and first principal components ("global"); kmeans-mean: the mean of each cluster;
-gmm, kmeans: mean and first principal components of each cluster of a Gaussian mixture, of k-means ("cluster-based")."""
+"""none; mean: subtract the mean; abtt: mean and first principal components ("global"); kmeans-mean:
+the mean of each cluster;
+gmm, kmeans: mean and first principal components of each cluster of a Gaussian mixture, of k-means
+("cluster-based")."""
 
 METHOD_TITLES: dict[str, str] = {
     "none": "none",
@@ -26,7 +29,8 @@ LAST = 12
 CLUSTERED = ("kmeans-mean", "gmm", "kmeans")
 
 Drop = Literal["special", "ends", "nothing"]
-"""Tokens that do not count: special tokens such as [CLS]; the first and the last of each text; none."""
+"""Tokens that do not count: special tokens such as [CLS]; the first and the last of each text;
+none."""
 
 
 class Numbers(Strict):
@@ -46,7 +50,8 @@ class Clusterer(Strict):
     init: Literal["random", "k-means++"]
     """First centres: random points (the authors), or k-means++."""
     max_iter: Annotated[int, Field(ge=1)]
-    """Iterations. The authors' code, which does not converge, is 9: SciPy's labels of 10 are of before the last."""
+    """Iterations. The authors' code, which does not converge, is 9: SciPy's labels of 10 are of
+    before the last."""
     tol: Annotated[float, Field(ge=0)]
     """Of convergence, as in scikit-learn; 0: all iterations."""
 

@@ -1,4 +1,5 @@
-"""What a study of Rajaee & Pilehvar 2021 and Rajaee & Sheikhi 2020 chooses, and the measurements that follow from it."""
+"""What a study of Rajaee & Pilehvar 2021 and Rajaee & Sheikhi 2020 chooses, and the measurements
+that follow from it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class Encoding(Strict):
     """How one model, or static vectors, are measured."""
 
     sets: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
-    """Names from `datasets`: pairs with a score; of other sentences only the isotropy is measured."""
+    """Names from `datasets`: pairs with a score; of other sentences only the isotropy is
+    measured."""
     layers: Layers = []
     """Hidden layers for all methods; 0 is the embedding layer. Empty for static vectors."""
     profile: Layers = []
@@ -132,9 +134,11 @@ class Rajaee2021(Strict):
     clusterer: Clusterer
     """How clusters are found."""
     repeat_texts: bool
-    """A sentence that occurs in several pairs counts as often in the cloud, as in the authors' code."""
+    """A sentence that occurs in several pairs counts as often in the cloud, as in the authors'
+    code."""
     profile: str | None
-    """A name from `datasets`, for the isotropy of each layer and the effect of the number of clusters; null: none."""
+    """A name from `datasets`, for the isotropy of each layer and the effect of the number of
+    clusters; null: none."""
     more_clusters: Counts
     """Numbers of clusters whose effect is shown, on the data set `profile`."""
     pictured: str | None
@@ -149,15 +153,25 @@ class Rajaee2021(Strict):
     @model_validator(mode="after")
     def _complete(self) -> Rajaee2021:
         if "none" not in self.methods or len(self.methods) == 1:
-            raise ValueError("methods must hold none, which the others are compared with, and others")
+            raise ValueError(
+                "methods must hold none, which the others are compared with, and others"
+            )
         if self.tuning is None and any(e.numbers is None for e in self.embeddings.values()):
-            raise ValueError("numbers is null for an embedding, and tuning is null: there is nothing to choose them")
-        if self.profile is None and (self.more_clusters or any(e.profile for e in self.embeddings.values())):
-            raise ValueError("profile is null: there is no data set for the layers or for more_clusters")
+            raise ValueError(
+                "numbers is null for an embedding, and tuning is null: there is nothing to choose "
+                "them"
+            )
+        if self.profile is None and (
+            self.more_clusters or any(e.profile for e in self.embeddings.values())
+        ):
+            raise ValueError(
+                "profile is null: there is no data set for the layers or for more_clusters"
+            )
         return self
 
     def parts(self) -> list[str]:
-        """Parts that the study has beside the measurements: tables and figures of others are left out."""
+        """Parts that the study has beside the measurements: tables and figures of others are left
+        out."""
         there = {
             "pictured": any(one.pictured for one in self.measured().values()),
             "profile": any(one.profiled for one in self.measured().values()),
@@ -174,7 +188,9 @@ class Rajaee2021(Strict):
         for name, encoding in self.embeddings.items():
             layers: list[int | None] = [*encoding.layers] or [None]
             both = set(encoding.layers) & set(encoding.profile)
-            wanted = [(dataset, layer, self.methods) for dataset in encoding.sets for layer in layers]
+            wanted = [
+                (dataset, layer, self.methods) for dataset in encoding.sets for layer in layers
+            ]
             if self.profile is not None:
                 wanted += [(self.profile, layer, ["none"]) for layer in encoding.profile]
             for dataset, layer, methods in wanted:
@@ -187,9 +203,18 @@ class Rajaee2021(Strict):
 
     def layers(self, dataset: str, embedding: str) -> list[int]:
         """Hidden layers of a model that are read for a data set."""
-        of_sets = [m.layer for m in self.measured().values() if (m.dataset, m.embedding) == (dataset, embedding)]
+        of_sets = [
+            m.layer
+            for m in self.measured().values()
+            if (m.dataset, m.embedding) == (dataset, embedding)
+        ]
         encoding = self.embeddings.get(embedding)
-        tuned = encoding is not None and encoding.numbers is None and self.tuning and self.tuning.dataset == dataset
+        tuned = (
+            encoding is not None
+            and encoding.numbers is None
+            and self.tuning
+            and self.tuning.dataset == dataset
+        )
         of_tuning = encoding.layers if encoding is not None and tuned else []
         return sorted({layer for layer in [*of_sets, *of_tuning] if layer is not None})
 

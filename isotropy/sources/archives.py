@@ -18,7 +18,8 @@ from typing import IO
 from isotropy.errors import IsotropyError
 
 _ZIP = (".zip", ".whl")
-# RuntimeError and NotImplementedError: what zipfile says of encrypted members and unknown compression.
+# RuntimeError and NotImplementedError: what zipfile says of encrypted members and unknown
+# compression.
 _DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError),
     *(RuntimeError, NotImplementedError, subprocess.CalledProcessError),
@@ -36,12 +37,14 @@ def is_archive(path: Path) -> bool:
 def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
     """Copy members of a zip, wheel, tar or Debian package to files below `destination`.
 
-    Only the named members are read, as plain bytes: links, devices, owners and modes in the archive have no effect. An
-    archive with any member that would land outside its own folder is refused whole: it was made to do harm.
+    Only the named members are read, as plain bytes: links, devices, owners and modes in the archive
+    have no effect. An archive with any member that would land outside its own folder is refused
+    whole: it was made to do harm.
 
     Args:
         archive: the file.
-        members: name of the file to write -> path in the archive; a name that ends with / -> pattern of paths.
+        members: name of the file to write -> path in the archive; a name that ends with / ->
+            pattern of paths.
         destination: an existing folder.
 
     Raises:
@@ -57,7 +60,9 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
                 _from_tar(archive, t, members, destination)
         elif name.endswith(".deb"):
             # dpkg-deb only unpacks here; the package's maintainer scripts are not touched.
-            packed = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(archive)], check=True, capture_output=True).stdout
+            packed = subprocess.run(
+                ["dpkg-deb", "--fsys-tarfile", str(archive)], check=True, capture_output=True
+            ).stdout
             with tarfile.open(fileobj=io.BytesIO(packed)) as t:
                 _from_tar(archive, t, members, destination)
         else:
@@ -65,10 +70,14 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
     except _DAMAGED as error:
         if isinstance(error, OSError) and error.errno in OF_THE_DISK:
             raise
-        raise IsotropyError(f"{archive.name} cannot be unpacked ({error}): it is damaged or incomplete") from error
+        raise IsotropyError(
+            f"{archive.name} cannot be unpacked ({error}): it is damaged or incomplete"
+        ) from error
 
 
-def _from_tar(archive: Path, tar: tarfile.TarFile, members: dict[str, str], destination: Path) -> None:
+def _from_tar(
+    archive: Path, tar: tarfile.TarFile, members: dict[str, str], destination: Path
+) -> None:
     def open_member(name: str) -> IO[bytes]:
         info = tar.getmember(name)
         stream = tar.extractfile(info) if info.isreg() else None
@@ -80,12 +89,19 @@ def _from_tar(archive: Path, tar: tarfile.TarFile, members: dict[str, str], dest
 
 
 def _copy(
-    archive: Path, members: dict[str, str], destination: Path, names: list[str], open_member: Callable[[str], IO[bytes]]
+    archive: Path,
+    members: dict[str, str],
+    destination: Path,
+    names: list[str],
+    open_member: Callable[[str], IO[bytes]],
 ) -> None:
     for name in names:
         inner = PurePosixPath(name.replace("\\", "/"))
         if inner.is_absolute() or ".." in inner.parts:
-            raise IsotropyError(f"{archive.name}: member {name!r} would be written outside its folder; archive refused")
+            raise IsotropyError(
+                f"{archive.name}: member {name!r} would be written outside its folder; archive "
+                "refused"
+            )
     by_path = {name.removeprefix("./"): name for name in names}
     for target, member in _expanded(members, by_path).items():
         if member not in by_path:
@@ -97,7 +113,8 @@ def _copy(
 
 
 def _expanded(members: dict[str, str], paths: Iterable[str]) -> dict[str, str]:
-    """Members with the patterns of folders written out; one that fits nothing stays, and is then missed."""
+    """Members with the patterns of folders written out; one that fits nothing stays, and is then
+    missed."""
     found: dict[str, str] = {}
     for target, member in members.items():
         fitting = fnmatch.filter(paths, member) if target.endswith("/") else []

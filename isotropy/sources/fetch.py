@@ -1,4 +1,5 @@
-"""Fetch a source: try its origins in the configured order, verify what came, publish it whole or not at all."""
+"""Fetch a source: try its origins in the configured order, verify what came, publish it whole or
+not at all."""
 
 from __future__ import annotations
 
@@ -41,13 +42,15 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
         What came, and the origins that were tried before, each with the reason why it was not used.
 
     Raises:
-        IsotropyError: no origin could be reached (with the reason for each), or what came is not what the registry
-            expects.
+        IsotropyError: no origin could be reached (with the reason for each), or what came is not
+            what the registry expects.
     """
     downloads.mkdir(parents=True, exist_ok=True)
     origins = spec.source.usable(spec.order, mirror=bool(spec.mirror))
     if not origins:
-        raise IsotropyError(f"source {spec.id}: none of its origins is in sources.order ({', '.join(spec.order)})")
+        raise IsotropyError(
+            f"source {spec.id}: none of its origins is in sources.order ({', '.join(spec.order)})"
+        )
     not_used: list[str] = []
     for origin in origins:
         content = spec.source.contents[origin.content]
@@ -65,7 +68,11 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
         except (IsotropyError, OSError) as error:
             if not (isinstance(error, OSError) and error.errno in OF_THE_DISK):
                 remove(downloads)  # what is wrong is not to be taken up again by the next run
-            raise error if isinstance(error, IsotropyError) else IsotropyError(f"source {spec.id}: {error}") from error
+            raise (
+                error
+                if isinstance(error, IsotropyError)
+                else IsotropyError(f"source {spec.id}: {error}")
+            ) from error
         log.info("%s: %s (%s)", spec.id, content.title, content.status)
         source = FetchedSource(
             id=spec.id,
@@ -99,7 +106,10 @@ def verify(source: str, content: Content, folder: Path) -> None:
 def _require_known(spec: FetchSpec, origin: Origin) -> None:
     """Refuse what could not be verified, unless the configuration trusts it."""
     if not spec.source.pins(origin) and not spec.trust_on_first_use:
-        raise clients.Unavailable("its sha256 is not known: set sources.trust_on_first_use to accept what comes and record it")
+        raise clients.Unavailable(
+            "its sha256 is not known: set sources.trust_on_first_use to accept what comes and "
+            "record it"
+        )
 
 
 def _deliver(spec: FetchSpec, origin: Origin, downloads: Path, destination: Path) -> None:

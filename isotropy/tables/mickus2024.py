@@ -1,4 +1,5 @@
-"""Tables of Mickus, Grönroos & Attieh (2024), "Isotropy, Clusters, and Classifiers", ACL: section 3 and the appendices."""
+"""Tables of Mickus, Grönroos & Attieh (2024), "Isotropy, Clusters, and Classifiers", ACL: section 3
+and the appendices."""
 
 from __future__ import annotations
 
@@ -11,24 +12,45 @@ import scipy
 from isotropy.optimize.spec import Run
 from isotropy.tables.runs import Runs
 
-FACTS = {"setup", "base", "variant", "dataset", "model", "bias", "seed", "status", "data", "embedding", "evaluation"}
+FACTS = {
+    "setup",
+    "base",
+    "variant",
+    "dataset",
+    "model",
+    "bias",
+    "seed",
+    "status",
+    "data",
+    "embedding",
+    "evaluation",
+}
 FACTS |= {"error_bound"}
 SCORES = ("isoscore", "silhouette")
 AGREES = 0.01  # the tolerance of the claims on correlations, see published/claims.yaml
 NOT_ATTEMPTED = "not attempted: not in this study's configuration"
-ENCODERS = {"all-MiniLM-L6-v2": "miniLM", "all-mpnet-base-v2": "mpnet", "all-distilroberta-v1": "roberta"}  # the paper's names
+ENCODERS = {
+    "all-MiniLM-L6-v2": "miniLM",
+    "all-mpnet-base-v2": "mpnet",
+    "all-distilroberta-v1": "roberta",
+}  # the paper's names
 
 
 def trajectories(runs: Runs) -> pd.DataFrame:
-    """Trajectories in one long table: the facts of each run that figures need, then a row per step."""
-    parts = [pd.DataFrame([run.model_dump(include=FACTS)]).merge(steps, how="cross") for run, steps in runs]
+    """Trajectories in one long table: the facts of each run that figures need, then a row per
+    step."""
+    parts = [
+        pd.DataFrame([run.model_dump(include=FACTS)]).merge(steps, how="cross")
+        for run, steps in runs
+    ]
     table = pd.concat(parts, ignore_index=True)
     first = [c for c in Run.model_fields if c in FACTS and c != "seed"] + ["seed", "step"]
     return table[first + [c for c in table.columns if c not in first]]
 
 
 def table1(runs: Runs, published: pd.DataFrame) -> pd.DataFrame:
-    """Table 1: number of items and of trainable parameters per setup, computed, beside the published numbers."""
+    """Table 1: number of items and of trainable parameters per setup, computed, beside the
+    published numbers."""
     rows = []
     for setup in dict.fromkeys(run.setup for run, _ in runs):
         run = next(r for r, _ in runs if r.setup == setup)
@@ -58,35 +80,51 @@ def table1(runs: Runs, published: pd.DataFrame) -> pd.DataFrame:
 def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Section 3.2: correlation of IsoScore with silhouette over the updates of a trajectory.
 
-    One row per setup and seed, then one with the mean and one with the standard deviation (ddof = 1) over seeds; Pearson
-    and Spearman, with step 0 and without, since the paper does not say which; and the change of both scores from step 0
-    to the last. The published value stands on the row of the mean, with how far to trust it.
+    One row per setup and seed, then one with the mean and one with the standard deviation (ddof =
+    1) over seeds; Pearson and Spearman, with step 0 and without, since the paper does not say
+    which; and the change of both scores from step 0 to the last. The published value stands on the
+    row of the mean, with how far to trust it.
     """
     rows = []
     for setup, group in table.groupby("setup", sort=False):
-        values = pd.DataFrame([{"seed": str(seed), **_correlate(steps)} for seed, steps in group.groupby("seed")])
+        values = pd.DataFrame(
+            [{"seed": str(seed), **_correlate(steps)} for seed, steps in group.groupby("seed")]
+        )
         numbers = values.drop(columns="seed")
-        summary = pd.DataFrame([{"seed": "mean", **numbers.mean()}, {"seed": "sd", **numbers.std(ddof=1)}])
+        summary = pd.DataFrame(
+            [{"seed": "mean", **numbers.mean()}, {"seed": "sd", **numbers.std(ddof=1)}]
+        )
         both = pd.concat([values, summary], ignore_index=True)
-        for i, name in enumerate(("base", "dataset", "model", "bias", "status", "data", "embedding")):
+        for i, name in enumerate(
+            ("base", "dataset", "model", "bias", "status", "data", "embedding")
+        ):
             both.insert(i, name, group[name].iloc[0])
         both.insert(0, "setup", setup)
         both["updates"] = group["step"].max()
         both["error_bound"] = group["error_bound"].max()
         known = _published(published, group["dataset"].iloc[0], group["model"].iloc[0])
         mean = both["seed"] == "mean"
-        both["published_pearson_r"] = np.where(mean, known["value"].get("pearson_r", np.nan), np.nan)
-        both["published_spearman_below"] = np.where(mean, known["value"].get("spearman_rho_upper_bound", np.nan), np.nan)
-        both["published_trust"] = np.where(mean, known["trust"].get("pearson_r", "nothing published"), "")
+        both["published_pearson_r"] = np.where(
+            mean, known["value"].get("pearson_r", np.nan), np.nan
+        )
+        both["published_spearman_below"] = np.where(
+            mean, known["value"].get("spearman_rho_upper_bound", np.nan), np.nan
+        )
+        both["published_trust"] = np.where(
+            mean, known["trust"].get("pearson_r", "nothing published"), ""
+        )
         rows.append(both)
     return pd.concat(rows, ignore_index=True)
 
 
 def seeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Section 3.2: standard deviation (ddof = 1) over seeds, at most at any step and on average over steps."""
+    """Section 3.2: standard deviation (ddof = 1) over seeds, at most at any step and on average
+    over steps."""
     rows = []
     for _, group in table.groupby("setup", sort=False):
-        row = {name: group[name].iloc[0] for name in ("setup", "dataset", "model", "bias", "status")}
+        row = {
+            name: group[name].iloc[0] for name in ("setup", "dataset", "model", "bias", "status")
+        }
         row["n_seeds"] = group["seed"].nunique()
         for score in SCORES:
             sd = group.groupby("step")[score].std(ddof=1)
@@ -96,7 +134,8 @@ def seeds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def table2(runs: Runs, published: pd.DataFrame) -> pd.DataFrame:
-    """Table 2: items and parameters of the GLUE tasks, computed where the study has the task, beside the published ones.
+    """Table 2: items and parameters of the GLUE tasks, computed where the study has the task,
+    beside the published ones.
 
     One row per task and encoder of the paper, then those that the paper does not have.
     """
@@ -121,8 +160,11 @@ def table2(runs: Runs, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Table 3: Pearson's r and Spearman's rho per task and encoder, mean over seeds; why a cell of the paper is empty."""
-    done = {(row["dataset"], row["model"]): row for _, row in table[table["seed"] == "mean"].iterrows()}
+    """Table 3: Pearson's r and Spearman's rho per task and encoder, mean over seeds; why a cell of
+    the paper is empty."""
+    done = {
+        (row["dataset"], row["model"]): row for _, row in table[table["seed"] == "mean"].iterrows()
+    }
     rows = []
     for task, model in _cells(published, done):
         row = done.get((task, model))
@@ -137,23 +179,31 @@ def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
                 "silhouette_change": np.nan if row is None else row["silhouette_change"],
                 "n_seeds": 0
                 if row is None
-                else int((~table["seed"].isin(["mean", "sd"]) & (table["setup"] == row["setup"])).sum()),
+                else int(
+                    (~table["seed"].isin(["mean", "sd"]) & (table["setup"] == row["setup"])).sum()
+                ),
             }
         )
     return pd.DataFrame(rows)
 
 
-def sensitivity(main: pd.DataFrame, variants: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """What changes the result of a setup: one row per setup and variant, mean over the variant's seeds.
+def sensitivity(
+    main: pd.DataFrame, variants: pd.DataFrame, published: pd.DataFrame
+) -> pd.DataFrame:
+    """What changes the result of a setup: one row per setup and variant, mean over the variant's
+    seeds.
 
-    `trend` says whether IsoScore falls, silhouette rises, and the two are negatively correlated; `near_published` whether
-    Pearson's r is within AGREES of the published value; `changes_the_verdict` whether either differs from the setup itself.
+    `trend` says whether IsoScore falls, silhouette rises, and the two are negatively correlated;
+    `near_published` whether Pearson's r is within AGREES of the published value;
+    `changes_the_verdict` whether either differs from the setup itself.
     """
     rows: list[dict[str, object]] = []
     for base, group in variants.groupby("base", sort=False):
         printed = _published(published, group["dataset"].iloc[0], group["model"].iloc[0])
         known = printed["value"].get("pearson_r", np.nan)
-        own = main[(main["setup"] == base) & main["seed"].isin(group["seed"].unique())].assign(variant="as configured")
+        own = main[(main["setup"] == base) & main["seed"].isin(group["seed"].unique())].assign(
+            variant="as configured"
+        )
         first = len(rows)
         for variant, steps in pd.concat([own, group]).groupby("variant", sort=False):
             values = pd.DataFrame([_correlate(s) for _, s in steps.groupby("seed")])
@@ -161,23 +211,30 @@ def sensitivity(main: pd.DataFrame, variants: pd.DataFrame, published: pd.DataFr
             if variant == "as configured":
                 rest = values.drop(columns=["pearson_r", "spearman_rho"])
                 without = rest.rename(columns=lambda c: c.removesuffix("_without_step_0"))
-                rows.append(_trend(str(base), "without step 0", steps[steps["step"] > 0], without, known))
+                rows.append(
+                    _trend(str(base), "without step 0", steps[steps["step"] > 0], without, known)
+                )
         for row in rows[first:]:
             row["published_trust"] = printed["trust"].get("pearson_r", "")
-            row["changes_the_verdict"] = any(row[name] != rows[first][name] for name in ("trend", "near_published"))
+            row["changes_the_verdict"] = any(
+                row[name] != rows[first][name] for name in ("trend", "near_published")
+            )
     return pd.DataFrame(rows)
 
 
 def appendix_b(runs: Runs) -> pd.DataFrame:
-    """Appendix B: equation 5, and the silhouette objective (equation 1) and triplet objective that it is said to bound.
+    """Appendix B: equation 5, and the silhouette objective (equation 1) and triplet objective that
+    it is said to bound.
 
-    Before and after training, per setup and seed. The triplet objective, a sum over all triplets, is taken on a sample of
-    items, and compared with equation 5 on the same sample.
+    Before and after training, per setup and seed. The triplet objective, a sum over all triplets,
+    is taken on a sample of items, and compared with equation 5 on the same sample.
     """
     rows = []
     for run, _ in runs:
         for when, found in zip(("before", "after"), run.objectives, strict=True):
-            bound, hinged = (np.nan if x is None else x for x in (found.sample_triplet, found.sample_hinged))
+            bound, hinged = (
+                np.nan if x is None else x for x in (found.sample_triplet, found.sample_hinged)
+            )
             rows.append(
                 {
                     "setup": run.setup,
@@ -198,7 +255,9 @@ def appendix_b(runs: Runs) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _trend(base: str, variant: str, steps: pd.DataFrame, values: pd.DataFrame, published: float) -> dict[str, object]:
+def _trend(
+    base: str, variant: str, steps: pd.DataFrame, values: pd.DataFrame, published: float
+) -> dict[str, object]:
     mean = values.mean()
     ends = steps.groupby("step")[list(SCORES)].mean().iloc[[0, -1]]
     falls = ends["isoscore"].iloc[1] < ends["isoscore"].iloc[0]
@@ -223,14 +282,17 @@ def _cells(published: pd.DataFrame, done: Iterable[tuple[str, str]]) -> list[tup
     """Pairs of task and encoder: the paper's, encoder by encoder, then others of the study."""
     printed = published[published["locator"] == "Table 2"]
     known = sorted(
-        set(zip(printed["dataset"], printed["model"], strict=True)), key=lambda c: (list(ENCODERS).index(c[1]), c[0])
+        set(zip(printed["dataset"], printed["model"], strict=True)),
+        key=lambda c: (list(ENCODERS).index(c[1]), c[0]),
     )
     return [*known, *(cell for cell in done if cell not in known)]
 
 
 def _published(published: pd.DataFrame, dataset: str, model: str) -> pd.DataFrame:
     """What the paper prints for a data set and model, by quantity; nothing for another pair."""
-    return published[(published["dataset"] == dataset) & (published["model"] == model)].set_index("quantity")
+    return published[(published["dataset"] == dataset) & (published["model"] == model)].set_index(
+        "quantity"
+    )
 
 
 def _correlate(steps: pd.DataFrame) -> dict[str, float]:

@@ -1,7 +1,9 @@
-"""Tables of Rajaee & Sheikhi 2020 (slides) and Rajaee & Pilehvar 2021; the two have different protocols and own columns.
+"""Tables of Rajaee & Sheikhi 2020 (slides) and Rajaee & Pilehvar 2021; the two have different
+protocols and own columns.
 
-Isotropy is log10 of I(W): that of decoder models has no place in double precision. `setup` is a data set with a model and a
-layer; `seed` numbers the clusterings, and what does not cluster stands there once, with seed 0.
+Isotropy is log10 of I(W): that of decoder models has no place in double precision. `setup` is a
+data set with a model and a layer; `seed` numbers the clusterings, and what does not cluster stands
+there once, with seed 0.
 """
 
 from __future__ import annotations
@@ -42,14 +44,20 @@ def measurements(runs: MeasuredRuns) -> pd.DataFrame:
 
 
 def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """The six methods (2020 slides): mean and sd over runs per data set, model and layer, beside what the slides print."""
+    """The six methods (2020 slides): mean and sd over runs per data set, model and layer, beside
+    what the slides print."""
     summary = _summary(_of_methods(measurements))
     printed = published[published["locator"].isin(["slides, comparison", "slides, seven sets"])]
-    return _beside(summary, printed, {"pearson": "pearson", "spearman": "spearman", "log10_isotropy": "isotropy"})
+    return _beside(
+        summary,
+        printed,
+        {"pearson": "pearson", "spearman": "spearman", "log10_isotropy": "isotropy"},
+    )
 
 
 def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """No, global and cluster-based post-processing (2021, Tables 2 and 6), with the number of pairs beside Dzubur's."""
+    """No, global and cluster-based post-processing (2021, Tables 2 and 6), with the number of pairs
+    beside Dzubur's."""
     chosen = _of_methods(measurements)
     summary = _summary(chosen[chosen["method"].isin(PAPER_METHODS)])
     for i, name in enumerate(("n_pairs_dzubur", "n_pairs_official")):
@@ -65,14 +73,19 @@ def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """The effect of the number of clusters (2021, Table 1): isotropy after k-means and the mean of each cluster."""
-    whole = measurements[measurements["setup"].isin(measurements.loc[measurements["part"] == "clusters", "setup"])]
+    """The effect of the number of clusters (2021, Table 1): isotropy after k-means and the mean of
+    each cluster."""
+    whole = measurements[
+        measurements["setup"].isin(measurements.loc[measurements["part"] == "clusters", "setup"])
+    ]
     chosen = whole[(whole["part"] == "clusters") | (whole["method"] == "none")]
     rows = _summary(chosen, "n_clusters")
     rows["quantity"] = ["none" if pd.isna(k) else f"k={k}" for k in rows["n_clusters"]]
     rows.loc[rows["layer"] != LAST, "quantity"] = ""
     found = _printed(rows, _values(published[published["locator"] == "Table 1"]))
-    return rows.assign(published_log10_isotropy=_log10(found)).drop(columns=["quantity", *_similarity_columns(rows)])
+    return rows.assign(published_log10_isotropy=_log10(found)).drop(
+        columns=["quantity", *_similarity_columns(rows)]
+    )
 
 
 def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -85,11 +98,13 @@ def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def directions(measurements: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on isotropy are about: by how many orders of magnitude it rises, per setup and run."""
+    """What the claims on isotropy are about: by how many orders of magnitude it rises, per setup
+    and run."""
     rows = [
         {
             "isotropy_gain_orders": run["kmeans"]["log10_isotropy"] - run["none"]["log10_isotropy"],
-            "isotropy_cluster_minus_global": run["kmeans"]["log10_isotropy"] - _of(run, "abtt", "log10_isotropy"),
+            "isotropy_cluster_minus_global": run["kmeans"]["log10_isotropy"]
+            - _of(run, "abtt", "log10_isotropy"),
             **facts,
         }
         for facts, run in _paired(_of_methods(measurements))
@@ -98,9 +113,11 @@ def directions(measurements: pd.DataFrame) -> pd.DataFrame:
 
 
 def directions_similarity(measurements: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on similarity are about: Spearman correlations (times 100) and their differences, per setup and run.
+    """What the claims on similarity are about: Spearman correlations (times 100) and their
+    differences, per setup and run.
 
-    Runs of k-means and of the mixture have nothing in common but their number: their difference is one of means.
+    Runs of k-means and of the mixture have nothing in common but their number: their difference is
+    one of means.
     """
     chosen = _of_methods(measurements)
     rows = [
@@ -136,7 +153,8 @@ def tuning(runs: TunedRuns) -> pd.DataFrame:
 
 
 def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
-    """Scores on the validation set after each epoch (2021, Figure 4), and of the linear control (epoch 0)."""
+    """Scores on the validation set after each epoch (2021, Figure 4), and of the linear control
+    (epoch 0)."""
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
         facts: dict[str, object] = {"setup": f"{run.task}, {run.embedding}, layer {run.layer}"}
@@ -146,11 +164,24 @@ def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
 
 
 def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Classification on frozen features (2021, Table 3): the best epoch, as the authors, and the last; over seeds."""
-    keys = ["setup", "task", "embedding", "layer", "metric", "status", "chance", "n_train", "n_validation"]
+    """Classification on frozen features (2021, Table 3): the best epoch, as the authors, and the
+    last; over seeds."""
+    keys = [
+        "setup",
+        "task",
+        "embedding",
+        "layer",
+        "metric",
+        "status",
+        "chance",
+        "n_train",
+        "n_validation",
+    ]
     rows = []
     per_seed = _best_and_last(convergence)
-    for key, group in per_seed.groupby([*keys, "method", "title", "clustering", "classifier"], sort=False):
+    for key, group in per_seed.groupby(
+        [*keys, "method", "title", "clustering", "classifier"], sort=False
+    ):
         found = dict(zip([*keys, "method", "title", "clustering", "classifier"], key, strict=True))
         for name in ("best", "last", "log10_isotropy"):
             found |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
@@ -164,7 +195,8 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on classification are about: best scores against those without post-processing, per setup and seed."""
+    """What the claims on classification are about: best scores against those without
+    post-processing, per setup and seed."""
     rows = []
     per_seed = _best_and_last(convergence)
     for (setup, seed), group in per_seed.groupby(["setup", "seed"], sort=False):
@@ -182,36 +214,65 @@ def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
 
 
 def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """First tokens of every fine-tuned model layer by layer: isotropy, and the share of the mean in the vectors."""
+    """First tokens of every fine-tuned model layer by layer: isotropy, and the share of the mean in
+    the vectors."""
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, layers in fine_tuned:
-        facts: dict[str, object] = {"setup": f"{run.task}, {run.model}", "task": run.task, "embedding": run.model}
+        facts: dict[str, object] = {
+            "setup": f"{run.task}, {run.model}",
+            "task": run.task,
+            "embedding": run.model,
+        }
         facts |= {"method": run.method.kind, "metric": run.metric}
-        facts |= {"data": run.data, "model": run.embedding, "status": run.status, "seed": run.seed, "n_train": run.n_train}
+        facts |= {
+            "data": run.data,
+            "model": run.embedding,
+            "status": run.status,
+            "seed": run.seed,
+            "n_train": run.n_train,
+        }
         facts |= {"performance": run.performance, "chance": run.chance, "updates": run.updates}
         rows = layers[["layer", "sentence_log10_isotropy", "sentence_mean_norm"]]
-        rows = rows.rename(columns={"sentence_log10_isotropy": "log10_isotropy", "sentence_mean_norm": "mean_norm"})
+        rows = rows.rename(
+            columns={"sentence_log10_isotropy": "log10_isotropy", "sentence_mean_norm": "mean_norm"}
+        )
         parts.append((facts, rows))
     return long_table(parts)
 
 
 def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Fine-tuning without and with the method inside (2020 slides): accuracy, and isotropy of first tokens, last layer."""
+    """Fine-tuning without and with the method inside (2020 slides): accuracy, and isotropy of first
+    tokens, last layer."""
     last = cls_layers[cls_layers["layer"] == cls_layers.groupby("setup")["layer"].transform("max")]
     printed = _values(published[published["locator"] == "slides, fine-tuning"])
     rows = []
     for (setup, seed), group in last.groupby(["setup", "seed"], sort=False):
         by = group.set_index("method")
         facts = group.iloc[0][
-            ["task", "embedding", "data", "model", "status", "metric", "n_train", "updates", "chance"]
+            [
+                "task",
+                "embedding",
+                "data",
+                "model",
+                "status",
+                "metric",
+                "n_train",
+                "updates",
+                "chance",
+            ]
         ].to_dict()
         key = (facts["task"], facts["embedding"])
         own_printed = printed if facts["metric"] == "accuracy" else {}
         found = {"setup": setup, **facts, "seed": str(seed)}
         for method in ("none", "cluster"):
             own = by.loc[method]
-            found |= {f"{method}_performance": own["performance"], f"{method}_log10_isotropy": own["log10_isotropy"]}
-            found |= {f"{method}_published": own_printed.get((*key, f"{method}_accuracy"), math.nan)}
+            found |= {
+                f"{method}_performance": own["performance"],
+                f"{method}_log10_isotropy": own["log10_isotropy"],
+            }
+            found |= {
+                f"{method}_published": own_printed.get((*key, f"{method}_accuracy"), math.nan)
+            }
             isotropy = _log10([printed.get((*key, f"{method}_isotropy"), math.nan)])[0]
             found |= {f"{method}_published_log10_isotropy": isotropy}
         found["none_mean_norm"] = by.loc["none", "mean_norm"]
@@ -223,12 +284,16 @@ def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFram
 
 def _facts(run: Measured) -> dict[str, object]:
     where = "words" if run.layer is None else f"layer {run.layer}"
-    facts = {"setup": f"{run.dataset}, {run.embedding}, {where}", **run.model_dump(exclude={"numbers"})}
+    facts = {
+        "setup": f"{run.dataset}, {run.embedding}, {where}",
+        **run.model_dump(exclude={"numbers"}),
+    }
     return facts | {"layer": math.nan if run.layer is None else float(run.layer)}
 
 
 def _of_methods(measurements: pd.DataFrame) -> pd.DataFrame:
-    """Without the rows that show the effect of k alone, and without setups where nothing is post-processed."""
+    """Without the rows that show the effect of k alone, and without setups where nothing is
+    post-processed."""
     own = measurements[measurements["part"] == "methods"]
     several = own.groupby("setup")["method"].transform("nunique") > 1
     return own[several]
@@ -240,7 +305,13 @@ def _summary(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
     found = []
     for key, group in rows.groupby(keys, sort=False, dropna=False):
         row: dict[str, object] = dict(zip(keys, key, strict=True))
-        for name in ("pearson", "spearman", "spearman_of_removed", "log10_isotropy", "log10_isotropy_sentences"):
+        for name in (
+            "pearson",
+            "spearman",
+            "spearman_of_removed",
+            "log10_isotropy",
+            "log10_isotropy_sentences",
+        ):
             row |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
         found.append(row | {"n_runs": len(group)})
     return pd.DataFrame(found)
@@ -250,8 +321,11 @@ def _similarity_columns(table: pd.DataFrame) -> list[str]:
     return [c for c in table.columns if c.startswith(("pearson", "spearman"))]
 
 
-def _beside(summary: pd.DataFrame, published: pd.DataFrame, columns: dict[str, str]) -> pd.DataFrame:
-    """A published column beside each of ours that `columns` names, by quantity; isotropy as log10; of the papers' layer."""
+def _beside(
+    summary: pd.DataFrame, published: pd.DataFrame, columns: dict[str, str]
+) -> pd.DataFrame:
+    """A published column beside each of ours that `columns` names, by quantity; isotropy as log10;
+    of the papers' layer."""
     of_paper = summary["layer"] == LAST
     for column, quantity in columns.items():
         own = summary.assign(quantity=(summary["method"] + f" {quantity}").where(of_paper, ""))
@@ -262,7 +336,10 @@ def _beside(summary: pd.DataFrame, published: pd.DataFrame, columns: dict[str, s
 
 def _values(published: pd.DataFrame) -> dict[tuple[str, str, str], float]:
     """Published values by data set, model and quantity."""
-    return {(str(p["dataset"]), str(p["model"]), str(p["quantity"])): float(p["value"]) for p in published.to_dict("records")}
+    return {
+        (str(p["dataset"]), str(p["model"]), str(p["quantity"])): float(p["value"])
+        for p in published.to_dict("records")
+    }
 
 
 def _printed(rows: pd.DataFrame, values: dict[tuple[str, str, str], float]) -> list[float]:
@@ -270,7 +347,9 @@ def _printed(rows: pd.DataFrame, values: dict[tuple[str, str, str], float]) -> l
     names = rows["dataset"].str.removesuffix("-quoted")
     return [
         values.get((dataset, embedding, quantity), math.nan)
-        for dataset, embedding, quantity in zip(names, rows["embedding"], rows["quantity"], strict=True)
+        for dataset, embedding, quantity in zip(
+            names, rows["embedding"], rows["quantity"], strict=True
+        )
     ]
 
 
@@ -279,7 +358,8 @@ def _log10(values: list[float]) -> list[float]:
 
 
 def _paired(rows: pd.DataFrame) -> Iterator[tuple[dict[str, object], dict[str, pd.Series]]]:
-    """Per setup and run of k-means: facts, and the row of each method, that of the same run where a method has several."""
+    """Per setup and run of k-means: facts, and the row of each method, that of the same run where a
+    method has several."""
     for _, group in rows.groupby("setup", sort=False):
         clustered = group[group["method"] == "kmeans"]
         for _, own in clustered.iterrows():
@@ -302,7 +382,8 @@ def _facts_first(rows: list[dict[str, object]]) -> pd.DataFrame:
 
 
 def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
-    """Per method, classifier and seed: the score of the epoch that the authors keep, and of the last.
+    """Per method, classifier and seed: the score of the epoch that the authors keep, and of the
+    last.
 
     They keep the best accuracy, and of equal ones the smallest loss.
     """

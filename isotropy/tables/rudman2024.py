@@ -1,7 +1,7 @@
 """Tables of Rudman & Eickhoff (2024), "Stable Anisotropic Regularization", ICLR, and of its poster.
 
-A setup is a task with a model. Methods are `none`, `CosReg`, and I-STAR with one lambda and zeta; where a claim orders models
-by lambda, `none` stands at lambda = 0.
+A setup is a task with a model. Methods are `none`, `CosReg`, and I-STAR with one lambda and zeta;
+where a claim orders models by lambda, `none` stands at lambda = 0.
 """
 
 from __future__ import annotations
@@ -22,12 +22,19 @@ NAMES = {"none": "none", "cosreg": "CosReg", "istar": "I-STAR"}
 
 
 def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """One row per model, task, method and seed: performance and geometry of the fine-tuned model."""
+    """One row per model, task, method and seed: performance and geometry of the fine-tuned
+    model."""
     rows = []
     for run, layers in fine_tuned:
-        row = _facts(run) | {"metric": run.metric, "performance": run.performance, "chance": run.chance}
+        row = _facts(run) | {
+            "metric": run.metric,
+            "performance": run.performance,
+            "chance": run.chance,
+        }
         row |= {name: run.metrics.get(name, np.nan) for name in METRICS}
-        row |= run.model_dump(include={"isoscore", "isoscore_star", "mean_cosine"}) | {"isoscore_star_zeta": run.zeta}
+        row |= run.model_dump(include={"isoscore", "isoscore_star", "mean_cosine"}) | {
+            "isoscore_star_zeta": run.zeta
+        }
         last = layers.iloc[-1]
         row |= {
             "two_nn_mean": layers["sentence_two_nn"].mean(skipna=False),
@@ -46,40 +53,75 @@ def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 
 def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """All-But-The-Top on the sentence embeddings of models without penalty: a linear model on them, before and after."""
+    """All-But-The-Top on the sentence embeddings of models without penalty: a linear model on them,
+    before and after."""
     rows = []
     for run, _ in fine_tuned:
         found = {probe.method: probe for probe in run.probes}
         if found:
             before, after = found["none"].performance, found["abtt"].performance
-            facts = {key: value for key, value in _facts(run).items() if key not in ("method", "kind", "strength", "zeta")}
-            row = facts | {"metric": run.metric, "head": run.performance, "linear": before, "linear_after_abtt": after}
+            facts = {
+                key: value
+                for key, value in _facts(run).items()
+                if key not in ("method", "kind", "strength", "zeta")
+            }
+            row = facts | {
+                "metric": run.metric,
+                "head": run.performance,
+                "linear": before,
+                "linear_after_abtt": after,
+            }
             rows.append(
                 row
-                | {"change": after - before, "n_components": found["abtt"].n_components, "n_embeddings": found["abtt"].n_train}
+                | {
+                    "change": after - before,
+                    "n_components": found["abtt"].n_components,
+                    "n_embeddings": found["abtt"].n_train,
+                }
             )
-    columns = ["setup", "task", "model", "seed", "status", "metric", "head", "linear", "linear_after_abtt", "change"]
+    columns = [
+        "setup",
+        "task",
+        "model",
+        "seed",
+        "status",
+        "metric",
+        "head",
+        "linear",
+        "linear_after_abtt",
+        "change",
+    ]
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
 
 
 def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """Figure 1: mean of each dimension of the validation set's sentence embeddings, last layer, of the runs that are shown."""
+    """Figure 1: mean of each dimension of the validation set's sentence embeddings, last layer, of
+    the runs that are shown."""
     return long_table(
-        (_facts(run), pd.DataFrame({"dimension": np.arange(len(run.activations)), "activation": run.activations}))
+        (
+            _facts(run),
+            pd.DataFrame(
+                {"dimension": np.arange(len(run.activations)), "activation": run.activations}
+            ),
+        )
         for run, _ in fine_tuned
     )
 
 
 def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """Figures 2 and 3: sentence embeddings of the last layer in the plane of their mean and of their first component."""
-    return long_table((_facts(run), items.iloc[:: max(1, -(-len(items) // POINTS_SHOWN))]) for run, items in fine_tuned)
+    """Figures 2 and 3: sentence embeddings of the last layer in the plane of their mean and of
+    their first component."""
+    return long_table(
+        (_facts(run), items.iloc[:: max(1, -(-len(items) // POINTS_SHOWN))])
+        for run, items in fine_tuned
+    )
 
 
 def table1(table: pd.DataFrame) -> pd.DataFrame:
     """Table 1: performance per model, method and task, mean and standard deviation over seeds.
 
-    I-STAR is that of the best negative lambda and zeta per task, chosen by the mean on the same validation set, as the paper
-    seems to.
+    I-STAR is that of the best negative lambda and zeta per task, chosen by the mean on the same
+    validation set, as the paper seems to.
     """
     rows = []
     for (model, task), group in table.groupby(["model", "task"], sort=False):
@@ -106,26 +148,40 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
 def averages(table: pd.DataFrame) -> pd.DataFrame:
     """Figure 6: performance averaged over tasks, per model (the setup) and seed.
 
-    `istar` is the mean over negative lambdas, `istar_best` the best of them per task (see `table1`). Tasks that models without
-    penalty did not learn are left out, and named.
+    `istar` is the mean over negative lambdas, `istar_best` the best of them per task (see
+    `table1`). Tasks that models without penalty did not learn are left out, and named.
     """
     rows = []
     for model, every in table.groupby("model", sort=False):
         learned = {task: _learned(of_task) for task, of_task in every.groupby("task", sort=False)}
         group = every[every["task"].map(learned)]
-        best = {task: dict(_methods(of_task)).get("I-STAR") for task, of_task in group.groupby("task", sort=False)}
-        for seed, of_seed in ((s, group[group["seed"] == s]) for s in sorted(every["seed"].unique())):
+        best = {
+            task: dict(_methods(of_task)).get("I-STAR")
+            for task, of_task in group.groupby("task", sort=False)
+        }
+        for seed, of_seed in (
+            (s, group[group["seed"] == s]) for s in sorted(every["seed"].unique())
+        ):
             negative = _negative(of_seed)
-            chosen = [float(b.loc[b["seed"] == seed, "performance"].mean()) for b in best.values() if b is not None]
+            chosen = [
+                float(b.loc[b["seed"] == seed, "performance"].mean())
+                for b in best.values()
+                if b is not None
+            ]
             istar = float(negative.groupby("task")["performance"].mean().mean())
             istar_best = float(np.mean(chosen)) if chosen else np.nan
-            none, cosreg = (float(of_seed.loc[of_seed["kind"] == k, "performance"].mean()) for k in ("none", "cosreg"))
+            none, cosreg = (
+                float(of_seed.loc[of_seed["kind"] == k, "performance"].mean())
+                for k in ("none", "cosreg")
+            )
             rows.append(
                 {
                     "setup": model,
                     "seed": str(seed),
                     "n_tasks": group["task"].nunique(),
-                    "not_learned": ", ".join(str(task) for task, well in learned.items() if not well),
+                    "not_learned": ", ".join(
+                        str(task) for task, well in learned.items() if not well
+                    ),
                     "status": _status(every),
                     "data": "; ".join(dict.fromkeys(group["data"])),
                     "embedding": every["embedding"].iloc[0],
@@ -142,9 +198,11 @@ def averages(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def directions(table: pd.DataFrame) -> pd.DataFrame:
-    """What the claims are about, per setup and seed: how geometry and performance go with lambda and with each other.
+    """What the claims are about, per setup and seed: how geometry and performance go with lambda
+    and with each other.
 
-    Performance is NaN where models without penalty did not learn the task: differences between them would be noise.
+    Performance is NaN where models without penalty did not learn the task: differences between them
+    would be noise.
     """
     rows = []
     several = table["zeta"].nunique() > 1
@@ -153,25 +211,30 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
         for zeta in sorted(group["zeta"].dropna().unique()):
             setup = f"{name}, zeta {zeta:g}" if several else str(name)
             for seed, of_seed in group.groupby("seed"):
-                rows.append({"setup": setup, **_direction(of_seed, zeta, learned), "seed": str(seed)})
+                rows.append(
+                    {"setup": setup, **_direction(of_seed, zeta, learned), "seed": str(seed)}
+                )
     return pd.DataFrame(rows)
 
 
 def stability(clouds: SampledClouds) -> pd.DataFrame:
-    """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the whole cloud."""
+    """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the
+    whole cloud."""
     known = {"data", "embedding", "status", "d", "shrinkage_points"}
     return long_table(
-        ({"setup": run.name, **run.model_dump(include=known), "whole": run.isoscore}, rows) for run, rows in clouds
+        ({"setup": run.name, **run.model_dump(include=known), "whole": run.isoscore}, rows)
+        for run, rows in clouds
     )
 
 
 def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
     """The claims of Figure 4, one row per cloud and zeta (the setup) and repeat (the seed).
 
-    `relative_error` is that of IsoScore* in samples of about PUBLISHED_BATCH points. `difference_…` is what it differs from the
-    IsoScore of the same samples, as a share of that (of few points both are near 0); `difference_falls` by how much less in
-    the largest samples than in the smallest, NaN for zeta = 0, where the two are one, and where the largest samples have no
-    more points than dimensions.
+    `relative_error` is that of IsoScore* in samples of about PUBLISHED_BATCH points. `difference_…`
+    is what it differs from the IsoScore of the same samples, as a share of that (of few points both
+    are near 0); `difference_falls` by how much less in the largest samples than in the smallest,
+    NaN for zeta = 0, where the two are one, and where the largest samples have no more points than
+    dimensions.
     """
     rows = []
     for (name, repeat), group in table.groupby(["setup", "repeat"], sort=False):
@@ -197,7 +260,9 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
                     "n_large": int(score.index[-1]),
                     "difference_small": float(difference[0]),
                     "difference_large": float(difference[-1]),
-                    "difference_falls": float(difference[0] - difference[-1]) if enough and zeta else np.nan,
+                    "difference_falls": float(difference[0] - difference[-1])
+                    if enough and zeta
+                    else np.nan,
                 }
             )
     return pd.DataFrame(rows)
@@ -231,24 +296,29 @@ def _facts(run: FineTuned) -> dict[str, object]:
 def _label(run: FineTuned) -> str:
     """Method, lambda and zeta, for readers."""
     parts = [NAMES[run.method.kind]]
-    parts += [] if run.method.strength is None else [f"λ = {run.method.strength:g}".replace("-", "−")]
+    parts += (
+        [] if run.method.strength is None else [f"λ = {run.method.strength:g}".replace("-", "−")]
+    )
     parts += [] if run.method.zeta is None else [f"ζ = {run.method.zeta:g}"]
     return ", ".join(parts)
 
 
 def _negative(rows: pd.DataFrame) -> pd.DataFrame:
-    """I-STAR with negative lambda; zeta = 0, which is without shrinkage, is not the paper's method but its ablation."""
+    """I-STAR with negative lambda; zeta = 0, which is without shrinkage, is not the paper's method
+    but its ablation."""
     return rows[(rows["kind"] == "istar") & (rows["strength"] < 0) & (rows["zeta"] > 0)]
 
 
 def _learned(group: pd.DataFrame) -> bool:
-    """Whether models without penalty are better than the most frequent class, in the mean over seeds."""
+    """Whether models without penalty are better than the most frequent class, in the mean over
+    seeds."""
     none = group[group["kind"] == "none"]
     return float(none["performance"].mean()) > float(none["chance"].mean())
 
 
 def _methods(group: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Rows of a task and model by method; of I-STAR those of the best negative lambda and zeta, if there is one."""
+    """Rows of a task and model by method; of I-STAR those of the best negative lambda and zeta, if
+    there is one."""
     for kind in ("none", "cosreg"):
         if (group["kind"] == kind).any():
             yield NAMES[kind], group[group["kind"] == kind]
@@ -265,7 +335,9 @@ def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, obj
     none = group[group["kind"] == "none"].iloc[0]
     istar = group[(group["kind"] == "istar") & (group["zeta"] == zeta)]
     along = pd.concat([istar, none.to_frame().T.assign(strength=0.0)]).infer_objects()
-    along = along.astype({"strength": float, "isoscore_star": float, "performance": float}).sort_values("strength")
+    along = along.astype(
+        {"strength": float, "isoscore_star": float, "performance": float}
+    ).sort_values("strength")
     negative, positive = istar[istar["strength"] < 0], istar[istar["strength"] > 0]
     cosreg = group[group["kind"] == "cosreg"]
 
@@ -303,7 +375,9 @@ def _r(x: pd.Series, y: pd.Series) -> float:
     return _correlation(x, y, lambda a, b: scipy.stats.pearsonr(a, b).statistic)
 
 
-def _correlation(x: pd.Series, y: pd.Series, statistic: Callable[[np.ndarray, np.ndarray], float]) -> float:
+def _correlation(
+    x: pd.Series, y: pd.Series, statistic: Callable[[np.ndarray, np.ndarray], float]
+) -> float:
     a, b = x.to_numpy(dtype=float), y.to_numpy(dtype=float)
     if len(a) < 3 or not np.isfinite([a, b]).all() or np.ptp(a) == 0 or np.ptp(b) == 0:
         return float("nan")

@@ -45,12 +45,19 @@ _FACTS: dict[str, type[Spec]] = {
 }
 
 
-def read_runs(group: str, facts: Sequence[Path], tables: Sequence[Path]) -> list[tuple[Spec, pd.DataFrame]]:
+def read_runs(
+    group: str, facts: Sequence[Path], tables: Sequence[Path]
+) -> list[tuple[Spec, pd.DataFrame]]:
     """Runs of a part of a paper (`TableSpec.runs`), with the facts about them."""
     kind = _FACTS.get(group, Run)
-    return [(kind.parse(f.read_text("utf8")), pd.read_parquet(t)) for f, t in zip(facts, tables, strict=True)]
+    return [
+        (kind.parse(f.read_text("utf8")), pd.read_parquet(t))
+        for f, t in zip(facts, tables, strict=True)
+    ]
 
 
 def long_table(parts: Iterable[tuple[dict[str, object], pd.DataFrame]]) -> pd.DataFrame:
     """One long table of the rows of several runs, the facts about each run in front of its rows."""
-    return pd.concat([pd.DataFrame([facts]).merge(rows, how="cross") for facts, rows in parts], ignore_index=True)
+    return pd.concat(
+        [pd.DataFrame([facts]).merge(rows, how="cross") for facts, rows in parts], ignore_index=True
+    )

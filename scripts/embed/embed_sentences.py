@@ -17,7 +17,11 @@ with Job(snakemake, EmbedSpec) as job:
     job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
     encoder = SentenceEncoder(job.input["model"], job.spec.encoder, device, dtype)
     vectors, job.measurements = embed(
-        encoder, texts, token_budget=job.spec.token_budget, workers=job.threads, work=job.work / device.type
+        encoder,
+        texts,
+        token_budget=job.spec.token_budget,
+        workers=job.threads,
+        work=job.work / device.type,
     )
     job.lineage.depart(departures(job.spec.dtype))
     with job.write("vectors") as path:

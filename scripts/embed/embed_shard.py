@@ -15,7 +15,9 @@ with Job(snakemake, ShardSpec) as job:
     job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     texts = list(pd.read_parquet(job.input["texts"])["text"])
-    extraction = Extraction(encoder, texts, **spec.model_dump(include={"layers", "window", "token_budget"}))
+    extraction = Extraction(
+        encoder, texts, **spec.model_dump(include={"layers", "window", "token_budget"})
+    )
     with job.write("parts") as folder:
         folder.mkdir()
         tokens = extract_shard(

@@ -17,7 +17,9 @@ with Job(snakemake, TokensSpec, aids=("shards",)) as job:
     device = torch.device("cpu") if shards else pick_device(spec.device)
     if any(record.spec["tokens"] != spec.told() for record in job.aid_records):
         raise IsotropyError(f"{shards[0].parent} holds shares of other token vectors: delete it")
-    exact = device.type == "cpu" and all(record.determinism == "bitwise" for record in job.aid_records)
+    exact = device.type == "cpu" and all(
+        record.determinism == "bitwise" for record in job.aid_records
+    )
     job.determinism = "bitwise" if exact else "tolerance"
     job.lineage.depart(departures(spec.dtype))
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
@@ -34,4 +36,6 @@ with Job(snakemake, TokensSpec, aids=("shards",)) as job:
             shards=shards,
         )
     if shards:
-        job.measurements["device"] = sorted({record.measurements["device"] for record in job.aid_records})
+        job.measurements["device"] = sorted(
+            {record.measurements["device"] for record in job.aid_records}
+        )

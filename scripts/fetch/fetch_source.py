@@ -1,4 +1,5 @@
-"""Puts a source's files, verified, into a folder: from the first of its origins that can be reached."""
+"""Puts a source's files, verified, into a folder: from the first of its origins that can be
+reached."""
 
 from isotropy.files import write_json
 from isotropy.job import Job
@@ -11,4 +12,6 @@ with Job(snakemake, FetchSpec) as job, job.write("source") as folder:
     source, job.measurements["origins_not_used"] = fetch(job.spec, job.work, folder)
     write_json(folder / FACTS, source.model_dump(mode="json"))
     reasons = [source.content.title] if source.status == "stand-in" else []
-    job.lineage.join(Lineage(status=source.status, reasons=reasons, sources=[source.model_dump(mode="json")]))
+    job.lineage.join(
+        Lineage(status=source.status, reasons=reasons, sources=[source.model_dump(mode="json")])
+    )

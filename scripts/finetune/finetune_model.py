@@ -1,4 +1,5 @@
-"""Makes one fine-tuned model's measurements: performance, geometry per layer, activations, and the training curve."""
+"""Makes one fine-tuned model's measurements: performance, geometry per layer, activations, and the
+training curve."""
 
 from isotropy.device import pick_device
 from isotropy.finetune.clustering import BatchClustering
@@ -18,21 +19,34 @@ with Job(snakemake, FinetuneSpec) as job:
     job.seeds["training"] = spec.seed
     require_precision(spec.training, device)
     tokenizer = load_tokenizer(folder, spec.training.max_length)
-    train = read_side(tokenizer, job.input["train_texts"], job.input["train_items"], spec.training, seed=spec.seed)
-    validation = read_side(tokenizer, job.input["validation_texts"], job.input["validation_items"], spec.training)
+    train = read_side(
+        tokenizer, job.input["train_texts"], job.input["train_items"], spec.training, seed=spec.seed
+    )
+    validation = read_side(
+        tokenizer, job.input["validation_texts"], job.input["validation_items"], spec.training
+    )
     job.lineage.depart(departures(spec, train.n_items, train.n_all))
     model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed)
     clustering = BatchClustering(spec.method, spec.seed) if spec.method.kind == "cluster" else None
     if clustering is not None:
         clustering.attach(model)
     pad = tokenizer.pad_token_id
-    steps, job.measurements = finetune(spec, model, train.inputs, pad, device, job.work / device.type)
-    measured = measure(Reader(model, pad, device, clustering, spec.training.batch_size), train.inputs, validation, spec)
+    steps, job.measurements = finetune(
+        spec, model, train.inputs, pad, device, job.work / device.type
+    )
+    measured = measure(
+        Reader(model, pad, device, clustering, spec.training.batch_size),
+        train.inputs,
+        validation,
+        spec,
+    )
     for name in ("layers", "points"):
         with job.write(name) as path:
             write_parquet(path, getattr(measured, name), job.mark)
     with job.write("steps") as path:
         write_parquet(path, steps, job.mark)
     with job.write("run") as path:
-        run = describe_run(spec, measured.facts, steps, job.lineage, train.n_items, validation.n_items)
+        run = describe_run(
+            spec, measured.facts, steps, job.lineage, train.n_items, validation.n_items
+        )
         path.write_text(run.canonical() + "\n", "utf8")

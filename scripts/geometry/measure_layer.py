@@ -1,4 +1,5 @@
-"""Makes the geometry of one layer of a model on a corpus: cosines, clusters, local dimension, pictures."""
+"""Makes the geometry of one layer of a model on a corpus: cosines, clusters, local dimension,
+pictures."""
 
 import pandas as pd
 
@@ -21,7 +22,10 @@ with Job(snakemake, LayerSpec) as job:
         for seed in spec.seeds:
             found = measure_layer(cloud, axes, spec, seed)
             rows.append({"types": types, "seed": seed, **found.scores})
-            tried += [{"types": types, "seed": seed, "k": k, "silhouette": s} for k, s in found.silhouettes.items()]
+            tried += [
+                {"types": types, "seed": seed, "k": k, "silhouette": s}
+                for k, s in found.silhouettes.items()
+            ]
             if seed == spec.seeds[0] and types == shown:
                 drawn = pictures(cloud, axes, found.clusters, spec.n_points).assign(types=types)
     for name, table in {"rows": rows, "silhouettes": tried, "points": drawn}.items():

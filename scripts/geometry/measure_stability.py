@@ -9,7 +9,9 @@ from isotropy.parquet import write_parquet
 
 with Job(snakemake, StabilitySpec) as job:
     spec = job.spec
-    embeddings = load_file(job.input["embeddings"])["vectors"] if "embeddings" in job.input else None
+    embeddings = (
+        load_file(job.input["embeddings"])["vectors"] if "embeddings" in job.input else None
+    )
     rows, whole, known = sample_scores(spec, embeddings)
     reason = "of the paper's cloud only dimensions, size and IsoScore are known, quoted by others"
     job.lineage.depart([reason])

@@ -19,8 +19,12 @@ with Job(snakemake, OptimizeSpec) as job:
     job.seeds["initialization"] = job.spec.seed
     device = pick_device(job.spec.device)
     job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
-    rows, facts, job.measurements = optimize(job.spec, items, len(dataset.label_names), device, job.work / device.type)
+    rows, facts, job.measurements = optimize(
+        job.spec, items, len(dataset.label_names), device, job.work / device.type
+    )
     with job.write("trajectory") as path:
         write_parquet(path, rows, job.mark)
     with job.write("run") as path:
-        path.write_text(describe_run(job.spec, items, dataset, job.lineage, facts).canonical() + "\n", "utf8")
+        path.write_text(
+            describe_run(job.spec, items, dataset, job.lineage, facts).canonical() + "\n", "utf8"
+        )

@@ -10,7 +10,9 @@ from isotropy.sources.readers import read_rows
 
 with Job(snakemake, SentencesSpec) as job:
     source = fetched(job.input["source"])
-    texts, items, dataset = prepare_sentences(job.spec, read_rows(source.content, job.input["source"]))
+    texts, items, dataset = prepare_sentences(
+        job.spec, read_rows(source.content, job.input["source"])
+    )
     if dataset.sampled:
         job.lineage.depart([f"a sample of {len(items)} of {job.spec.source}"])
     for name, choice in {"sample": job.spec.sample, "split": job.spec.split}.items():

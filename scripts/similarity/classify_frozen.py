@@ -1,4 +1,5 @@
-"""Makes a task's classification on frozen features: each method, transductive and inductive, MLP and linear control."""
+"""Makes a task's classification on frozen features: each method, transductive and inductive, MLP
+and linear control."""
 
 import numpy as np
 import torch
@@ -17,8 +18,12 @@ with Job(snakemake, ClassifySpec) as job:
     spec, device = job.spec, pick_device(job.spec.device)
     job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
     job.seeds = {f"seed{s}": s for s in spec.seeds}
-    columns, targets, n_all = read_columns(job.input["train_texts"], job.input["train_items"], spec.n_train)
-    unseen, right, n_validation = read_columns(job.input["validation_texts"], job.input["validation_items"], None)
+    columns, targets, n_all = read_columns(
+        job.input["train_texts"], job.input["train_items"], spec.n_train
+    )
+    unseen, right, n_validation = read_columns(
+        job.input["validation_texts"], job.input["validation_items"], None
+    )
     reasons = classification_departures(spec)
     reasons += [f"trained on {len(targets):,} of {n_all:,} items"] if len(targets) < n_all else []
     job.lineage.depart(reasons)

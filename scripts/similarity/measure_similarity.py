@@ -1,4 +1,5 @@
-"""Makes one layer's measurements: isotropy and semantic similarity before and after each method, and pictures."""
+"""Makes one layer's measurements: isotropy and semantic similarity before and after each method,
+and pictures."""
 
 import pandas as pd
 
@@ -18,7 +19,11 @@ with Job(snakemake, SimilaritySpec) as job:
     rows, job.measurements = measure(cloud, steps(spec, numbers), spec.clusterer)
     with job.write("rows") as path:
         write_parquet(path, rows, job.mark)
-    drawn = pictures(cloud, numbers, spec.clusterer) if spec.pictured and numbers is not None else pd.DataFrame()
+    drawn = (
+        pictures(cloud, numbers, spec.clusterer)
+        if spec.pictured and numbers is not None
+        else pd.DataFrame()
+    )
     with job.write("points") as path:
         write_parquet(path, drawn, job.mark)
     job.lineage.depart(departures(spec, numbers))

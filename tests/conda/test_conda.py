@@ -1,4 +1,5 @@
-"""`--sdm conda`: the environment files deploy from a channel, each has all that its rules import, and jobs run in them."""
+"""`--sdm conda`: the environment files deploy from a channel, each has all that its rules import,
+and jobs run in them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from tests.conda.channel import make_channel
 from tests.conftest import Workflow
 from tests.unit.test_environments import LOADED_BY_NAME, conda_file, rules
 
-pytest.importorskip("rattler", reason="py-rattler is not installed: it solves and links conda environments")
+pytest.importorskip(
+    "rattler", reason="py-rattler is not installed: it solves and links conda environments"
+)
 if sys.platform != "linux":
     pytest.skip("the channel is made for linux-64", allow_module_level=True)
 
@@ -32,8 +35,11 @@ for name in sys.argv[2:]:
 
 
 @pytest.fixture(scope="module")
-def conda(project: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, str]:
-    """Variables with which Snakemake finds a conda, and that a channel, made once for all processes that run tests."""
+def conda(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> dict[str, str]:
+    """Variables with which Snakemake finds a conda, and that a channel, made once for all processes
+    that run tests."""
     if torch.version.cuda is not None:
         pytest.skip("the channel is made of what is installed: a torch for CUDA would be gigabytes")
     base = tmp_path_factory.getbasetemp()
@@ -64,30 +70,52 @@ def test_environments_deploy_and_hold_what_rules_import(
     for rule, env in rules(project):
         files = code_identity(project, rule, LOADED_BY_NAME.get(rule, [])).files
         inside = [file for file in files if file.startswith("isotropy/") and file.endswith(".py")]
-        needed.setdefault(env, set()).update(f.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for f in inside)
+        needed.setdefault(env, set()).update(
+            f.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for f in inside
+        )
     for env, modules in needed.items():
-        prefix = made[frozenset(yaml.safe_load((project / "envs" / env).read_text())["dependencies"])]
+        prefix = made[
+            frozenset(yaml.safe_load((project / "envs" / env).read_text())["dependencies"])
+        ]
         command = [prefix / "bin/python", "-I", "-c", IMPORTS, project, *sorted(modules)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, f"{env}: {done.stderr[-800:]}"
 
 
-def test_jobs_run_in_their_environments(checkout: Workflow, conda: dict[str, str], tmp_path: Path) -> None:
+def test_jobs_run_in_their_environments(
+    checkout: Workflow, conda: dict[str, str], tmp_path: Path
+) -> None:
     target = "results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"
-    checkout.done("--sdm", "conda", "--conda-prefix", str(tmp_path / "envs"), "--", target, env=conda)
-    record = json.loads((checkout.folder / "results/embed/polarity-part/all-MiniLM-L6-v2.record.json").read_text())
+    checkout.done(
+        "--sdm", "conda", "--conda-prefix", str(tmp_path / "envs"), "--", target, env=conda
+    )
+    record = json.loads(
+        (checkout.folder / "results/embed/polarity-part/all-MiniLM-L6-v2.record.json").read_text()
+    )
     assert record["environment"]["prefix"] == "conda"
     verified = subprocess.run(
         [sys.executable, "-m", "isotropy", "audit", "verify", target],
-        cwd=checkout.folder, capture_output=True, text=True, timeout=900,
-    )  # fmt: skip
+        cwd=checkout.folder,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
     assert verified.returncode == 0, verified.stdout
 
 
-def test_an_environment_that_cannot_be_had_is_said(checkout: Workflow, conda: dict[str, str], tmp_path: Path) -> None:
+def test_an_environment_that_cannot_be_had_is_said(
+    checkout: Workflow, conda: dict[str, str], tmp_path: Path
+) -> None:
     env = checkout.folder / "envs/prepare.yaml"
     env.write_text(env.read_text().replace("numpy=2.4.6", "numpy=99"))
-    result = checkout.run("--sdm", "conda", "--conda-prefix", str(tmp_path / "envs"), "--conda-create-envs-only", env=conda)
+    result = checkout.run(
+        "--sdm",
+        "conda",
+        "--conda-prefix",
+        str(tmp_path / "envs"),
+        "--conda-create-envs-only",
+        env=conda,
+    )
     assert result.returncode != 0
     assert "numpy" in result.stdout
     assert "prepare.yaml" in result.stdout

@@ -1,7 +1,9 @@
-"""A small real SLURM on this machine, without systemd: two nodes with declared GPUs, one with CPUs only, and accounting.
+"""A small real SLURM on this machine, without systemd: two nodes with declared GPUs, one with CPUs
+only, and accounting.
 
-Several slurmd run side by side, each a node of its own. A declared GPU is a copy of /dev/null: SLURM hands it out and sets
-CUDA_VISIBLE_DEVICES as it would for a real one. Nodes claim more memory than there is, so that the rules' requests fit.
+Several slurmd run side by side, each a node of its own. A declared GPU is a copy of /dev/null:
+SLURM hands it out and sets CUDA_VISIBLE_DEVICES as it would for a real one. Nodes claim more memory
+than there is, so that the rules' requests fit.
 """
 
 from __future__ import annotations
@@ -37,13 +39,16 @@ def obstacle() -> str:
     if "SLURM_CONF" in os.environ:
         return "SLURM_CONF is set: this machine has a SLURM of its own"
     for file in (ETC / name for name in FILES):
-        if file.exists() and not (file.is_symlink() and (file.resolve().parents[1] / MARK).exists()):
+        if file.exists() and not (
+            file.is_symlink() and (file.resolve().parents[1] / MARK).exists()
+        ):
             return f"{file} is there: this machine has a SLURM of its own"
     return ""
 
 
 def waited(ready: Callable[[], bool], trouble: str, seconds: float) -> None:
-    """Wait until something is so. A SLURM command that fails meanwhile, as a busy daemon lets it, says: not yet."""
+    """Wait until something is so. A SLURM command that fails meanwhile, as a busy daemon lets it,
+    says: not yet."""
     end, last = time.monotonic() + seconds, None
     while True:
         try:
@@ -58,13 +63,23 @@ def waited(ready: Callable[[], bool], trouble: str, seconds: float) -> None:
 
 @dataclass
 class Cluster:
-    """A SLURM in a folder of its own. Its daemons are children of this process: `stop` ends these, and nothing else."""
+    """A SLURM in a folder of its own. Its daemons are children of this process: `stop` ends these,
+    and nothing else."""
 
     folder: Path
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self) -> None:
-        for name in ("run", "log", "state", "dev", "munge", "db", "etc", *(f"spool/{node}" for node in NODES)):
+        for name in (
+            "run",
+            "log",
+            "state",
+            "dev",
+            "munge",
+            "db",
+            "etc",
+            *(f"spool/{node}" for node in NODES),
+        ):
             (self.folder / name).mkdir(parents=True)
         self.folder.chmod(0o755)
         (self.folder / MARK).touch()
@@ -75,7 +90,11 @@ class Cluster:
         for node in NODES:
             self.start_node(node)
         idle = {f"{node} idle" for node in NODES}  # a node of two partitions stands there twice
-        waited(lambda: set(self.ask("sinfo", "-h", "-N", "-o", "%N %T").splitlines()) == idle, "nodes are not idle", 120)
+        waited(
+            lambda: set(self.ask("sinfo", "-h", "-N", "-o", "%N %T").splitlines()) == idle,
+            "nodes are not idle",
+            120,
+        )
 
     def stop(self) -> None:
         with contextlib.suppress(subprocess.SubprocessError, TimeoutError):
@@ -84,26 +103,39 @@ class Cluster:
         for name in reversed(list(self.daemons)):
             self.end(name)
         for name in FILES:
-            if (ETC / name).is_symlink() and (ETC / name).resolve().is_relative_to(self.folder.resolve()):
+            if (ETC / name).is_symlink() and (ETC / name).resolve().is_relative_to(
+                self.folder.resolve()
+            ):
                 (ETC / name).unlink()
         for node in NODES:
             for cgroup in CGROUPS.glob(f"*/slurm_{node}"):
-                for inner in [*sorted((p for p in cgroup.rglob("*") if p.is_dir()), reverse=True), cgroup]:
+                for inner in [
+                    *sorted((p for p in cgroup.rglob("*") if p.is_dir()), reverse=True),
+                    cgroup,
+                ]:
                     with contextlib.suppress(OSError):  # a process that takes its time to end
                         inner.rmdir()
 
     def ask(self, *command: str) -> str:
         """What a SLURM command prints."""
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=self.environment())
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=300, env=self.environment()
+        )
         if done.returncode != 0:
-            raise subprocess.SubprocessError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr}")
+            raise subprocess.SubprocessError(
+                f"{' '.join(command)}: exit code {done.returncode}: {done.stderr}"
+            )
         return done.stdout
 
     def told(self) -> str:
         """What SLURM says of its jobs and nodes, and the ends of its logs, for failures."""
         found = []
         jobs = "JobID,Comment%40,State%20,ExitCode,NodeList,Submit,Start,End"
-        for command in (["sacct", "-X", "--format", jobs], ["squeue", "-t", "all"], ["sinfo", "-N", "-l"]):
+        for command in (
+            ["sacct", "-X", "--format", jobs],
+            ["squeue", "-t", "all"],
+            ["sinfo", "-N", "-l"],
+        ):
             with contextlib.suppress(subprocess.SubprocessError):
                 found.append(self.ask(*command))
         for log in sorted((self.folder / "log").iterdir()):
@@ -111,14 +143,31 @@ class Cluster:
         return "\n".join(found)
 
     def states(self, comment: str) -> list[dict[str, str]]:
-        """What accounting has of jobs whose comment, in which the executor names the rule, holds a text; oldest first."""
-        fields = ("JobID", "Comment", "State", "Partition", "NodeList", "ReqMem", "Timelimit", "AllocTRES")
-        lines = self.ask("sacct", "-X", "-n", "-P", "--starttime", "now-1day", "--format", ",".join(fields)).splitlines()
+        """What accounting has of jobs whose comment, in which the executor names the rule, holds a
+        text; oldest first."""
+        fields = (
+            "JobID",
+            "Comment",
+            "State",
+            "Partition",
+            "NodeList",
+            "ReqMem",
+            "Timelimit",
+            "AllocTRES",
+        )
+        lines = self.ask(
+            "sacct", "-X", "-n", "-P", "--starttime", "now-1day", "--format", ",".join(fields)
+        ).splitlines()
         jobs = [dict(zip(fields, line.split("|"), strict=True)) for line in lines]
-        queued = dict(line.split("|", 1) for line in self.ask("squeue", "-h", "-t", "all", "-o", "%i|%k").splitlines())
+        queued = dict(
+            line.split("|", 1)
+            for line in self.ask("squeue", "-h", "-t", "all", "-o", "%i|%k").splitlines()
+        )
         for job in jobs:  # accounting has the comment of a job some time after it has ended
             job["Comment"] = job["Comment"] or queued.get(job["JobID"], "")
-        return sorted((job for job in jobs if comment in job["Comment"]), key=lambda job: int(job["JobID"]))
+        return sorted(
+            (job for job in jobs if comment in job["Comment"]), key=lambda job: int(job["JobID"])
+        )
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, "PATH": PATH, "SLURM_CONF": str(self.folder / "etc/slurm.conf")}
@@ -135,7 +184,11 @@ class Cluster:
         daemon = self.daemons.pop(name)
         daemon.send_signal(kind)
         try:
-            daemon.wait(60)  # the controller waits half a minute for its threads, and saves the state of jobs then
+            daemon.wait(
+                60
+                # The controller waits half a minute for its threads, and saves the state of jobs
+                # then
+            )
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
@@ -143,8 +196,12 @@ class Cluster:
     def _run(self, name: str, *command: str, env: dict[str, str] | None = None) -> None:
         with (self.folder / "log" / f"{name}.out").open("ab") as out:
             self.daemons[name] = subprocess.Popen(
-                command, env=self.environment() | (env or {}), stdin=subprocess.DEVNULL, stdout=out, stderr=out
-            )  # fmt: skip
+                command,
+                env=self.environment() | (env or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
 
     def _munge(self) -> None:
         folder, socket_file = self.folder / "munge", self.folder / "run/munge.socket"
@@ -152,28 +209,54 @@ class Cluster:
         key = folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        files = [f"--{what}={folder / what}" for what in ("key-file", "pid-file", "log-file", "seed-file")]
+        files = [
+            f"--{what}={folder / what}"
+            for what in ("key-file", "pid-file", "log-file", "seed-file")
+        ]
         files[0] = f"--key-file={key}"
         self._run("munged", "munged", "--foreground", "--force", f"--socket={socket_file}", *files)
         waited(socket_file.exists, "munged does not start", 120)
 
     def _accounting(self) -> None:
         database, socket_file = self.folder / "db", self.folder / "run/mariadb.socket"
-        install = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={database}", "--skip-test-db"]
+        install = [
+            "mariadb-install-db",
+            "--no-defaults",
+            "--user=root",
+            f"--datadir={database}",
+            "--skip-test-db",
+        ]
         self.ask(*install, "--auth-root-authentication-method=socket")
-        flags = ("--skip-networking", "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0")
-        own = (f"--datadir={database}", f"--socket={socket_file}", f"--pid-file={self.folder / 'run/mariadb.pid'}")
+        flags = (
+            "--skip-networking",
+            "--innodb-buffer-pool-size=64M",
+            "--innodb-flush-log-at-trx-commit=0",
+        )
+        own = (
+            f"--datadir={database}",
+            f"--socket={socket_file}",
+            f"--pid-file={self.folder / 'run/mariadb.pid'}",
+        )
         self._run("mariadbd", "mariadbd", "--no-defaults", "--user=root", *own, *flags)
         client = ["mariadb", "--no-defaults", f"--socket={socket_file}", "--execute"]
         waited(lambda: bool(self.ask(*client, "select 1")), "mariadbd does not start", 120)
         self.ask(*client, "create database slurm_acct_db")
         self._run("slurmdbd", "slurmdbd", "-D", env={"MYSQL_UNIX_PORT": str(socket_file)})
-        waited(lambda: self.ask("sacctmgr", "-n", "list", "cluster") is not None, "slurmdbd does not start", 120)
-        for what in ("cluster local", "account test Cluster=local", "user root Account=test DefaultAccount=test"):
+        waited(
+            lambda: self.ask("sacctmgr", "-n", "list", "cluster") is not None,
+            "slurmdbd does not start",
+            120,
+        )
+        for what in (
+            "cluster local",
+            "account test Cluster=local",
+            "user root Account=test DefaultAccount=test",
+        ):
             self.ask("sacctmgr", "-i", "add", *what.split())
 
     def _configure(self, controller: int, accounting: int, *ports: int) -> None:
-        """Files of the daemons, and links to them: inside a job nothing names them, so they must be where SLURM looks."""
+        """Files of the daemons, and links to them: inside a job nothing names them, so they must be
+        where SLURM looks."""
         etc, munge = self.folder / "etc", self.folder / "run/munge.socket"
         limited = (CGROUPS / "memory").is_dir() and (CGROUPS / "freezer").is_dir()
         lines = [
@@ -195,8 +278,13 @@ class Cluster:
             "MpiDefault=none",
             "SwitchType=switch/none",
             "ReturnToService=2",
-            # Memory is limited for real where there are cgroups; elsewhere SLURM polls, and such a job's state is FAILED.
-            *(["ProctrackType=proctrack/cgroup", "TaskPlugin=task/cgroup"] if limited else ["ProctrackType=proctrack/pgid"]),
+            # Memory is limited for real where there are cgroups; elsewhere SLURM polls, and such a
+            # job's state is FAILED.
+            *(
+                ["ProctrackType=proctrack/cgroup", "TaskPlugin=task/cgroup"]
+                if limited
+                else ["ProctrackType=proctrack/pgid"]
+            ),
             "JobAcctGatherType=jobacct_gather/linux",
             "JobAcctGatherFrequency=task=1",
             f"JobAcctGatherParams={'' if limited else 'OverMemoryKill,'}UsePss",
@@ -226,14 +314,21 @@ class Cluster:
         gres = []
         for (node, gpus), port in zip(NODES.items(), ports, strict=True):
             has = f"CPUs={CPUS} RealMemory={MEMORY_MB}" + (f" Gres=gpu:test:{gpus}" if gpus else "")
-            lines.append(f"NodeName={node} NodeHostname={node} NodeAddr=127.0.0.1 Port={port} {has}")
+            lines.append(
+                f"NodeName={node} NodeHostname={node} NodeAddr=127.0.0.1 Port={port} {has}"
+            )
             if gpus:
-                gres.append(f"NodeName={node} Name=gpu Type=test File={self.folder}/dev/nvidia[0-{gpus - 1}]")
+                gres.append(
+                    f"NodeName={node} Name=gpu Type=test "
+                    f"File={self.folder}/dev/nvidia[0-{gpus - 1}]"
+                )
         for n in range(max(NODES.values())):
             os.mknod(self.folder / f"dev/nvidia{n}", 0o20666, os.makedev(1, 3))
         lines.append("PartitionName=cpu Nodes=cpu1 Default=YES MaxTime=2-00:00:00 OverTimeLimit=0")
         lines.append("PartitionName=gpu Nodes=gpu1,gpu2 MaxTime=2-00:00:00 OverTimeLimit=0")
-        lines.append("PartitionName=urgent Nodes=gpu1,gpu2 PriorityTier=10")  # ends jobs of the others for its own
+        lines.append(
+            "PartitionName=urgent Nodes=gpu1,gpu2 PriorityTier=10"
+        )  # ends jobs of the others for its own
         _write(etc / "slurm.conf", lines)
         _write(etc / "gres.conf", gres)
         mounted = ["CgroupPlugin=cgroup/v1", f"CgroupMountpoint={CGROUPS}", "CgroupAutomount=no"]
@@ -265,7 +360,8 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 def _free_ports(n: int) -> list[int]:
-    """Ports below those that the system gives to outgoing connections, which could take one before its daemon does."""
+    """Ports below those that the system gives to outgoing connections, which could take one before
+    its daemon does."""
     free: list[int] = []
     for port in random.sample(range(20000, 32000), 200):
         with socket.socket() as tried, contextlib.suppress(OSError):

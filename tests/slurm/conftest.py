@@ -66,8 +66,11 @@ DRIVERS: list[Driver] = []  # all that were started
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure comes with what SLURM and the last drivers have said: all of it is gone afterwards."""
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure comes with what SLURM and the last drivers have said: all of it is gone
+    afterwards."""
     report = yield
     cluster = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and cluster is not None:
@@ -83,7 +86,9 @@ def cluster() -> Iterator[Cluster]:
     if why := obstacle():
         pytest.skip(f"no SLURM: {why}")
     cluster = Cluster(Path(tempfile.mkdtemp(prefix="isotropy-slurm-")))
-    with FileLock(Path(tempfile.gettempdir()) / "isotropy-slurm.lock"):  # one at a time on a machine
+    with FileLock(
+        Path(tempfile.gettempdir()) / "isotropy-slurm.lock"
+    ):  # one at a time on a machine
         try:
             cluster.start()
             yield cluster
@@ -94,9 +99,12 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
-    """Start Snakemake with the project's profile in a checkout; what still runs at the end is killed."""
+    """Start Snakemake with the project's profile in a checkout; what still runs at the end is
+    killed."""
 
-    def start(folder: Path, *args: str, overlays: tuple[str, ...] = (), programs: tuple[Path, ...] = ()) -> Driver:
+    def start(
+        folder: Path, *args: str, overlays: tuple[str, ...] = (), programs: tuple[Path, ...] = ()
+    ) -> Driver:
         command = [sys.executable, "-m", "snakemake", *args, "--profile", "slurm", *FOR_TESTS]
         defaults = folder / "profiles/default/config.yaml"
         if "slurm_account" not in defaults.read_text():  # as docs/cluster.md has it
@@ -106,10 +114,15 @@ def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
         environment["PATH"] = os.pathsep.join([*map(str, programs), environment["PATH"]])
         with out.open("wb") as file:
             process = subprocess.Popen(
-                [*command, "--configfile", "config/smoke.yaml", *overlays], cwd=folder, env=environment,
-                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+                [*command, "--configfile", "config/smoke.yaml", *overlays],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-            )  # fmt: skip
+            )
         DRIVERS.append(Driver(folder, process, out))
         return DRIVERS[-1]
 
@@ -138,7 +151,12 @@ class Started:
 
 
 @pytest.fixture(scope="session")
-def started(submit: Callable[..., Driver], smoke: Workflow, tmp_path_factory: pytest.TempPathFactory, project: Path) -> Started:
+def started(
+    submit: Callable[..., Driver],
+    smoke: Workflow,
+    tmp_path_factory: pytest.TempPathFactory,
+    project: Path,
+) -> Started:
     """The smoke study, and jobs with faults in a copy of the finished one, which asks for GPUs."""
     base = tmp_path_factory.mktemp("slurm")
     study = copy_checkout(base / "study")
@@ -147,6 +165,8 @@ def started(submit: Callable[..., Driver], smoke: Workflow, tmp_path_factory: py
     shutil.copy(project / "tests/slurm/faults.smk", faults)
     (faults / "cuda.yaml").write_text("compute: {device: cuda}\n")
     names = ["hungry", "endless", "failing", "sees-1", "sees-2"]
-    targets = [f"results/faults/{name}" for name in names] + ["results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"]
+    targets = [f"results/faults/{name}" for name in names] + [
+        "results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"
+    ]
     faulty = (*targets, "--snakefile", "faults.smk", "--set-resources", "sees:gpu_model=test")
     return Started(submit(study), submit(faults, *faulty, overlays=("cuda.yaml",)))

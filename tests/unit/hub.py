@@ -12,7 +12,8 @@ REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 
 class Hub:
-    """Serves `files` of one repository; `fault` is what the next `times` requests for a file meet."""
+    """Serves `files` of one repository; `fault` is what the next `times` requests for a file
+    meet."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files, self.fault, self.times, self.requests = files, "", 0, 0
@@ -44,7 +45,11 @@ class Hub:
         if match is None or match[2] not in self.files:
             return self._send(request, 404, b"", {"X-Error-Code": "EntryNotFound"})
         data = self.files[match[2]]
-        headers = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": match[1], "Accept-Ranges": "bytes"}
+        headers = {
+            "ETag": f'"{hashlib.sha1(data).hexdigest()}"',
+            "X-Repo-Commit": match[1],
+            "Accept-Ranges": "bytes",
+        }
         if request.command == "HEAD":
             return self._send(request, 200, data, headers)
         self.requests += 1
@@ -63,7 +68,9 @@ class Hub:
         return self._send(request, 200, data, headers)
 
     @staticmethod
-    def _send(request: BaseHTTPRequestHandler, status: int, data: bytes, headers: dict[str, str]) -> None:
+    def _send(
+        request: BaseHTTPRequestHandler, status: int, data: bytes, headers: dict[str, str]
+    ) -> None:
         request.send_response(status)
         for name, value in {"Content-Length": str(len(data)), **headers}.items():
             request.send_header(name, value)

@@ -21,12 +21,23 @@ EQUALS = {"kind": "equals", "tolerance": 0.01}
 BELOW = {"kind": "below", "bound": 0}
 
 
-def claim(test: dict[str, object] | None, published: float | None = None, **changes: object) -> Claim:
+def claim(
+    test: dict[str, object] | None, published: float | None = None, **changes: object
+) -> Claim:
     entry: dict[str, object] = {
-        "id": "c", "paper": "mickus2024", "locator": "section 1", "statement": "it is so", "test": test,
-        "quantity": {"table": "t", "column": "x", "where": {"dataset": "d"}, "original": {"model": "m"}},
+        "id": "c",
+        "paper": "mickus2024",
+        "locator": "section 1",
+        "statement": "it is so",
+        "test": test,
+        "quantity": {
+            "table": "t",
+            "column": "x",
+            "where": {"dataset": "d"},
+            "original": {"model": "m"},
+        },
         "published": None if published is None else {"value": published, "trust": "printed"},
-    }  # fmt: skip
+    }
     return Claim.model_validate(entry | changes)
 
 
@@ -43,9 +54,19 @@ def claim(test: dict[str, object] | None, published: float | None = None, **chan
         ({"kind": "equals", "tolerance": 0}, 4094976, [4094976], "reproduced"),
         ({"kind": "equals", "tolerance": 0}, 4094976, [4094975], "deviates by -1"),
         (BELOW, None, [-0.1, -0.11], "reproduced"),
-        (BELOW, None, [-0.1, -0.2], "undecided"),  # two seeds leave an interval that includes zero, on either side
+        (
+            BELOW,
+            None,
+            [-0.1, -0.2],
+            "undecided",
+        ),  # two seeds leave an interval that includes zero, on either side
         (BELOW, None, [0.1, 0.2], "undecided"),
-        (BELOW, None, [-0.5, -0.6, -0.55, -0.52, 0.01], "reproduced"),  # in the mean, the interval excludes zero
+        (
+            BELOW,
+            None,
+            [-0.5, -0.6, -0.55, -0.52, 0.01],
+            "reproduced",
+        ),  # in the mean, the interval excludes zero
         (BELOW, None, [-0.1, 0.2], "undecided"),
         (BELOW, None, [0.1, 0.11], "contradicted"),
         (BELOW, None, [0.1], "contradicted"),
@@ -55,10 +76,17 @@ def claim(test: dict[str, object] | None, published: float | None = None, **chan
         ({"kind": "above", "bound": 0}, None, [3.0, 4.0], "undecided"),
         ({"kind": "above", "bound": 0, "every": True}, None, [3.0, 4.0], "reproduced"),
         ({"kind": "above", "bound": 0, "every": True}, None, [3.0, 400.0, -1.0], "contradicted"),
-        ({"kind": "below", "bound": -0.998, "every": True}, None, [-0.999, -0.99], "deviates by +0.008"),
+        (
+            {"kind": "below", "bound": -0.998, "every": True},
+            None,
+            [-0.999, -0.99],
+            "deviates by +0.008",
+        ),
     ],
 )
-def test_judge(test: dict[str, object], published: float | None, values: list[float], verdict: str) -> None:
+def test_judge(
+    test: dict[str, object], published: float | None, values: list[float], verdict: str
+) -> None:
     assert judge(claim(test, published), Estimate.of_seeds(np.array(values)))[0] == verdict
 
 
@@ -66,19 +94,27 @@ def test_interval_is_students() -> None:
     values = np.random.default_rng(0).standard_normal(5)
     expected = stats.t.interval(0.95, 4, loc=values.mean(), scale=stats.sem(values))
     assert Estimate.of_seeds(values).interval == pytest.approx(expected)
-    assert Estimate.of_summary(values.mean(), values.std(ddof=1), 5).interval == pytest.approx(expected)
+    assert Estimate.of_summary(values.mean(), values.std(ddof=1), 5).interval == pytest.approx(
+        expected
+    )
     assert np.isnan(Estimate.of_seeds(values[:1]).interval).all()
 
 
 def test_independent_samples_are_compared_by_their_means() -> None:
     """As SciPy's Welch test; which run bears which number does not matter."""
-    ours, theirs = np.array([70.0, 70.4, 70.8, 71.2, 71.6]), np.array([69.8, 70.2, 70.6, 71.0, 71.4])
+    ours, theirs = (
+        np.array([70.0, 70.4, 70.8, 71.2, 71.6]),
+        np.array([69.8, 70.2, 70.6, 71.0, 71.4]),
+    )
     welch = stats.ttest_ind(ours, theirs, equal_var=False)
     for other in (theirs, theirs[::-1]):
         found = Estimate.of_difference(ours, other)
         assert found.interval == pytest.approx(welch.confidence_interval(0.95))
         assert judge(claim({"kind": "above", "bound": 0}), found)[0] == "undecided"
-    assert judge(claim({"kind": "above", "bound": 0}), Estimate.of_difference(ours, theirs - 3))[0] == "reproduced"
+    assert (
+        judge(claim({"kind": "above", "bound": 0}), Estimate.of_difference(ours, theirs - 3))[0]
+        == "reproduced"
+    )
     assert np.isnan(Estimate.of_difference(ours[:1], theirs[:1]).interval).all()
     table = TABLE.assign(y=[-3.0, -3.2, 0.0, 1.0, 1.2])
     minus = {"table": "t", "column": "x", "minus": "y", "where": {}}
@@ -92,13 +128,23 @@ def test_independent_samples_are_compared_by_their_means() -> None:
 
 @pytest.mark.parametrize("values", [[0.0], [0.0, 0.0], [-1.0, 1.0]])
 def test_no_difference_is_no_contradiction(values: list[float]) -> None:
-    assert judge(claim({"kind": "above", "bound": 0}), Estimate.of_seeds(np.array(values)))[0] == "undecided"
+    assert (
+        judge(claim({"kind": "above", "bound": 0}), Estimate.of_seeds(np.array(values)))[0]
+        == "undecided"
+    )
 
 
-@pytest.mark.parametrize(("test", "bound"), [(EQUALS, 54.4), ({"kind": "above", "bound": 54.4}, None)])
-def test_a_mean_with_its_deviation_has_an_interval(test: dict[str, object], bound: float | None) -> None:
-    """Rows that stand for several seeds: the published value, or the bound, lies in the interval of the mean."""
-    row = pd.DataFrame({"setup": ["a"], "status": ["original"], "x": [57.0], "x_sd": [4.0], "n_seeds": [5]})
+@pytest.mark.parametrize(
+    ("test", "bound"), [(EQUALS, 54.4), ({"kind": "above", "bound": 54.4}, None)]
+)
+def test_a_mean_with_its_deviation_has_an_interval(
+    test: dict[str, object], bound: float | None
+) -> None:
+    """Rows that stand for several seeds: the published value, or the bound, lies in the interval of
+    the mean."""
+    row = pd.DataFrame(
+        {"setup": ["a"], "status": ["original"], "x": [57.0], "x_sd": [4.0], "n_seeds": [5]}
+    )
     one = claim(test, bound, quantity={"table": "t", "column": "x", "where": {}})
     found = evaluated(one, row)
     assert found["verdict"][0] == "undecided"
@@ -126,14 +172,24 @@ def evaluated(one: Claim, table: pd.DataFrame = TABLE) -> pd.DataFrame:
 
 
 def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
-    """Summary rows do not count; another model than the paper's is a stand-in, whatever its source says."""
+    """Summary rows do not count; another model than the paper's is a stand-in, whatever its source
+    says."""
     rows = evaluated(claim(EQUALS, -0.8))
     assert list(rows["setup"]) == ["a", "b"]
     assert list(rows["verdict"]) == ["reproduced", "inconsistent"]
     assert list(rows["status"]) == ["original", "stand-in"]
-    assert rows.loc[0, ["obtained", "n_seeds", "record", "data"]].tolist() == [pytest.approx(-0.8), 2, "f" * 64, "the data"]
+    assert rows.loc[0, ["obtained", "n_seeds", "record", "data"]].tolist() == [
+        pytest.approx(-0.8),
+        2,
+        "f" * 64,
+        "the data",
+    ]
     assert "deviates by +0.3" in rows.loc[1, "detail"]
-    several = claim(EQUALS, -0.8, quantity={"table": "t", "column": "x", "where": {}, "original": {"model": ["m", "other"]}})
+    several = claim(
+        EQUALS,
+        -0.8,
+        quantity={"table": "t", "column": "x", "where": {}, "original": {"model": ["m", "other"]}},
+    )
     assert list(evaluated(several)["status"]) == ["original", "original"]
     stand_in = evaluated(claim(EQUALS, -0.8), TABLE.assign(status="stand-in"))
     assert list(stand_in["verdict"]) == ["consistent", "inconsistent"]
@@ -142,7 +198,9 @@ def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
 
 def test_a_falsified_result_flips_the_verdict() -> None:
     assert evaluated(claim(EQUALS, -0.8))["verdict"][0] == "reproduced"
-    assert evaluated(claim(EQUALS, -0.8), TABLE.assign(x=-TABLE["x"]))["verdict"][0] == "contradicted"
+    assert (
+        evaluated(claim(EQUALS, -0.8), TABLE.assign(x=-TABLE["x"]))["verdict"][0] == "contradicted"
+    )
     assert evaluated(claim(BELOW))["verdict"][0] == "reproduced"
     assert evaluated(claim(BELOW), TABLE.assign(x=0.3))["verdict"][0] == "contradicted"
 
@@ -152,7 +210,9 @@ def test_without_a_number() -> None:
     found = evaluated(claim(BELOW, quantity=quantity))
     assert found["verdict"][0] == "not attempted because the study has no dataset elsewhere"
     nothing = claim(BELOW, quantity=quantity | {"where": {"dataset": "", "model": "elsewhere"}})
-    assert evaluated(nothing)["verdict"][0] == "not attempted because the study has no model elsewhere"
+    assert (
+        evaluated(nothing)["verdict"][0] == "not attempted because the study has no model elsewhere"
+    )
     other = claim(BELOW, quantity=quantity | {"table": "u"})
     assert evaluated(other)["verdict"][0] == "not attempted because the study leaves it out"
     absent = claim(BELOW, quantity={"table": "t", "column": "y", "where": {}})
@@ -178,16 +238,26 @@ def test_claims_of_the_papers(project: Path) -> None:
 
 
 def test_smoke_study(smoke: Workflow) -> None:
-    """All claims have a verdict; all of this study's stand on stand-ins; quantities that it has are computed.
+    """All claims have a verdict; all of this study's stand on stand-ins; quantities that it has are
+    computed.
 
-    Six updates teach a model nothing, and samples are smaller than the dimensions: what that leaves open has no number.
+    Six updates teach a model nothing, and samples are smaller than the dimensions: what that leaves
+    open has no number.
     """
     results = smoke.folder / "results"
     verdicts = pd.read_parquet(results / "claims.parquet")
     kinds = set(verdicts["verdict"].str.split(" because", regex=False).str[0])
     assert kinds <= {"consistent", "inconsistent", "undecided", "not attempted", "not computable"}
-    open_ends = {"isoscore_performance_r", "istar_minus_none", "none_minus_cosreg", "difference_falls", "lid_depth_rho"}
-    assert set(verdicts[verdicts["verdict"].str.startswith("not computable")]["column"]) <= open_ends
+    open_ends = {
+        "isoscore_performance_r",
+        "istar_minus_none",
+        "none_minus_cosreg",
+        "difference_falls",
+        "lid_depth_rho",
+    }
+    assert (
+        set(verdicts[verdicts["verdict"].str.startswith("not computable")]["column"]) <= open_ends
+    )
     done = verdicts[verdicts["obtained"].notna()]
     assert set(done["setup"]) >= {"polarity", "pos-scaled", "supersenses", "supersenses-scaled"}
     assert (done["record"].str.len() == 64).all()
@@ -199,11 +269,19 @@ def test_smoke_study(smoke: Workflow) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- {id: a, paper: p, locator: l, statement: s, quantity: null, test: null}", "either `quantity` and `test`"),
-        ("- {id: a, paper: p, locator: l, statement: s, quantity: null, because: b, test: null}\n" * 2, "a stands there twice"),
+        (
+            "- {id: a, paper: p, locator: l, statement: s, quantity: null, test: null}",
+            "either `quantity` and `test`",
+        ),
+        (
+            "- {id: a, paper: p, locator: l, statement: s, quantity: null, because: b, test: "
+            "null}\n" * 2,
+            "a stands there twice",
+        ),
         ("- [", "claims"),
         (
-            "- {id: a, paper: p, locator: l, statement: s, quantity: {table: t, column: c, where: {}}, "
+            "- {id: a, paper: p, locator: l, statement: s, quantity: {table: t, column: c, where: "
+            "{}}, "
             "published: {dataset: no}, test: {kind: below, bound: 0}}",
             "0 published numbers fit",
         ),

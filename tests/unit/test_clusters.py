@@ -19,7 +19,9 @@ def test_equals_scikit_learn() -> None:
     """Each silhouette is that of scikit-learn for the same k-means; the best k is found."""
     found = cluster_count(CLUSTERED, sample_size=None)
     assert found.k == 4
-    assert len(set(zip(found.labels, LABELS, strict=True))) <= 8  # nearly the clusters that were put in
+    assert (
+        len(set(zip(found.labels, LABELS, strict=True))) <= 8
+    )  # nearly the clusters that were put in
     for k, score in found.silhouettes.items():
         labels = KMeans(k, n_init=1, random_state=0).fit_predict(CLUSTERED)
         assert score == pytest.approx(silhouette_score(CLUSTERED, labels), abs=1e-9)
@@ -66,7 +68,8 @@ def test_too_few_different_points() -> None:
 
 
 def test_a_cluster_that_the_sample_misses() -> None:
-    """One point far away is a cluster for k = 2; a sample without it gives no score, and another k is chosen."""
+    """One point far away is a cluster for k = 2; a sample without it gives no score, and another k
+    is chosen."""
     X = np.vstack([CLUSTERED, np.full((1, 10), 1e4)])
     found = cluster_count(X, k_range=[2, 5], sample_size=100)
     assert np.isnan(found.silhouettes[2])

@@ -1,4 +1,5 @@
-"""Configuration: every mistake is named before the first job, with its path, its value and what is allowed."""
+"""Configuration: every mistake is named before the first job, with its path, its value and what is
+allowed."""
 
 from __future__ import annotations
 
@@ -24,43 +25,102 @@ def test_default_is_valid(raw: dict[str, Any], project: Path) -> None:
     assert study.config.mickus2024.setups["polarity"].bias is False
 
 
-POLARITY = {"dataset": "polarity", "embedding": "all-MiniLM-L6-v2", "loss": "cross_entropy", "bias": False}
-GLUE: dict[str, Any] = {"tasks": ["cola"], "embeddings": ["all-MiniLM-L6-v2"], "seeds": [0], "updates": 9, "sample_size": None}
+POLARITY = {
+    "dataset": "polarity",
+    "embedding": "all-MiniLM-L6-v2",
+    "loss": "cross_entropy",
+    "bias": False,
+}
+GLUE: dict[str, Any] = {
+    "tasks": ["cola"],
+    "embeddings": ["all-MiniLM-L6-v2"],
+    "seeds": [0],
+    "updates": 9,
+    "sample_size": None,
+}
 MISTAKES = [
-    (("mickus2024", "learning_rat"), 0.1, "mickus2024.learning_rat: unknown key; did you mean 'learning_rate'"),
-    (("mickus2024", "learning_rate"), "0.1", "learning_rate: Input should be a valid number, got '0.1'; a number must not"),
+    (
+        ("mickus2024", "learning_rat"),
+        0.1,
+        "mickus2024.learning_rat: unknown key; did you mean 'learning_rate'",
+    ),
+    (
+        ("mickus2024", "learning_rate"),
+        "0.1",
+        "learning_rate: Input should be a valid number, got '0.1'; a number must not",
+    ),
     (("mickus2024", "learning_rate"), "1e-3", "YAML reads 1e-3 as text: write 0.001"),
     (("mickus2024", "learning_rate"), 0, "learning_rate: Input should be greater than 0, got 0"),
     (("mickus2024", "learning_rate"), float("nan"), "learning_rate: Input should be"),
     (("mickus2024", "updates"), 10.5, "updates: Input should be a valid integer"),
     (("mickus2024", "seeds"), [], "seeds: List should have at least 1 item"),
-    (("compute", "device"), "gpu", "compute.device: Input should be 'auto', 'cpu' or 'cuda', got 'gpu'"),
-    (("sources", "order"), ["hub", "cloud"], "sources.order.1: Input should be 'hub', 'url', 'mirror' or 'package'"),
+    (
+        ("compute", "device"),
+        "gpu",
+        "compute.device: Input should be 'auto', 'cpu' or 'cuda', got 'gpu'",
+    ),
+    (
+        ("sources", "order"),
+        ["hub", "cloud"],
+        "sources.order.1: Input should be 'hub', 'url', 'mirror' or 'package'",
+    ),
     (("sources", "order"), ["package"], "sources.order: snli comes by hub, mirror, url only"),
     (("sources", "mirror"), "nowhere", "sources.mirror: 'nowhere' is not a folder"),
     (("mickus2024", "seeds"), [1, 1], "seeds: Value error, a value stands there twice"),
     (("mickus2024", "setups"), {}, "setups: Dictionary should have at least 1 item"),
-    (("datasets", "supersenses", "n_items"), "2275", "config: datasets.supersenses.n_items: Input should be a valid integer"),
-    (("mickus2024", "setups", "supersenses", "bias"), "no", "config: mickus2024.setups.supersenses.bias: Input should be"),
+    (
+        ("datasets", "supersenses", "n_items"),
+        "2275",
+        "config: datasets.supersenses.n_items: Input should be a valid integer",
+    ),
+    (
+        ("mickus2024", "setups", "supersenses", "bias"),
+        "no",
+        "config: mickus2024.setups.supersenses.bias: Input should be",
+    ),
     (
         ("mickus2024", "setups", "polarity", "loss"),
         "binary_cross_entropy",
         "polarity.loss: 'binary_cross_entropy' does not",
     ),
     (("sources", "registry"), "no.yaml", "source registry .*no.yaml: .*No such file"),
-    (("datasets", "polarity", "source"), "polarty", "datasets.polarity.source: no source 'polarty'.*did you mean 'polarity'"),
+    (
+        ("datasets", "polarity", "source"),
+        "polarty",
+        "datasets.polarity.source: no source 'polarty'.*did you mean 'polarity'",
+    ),
     (("datasets", "polarity", "kind"), "words", "datasets.polarity"),
-    (("datasets", "a.b"), {"kind": "sentences", "source": "polarity", "label_names": ["a", "b"]}, "datasets.a.b"),
-    (("mickus2024", "setups", "polarity", "dataset"), "polarities", "no data set 'polarities'.*did you mean 'polarity'"),
-    (("mickus2024", "setups", "polarity", "embedding"), "all-MiniLM-L6-v3", "did you mean 'all-MiniLM-L6-v2'"),
-    (("mickus2024", "setups", "polarity", "embedding"), "wordnet", "'wordnet' is a lexicon, needed is a model"),
+    (
+        ("datasets", "a.b"),
+        {"kind": "sentences", "source": "polarity", "label_names": ["a", "b"]},
+        "datasets.a.b",
+    ),
+    (
+        ("mickus2024", "setups", "polarity", "dataset"),
+        "polarities",
+        "no data set 'polarities'.*did you mean 'polarity'",
+    ),
+    (
+        ("mickus2024", "setups", "polarity", "embedding"),
+        "all-MiniLM-L6-v3",
+        "did you mean 'all-MiniLM-L6-v2'",
+    ),
+    (
+        ("mickus2024", "setups", "polarity", "embedding"),
+        "wordnet",
+        "'wordnet' is a lexicon, needed is a model",
+    ),
     (("mickus2024", "setups", "a--b"), POLARITY, "two hyphens stand before the name of a variant"),
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "layers"),
         [],
         "all-MiniLM-L6-v2.layers: a model needs layers, and static vectors have none",
     ),
-    (("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "layers"), [3, 1], "layers: Value error, must rise"),
+    (
+        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "layers"),
+        [3, 1],
+        "layers: Value error, must rise",
+    ),
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "sets"),
         ["sts15s"],
@@ -71,30 +131,78 @@ MISTAKES = [
         ["pos"],
         "sets.0: 'pos' holds no sentences, which a model needs",
     ),
-    (("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "numbers"), None, "numbers is null for an embedding, and tuning is null"),
+    (
+        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "numbers"),
+        None,
+        "numbers is null for an embedding, and tuning is null",
+    ),
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "drop"),
         "cls",
         "drop: Input should be 'special', 'ends' or 'nothing', got 'cls'",
     ),
-    (("rajaee2021", "embeddings", "word2vec-enwiki-2021", "sets"), ["polarity"], "'polarity' holds no pairs with scores"),
-    (("rajaee2021", "embeddings", "wordnet"), {"sets": ["sts15"], "layers": [1], "numbers": None}, "numbers is null"),
-    (("rajaee2021", "methods"), ["none"], "methods must hold none, which the others are compared with, and others"),
-    (("rajaee2021", "methods"), ["none", "abtt"], "pictured: no embedding has 'polarity-part' among its sets, or kmeans"),
-    (("rajaee2021", "more_clusters"), [0, 3], "more_clusters.0: Input should be greater than or equal to 1, got 0"),
-    (("rajaee2021", "classification", "max_length"), 600, "max_length: 600, but all-MiniLM-L6-v2 reads at most 256"),
+    (
+        ("rajaee2021", "embeddings", "word2vec-enwiki-2021", "sets"),
+        ["polarity"],
+        "'polarity' holds no pairs with scores",
+    ),
+    (
+        ("rajaee2021", "embeddings", "wordnet"),
+        {"sets": ["sts15"], "layers": [1], "numbers": None},
+        "numbers is null",
+    ),
+    (
+        ("rajaee2021", "methods"),
+        ["none"],
+        "methods must hold none, which the others are compared with, and others",
+    ),
+    (
+        ("rajaee2021", "methods"),
+        ["none", "abtt"],
+        "pictured: no embedding has 'polarity-part' among its sets, or kmeans",
+    ),
+    (
+        ("rajaee2021", "more_clusters"),
+        [0, 3],
+        "more_clusters.0: Input should be greater than or equal to 1, got 0",
+    ),
+    (
+        ("rajaee2021", "classification", "max_length"),
+        600,
+        "max_length: 600, but all-MiniLM-L6-v2 reads at most 256",
+    ),
     (
         ("rajaee2021", "finetuning", "tasks", "squad"),
         {"train": "squad", "validation": "squad-validation", "metric": "f1"},
         "finetuning.tasks.squad: extractive, and its head reads no",
     ),
-    (("rajaee2021", "finetuning", "training", "batch_size"), 2, "batches of two .* would be left as they are"),
-    (("rajaee2021", "methods"), ["kmeans"], "methods must hold none, which the others are compared with"),
+    (
+        ("rajaee2021", "finetuning", "training", "batch_size"),
+        2,
+        "batches of two .* would be left as they are",
+    ),
+    (
+        ("rajaee2021", "methods"),
+        ["kmeans"],
+        "methods must hold none, which the others are compared with",
+    ),
     (("rajaee2021", "methods"), ["none", "kmean"], "methods.1: Input should be 'none', 'mean'"),
     (("rajaee2021", "profile"), None, "profile is null: there is no data set for the layers"),
-    (("rajaee2021", "pictured"), "sts15", "rajaee2021.pictured: no embedding has 'sts15' among its sets"),
-    (("rajaee2021", "tuning"), {"dataset": "rte", "n_clusters": [5], "n_components": [5]}, "'rte' holds no pairs with scores"),
-    (("rajaee2021", "classification", "attempt"), ["polarty"], "classification.attempt.0: no task 'polarty': did you mean"),
+    (
+        ("rajaee2021", "pictured"),
+        "sts15",
+        "rajaee2021.pictured: no embedding has 'sts15' among its sets",
+    ),
+    (
+        ("rajaee2021", "tuning"),
+        {"dataset": "rte", "n_clusters": [5], "n_components": [5]},
+        "'rte' holds no pairs with scores",
+    ),
+    (
+        ("rajaee2021", "classification", "attempt"),
+        ["polarty"],
+        "classification.attempt.0: no task 'polarty': did you mean",
+    ),
     (
         ("rajaee2021", "classification", "tasks", "mnli"),
         {"train": "mnli", "validation": "snli", "metric": "accuracy"},
@@ -107,18 +215,48 @@ MISTAKES = [
     ),
     (("rajaee2021", "finetuning", "models"), ["gpt3"], "finetuning.models.0: no source 'gpt3'"),
     (("datasets", "polarity", "reading"), "quoted", "reading: quoted is for task: regression"),
-    (("mickus2024", "measure", "tolerance"), 0, "measure.tolerance: Input should be greater than 0"),
-    (("mickus2024", "sensitivity", "setups"), ["polarty"], "sensitivity.setups.0: no setup 'polarty': did you mean 'polarity'"),
-    (("mickus2024", "sensitivity", "seeds"), [7], "sensitivity.seeds: 7 is not in mickus2024.seeds"),
-    (("datasets", "supersenses", "word_list"), "polarity", "word_list: 'polarity' is a dataset, needed is a lexicon"),
-    (("mickus2024", "glue"), GLUE | {"tasks": ["colaa"]}, "glue.tasks.0: no data set 'colaa'.*did you mean 'cola'"),
+    (
+        ("mickus2024", "measure", "tolerance"),
+        0,
+        "measure.tolerance: Input should be greater than 0",
+    ),
+    (
+        ("mickus2024", "sensitivity", "setups"),
+        ["polarty"],
+        "sensitivity.setups.0: no setup 'polarty': did you mean 'polarity'",
+    ),
+    (
+        ("mickus2024", "sensitivity", "seeds"),
+        [7],
+        "sensitivity.seeds: 7 is not in mickus2024.seeds",
+    ),
+    (
+        ("datasets", "supersenses", "word_list"),
+        "polarity",
+        "word_list: 'polarity' is a dataset, needed is a lexicon",
+    ),
+    (
+        ("mickus2024", "glue"),
+        GLUE | {"tasks": ["colaa"]},
+        "glue.tasks.0: no data set 'colaa'.*did you mean 'cola'",
+    ),
     (("mickus2024", "glue"), GLUE | {"tasks": ["pos"]}, "glue.tasks.0: 'pos' holds no sentences"),
-    (("mickus2024", "glue"), GLUE | {"embeddings": ["wordnet"]}, "glue.embeddings.0: 'wordnet' is a lexicon"),
+    (
+        ("mickus2024", "glue"),
+        GLUE | {"embeddings": ["wordnet"]},
+        "glue.embeddings.0: 'wordnet' is a lexicon",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "message"), MISTAKES, ids=lambda v: ".".join(v) if isinstance(v, tuple) else None)
-def test_mistakes(raw: dict[str, Any], project: Path, path: tuple[str, ...], value: Any, message: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    MISTAKES,
+    ids=lambda v: ".".join(v) if isinstance(v, tuple) else None,
+)
+def test_mistakes(
+    raw: dict[str, Any], project: Path, path: tuple[str, ...], value: Any, message: str
+) -> None:
     changed = copy.deepcopy(raw)
     where = changed
     for key in path[:-1]:
@@ -146,7 +284,8 @@ def test_specs_are_canonical() -> None:
 
 
 def test_trajectories(raw: dict[str, Any], project: Path) -> None:
-    """Appendix A is every task with every encoder; a variant changes one thing, and is compared with the same seeds."""
+    """Appendix A is every task with every encoder; a variant changes one thing, and is compared
+    with the same seeds."""
     raw["mickus2024"]["glue"] = {
         "tasks": ["cola", "rte"],
         "embeddings": ["all-MiniLM-L6-v2", "all-mpnet-base-v2"],
@@ -157,7 +296,9 @@ def test_trajectories(raw: dict[str, Any], project: Path) -> None:
     paper = load_study(raw, project).config.mickus2024
     runs = paper.trajectories()
     assert [name for name, run in runs.items() if run.group == "glue"] == [
-        f"{task}--{model}" for model in ("all-MiniLM-L6-v2", "all-mpnet-base-v2") for task in ("cola", "rte")
+        f"{task}--{model}"
+        for model in ("all-MiniLM-L6-v2", "all-mpnet-base-v2")
+        for task in ("cola", "rte")
     ]
     assert runs["cola--all-mpnet-base-v2"].measure.sample_size == 20000
     assert all(run.setup.bias for run in runs.values() if run.group == "glue")
@@ -171,7 +312,12 @@ def test_trajectories(raw: dict[str, Any], project: Path) -> None:
         for name, run in runs.items()
         if run.group == "sensitivity"
     }
-    assert changed == {"slow": {"learning_rate"}, "fast": {"learning_rate"}, "bias": {"setup"}, "sampled": {"measure"}}
+    assert changed == {
+        "slow": {"learning_rate"},
+        "fast": {"learning_rate"},
+        "bias": {"setup"},
+        "sampled": {"measure"},
+    }
 
 
 def test_paper_has_every_cell_of_table_3(raw: dict[str, Any], project: Path) -> None:

@@ -22,12 +22,15 @@ CLUSTERS = RNG.integers(0, 4, N)
 
 
 def brute(X: np.ndarray, types: np.ndarray) -> tuple[float, float]:
-    """S_inter and S_intra by loops over types and occurrences: the expected value of the published, sampled estimates."""
+    """S_inter and S_intra by loops over types and occurrences: the expected value of the published,
+    sampled estimates."""
     C = cosine_similarity(X)
     names = sorted(set(types.tolist()))
     members = {t: np.flatnonzero(types == t) for t in names}
     inter = [C[np.ix_(members[s], members[t])].mean() for s, t in combinations(names, 2)]
-    intra = [np.mean([C[i, j] for i, j in combinations(m, 2)]) for m in members.values() if len(m) > 1]
+    intra = [
+        np.mean([C[i, j] for i, j in combinations(m, 2)]) for m in members.values() if len(m) > 1
+    ]
     return float(np.mean(inter)) if inter else np.nan, float(np.mean(intra)) if intra else np.nan
 
 
@@ -48,16 +51,24 @@ def test_equal_double_loops(dtype: type, tolerance: float) -> None:
     C = cosine_similarity(X)
     assert mean_cosine(cloud) == pytest.approx((C.sum() - N) / (N * (N - 1)), abs=tolerance)
     assert type_cosines(cloud, TYPES) == pytest.approx(brute(X, TYPES), abs=tolerance)
-    assert s_inter(torch.from_numpy(cloud), torch.from_numpy(TYPES)) == pytest.approx(brute(X, TYPES)[0], abs=tolerance)
+    assert s_inter(torch.from_numpy(cloud), torch.from_numpy(TYPES)) == pytest.approx(
+        brute(X, TYPES)[0], abs=tolerance
+    )
     assert s_intra(cloud, TYPES.astype(str)) == pytest.approx(brute(X, TYPES)[1], abs=tolerance)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_adjusted_equal_double_loops(weighted: bool) -> None:
     """Cai et al. average clusters as they are; by size is an option."""
-    assert type_cosines(X, TYPES, CLUSTERS, weighted=weighted) == pytest.approx(brute_adjusted(weighted), abs=1e-12)
-    assert s_inter(X, TYPES, CLUSTERS, weighted=weighted) == pytest.approx(brute_adjusted(weighted)[0], abs=1e-12)
-    assert s_intra(X, TYPES, CLUSTERS, weighted=weighted) == pytest.approx(brute_adjusted(weighted)[1], abs=1e-12)
+    assert type_cosines(X, TYPES, CLUSTERS, weighted=weighted) == pytest.approx(
+        brute_adjusted(weighted), abs=1e-12
+    )
+    assert s_inter(X, TYPES, CLUSTERS, weighted=weighted) == pytest.approx(
+        brute_adjusted(weighted)[0], abs=1e-12
+    )
+    assert s_intra(X, TYPES, CLUSTERS, weighted=weighted) == pytest.approx(
+        brute_adjusted(weighted)[1], abs=1e-12
+    )
 
 
 def test_published_estimate_of_s_inter_scatters_around_the_exact_value() -> None:
@@ -76,8 +87,15 @@ def test_published_estimate_of_s_inter_scatters_around_the_exact_value() -> None
 def test_one_pass_equals_plain_torch_and_any_number_of_threads() -> None:
     """The path that a GPU takes, run on the CPU; and the bytes do not depend on the threads."""
     order = torch.unique(torch.from_numpy(TYPES), return_inverse=True)[1]
-    arguments = (torch.from_numpy(X), order, torch.zeros(int(order.max()) + 1, dtype=torch.int64), torch.zeros(1, D).double())
-    for ours, plain in zip(module._sums(*arguments), module._sums_by_torch(*arguments), strict=True):
+    arguments = (
+        torch.from_numpy(X),
+        order,
+        torch.zeros(int(order.max()) + 1, dtype=torch.int64),
+        torch.zeros(1, D).double(),
+    )
+    for ours, plain in zip(
+        module._sums(*arguments), module._sums_by_torch(*arguments), strict=True
+    ):
         assert torch.allclose(ours, plain, atol=1e-9)
     threads = torch.get_num_threads()
     try:
@@ -91,7 +109,12 @@ def test_one_pass_equals_plain_torch_and_any_number_of_threads() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(2, 30), d=st.integers(1, 6), scale=st.floats(1e-6, 1e6))
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 30),
+    d=st.integers(1, 6),
+    scale=st.floats(1e-6, 1e6),
+)
 def test_properties(seed: int, n: int, d: int, scale: float) -> None:
     """Bounds; unchanged by rotation, order and the length of each vector; types are names."""
     rng = np.random.default_rng(seed)
@@ -99,7 +122,11 @@ def test_properties(seed: int, n: int, d: int, scale: float) -> None:
     score, both = mean_cosine(X), type_cosines(X, types)
     assert -1 / (n - 1) - 1e-12 <= score <= 1 + 1e-12
     R, order = np.linalg.qr(rng.standard_normal((d, d)))[0], rng.permutation(n)
-    for changed, names in ((X @ R, types), (X[order], types[order]), (X * scale * rng.uniform(1, 2, (n, 1)), types)):
+    for changed, names in (
+        (X @ R, types),
+        (X[order], types[order]),
+        (X * scale * rng.uniform(1, 2, (n, 1)), types),
+    ):
         assert mean_cosine(changed) == pytest.approx(score, abs=1e-9)
         assert type_cosines(changed, names + 5) == pytest.approx(both, abs=1e-9, nan_ok=True)
     assert type_cosines(X, np.arange(n)).s_inter == pytest.approx(score, abs=1e-9)
@@ -113,12 +140,15 @@ def test_squares_beyond_the_float_range(exponent: int) -> None:
 
 
 def test_limits_and_zero_vectors() -> None:
-    """Equal directions give 1, opposite ones -1; the cosines of a zero vector are 0, as in scikit-learn."""
+    """Equal directions give 1, opposite ones -1; the cosines of a zero vector are 0, as in
+    scikit-learn."""
     assert mean_cosine(np.ones((5, 3))) == pytest.approx(1)
     assert mean_cosine(np.array([[1.0, 0], [-2, 0]])) == pytest.approx(-1)
     with_zero = np.vstack([np.zeros(D), X])
     C = cosine_similarity(with_zero)
-    assert mean_cosine(with_zero) == pytest.approx((C.sum() - np.trace(C)) / (N * (N + 1)), abs=1e-12)
+    assert mean_cosine(with_zero) == pytest.approx(
+        (C.sum() - np.trace(C)) / (N * (N + 1)), abs=1e-12
+    )
     assert mean_cosine(np.zeros((3, 2))) == 0
     one_per_cluster = type_cosines(X, TYPES, np.arange(N))  # no pair meets
     assert np.isnan(one_per_cluster.s_inter)
@@ -129,14 +159,21 @@ def test_limits_and_zero_vectors() -> None:
     ("cloud", "types", "clusters", "message"),
     [
         (np.where(np.arange(N)[:, None] == 3, np.nan, X), TYPES, None, "1 of 400 points hold NaN"),
-        (np.where(np.arange(N)[:, None] == 3, np.inf, X), TYPES, CLUSTERS, "1 of 400 points hold NaN"),
+        (
+            np.where(np.arange(N)[:, None] == 3, np.inf, X),
+            TYPES,
+            CLUSTERS,
+            "1 of 400 points hold NaN",
+        ),
         (X, TYPES[1:], None, "types must have shape"),
         (X, TYPES, CLUSTERS[1:], "clusters must have shape"),
         (X, np.zeros(N), None, "two types"),
         (X[:0], TYPES[:0], None, "at least 2 points"),
     ],
 )
-def test_bad_input(cloud: np.ndarray, types: np.ndarray, clusters: np.ndarray | None, message: str) -> None:
+def test_bad_input(
+    cloud: np.ndarray, types: np.ndarray, clusters: np.ndarray | None, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         s_inter(cloud, types, clusters)
 
@@ -164,13 +201,21 @@ def test_gpu_equals_cpu() -> None:
 def test_a_cluster_of_equal_vectors(dtype: type) -> None:
     """Moved to their mean they are zero but for its rounding, which is no direction."""
     same = np.repeat(RNG.standard_normal((1, D)), 7, axis=0)
-    cloud, types, clusters = np.vstack([X, same]), np.r_[TYPES, np.arange(7) % 3], np.r_[CLUSTERS, np.full(7, 9)]
+    cloud, types, clusters = (
+        np.vstack([X, same]),
+        np.r_[TYPES, np.arange(7) % 3],
+        np.r_[CLUSTERS, np.full(7, 9)],
+    )
     cut = type_cosines(X.astype(dtype), TYPES, CLUSTERS)
     both = type_cosines(cloud.astype(dtype), types, clusters)
-    assert both == pytest.approx([c * 4 / 5 for c in cut], abs=1e-6)  # the fifth cluster has cosines of 0
+    assert both == pytest.approx(
+        [c * 4 / 5 for c in cut], abs=1e-6
+    )  # the fifth cluster has cosines of 0
     arguments = torch.from_numpy(cloud.astype(dtype)), torch.from_numpy(types)
     codes = torch.unique(torch.from_numpy(clusters) * 100 + arguments[1], return_inverse=True)
-    means = module._means(arguments[0], torch.unique(torch.from_numpy(clusters), return_inverse=True)[1])
+    means = module._means(
+        arguments[0], torch.unique(torch.from_numpy(clusters), return_inverse=True)[1]
+    )
     of_cluster = torch.unique(codes[0] // 100, return_inverse=True)[1]
     for ours, plain in zip(
         module._sums(arguments[0], codes[1], of_cluster, means),
@@ -188,7 +233,11 @@ def test_subnormal_squares(exponent: int) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 99), cuts=st.lists(st.integers(1, 59), max_size=4), dtype=st.sampled_from(["float32", "float64"]))
+@given(
+    seed=st.integers(0, 99),
+    cuts=st.lists(st.integers(1, 59), max_size=4),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
 def test_streams_of_mean_cosines_equal_the_whole(seed: int, cuts: list[int], dtype: str) -> None:
     """In batches and in shards; a vector of zeros has no direction, and counts as one."""
     cloud = (np.random.default_rng(seed).standard_normal((60, 5)) + 0.3).astype(dtype)

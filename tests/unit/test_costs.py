@@ -1,4 +1,5 @@
-"""Costs of a study: its jobs are Snakemake's, sizes are those of the registry, and what is not known is said."""
+"""Costs of a study: its jobs are Snakemake's, sizes are those of the registry, and what is not
+known is said."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def test_sizes_follow_from_specs(project: Path) -> None:
     assert known.of("fetch/all-MiniLM-L6-v2").disk == 0.09 * GIGA
     one, other = (known.of(f"geometry/cai2021/brown/all-MiniLM-L6-v2/layer{n}") for n in (1, 6))
     assert one == other
-    larger = estimate(project, rajaee2021=known.plan.study.config.rajaee2021.model_dump() | {"runs": 50})  # type: ignore[union-attr]
+    larger = estimate(
+        project, rajaee2021=known.plan.study.config.rajaee2021.model_dump() | {"runs": 50}
+    )  # type: ignore[union-attr]
     stem = "similarity/rajaee2021/polarity-part/all-MiniLM-L6-v2/layer1"
     assert larger.of(stem).seconds > 5 * known.of(stem).seconds
 
@@ -57,9 +60,15 @@ def test_shards_share_the_work(project: Path) -> None:
     whole = estimate(project)
     parts = estimate(project, compute=whole.plan.study.config.compute.model_dump() | {"shards": 4})
     assert len(parts.plan.stems()) == len(whole.plan.stems()) + 8  # of two data sets
-    assert parts.plan.stems().index(f"{TOKENS}/shards/{MODEL}/4-of-4") < parts.plan.stems().index(f"{TOKENS}/tokens/{MODEL}")
+    assert parts.plan.stems().index(f"{TOKENS}/shards/{MODEL}/4-of-4") < parts.plan.stems().index(
+        f"{TOKENS}/tokens/{MODEL}"
+    )
     one, quarter = (
-        known.of(stem) for known, stem in ((whole, f"{TOKENS}/tokens/{MODEL}"), (parts, f"{TOKENS}/shards/{MODEL}/1-of-4"))
+        known.of(stem)
+        for known, stem in (
+            (whole, f"{TOKENS}/tokens/{MODEL}"),
+            (parts, f"{TOKENS}/shards/{MODEL}/1-of-4"),
+        )
     )
     start = whole.rates.rates["encode"].start
     assert quarter.seconds - start == pytest.approx((one.seconds - start) / 4)
@@ -73,14 +82,21 @@ def test_what_is_not_known_is_said(project: Path, tmp_path: Path) -> None:
     rates = yaml.safe_load((project / "config/rates.yaml").read_text())
     del rates["models"]["all-MiniLM-L6-v2"]
     (tmp_path / "rates.yaml").write_text(yaml.safe_dump(rates))
-    said = CliRunner().invoke(app, ["plan", "--project", str(project), "--rates", str(tmp_path / "rates.yaml")])
+    said = CliRunner().invoke(
+        app, ["plan", "--project", str(project), "--rates", str(tmp_path / "rates.yaml")]
+    )
     assert said.exit_code == 0, said.output
     assert "counted as empty: all-MiniLM-L6-v2" in said.output
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("models: 3", "hardware: Field required"), ("", "valid dictionary"), ("a: [", "flow"), (None, "No such file")],
+    [
+        ("models: 3", "hardware: Field required"),
+        ("", "valid dictionary"),
+        ("a: [", "flow"),
+        (None, "No such file"),
+    ],
 )
 def test_bad_rates_are_one_sentence(tmp_path: Path, text: str | None, message: str) -> None:
     path = tmp_path / "rates.yaml"

@@ -18,7 +18,9 @@ time.sleep(600)
 
 
 def taker(folder: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen([sys.executable, "-c", TAKES_ONE, str(folder)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", TAKES_ONE, str(folder)], stdout=subprocess.PIPE, text=True
+    )
     assert taken(process) == "ready"
     return process
 

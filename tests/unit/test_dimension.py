@@ -1,4 +1,5 @@
-"""TwoNN and the maximum-likelihood local dimension against scikit-dimension, and what Cai et al. published."""
+"""TwoNN and the maximum-likelihood local dimension against scikit-dimension, and what Cai et al.
+published."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from isotropy.metrics import lid_mle, lid_mle_samples, two_nn
 RNG = np.random.default_rng(0)
 PLANE = RNG.standard_normal((1300, 3)) @ RNG.standard_normal((3, 40))
 BALL = RNG.standard_normal((1200, 30))
-CLUMPS = RNG.standard_normal((1500, 20)) * 1e-3 + RNG.standard_normal((8, 20))[RNG.integers(0, 8, 1500)]
+CLUMPS = (
+    RNG.standard_normal((1500, 20)) * 1e-3 + RNG.standard_normal((8, 20))[RNG.integers(0, 8, 1500)]
+)
 CLOUDS = {
     "plane": PLANE,
     "ball": BALL,
@@ -26,7 +29,8 @@ CLOUDS = {
 
 
 def levina_bickel(X: np.ndarray, k: int) -> np.ndarray:
-    """scikit-dimension's pointwise estimate; it divides by k - 1 where Amsaleg et al. and Cai et al. divide by k."""
+    """scikit-dimension's pointwise estimate; it divides by k - 1 where Amsaleg et al. and Cai et
+    al. divide by k."""
     return skdim.id.MLE().fit(X, n_neighbors=k, comb="mean").dimension_pw_ * k / (k - 1)
 
 
@@ -34,9 +38,13 @@ def levina_bickel(X: np.ndarray, k: int) -> np.ndarray:
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 2e-5)])
 def test_two_nn_equals_scikit_dimension(name: str, dtype: type, tolerance: float) -> None:
     X = CLOUDS[name].astype(dtype)
-    assert two_nn(X) == pytest.approx(skdim.id.TwoNN().fit(X.astype(np.float64)).dimension_, rel=tolerance)
+    assert two_nn(X) == pytest.approx(
+        skdim.id.TwoNN().fit(X.astype(np.float64)).dimension_, rel=tolerance
+    )
     expected = skdim.id.TwoNN(discard_fraction=0.3).fit(X.astype(np.float64)).dimension_
-    assert two_nn(torch.from_numpy(X), discard_fraction=0.3) == pytest.approx(expected, rel=tolerance)
+    assert two_nn(torch.from_numpy(X), discard_fraction=0.3) == pytest.approx(
+        expected, rel=tolerance
+    )
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -44,15 +52,28 @@ def test_two_nn_equals_scikit_dimension(name: str, dtype: type, tolerance: float
 def test_each_lid_equals_scikit_dimension(name: str, dtype: type, tolerance: float) -> None:
     """Each point's estimate; float32 against double precision of the same rounded cloud."""
     X = CLOUDS[name].astype(dtype)
-    if name == "clumps":  # scikit-learn's double distances lose digits too; centring in float32 rounds by 1e-5 of a distance
+    if (
+        name == "clumps"
+        # Scikit-learn's double distances lose digits too; centring in float32 rounds by 1e-5 of a
+        # distance
+    ):
         tolerance *= 3
-    assert lid_mle_samples(X, 100) == pytest.approx(levina_bickel(X.astype(np.float64), 100), rel=tolerance)
-    assert lid_mle(X, 20) == pytest.approx(levina_bickel(X.astype(np.float64), 20).mean(), rel=tolerance)
+    assert lid_mle_samples(X, 100) == pytest.approx(
+        levina_bickel(X.astype(np.float64), 100), rel=tolerance
+    )
+    assert lid_mle(X, 20) == pytest.approx(
+        levina_bickel(X.astype(np.float64), 20).mean(), rel=tolerance
+    )
 
 
 def cai(X: np.ndarray, k: int, metric: str) -> float:
-    """The published estimate, as its code computes it: squared distances, or 1 - cos; equal points included."""
-    D = cdist(X, X, "sqeuclidean") if metric == "euclidean" else np.maximum(cdist(X, X, "cosine"), 1e-8)
+    """The published estimate, as its code computes it: squared distances, or 1 - cos; equal points
+    included."""
+    D = (
+        cdist(X, X, "sqeuclidean")
+        if metric == "euclidean"
+        else np.maximum(cdist(X, X, "cosine"), 1e-8)
+    )
     np.fill_diagonal(D, -1)  # itself first
     r = np.sort(D, axis=1)[:, 1 : k + 1]
     with np.errstate(divide="ignore"):
@@ -61,7 +82,8 @@ def cai(X: np.ndarray, k: int, metric: str) -> float:
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_published_estimate(metric: str) -> None:
-    """`squared` is the published form: half the conventional one, for cosines as well (against distances of unit vectors)."""
+    """`squared` is the published form: half the conventional one, for cosines as well (against
+    distances of unit vectors)."""
     published = lid_mle(BALL, 100, metric=metric, squared=True, repeated="keep")
     assert published == pytest.approx(cai(BALL, 100, metric), rel=1e-9)
     assert published == pytest.approx(lid_mle(BALL, 100, metric=metric) / 2, rel=1e-12)
@@ -71,10 +93,13 @@ def test_published_estimate(metric: str) -> None:
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_repeated_points(metric: str) -> None:
-    """Dropped with a warning; kept, as published, they pull the mean down: to 0 (euclidean) or a clamp (cosine)."""
+    """Dropped with a warning; kept, as published, they pull the mean down: to 0 (euclidean) or a
+    clamp (cosine)."""
     X = np.vstack([BALL, BALL[:100]])
     with pytest.warns(UserWarning, match="100 of 1300 points repeat"):
-        assert lid_mle(X, 100, metric=metric) == pytest.approx(lid_mle(BALL, 100, metric=metric), rel=1e-9)
+        assert lid_mle(X, 100, metric=metric) == pytest.approx(
+            lid_mle(BALL, 100, metric=metric), rel=1e-9
+        )
     kept = lid_mle(X, 100, metric=metric, squared=True, repeated="keep")
     assert kept == pytest.approx(cai(X, 100, metric), rel=1e-6)
     if metric == "euclidean":
@@ -94,7 +119,10 @@ def test_queries_are_a_sample_with_neighbours_among_all() -> None:
         some = lid_mle_samples(np.vstack([BALL, BALL]), 30, n_queries=200, seed=3)
     assert 60 < len(some) < 140
     assert np.isin(some.round(9), whole.round(9)).all()
-    with pytest.raises(ValueError, match="larger n_queries"), pytest.warns(UserWarning, match="repeat"):
+    with (
+        pytest.raises(ValueError, match="larger n_queries"),
+        pytest.warns(UserWarning, match="repeat"),
+    ):
         lid_mle_samples(np.vstack([BALL, np.repeat(BALL[:1], 10**5, axis=0)]), 30, n_queries=2)
 
 
@@ -105,18 +133,26 @@ def test_search_in_plain_torch_equals_faiss_and_tiles(monkeypatch: pytest.Monkey
     monkeypatch.undo()
     assert by_torch == pytest.approx(lid_mle_samples(BALL, 30), rel=1e-12)
     cloud = module.centred(torch.from_numpy(PLANE))
-    assert module._two_nearest(cloud) == pytest.approx(module._nearest(cloud, 2, torch.arange(len(cloud)))[0], rel=1e-9)
+    assert module._two_nearest(cloud) == pytest.approx(
+        module._nearest(cloud, 2, torch.arange(len(cloud)))[0], rel=1e-9
+    )
 
 
 def test_known_dimension() -> None:
-    """A plane of 3 dimensions in 40 has dimension 3; uniform data, as TwoNN assumes, within a tenth."""
+    """A plane of 3 dimensions in 40 has dimension 3; uniform data, as TwoNN assumes, within a
+    tenth."""
     X = RNG.uniform(size=(3000, 3)) @ RNG.standard_normal((3, 40))
     assert two_nn(X) == pytest.approx(3, rel=0.1)
     assert lid_mle(X, 50) == pytest.approx(3, rel=0.15)
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(12, 60), d=st.integers(2, 6), scale=st.floats(1e-6, 1e6))
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(12, 60),
+    d=st.integers(2, 6),
+    scale=st.floats(1e-6, 1e6),
+)
 def test_invariance(seed: int, n: int, d: int, scale: float) -> None:
     """Rotation, translation, scale and order do not matter."""
     rng = np.random.default_rng(seed)
@@ -134,7 +170,10 @@ def test_invariance(seed: int, n: int, d: int, scale: float) -> None:
         (lambda: lid_mle(BALL[:50], 1), "k must lie between 2 and 49"),
         (lambda: lid_mle(BALL, 10, metric="manhattan"), "metric"),
         (lambda: lid_mle(BALL, 10, repeated="ignore"), "repeated"),
-        (lambda: lid_mle(np.vstack([np.zeros(30), BALL]), 10, metric="cosine"), "1 points are zero"),
+        (
+            lambda: lid_mle(np.vstack([np.zeros(30), BALL]), 10, metric="cosine"),
+            "1 points are zero",
+        ),
         (lambda: lid_mle(np.where(BALL > 2, np.nan, BALL), 10), "NaN"),
         (lambda: two_nn(np.where(BALL > 2, np.inf, BALL)), "NaN"),
         (lambda: two_nn(BALL[:2]), "at least 3 points"),
@@ -154,7 +193,8 @@ def test_constant_cloud() -> None:
 
 
 def test_equal_distances_have_no_dimension() -> None:
-    """The corners of a simplex are equally far from each other: the estimate is infinite, as the formula says."""
+    """The corners of a simplex are equally far from each other: the estimate is infinite, as the
+    formula says."""
     assert np.isinf(lid_mle_samples(np.eye(12), 8)).all()
 
 
@@ -172,7 +212,9 @@ def test_one_outlier_does_not_widen_the_search(far: float, monkeypatch: pytest.M
     X[0] *= far
     wanted = []
     search = module._search_by_faiss
-    monkeypatch.setattr(module, "_search_by_faiss", lambda c, r, k: wanted.append((len(r), k)) or search(c, r, k))
+    monkeypatch.setattr(
+        module, "_search_by_faiss", lambda c, r, k: wanted.append((len(r), k)) or search(c, r, k)
+    )
     found = lid_mle_samples(X, 100)
     assert sum(n * k for n, k in wanted) < 1.05 * len(X) * 112
     assert found == pytest.approx(levina_bickel(X.astype(np.float64), 100), rel=1e-3)
@@ -195,7 +237,8 @@ def test_more_copies_than_neighbours() -> None:
 
 @pytest.mark.parametrize("copies", [30, 100])
 def test_points_that_centring_would_merge(copies: int) -> None:
-    """Points 1e-8 apart near the origin are different in float32, though not after a mean of 10 is subtracted."""
+    """Points 1e-8 apart near the origin are different in float32, though not after a mean of 10 is
+    subtracted."""
     X = RNG.standard_normal((600, 5)) + 10
     X[:copies] = RNG.standard_normal((copies, 5)) * 1e-8
     low = X.astype(np.float32)
@@ -207,9 +250,12 @@ def test_points_that_centring_would_merge(copies: int) -> None:
 def test_squares_beyond_the_float_range(exponent: int) -> None:
     X = (BALL * 10.0**exponent).astype(np.float32)
     assert two_nn(X) == pytest.approx(two_nn(BALL), rel=1e-4)
-    assert lid_mle(X, 30, metric="cosine") == pytest.approx(lid_mle(BALL, 30, metric="cosine"), rel=1e-4)
+    assert lid_mle(X, 30, metric="cosine") == pytest.approx(
+        lid_mle(BALL, 30, metric="cosine"), rel=1e-4
+    )
 
 
 def test_three_points() -> None:
-    """The least that has a dimension: ratios 1, 2 and 2, of which the last ends the distribution."""
+    """The least that has a dimension: ratios 1, 2 and 2, of which the last ends the
+    distribution."""
     assert two_nn(np.array([[0.0], [1], [2]])) == pytest.approx(-np.log(1 / 3) / np.log(2))

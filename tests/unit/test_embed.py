@@ -1,4 +1,5 @@
-"""Embeddings of the real all-MiniLM-L6-v2 against sentence-transformers; workers, parts and batches do not matter."""
+"""Embeddings of the real all-MiniLM-L6-v2 against sentence-transformers; workers, parts and batches
+do not matter."""
 
 from __future__ import annotations
 
@@ -32,12 +33,18 @@ def texts(minilm: Path) -> list[str]:
     return [*(row.texts[0] for row in rows), "word " * 400, ""]
 
 
-def test_equals_sentence_transformers(encoder: SentenceEncoder, texts: list[str], minilm: Path, tmp_path: Path) -> None:
+def test_equals_sentence_transformers(
+    encoder: SentenceEncoder, texts: list[str], minilm: Path, tmp_path: Path
+) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
     peer = SentenceTransformer(
-        modules=[Transformer(str(minilm), max_seq_length=256), Pooling(encoder.dim, pooling_mode="mean"), Normalize()],
+        modules=[
+            Transformer(str(minilm), max_seq_length=256),
+            Pooling(encoder.dim, pooling_mode="mean"),
+            Normalize(),
+        ],
         device="cpu",
     )
     ours, _ = embed(encoder, texts, token_budget=2048, workers=2, work=tmp_path)
@@ -81,7 +88,9 @@ def test_gpu_asked_for_and_not_there() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_gpu_equals_cpu(encoder: SentenceEncoder, texts: list[str], minilm: Path, tmp_path: Path) -> None:
+def test_gpu_equals_cpu(
+    encoder: SentenceEncoder, texts: list[str], minilm: Path, tmp_path: Path
+) -> None:
     on_gpu = SentenceEncoder(minilm, MINILM, torch.device("cuda"))
     ours, _ = embed(on_gpu, texts, token_budget=2048, workers=1, work=tmp_path / "gpu")
     cpu, _ = embed(encoder, texts, token_budget=2048, workers=1, work=tmp_path / "cpu")

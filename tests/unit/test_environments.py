@@ -1,4 +1,5 @@
-"""The lock, the conda files of the stages and what the code imports agree; and the tree is clean by its own linters."""
+"""The lock, the conda files of the stages and what the code imports agree; and the tree is clean by
+its own linters."""
 
 from __future__ import annotations
 
@@ -17,17 +18,31 @@ from isotropy.provenance.code import code_identity
 from isotropy.provenance.environment import PYPI_NAME, normalized_name
 
 # Where the name that is imported, the conda package and the PyPI package differ.
-CONDA_NAME = {"torch": "pytorch", "yaml": "pyyaml", "matplotlib": "matplotlib-base", "seaborn": "seaborn-base"}
+CONDA_NAME = {
+    "torch": "pytorch",
+    "yaml": "pyyaml",
+    "matplotlib": "matplotlib-base",
+    "seaborn": "seaborn-base",
+}
 CONDA_NAME |= {"msgpack": "msgpack-python", "faiss": "faiss-cpu", "sklearn": "scikit-learn"}
 LOADED_BY_NAME = {
-    "draw_figure": [f"isotropy.figures.{name}" for name in ("mickus2024", "rudman2024", "rajaee2021", "cai2021", "claims")],
-    "make_table": [f"isotropy.tables.{name}" for name in ("mickus2024", "rudman2024", "rajaee2021", "cai2021")],
+    "draw_figure": [
+        f"isotropy.figures.{name}"
+        for name in ("mickus2024", "rudman2024", "rajaee2021", "cai2021", "claims")
+    ],
+    "make_table": [
+        f"isotropy.tables.{name}" for name in ("mickus2024", "rudman2024", "rajaee2021", "cai2021")
+    ],
 }
 
 
 def locked(project: Path) -> dict[str, str]:
     lines = (project / "requirements.lock").read_text().splitlines()
-    return {normalized_name(line.split("==")[0]): line.split("==")[1] for line in lines if "==" in line and line[0] != "#"}
+    return {
+        normalized_name(line.split("==")[0]): line.split("==")[1]
+        for line in lines
+        if "==" in line and line[0] != "#"
+    }
 
 
 def conda_file(path: Path) -> dict[str, str]:
@@ -49,11 +64,14 @@ def test_conda_files_have_the_locked_versions(project: Path) -> None:
     lock = locked(project)
     for path in (project / "envs").glob("*.yaml"):
         for name, version in conda_file(path).items():
-            assert lock[normalized_name(PYPI_NAME.get(name, name))] == version, f"{path.name}: {name}"
+            assert lock[normalized_name(PYPI_NAME.get(name, name))] == version, (
+                f"{path.name}: {name}"
+            )
 
 
 def test_conda_files_have_what_the_scripts_import(project: Path) -> None:
-    """Scripts get Snakemake's own packages for free in a test, not in a conda environment: so read the imports."""
+    """Scripts get Snakemake's own packages for free in a test, not in a conda environment: so read
+    the imports."""
     assert len(rules(project)) >= 10
     for rule, env in rules(project):
         imported = set()
@@ -64,7 +82,9 @@ def test_conda_files_have_what_the_scripts_import(project: Path) -> None:
                     imported |= {a.name.split(".")[0] for a in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module:
                     imported.add(node.module.split(".")[0])
-        needed = {CONDA_NAME.get(n, n) for n in imported - set(sys.stdlib_module_names) - {"isotropy"}}
+        needed = {
+            CONDA_NAME.get(n, n) for n in imported - set(sys.stdlib_module_names) - {"isotropy"}
+        }
         missing = needed - set(conda_file(project / "envs" / env))
         assert not missing, f"rule {rule}: {env} lacks {missing}"
 
@@ -75,10 +95,11 @@ def test_schema_has_not_drifted(project: Path) -> None:
 
 
 def test_floors(project: Path) -> None:
-    """Imports go down only: metrics import nothing of the project but themselves; nothing under isotropy/ knows Snakemake.
+    """Imports go down only: metrics import nothing of the project but themselves; nothing under
+    isotropy/ knows Snakemake.
 
-    Nor does the project import from the package `isotropy.metrics` itself, which loads by name: a job's code identity would
-    miss what it loads.
+    Nor does the project import from the package `isotropy.metrics` itself, which loads by name: a
+    job's code identity would miss what it loads.
     """
     for path in (project / "isotropy").rglob("*.py"):
         text = path.read_text("utf8")
@@ -88,13 +109,16 @@ def test_floors(project: Path) -> None:
         if path.name in ("losses.py", "transforms.py"):
             assert set(re.findall(r"from isotropy\.(\w+)", text)) <= {"metrics"}, path
         if path != project / "isotropy/metrics/__init__.py":
-            assert not re.search(r"from isotropy\.metrics import|import isotropy\.metrics\b", text), path
+            assert not re.search(
+                r"from isotropy\.metrics import|import isotropy\.metrics\b", text
+            ), path
         if path.parent.name == "figures":
             assert set(re.findall(r"from isotropy\.(\w+)", text)) <= {"figures", "spec"}, path
 
 
 def test_the_library_loads_what_is_used() -> None:
-    """IsoScore alone loads no neighbour search and no compiler; every name of `isotropy.metrics` can be had."""
+    """IsoScore alone loads no neighbour search and no compiler; every name of `isotropy.metrics`
+    can be had."""
     program = (
         "import sys; from isotropy.metrics import isoscore; "
         "assert not {'faiss', 'numba', 'sklearn', 'transformers'} & set(sys.modules); "
@@ -108,10 +132,18 @@ def test_the_library_loads_what_is_used() -> None:
 
 
 def test_what_the_package_offers_is_what_its_types_say(project: Path) -> None:
-    """`isotropy/metrics/__init__.pyi` names each function and the module it is in, as `__init__.py` does."""
+    """`isotropy/metrics/__init__.pyi` names each function and the module it is in, as `__init__.py`
+    does."""
     stub = ast.parse((project / "isotropy/metrics/__init__.pyi").read_text("utf8"))
-    named = {a.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for a in node.names}
-    assert named == {name: f"isotropy.metrics.{module}" for name, module in metrics._MODULE_OF.items()}
+    named = {
+        a.name: node.module
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for a in node.names
+    }
+    assert named == {
+        name: f"isotropy.metrics.{module}" for name, module in metrics._MODULE_OF.items()
+    }
 
 
 def test_rules_are_short_and_complete(project: Path) -> None:
@@ -124,7 +156,17 @@ def test_rules_are_short_and_complete(project: Path) -> None:
             assert len(match[2].rstrip().splitlines()) <= 25, match[1]
             if path.name == "audit.smk":  # makes no results
                 continue
-            for part in ('"""', "log:", "benchmark:", "conda:", "threads:", "resources:", "spec=", "code=", "record="):
+            for part in (
+                '"""',
+                "log:",
+                "benchmark:",
+                "conda:",
+                "threads:",
+                "resources:",
+                "spec=",
+                "code=",
+                "record=",
+            ):
                 assert part in match[2], f"{match[1]} lacks {part}"
     assert len((project / "Snakefile").read_text().splitlines()) < 60
     for path in (project / "scripts").rglob("*.py"):
@@ -143,5 +185,7 @@ def test_rules_are_short_and_complete(project: Path) -> None:
     ids=" ".join,
 )
 def test_linters(project: Path, command: list[str]) -> None:
-    result = subprocess.run([sys.executable, "-m", *command], cwd=project, capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-m", *command], cwd=project, capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stdout + result.stderr

@@ -32,7 +32,9 @@ def tables(smoke: Workflow) -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_drawn_twice_gives_the_same_bytes(name: str, smoke: Workflow, tables: dict[str, pd.DataFrame], tmp_path: Path) -> None:
+def test_drawn_twice_gives_the_same_bytes(
+    name: str, smoke: Workflow, tables: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
     """And they are the bytes that the workflow's own job wrote, in another process."""
     use_style()
     entry = FIGURES[name]
@@ -48,7 +50,9 @@ def test_drawn_twice_gives_the_same_bytes(name: str, smoke: Workflow, tables: di
     mark = MARK + read_record(smoke.folder / f"results/figures/{name}.record.json").id
     for kind in ("pdf", "svg", "png"):
         save(figure, tmp_path / f"f.{kind}", mark)
-        assert (tmp_path / f"f.{kind}").read_bytes() == (smoke.folder / f"results/figures/{name}.{kind}").read_bytes()
+        assert (tmp_path / f"f.{kind}").read_bytes() == (
+            smoke.folder / f"results/figures/{name}.{kind}"
+        ).read_bytes()
     plt.close(figure)
 
 
@@ -57,10 +61,13 @@ def test_lines_differ_in_colour_or_marker() -> None:
 
 
 def test_published_numbers_stand_in_their_own_unit(smoke: Workflow) -> None:
-    """Of all papers: each verdict once, under its claim's name, with its interval; only counts are ratios."""
+    """Of all papers: each verdict once, under its claim's name, with its interval; only counts are
+    ratios."""
     verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
     value = 0.9 * verdicts["published"]
-    filled = verdicts.assign(obtained=value, low=value - 0.05, high=value + 0.05, status="original", setup="s")
+    filled = verdicts.assign(
+        obtained=value, low=value - 0.05, high=value + 0.05, status="original", setup="s"
+    )
     known = filled.dropna(subset=["published"])
     assert set(known["column"]) <= set(claims.SCALES)
     assert set(known["paper"]) == {"mickus2024", "rudman2024", "rajaee2021", "cai2021"}
@@ -75,15 +82,29 @@ def test_published_numbers_stand_in_their_own_unit(smoke: Workflow) -> None:
         diamonds, bars, dots = axes.collections
         assert np.allclose(diamonds.get_offsets()[:, 0], rows["published"] / unit)
         assert np.allclose(dots.get_offsets()[:, 0], rows["obtained"] / unit)
-        assert np.allclose([bar.vertices[:, 0] for bar in bars.get_paths()], (rows[["low", "high"]].T / unit).T)
+        assert np.allclose(
+            [bar.vertices[:, 0] for bar in bars.get_paths()], (rows[["low", "high"]].T / unit).T
+        )
         low, high = axes.get_xlim()
-        assert ((rows["obtained"] / unit).between(low, high) & (rows["published"] / unit).between(low, high)).all()
+        assert (
+            (rows["obtained"] / unit).between(low, high)
+            & (rows["published"] / unit).between(low, high)
+        ).all()
 
 
 def test_figures_state_status_seeds_and_schedule(tables: dict[str, pd.DataFrame]) -> None:
     figure = mickus2024.scores_over_updates(tables["mickus2024/trajectories"])
     shown = texts(figure)
-    for part in ("stand-in", "2 seeds", "each of 40 updates", "IsoScore", "Silhouette", "Loss", "update", "mean over seeds"):
+    for part in (
+        "stand-in",
+        "2 seeds",
+        "each of 40 updates",
+        "IsoScore",
+        "Silhouette",
+        "Loss",
+        "update",
+        "mean over seeds",
+    ):
         assert part in shown
     # The band is the standard deviation over seeds, drawn from the table's numbers.
     table = tables["mickus2024/trajectories"]
@@ -92,23 +113,40 @@ def test_figures_state_status_seeds_and_schedule(tables: dict[str, pd.DataFrame]
     assert np.ptp(band[band[:, 0] == 30][:, 1]) == pytest.approx(2 * sd[30], rel=1e-6)
 
 
-def test_figures_of_fine_tuning_state_methods_status_and_scale(tables: dict[str, pd.DataFrame]) -> None:
+def test_figures_of_fine_tuning_state_methods_status_and_scale(
+    tables: dict[str, pd.DataFrame],
+) -> None:
     runs, stability = tables["rudman2024/runs"], tables["rudman2024/stability"]
     shown = texts(rudman2024.performance_against_isoscore(runs))
-    for part in ("stand-in", "λ = −1, ζ = 0.2", "CosReg", "none", "Accuracy (%)", "IsoScore*", "48 training items, 6 updates"):
+    for part in (
+        "stand-in",
+        "λ = −1, ζ = 0.2",
+        "CosReg",
+        "none",
+        "Accuracy (%)",
+        "IsoScore*",
+        "48 training items, 6 updates",
+    ):
         assert part in shown
     shown = texts(rudman2024.stability_of_isoscore(stability))
     for part in ("ζ = 0 (IsoScore)", "whole cloud: 0.860", "stand-in", "samples", "shrinkage ζ"):
         assert part in shown
     figure = rudman2024.dimension_per_layer(tables["rudman2024/layers"])
     lines = {line.get_label(): line for line in figure.axes[0].lines}
-    drawn = tables["rudman2024/layers"].query("kind == 'none'").groupby("layer")["sentence_two_nn"].mean()
+    drawn = (
+        tables["rudman2024/layers"]
+        .query("kind == 'none'")
+        .groupby("layer")["sentence_two_nn"]
+        .mean()
+    )
     assert lines["none"].get_ydata().tolist() == drawn.tolist()
     assert "average cosine" in texts(rudman2024.point_clouds(tables["rudman2024/points"], runs))
     assert "seed 0" in texts(rudman2024.activation_diagrams(tables["rudman2024/activations"]))
     averages = tables["rudman2024/averages"]
     assert "no task was learned" in texts(rudman2024.average_performance(averages))
-    well = averages.assign(istar=50.0, istar_best=51.0, none=52.0, cosreg=49.0, n_tasks=1, not_learned="")
+    well = averages.assign(
+        istar=50.0, istar_best=51.0, none=52.0, cosreg=49.0, n_tasks=1, not_learned=""
+    )
     shown = texts(rudman2024.average_performance(well))
     for part in ("does not start at 0", "One task", "I-STAR, mean over λ < 0"):
         assert part in shown
@@ -117,7 +155,8 @@ def test_figures_of_fine_tuning_state_methods_status_and_scale(tables: dict[str,
 
 
 def test_figure1_is_exact() -> None:
-    """The diagram's numbers follow the definition: IsoScore of the drawn variances, by the library's formula."""
+    """The diagram's numbers follow the definition: IsoScore of the drawn variances, by the
+    library's formula."""
     shown = texts(mickus2024.chord_and_angle())
     variances = np.sqrt(2) * np.array([np.cos(np.deg2rad(27)), np.sin(np.deg2rad(27))])
     defect = np.linalg.norm(variances - 1) / np.sqrt(2 * (2 - np.sqrt(2)))
@@ -127,17 +166,35 @@ def test_figure1_is_exact() -> None:
 
 
 def test_markdown_cells(tmp_path: Path) -> None:
-    assert [format_cell(v) for v in (1234567, 0.123456, np.nan, True, "a|b")] == ["1,234,567", "0.1235", "", "yes", "a|b"]
+    assert [format_cell(v) for v in (1234567, 0.123456, np.nan, True, "a|b")] == [
+        "1,234,567",
+        "0.1235",
+        "",
+        "yes",
+        "a|b",
+    ]
     write_markdown(tmp_path / "t.md", pd.DataFrame({"a": ["x|y"]}), "isotropy-record:0")
-    assert (tmp_path / "t.md").read_text() == "| a |\n| --- |\n| x\\|y |\n\n<!-- isotropy-record:0 -->\n"
+    assert (
+        tmp_path / "t.md"
+    ).read_text() == "| a |\n| --- |\n| x\\|y |\n\n<!-- isotropy-record:0 -->\n"
 
 
-def test_figures_of_post_processing_state_methods_status_and_scale(tables: dict[str, pd.DataFrame]) -> None:
+def test_figures_of_post_processing_state_methods_status_and_scale(
+    tables: dict[str, pd.DataFrame],
+) -> None:
     slides = tables["rajaee2021/slides"]
     shown = texts(rajaee2021.similarity_by_method(slides))
-    for part in ("stand-in", "Spearman correlation (×100)", "GMM + mean + PCA", "wordsim353", "mean and sd of 2 clusterings"):
+    for part in (
+        "stand-in",
+        "Spearman correlation (×100)",
+        "GMM + mean + PCA",
+        "wordsim353",
+        "mean and sd of 2 clusterings",
+    ):
         assert part in shown
-    assert "no pairs of sentences with scores" in texts(rajaee2021.similarity_by_method(slides[slides["n_pairs"] == 0]))
+    assert "no pairs of sentences with scores" in texts(
+        rajaee2021.similarity_by_method(slides[slides["n_pairs"] == 0])
+    )
     isotropy = texts(rajaee2021.isotropy_by_method(slides))
     assert "log₁₀ I(W) (0: isotropic)" in isotropy
     assert "all-MiniLM-L6-v2, layer 6" in isotropy
@@ -150,28 +207,50 @@ def test_figures_of_post_processing_state_methods_status_and_scale(tables: dict[
     words = texts(rajaee2021.words_before_and_after(tables["rajaee2021/words"]))
     for part in ("before, by frequency", "after, by cluster", "occurrences of the type"):
         assert part in words
-    assert "48 training and 60" in " ".join(texts(rajaee2021.convergence(tables["rajaee2021/convergence"])).split())
-    assert "fine-tuned, method inside" in texts(rajaee2021.first_tokens_per_layer(tables["rajaee2021/cls_layers"]))
+    assert "48 training and 60" in " ".join(
+        texts(rajaee2021.convergence(tables["rajaee2021/convergence"])).split()
+    )
+    assert "fine-tuned, method inside" in texts(
+        rajaee2021.first_tokens_per_layer(tables["rajaee2021/cls_layers"])
+    )
 
 
 def test_figures_of_layers_state_scores_status_and_scale(tables: dict[str, pd.DataFrame]) -> None:
     layers, points = tables["cai2021/layers"], tables["cai2021/points"]
     figure = cai2021.cosines_per_layer(layers)
     shown = texts(figure)
-    for part in ("stand-in", "brown, all-MiniLM-L6-v2", "mean cosine", "$S_{inter}$, adjusted", "Mean and sd of 2 seeds"):
+    for part in (
+        "stand-in",
+        "brown, all-MiniLM-L6-v2",
+        "mean cosine",
+        "$S_{inter}$, adjusted",
+        "Mean and sd of 2 seeds",
+    ):
         assert part in shown
     subwords = layers[layers["types"] == "subwords"]
     drawn = figure.axes[0].get_lines()[0]
     assert list(drawn.get_xdata()) == [1, 6]
-    assert list(drawn.get_ydata()) == pytest.approx(list(subwords.groupby("layer")["s_inter"].mean()))
+    assert list(drawn.get_ydata()) == pytest.approx(
+        list(subwords.groupby("layer")["s_inter"].mean())
+    )
     silhouettes = texts(cai2021.clusters_per_layer(layers, tables["cai2021/silhouettes"]))
-    for part in ("Ringed: the number that is taken", "depth: layer over the last layer", "brown, all-MiniLM-L6-v2"):
+    for part in (
+        "Ringed: the number that is taken",
+        "depth: layer over the last layer",
+        "brown, all-MiniLM-L6-v2",
+    ):
         assert part in silhouettes
     clusters = texts(cai2021.isolated_clusters(points, layers))
     assert "layer 6" in clusters
     assert "cluster" in clusters
     rolls = texts(cai2021.manifolds(points))
-    for part in ("position in the window", "occurrences of the type", "symbol", "3-D, by position", "layer 1"):
+    for part in (
+        "position in the window",
+        "occurrences of the type",
+        "symbol",
+        "3-D, by position",
+        "layer 1",
+    ):
         assert part in rolls
     dimension = texts(cai2021.dimension_per_layer(layers))
     for part in ("as published", "20 exact neighbours", "Euclidean distance"):

@@ -1,4 +1,5 @@
-"""Fine-tuning: the loop with its penalties, resumed runs, the metrics of tasks, answers, and the measured geometry."""
+"""Fine-tuning: the loop with its penalties, resumed runs, the metrics of tasks, answers, and the
+measured geometry."""
 
 from __future__ import annotations
 
@@ -53,22 +54,48 @@ from isotropy.transforms import ClusterBasedEnhancement
 CPU = torch.device("cpu")
 ISTAR = Method(kind="istar", strength=-1.0, zeta=0.3)
 TRAINING = Training(
-    learning_rate=0.001, batch_size=4, epochs=2, n_train=None, max_length=16, token_types=False, keep_padding=False,
-    schedule="constant", warmup=0.0, weight_decay=0.0, max_grad_norm=1.0, shrinkage_tokens=60, precision="float32",
-)  # fmt: skip
+    learning_rate=0.001,
+    batch_size=4,
+    epochs=2,
+    n_train=None,
+    max_length=16,
+    token_types=False,
+    keep_padding=False,
+    schedule="constant",
+    warmup=0.0,
+    weight_decay=0.0,
+    max_grad_norm=1.0,
+    shrinkage_tokens=60,
+    precision="float32",
+)
 
 
 def spec(method: Method = ISTAR, **changes: Any) -> FinetuneSpec:
     return FinetuneSpec(
-        paper="rudman2024", run="r", task="t", train="a", validation="b", metric="accuracy", model="m", method=method,
-        training=TRAINING.model_copy(update=changes), measure=Measure(zeta=0.75, tokens=200), seed=3, device="cpu",
-    )  # fmt: skip
+        paper="rudman2024",
+        run="r",
+        task="t",
+        train="a",
+        validation="b",
+        metric="accuracy",
+        model="m",
+        method=method,
+        training=TRAINING.model_copy(update=changes),
+        measure=Measure(zeta=0.75, tokens=200),
+        seed=3,
+        device="cpu",
+    )
 
 
 def tiny(seed: int = 0) -> Any:
     torch.manual_seed(seed)
     config = BertConfig(
-        vocab_size=50, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32, num_labels=2
+        vocab_size=50,
+        hidden_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=32,
+        num_labels=2,
     )
     return BertForSequenceClassification(config)
 
@@ -84,7 +111,11 @@ def parameters(model: Any) -> dict[str, bytes]:
     return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}
 
 
-@pytest.mark.parametrize("method", [Method(kind="none"), Method(kind="cosreg", strength=1.0), ISTAR], ids=lambda m: m.kind)
+@pytest.mark.parametrize(
+    "method",
+    [Method(kind="none"), Method(kind="cosreg", strength=1.0), ISTAR],
+    ids=lambda m: m.kind,
+)
 def test_a_resumed_run_has_the_bytes_of_an_undisturbed_one(
     method: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +145,8 @@ def test_a_resumed_run_has_the_bytes_of_an_undisturbed_one(
 
 
 def test_shrinkage_covariance_is_that_of_training_tokens_in_evaluation_mode(tmp_path: Path) -> None:
-    """All layers but the embeddings, the epoch's own order, whole batches until there are enough, without padding."""
+    """All layers but the embeddings, the epoch's own order, whole batches until there are enough,
+    without padding."""
     run = train._Run(spec(), model := tiny(), inputs := made(), 0, CPU)
     order = np.random.default_rng([3, 0]).permutation(len(inputs))
     run._estimate_shrinkage(order)
@@ -123,7 +155,9 @@ def test_shrinkage_covariance_is_that_of_training_tokens_in_evaluation_mode(tmp_
     for start in range(0, len(order), 4):
         for row in order[start : start + 4]:
             with torch.no_grad():
-                states = model(torch.tensor([inputs.ids[row]]), output_hidden_states=True).hidden_states[1:]
+                states = model(
+                    torch.tensor([inputs.ids[row]]), output_hidden_states=True
+                ).hidden_states[1:]
             vectors += [layer[0].numpy() for layer in states]
         if sum(map(len, vectors)) > TRAINING.shrinkage_tokens:
             break
@@ -148,14 +182,23 @@ def test_the_penalty_moves_isotropy_where_its_sign_says(tmp_path: Path) -> None:
 
 
 def test_it_learns(tmp_path: Path) -> None:
-    rows, _ = finetune(spec(Method(kind="none"), epochs=20, learning_rate=0.006), model := tiny(), made(), 0, CPU, tmp_path)
+    rows, _ = finetune(
+        spec(Method(kind="none"), epochs=20, learning_rate=0.006),
+        model := tiny(),
+        made(),
+        0,
+        CPU,
+        tmp_path,
+    )
     assert rows["loss"].tail(10).mean() < 0.3 < rows["loss"].head(5).mean()
     batch = collate(made(), range(22), 0, CPU)
     assert float(task_loss(model.eval()(**batch.model_inputs), batch).detach()) < 0.3
 
 
 def test_schedules(tmp_path: Path) -> None:
-    rows, _ = finetune(spec(Method(kind="none"), schedule="linear", warmup=0.25), tiny(), made(), 0, CPU, tmp_path)
+    rows, _ = finetune(
+        spec(Method(kind="none"), schedule="linear", warmup=0.25), tiny(), made(), 0, CPU, tmp_path
+    )
     rates = rows["learning_rate"].to_numpy() / 0.001
     assert rates[:3] == pytest.approx([0.25, 0.5, 0.75])
     assert rates[3:] == pytest.approx([(12 - i) / 9 for i in range(3, 12)])
@@ -165,7 +208,10 @@ def test_divergence_and_float16_without_a_gpu_are_one_sentence(tmp_path: Path) -
     model = tiny()
     with torch.no_grad():
         model.classifier.weight.fill_(math.inf)
-    with pytest.raises(IsotropyError, match=r"diverged at update 1 of 12: a loss .* not finite; take a smaller learning_rate"):
+    with pytest.raises(
+        IsotropyError,
+        match=r"diverged at update 1 of 12: a loss .* not finite; take a smaller learning_rate",
+    ):
         finetune(spec(Method(kind="none")), model, made(), 0, CPU, tmp_path)
     model = tiny()
     with torch.no_grad():
@@ -173,17 +219,23 @@ def test_divergence_and_float16_without_a_gpu_are_one_sentence(tmp_path: Path) -
     with pytest.raises(IsotropyError, match=r"diverged at update 1 of 12: .* NaN or infinity"):
         finetune(spec(ISTAR), model, made(), 0, CPU, tmp_path)
     with pytest.raises(IsotropyError, match=r"training diverged"):
-        finetune(spec(ISTAR, learning_rate=1e30, max_grad_norm=None), tiny(), made(), 0, CPU, tmp_path)
+        finetune(
+            spec(ISTAR, learning_rate=1e30, max_grad_norm=None), tiny(), made(), 0, CPU, tmp_path
+        )
     with pytest.raises(IsotropyError, match="float16 needs a GPU"):
         finetune(spec(precision="float16"), tiny(), made(), 0, CPU, tmp_path)
-    rows, _ = finetune(spec(precision="bfloat16", epochs=1), tiny(), made(), 0, CPU, tmp_path / "half")
+    rows, _ = finetune(
+        spec(precision="bfloat16", epochs=1), tiny(), made(), 0, CPU, tmp_path / "half"
+    )
     assert np.isfinite(rows["score"]).all()
 
 
 def test_a_gpu_that_is_not_there() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(IsotropyError, match="device: cuda was asked for, but torch sees no GPU on "):
+    with pytest.raises(
+        IsotropyError, match="device: cuda was asked for, but torch sees no GPU on "
+    ):
         pick_device("cuda")
 
 
@@ -193,7 +245,9 @@ def test_gpu_agrees_with_cpu(tmp_path: Path) -> None:
     rows = [
         finetune(
             spec(),
-            tiny().apply(lambda m: setattr(m, "p", 0.0) if isinstance(m, torch.nn.Dropout) else None),
+            tiny().apply(
+                lambda m: setattr(m, "p", 0.0) if isinstance(m, torch.nn.Dropout) else None
+            ),
             made(),
             0,
             d,
@@ -206,9 +260,12 @@ def test_gpu_agrees_with_cpu(tmp_path: Path) -> None:
 
 
 def test_geometry_equals_independent_computations() -> None:
-    """All tokens and layers stacked in memory: IsoScore of the published package, TwoNN of scikit-dimension, scikit-learn."""
+    """All tokens and layers stacked in memory: IsoScore of the published package, TwoNN of
+    scikit-dimension, scikit-learn."""
     model, inputs, known = tiny().eval(), made(40, 1), made(30, 2)
-    side = Side(inputs, Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 40, 40)
+    side = Side(
+        inputs, Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 40, 40
+    )
     found = measure(Reader(model, 0, CPU), known, side, spec(Method(kind="none")))
     layers: list[list[np.ndarray]] = [[] for _ in range(3)]
     logits = []
@@ -225,21 +282,33 @@ def test_geometry_equals_independent_computations() -> None:
         assert row["isoscore"] == pytest.approx(float(published_package.IsoScore(cloud)), abs=1e-5)
         units = cloud / np.linalg.norm(cloud, axis=1, keepdims=True)
         n = len(units)
-        assert row["mean_cosine"] == pytest.approx(((units @ units.T).sum() - n) / (n * (n - 1)), abs=1e-5)
-        assert row["sentence_two_nn"] == pytest.approx(skdim.id.TwoNN().fit(sentences).dimension_, rel=1e-4)
-        assert row["sentence_silhouette"] == pytest.approx(silhouette_score(sentences, inputs.targets), abs=1e-5)
+        assert row["mean_cosine"] == pytest.approx(
+            ((units @ units.T).sum() - n) / (n * (n - 1)), abs=1e-5
+        )
+        assert row["sentence_two_nn"] == pytest.approx(
+            skdim.id.TwoNN().fit(sentences).dimension_, rel=1e-4
+        )
+        assert row["sentence_silhouette"] == pytest.approx(
+            silhouette_score(sentences, inputs.targets), abs=1e-5
+        )
     whole = np.concatenate(clouds)
-    assert found.facts["isoscore"] == pytest.approx(float(published_package.IsoScore(whole)), abs=1e-5)
+    assert found.facts["isoscore"] == pytest.approx(
+        float(published_package.IsoScore(whole)), abs=1e-5
+    )
     assert found.facts["n_tokens"] == len(clouds[0])
     right = np.mean(np.stack(logits).argmax(axis=1) == inputs.targets)
     assert found.facts["performance"] == pytest.approx(100 * right)
-    assert found.facts["activations"] == pytest.approx(np.mean([t[0] for t in layers[-1]], axis=0), abs=1e-5)
+    assert found.facts["activations"] == pytest.approx(
+        np.mean([t[0] for t in layers[-1]], axis=0), abs=1e-5
+    )
     assert list(found.points["predicted"]) == np.stack(logits).argmax(axis=1).tolist()
 
 
 def test_isoscore_star_takes_its_covariance_from_training_tokens() -> None:
     model, inputs, known = tiny().eval(), made(40, 1), made(5, 2)
-    side = Side(inputs, Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 40, 40)
+    side = Side(
+        inputs, Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 40, 40
+    )
     own = measure(
         Reader(model, 0, CPU),
         inputs,
@@ -253,7 +322,8 @@ def test_isoscore_star_takes_its_covariance_from_training_tokens() -> None:
 
 
 def test_post_processing_removes_what_dominates() -> None:
-    """One dimension of noise far larger than the rest, which holds the class: a linear model gains nothing from it."""
+    """One dimension of noise far larger than the rest, which holds the class: a linear model gains
+    nothing from it."""
     generator = np.random.default_rng(0)
     targets = np.arange(300) % 2
     X = generator.standard_normal((300, 20)).astype(np.float32)
@@ -270,7 +340,8 @@ def test_post_processing_removes_what_dominates() -> None:
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 99), n=st.integers(3, 40), d=st.integers(2, 8))
 def test_projection(seed: int, n: int, d: int) -> None:
-    """Distances from the origin along the mean are kept, the other axis is centred and has the largest variance."""
+    """Distances from the origin along the mean are kept, the other axis is centred and has the
+    largest variance."""
     X = np.random.default_rng(seed).standard_normal((n, d)) + 2
     x, y = projection(X)
     assert x.mean() == pytest.approx(np.linalg.norm(X.mean(axis=0)))
@@ -290,7 +361,9 @@ def test_scores_of_tasks_against_their_definitions() -> None:
     a, b, c, d = (int(x.sum()) for x in (tp, tn, fp, fn))
     scores = classification_scores(predicted, right, 2)
     assert scores["accuracy"] == pytest.approx(100 * (a + b) / 200)
-    assert scores["matthews"] == pytest.approx(100 * (a * b - c * d) / math.sqrt((a + c) * (a + d) * (b + c) * (b + d)))
+    assert scores["matthews"] == pytest.approx(
+        100 * (a * b - c * d) / math.sqrt((a + c) * (a + d) * (b + c) * (b + d))
+    )
     assert scores["f1"] == pytest.approx(100 * 2 * a / (2 * a + c + d))
     assert "f1" not in classification_scores(np.array([0, 1]), np.array([0, 1]), 3)
     x, y = generator.standard_normal(100), generator.standard_normal(100)
@@ -312,11 +385,16 @@ def test_scores_of_tasks_against_their_definitions() -> None:
         ("red red blue", ["red blue blue"], 0, 2 * 2 / 6),
     ],
 )
-def test_answers_are_compared_as_squad_does(answer: str, right: list[str], exact: float, overlap: float) -> None:
+def test_answers_are_compared_as_squad_does(
+    answer: str, right: list[str], exact: float, overlap: float
+) -> None:
     """Worked by hand."""
     assert exact_match(answer, right) == exact
     assert f1(answer, right) == pytest.approx(overlap)
-    assert answer_scores([answer], [right]) == {"exact_match": 100 * exact, "f1": pytest.approx(100 * overlap)}
+    assert answer_scores([answer], [right]) == {
+        "exact_match": 100 * exact,
+        "f1": pytest.approx(100 * overlap),
+    }
 
 
 def test_long_contexts_are_cut_into_windows_that_overlap(minilm: Path) -> None:
@@ -338,7 +416,8 @@ def test_long_contexts_are_cut_into_windows_that_overlap(minilm: Path) -> None:
 
 
 def test_best_answers_are_short_spans_of_the_context() -> None:
-    """The best pair by sum of logits, no longer than 30 word pieces, not ending before it starts, over all windows."""
+    """The best pair by sum of logits, no longer than 30 word pieces, not ending before it starts,
+    over all windows."""
     spans: list[tuple[int, int] | None] = [None, *[(i, i + 1) for i in range(40)]]
     context = "".join(chr(97 + i % 26) for i in range(40))
     window = Window(0, list(range(41)), [0] * 41, spans, (0, 0))
@@ -358,19 +437,32 @@ def test_configuration_of_runs(project: Path) -> None:
     runs = paper.runs()
     assert set(runs) == {
         f"polarity--all-MiniLM-L6-v2--{m}"
-        for m in ("none", "cosreg_lambda1", "istar_lambdam1_zeta0_2", "istar_lambda1_zeta0_2", "istar_lambda5_zeta0_2")
+        for m in (
+            "none",
+            "cosreg_lambda1",
+            "istar_lambdam1_zeta0_2",
+            "istar_lambda1_zeta0_2",
+            "istar_lambda5_zeta0_2",
+        )
     }
     assert Method(kind="istar", strength=0.5, zeta=0.25).name == "istar_lambda0_5_zeta0_25"
     plan = Plan(study, project, project)
     name = next(iter(runs))
     assert (
-        plan.spec(f"finetune/rudman2024/{name}/seed1").canonical() != plan.spec(f"finetune/rudman2024/{name}/seed0").canonical()
+        plan.spec(f"finetune/rudman2024/{name}/seed1").canonical()
+        != plan.spec(f"finetune/rudman2024/{name}/seed0").canonical()
     )
-    without = study.model_copy(update={"config": study.config.model_copy(update={"rudman2024": None})})
+    without = study.model_copy(
+        update={"config": study.config.model_copy(update={"rudman2024": None})}
+    )
     with pytest.raises(LookupError, match=name):
         Plan(without, project, project).spec(f"finetune/rudman2024/{name}/seed0")
     assert not any("rudman2024" in file for file in Plan(without, project, project).table_files())
-    for broken in ({"kind": "none", "strength": 1.0}, {"kind": "istar", "strength": 1.0}, {"kind": "cosreg", "zeta": 0.1}):
+    for broken in (
+        {"kind": "none", "strength": 1.0},
+        {"kind": "istar", "strength": 1.0},
+        {"kind": "cosreg", "zeta": 0.1},
+    ):
         with pytest.raises(ValueError, match="I-STAR has strength and zeta"):
             Method.model_validate(broken)
 
@@ -378,21 +470,45 @@ def test_configuration_of_runs(project: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"attempt": ["polrity"]}, r"rudman2024.attempt.0: no task 'polrity': did you mean 'polarity'"),
-        ({"tasks": {"polarity": {"train": "pos"}}}, r"rudman2024.tasks.polarity.train: 'pos' holds no sentences"),
+        (
+            {"attempt": ["polrity"]},
+            r"rudman2024.attempt.0: no task 'polrity': did you mean 'polarity'",
+        ),
+        (
+            {"tasks": {"polarity": {"train": "pos"}}},
+            r"rudman2024.tasks.polarity.train: 'pos' holds no sentences",
+        ),
         (
             {"tasks": {"polarity": {"validation": "stsb"}}},
             r"polarity.validation: its task or label_names are not those of train",
         ),
-        ({"tasks": {"stsb": {"metric": "accuracy"}}}, r"stsb.metric: 'accuracy' does not fit; possible: pearson, spearman"),
-        ({"tasks": {"sst5": {"metric": "f1"}}}, r"sst5.metric: 'f1' does not fit; possible: accuracy, matthews"),
-        ({"tasks": {"squad": {"max_length": 32}}}, r"squad.max_length: a question and its context need at least 64"),
-        ({"tasks": {"polarity": {"train": "polarity"}}}, r"polarity: train and validation are of one source, 'polarity'"),
-        ({"tasks": {"polarity": {"validation": "polarity-train"}}}, r"train and validation are of one source"),
+        (
+            {"tasks": {"stsb": {"metric": "accuracy"}}},
+            r"stsb.metric: 'accuracy' does not fit; possible: pearson, spearman",
+        ),
+        (
+            {"tasks": {"sst5": {"metric": "f1"}}},
+            r"sst5.metric: 'f1' does not fit; possible: accuracy, matthews",
+        ),
+        (
+            {"tasks": {"squad": {"max_length": 32}}},
+            r"squad.max_length: a question and its context need at least 64",
+        ),
+        (
+            {"tasks": {"polarity": {"train": "polarity"}}},
+            r"polarity: train and validation are of one source, 'polarity'",
+        ),
+        (
+            {"tasks": {"polarity": {"validation": "polarity-train"}}},
+            r"train and validation are of one source",
+        ),
         ({"strengths": [1, 1.0000001]}, "a value stands there twice"),
         ({"strengths": [0, 1]}, "0 is no penalty"),
         ({"stability": {"zetas": [0, 0]}}, "a value stands there twice"),
-        ({"models": ["polarity"]}, r"rudman2024.models.0: 'polarity' is a dataset, needed is a model"),
+        (
+            {"models": ["polarity"]},
+            r"rudman2024.models.0: 'polarity' is a dataset, needed is a model",
+        ),
         ({"stability": {"zetas": [0.2, 0.4]}}, "zetas must hold 0"),
         ({"stability": {"clouds": {"normal": {"isoscore": 0.5}}}}, "greater than 0.75"),
     ],
@@ -421,8 +537,15 @@ def of_kind(kind: str) -> Any:
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "num_labels": 2}
     if kind == "distilbert":
-        return DistilBertForSequenceClassification(DistilBertConfig(dim=16, hidden_dim=32, n_layers=3, n_heads=2, **sizes))
-    sizes |= {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+        return DistilBertForSequenceClassification(
+            DistilBertConfig(dim=16, hidden_dim=32, n_layers=3, n_heads=2, **sizes)
+        )
+    sizes |= {
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
     if kind == "albert":
         return AlbertForSequenceClassification(AlbertConfig(embedding_size=8, **sizes))
     return RobertaForSequenceClassification(RobertaConfig(**sizes))
@@ -430,9 +553,12 @@ def of_kind(kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
 def test_other_architectures(kind: str, tmp_path: Path) -> None:
-    """Hidden states of all layers, whatever the names of the configuration: a tiny model of each kind goes through."""
+    """Hidden states of all layers, whatever the names of the configuration: a tiny model of each
+    kind goes through."""
     model = of_kind(kind)
-    side = Side(made(), Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 22, 22)
+    side = Side(
+        made(), Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 22, 22
+    )
     rows, _ = finetune(spec(epochs=1), model, side.inputs, 0, CPU, tmp_path)
     assert np.isfinite(rows["score"]).all()
     found = measure(Reader(model, 0, CPU), side.inputs, side, spec())
@@ -442,16 +568,24 @@ def test_other_architectures(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
 def test_the_head_reads_first_tokens_after_the_method(kind: str) -> None:
-    """Those of the batch, as the estimator of the package changes them, and nothing else of the batch."""
+    """Those of the batch, as the estimator of the package changes them, and nothing else of the
+    batch."""
     model = of_kind(kind).eval()
-    head = {"distilbert": "pre_classifier", "albert": "albert.pooler", "roberta": "classifier"}[kind]
-    items = {"input_ids": torch.randint(5, 50, (16, 7)), "attention_mask": torch.ones(16, 7, dtype=torch.long)}
+    head = {"distilbert": "pre_classifier", "albert": "albert.pooler", "roberta": "classifier"}[
+        kind
+    ]
+    items = {
+        "input_ids": torch.randint(5, 50, (16, 7)),
+        "attention_mask": torch.ones(16, 7, dtype=torch.long),
+    }
     read: list[torch.Tensor] = []
     with torch.no_grad():
         before = model(**items, output_hidden_states=True)
         inside = BatchClustering(Method(kind="cluster", n_clusters=3, n_components=1), seed=4)
         inside.attach(model)
-        model.get_submodule(head).register_forward_pre_hook(lambda _, states: read.append(states[0]))
+        model.get_submodule(head).register_forward_pre_hook(
+            lambda _, states: read.append(states[0])
+        )
         after = model(**items)
     first = before.hidden_states[-1][:, 0]
     expected = ClusterBasedEnhancement(3, 1, random_state=4).fit_transform(first.numpy())
@@ -474,7 +608,9 @@ def test_models_that_cannot_be_fine_tuned_so(minilm: Path, tmp_path: Path) -> No
         load_tokenizer(without, 64)
 
 
-def real(project: Path, mirror: Path, tmp_path: Path, source: str, **about: Any) -> tuple[Path, Path]:
+def real(
+    project: Path, mirror: Path, tmp_path: Path, source: str, **about: Any
+) -> tuple[Path, Path]:
     """Tables of the first items of a source of the mirror."""
     entry: Source = load_registry(project / "config/sources.yaml").sources[source]
     origin = next(o for o in entry.origins if o.type == "mirror")
@@ -490,7 +626,8 @@ def real(project: Path, mirror: Path, tmp_path: Path, source: str, **about: Any)
 
 
 def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path: Path) -> None:
-    """Windows of real questions hold their answers; right logits give exact match; and a run goes through."""
+    """Windows of real questions hold their answers; right logits give exact match; and a run goes
+    through."""
     texts, items = real(project, mirror, tmp_path, "squad-part", task="extractive", n=60)
     training = TRAINING.model_copy(update={"max_length": 192, "epochs": 1, "batch_size": 8})
     side = read_side(load_tokenizer(minilm, 64), texts, items, training)
@@ -501,12 +638,18 @@ def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path
         starts.append(start)
         ends.append(end)
     answers = best_answers(side.inputs.windows, starts, ends, side.contexts)
-    assert answer_scores(answers, side.inputs.answers)["exact_match"] > 95  # a word piece may be longer than the answer
+    assert (
+        answer_scores(answers, side.inputs.answers)["exact_match"] > 95
+    )  # a word piece may be longer than the answer
     model = load_model(minilm, "extractive", 0, 0)
     assert isinstance(model, type(AutoModelForQuestionAnswering.from_config(model.config)))
-    chosen = spec(Method(kind="none")).model_copy(update={"metric": "exact_match", "training": training})
+    chosen = spec(Method(kind="none")).model_copy(
+        update={"metric": "exact_match", "training": training}
+    )
     whole = side.inputs
-    few = Inputs("extractive", whole.ids[:8], None, whole.targets[:8], whole.windows[:8], whole.answers)
+    few = Inputs(
+        "extractive", whole.ids[:8], None, whole.targets[:8], whole.windows[:8], whole.answers
+    )
     finetune(chosen, model, few, 0, CPU, tmp_path / "work")
     found = measure(Reader(model, 0, CPU), few, side, chosen)
     assert set(found.facts["metrics"]) == {"exact_match", "f1"}
@@ -514,21 +657,31 @@ def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path
     assert found.layers["sentence_silhouette"].isna().all()
 
 
-def test_sts_and_cola_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path: Path) -> None:
-    """STS-B has scores and both correlations, CoLA Matthews' correlation; pairs are read as pairs."""
+def test_sts_and_cola_on_real_items(
+    project: Path, mirror: Path, minilm: Path, tmp_path: Path
+) -> None:
+    """STS-B has scores and both correlations, CoLA Matthews' correlation; pairs are read as
+    pairs."""
     tokenizer = load_tokenizer(minilm, 64)
     texts, items = real(project, mirror, tmp_path, "glue-stsb-validation", task="regression", n=40)
-    side = read_side(tokenizer, texts, items, TRAINING.model_copy(update={"max_length": 64, "token_types": True}))
+    side = read_side(
+        tokenizer, texts, items, TRAINING.model_copy(update={"max_length": 64, "token_types": True})
+    )
     assert side.inputs.targets.dtype == np.float32
     assert side.inputs.types is not None
-    assert all(row.count(102) == 2 and sum(kinds) > 0 for row, kinds in zip(side.inputs.ids, side.inputs.types, strict=True))
+    assert all(
+        row.count(102) == 2 and sum(kinds) > 0
+        for row, kinds in zip(side.inputs.ids, side.inputs.types, strict=True)
+    )
     model = load_model(minilm, "regression", 0, 0)
     chosen = spec(Method(kind="none")).model_copy(update={"metric": "spearman"})
     finetune(chosen, model, side.inputs, 0, CPU, tmp_path / "work")
     found = measure(Reader(model, 0, CPU), side.inputs, side, chosen)
     assert found.facts["performance"] == found.facts["metrics"]["spearman"]
     predicted = found.points["predicted"].to_numpy()
-    assert found.facts["metrics"]["pearson"] == pytest.approx(100 * np.corrcoef(predicted, side.inputs.targets)[0, 1], abs=1e-3)
+    assert found.facts["metrics"]["pearson"] == pytest.approx(
+        100 * np.corrcoef(predicted, side.inputs.targets)[0, 1], abs=1e-3
+    )
     cola = real(project, mirror, tmp_path, "glue-cola-validation", label_names=["no", "yes"], n=20)
     side = read_side(tokenizer, *cola, TRAINING)
     found = measure(

@@ -1,4 +1,5 @@
-"""The geometry of a layer: clouds of tokens and words, axes, positions; against scikit-learn and definitions."""
+"""The geometry of a layer: clouds of tokens and words, axes, positions; against scikit-learn and
+definitions."""
 
 from __future__ import annotations
 
@@ -21,7 +22,13 @@ from isotropy.errors import IsotropyError
 from isotropy.geometry.clouds import TypedCloud, read_typed
 from isotropy.geometry.describe import departures, vectors_departures
 from isotropy.geometry.dimension import lid_scores
-from isotropy.geometry.layers import count_clusters, measure_layer, pictures, principal_axes, share_of_positions
+from isotropy.geometry.layers import (
+    count_clusters,
+    measure_layer,
+    pictures,
+    principal_axes,
+    share_of_positions,
+)
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid, VectorsSpec
 from isotropy.metrics.dimension import lid_mle, lid_mle_estimates
 from isotropy.metrics.isoscores import isoscore
@@ -50,7 +57,9 @@ def clustered(seed: int = 0, n: int = 240, d: int = 12) -> TypedCloud:
     vectors = (centres[np.arange(n) % 3] + generator.standard_normal((n, d))).astype(np.float32)
     types = generator.integers(0, 30, n)
     kinds = np.where(np.arange(n) % 7, "word", "symbol")
-    return TypedCloud(vectors, types, np.array([f"t{i}" for i in range(30)]), np.arange(n) % 8, kinds)
+    return TypedCloud(
+        vectors, types, np.array([f"t{i}" for i in range(30)]), np.arange(n) % 8, kinds
+    )
 
 
 def written(folder: Path, rows: list[tuple[int, int, str, bool, bool]]) -> np.ndarray:
@@ -82,12 +91,23 @@ def test_tokens_and_words(tmp_path: Path) -> None:
     assert np.array_equal(tokens.vectors, vectors)
     assert tokens.names[tokens.types].tolist() == [row[2] for row in ROWS]
     assert tokens.positions.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
-    assert tokens.kinds.tolist() == ["special", "word", "word", "symbol", "special", "word", "word", "word"]
+    assert tokens.kinds.tolist() == [
+        "special",
+        "word",
+        "word",
+        "symbol",
+        "special",
+        "word",
+        "word",
+        "word",
+    ]
     assert tokens.frequencies.tolist() == [1, 3, 2, 1, 1, 3, 2, 3]
     words = read_typed(tmp_path, 1, 4, "words")
     assert words.names[words.types].tolist() == ["un ##do", ",", "un ##do", "un"]
     assert words.kinds.tolist() == ["word", "symbol", "word", "word"]
-    expected = np.stack([vectors[1:3].mean(axis=0), vectors[3], vectors[5:7].mean(axis=0), vectors[7]])
+    expected = np.stack(
+        [vectors[1:3].mean(axis=0), vectors[3], vectors[5:7].mean(axis=0), vectors[7]]
+    )
     assert np.allclose(words.vectors, expected, atol=1e-6)
     cut = read_typed(tmp_path, 1, 2, "words")  # the first word lies in two windows
     assert cut.names[cut.types].tolist() == ["un", "##do", ",", "un", "##do", "un"]
@@ -100,8 +120,12 @@ def test_axes_are_the_principal_components() -> None:
     cloud = clustered()
     axes = principal_axes(cloud.vectors)
     reference = PCA().fit(cloud.vectors.astype(np.float64))
-    assert np.allclose(axes.variances, reference.explained_variance_, rtol=1e-4)  # products are float32
-    covariance = np.cov(cloud.vectors.astype(np.float64), rowvar=False)  # axes of close variances may turn, the residual not
+    assert np.allclose(
+        axes.variances, reference.explained_variance_, rtol=1e-4
+    )  # products are float32
+    covariance = np.cov(
+        cloud.vectors.astype(np.float64), rowvar=False
+    )  # axes of close variances may turn, the residual not
     residual = axes.axes @ covariance - axes.variances[:, None] * axes.axes
     assert np.abs(residual).max() < 1e-5 * axes.variances[0]
     assert np.allclose(axes.axes @ axes.axes.T, np.eye(12), atol=1e-10)
@@ -131,14 +155,20 @@ def test_scores_of_a_layer_are_what_their_definitions_say() -> None:
         unit = own / np.linalg.norm(own, axis=1, keepdims=True)
         of_type = {t: unit[kinds == t] for t in set(kinds)}
         between = [float((a @ b.T).mean()) for a, b in itertools.combinations(of_type.values(), 2)]
-        within = [(u @ u.T)[~np.eye(len(u), dtype=bool)].mean() for u in of_type.values() if len(u) > 1]
+        within = [
+            (u @ u.T)[~np.eye(len(u), dtype=bool)].mean() for u in of_type.values() if len(u) > 1
+        ]
         return float(np.mean(between)), float(np.mean(within))
 
     everything = np.arange(len(points))
     assert (scores["s_inter"], scores["s_intra"]) == pytest.approx(cosines(everything), abs=1e-6)
     per_cluster = [cosines(everything[labels == k]) for k in range(3)]
-    assert scores["s_inter_adjusted"] == pytest.approx(np.mean([c[0] for c in per_cluster]), abs=1e-6)
-    assert scores["s_intra_adjusted"] == pytest.approx(np.mean([c[1] for c in per_cluster]), abs=1e-6)
+    assert scores["s_inter_adjusted"] == pytest.approx(
+        np.mean([c[0] for c in per_cluster]), abs=1e-6
+    )
+    assert scores["s_intra_adjusted"] == pytest.approx(
+        np.mean([c[1] for c in per_cluster]), abs=1e-6
+    )
     assert scores["lid_cosine"] == pytest.approx(lid_mle(points, 10, metric="cosine"), rel=1e-4)
     assert scores["lid_euclidean_published"] == pytest.approx(lid_mle(points, 10) / 2, rel=1e-4)
 
@@ -156,7 +186,13 @@ def test_few_components_find_the_same_far_clusters() -> None:
 def test_one_cluster_is_centred_as_a_whole() -> None:
     generator = np.random.default_rng(0)
     vectors = (generator.standard_normal((300, 20)) + 5).astype(np.float32)
-    one = TypedCloud(vectors, np.arange(300) % 40, np.arange(40).astype(str), np.arange(300) % 8, np.full(300, "word"))
+    one = TypedCloud(
+        vectors,
+        np.arange(300) % 40,
+        np.arange(40).astype(str),
+        np.arange(300) % 8,
+        np.full(300, "word"),
+    )
     scores = measure_layer(one, principal_axes(vectors), SPEC, 0).scores
     assert scores["n_clusters"] == 1
     assert scores["silhouette"] < 0.1
@@ -170,21 +206,35 @@ def test_share_of_positions(seed: int, groups: int, strength: float) -> None:
     """Adjusted R² of a regression on positions as classes."""
     generator = np.random.default_rng(seed)
     positions = np.concatenate([np.arange(groups), generator.integers(0, groups, 80)])
-    coordinates = generator.standard_normal((len(positions), 2)) + strength * generator.standard_normal((groups, 2))[positions]
+    coordinates = (
+        generator.standard_normal((len(positions), 2))
+        + strength * generator.standard_normal((groups, 2))[positions]
+    )
     means = np.stack([coordinates[positions == p].mean(axis=0) for p in range(groups)])
     r2 = r2_score(
-        coordinates - coordinates.mean(axis=0), (means[positions] - coordinates.mean(axis=0)), multioutput="raw_values"
+        coordinates - coordinates.mean(axis=0),
+        (means[positions] - coordinates.mean(axis=0)),
+        multioutput="raw_values",
     )
     weights = coordinates.var(axis=0)
     plain = float((r2 * weights).sum() / weights.sum())
     n = len(positions)
-    assert share_of_positions(coordinates, positions) == pytest.approx(1 - (1 - plain) * (n - 1) / (n - groups), abs=1e-9)
+    assert share_of_positions(coordinates, positions) == pytest.approx(
+        1 - (1 - plain) * (n - 1) / (n - groups), abs=1e-9
+    )
 
 
 def test_a_roll_along_the_window_is_seen() -> None:
     positions = np.tile(np.arange(64), 20)
     turn = positions / 10
-    roll = np.stack([turn * np.cos(turn), turn * np.sin(turn), np.random.default_rng(0).uniform(0, 1, len(turn))], axis=1)
+    roll = np.stack(
+        [
+            turn * np.cos(turn),
+            turn * np.sin(turn),
+            np.random.default_rng(0).uniform(0, 1, len(turn)),
+        ],
+        axis=1,
+    )
     assert share_of_positions(roll, positions) > 0.9
     assert abs(share_of_positions(roll, np.random.default_rng(1).permutation(positions))) < 0.05
     assert np.isnan(share_of_positions(roll[:64], positions[:64]))
@@ -196,7 +246,10 @@ def test_pictures_show_the_cloud() -> None:
     clusters = measure_layer(cloud, axes, SPEC, 0).clusters
     drawn = pictures(cloud, axes, clusters, 50)
     assert len(drawn) == 50
-    assert np.abs(drawn[["x", "y", "z"]].to_numpy()).max() < 1.01 * np.abs(axes.project(cloud.vectors, 3)).max()
+    assert (
+        np.abs(drawn[["x", "y", "z"]].to_numpy()).max()
+        < 1.01 * np.abs(axes.project(cloud.vectors, 3)).max()
+    )
     assert (drawn["x_largest"].notna() == (drawn["cluster"] == 0)).all()
     assert set(drawn["kind"]) == {"word", "symbol"}
     assert drawn.equals(pictures(cloud, axes, clusters, 50))
@@ -204,7 +257,8 @@ def test_pictures_show_the_cloud() -> None:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
 def test_both_estimates_of_the_local_dimension(dtype: type, tolerance: float) -> None:
-    """From one search they are as the two are when asked for one by one, also where many points repeat others."""
+    """From one search they are as the two are when asked for one by one, also where many points
+    repeat others."""
     points = np.random.default_rng(0).standard_normal((400, 6)).astype(dtype)
     for metric in ("euclidean", "cosine"):
         both = lid_mle_estimates(points, 20, metric=metric)
@@ -222,19 +276,35 @@ def test_both_estimates_of_the_local_dimension(dtype: type, tolerance: float) ->
         with pytest.warns(UserWarning, match="repeat another"):
             conventional = lid_mle(often, 20, metric=metric, n_queries=300, seed=1)
         assert both.conventional == pytest.approx(conventional, rel=tolerance)
-        assert both.published == lid_mle(often, 20, metric=metric, squared=True, repeated="keep", n_queries=300, seed=1)
+        assert both.published == lid_mle(
+            often, 20, metric=metric, squared=True, repeated="keep", n_queries=300, seed=1
+        )
 
 
 def test_what_departs_from_the_paper_is_said() -> None:
-    authors = Clustering(k_max=15, sample_size=20_000, threshold=0.1, n_components=None, max_iter=300)
+    authors = Clustering(
+        k_max=15, sample_size=20_000, threshold=0.1, n_components=None, max_iter=300
+    )
     own = SPEC.model_copy(
-        update={"source": "ptb", "model": "gpt2", "window": 512, "clustering": authors, "lid": Lid(k=100, n_queries=None)}
+        update={
+            "source": "ptb",
+            "model": "gpt2",
+            "window": 512,
+            "clustering": authors,
+            "lid": Lid(k=100, n_queries=None),
+        }
     )
     assert departures(own) == []
-    assert departures(own.model_copy(update={"source": "brown"})) == ["brown is not among the paper's corpora"]
-    assert departures(own.model_copy(update={"model": "m"})) == ["m is not among the paper's models"]
+    assert departures(own.model_copy(update={"source": "brown"})) == [
+        "brown is not among the paper's corpora"
+    ]
+    assert departures(own.model_copy(update={"model": "m"})) == [
+        "m is not among the paper's models"
+    ]
     assert len(departures(SPEC)) == 5
-    assert departures(own.model_copy(update={"source": "wikitext-2"})) == ["empty lines do not read as in the official file"]
+    assert departures(own.model_copy(update={"source": "wikitext-2"})) == [
+        "empty lines do not read as in the official file"
+    ]
     assert departures(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
     assert embedding_departures("bfloat16") == ["computed in bfloat16"]
     assert embedding_departures("float32") == []
@@ -251,5 +321,7 @@ def test_too_few_points_are_said_in_one_sentence() -> None:
 
 
 def test_vectors_of_the_paper() -> None:
-    vectors = VectorsSpec(paper="cai2021", vectors="glove-6b-50d", lid=Lid(k=100, n_queries=None), seeds=[0])
+    vectors = VectorsSpec(
+        paper="cai2021", vectors="glove-6b-50d", lid=Lid(k=100, n_queries=None), seeds=[0]
+    )
     assert vectors_departures(vectors) == ["glove-6b-50d are not among the paper's vectors"]

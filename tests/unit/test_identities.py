@@ -1,4 +1,5 @@
-"""The identities of Mickus et al., section 2 and Appendix B, against sums over all pairs and triples."""
+"""The identities of Mickus et al., section 2 and Appendix B, against sums over all pairs and
+triples."""
 
 from __future__ import annotations
 
@@ -21,11 +22,17 @@ from isotropy.metrics import (
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(3, 14), d=st.integers(2, 5), shift=st.floats(-100, 100))
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(3, 14),
+    d=st.integers(2, 5),
+    shift=st.floats(-100, 100),
+)
 def test_identities(seed: int, n: int, d: int, shift: float) -> None:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * rng.uniform(0.1, 3, d) + shift
-    # The defect, by eigenvalues as in IsoScore, is a chord between two points of a circle (section 2.2).
+    # The defect, by eigenvalues as in IsoScore, is a chord between two points of a circle (section
+    # 2.2).
     eigenvalues = np.linalg.eigvalsh(np.cov(X.T)).clip(0)
     normalized, ones = np.sqrt(d) * eigenvalues / np.linalg.norm(eigenvalues), np.ones(d)
     cosine = normalized @ ones / (np.linalg.norm(normalized) * np.sqrt(d))
@@ -41,13 +48,18 @@ def test_identities(seed: int, n: int, d: int, shift: float) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(4, 12), d=st.integers(1, 4), margin=st.floats(0, 3))
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(4, 12), d=st.integers(1, 4), margin=st.floats(0, 3)
+)
 def test_objectives(seed: int, n: int, d: int, margin: float) -> None:
-    """Equations 1 and 5 by loops; equation 5 is an upper bound on the triplet objective with hinge, for any margin >= 0."""
+    """Equations 1 and 5 by loops; equation 5 is an upper bound on the triplet objective with hinge,
+    for any margin >= 0."""
     rng = np.random.default_rng(seed)
     X, labels = rng.standard_normal((n, d)) + 5, np.r_[0, 1, rng.integers(0, 3, n - 2)]
     square = lambda i, j: ((X[i] - X[j]) ** 2).sum()  # noqa: E731
-    eq1 = sum(square(i, j) * (1 if labels[i] != labels[j] else -1) for i, j in permutations(range(n), 2))
+    eq1 = sum(
+        square(i, j) * (1 if labels[i] != labels[j] else -1) for i, j in permutations(range(n), 2)
+    )
     triples = [t for t in permutations(range(n), 3) if labels[t[0]] == labels[t[1]] != labels[t[2]]]
     eq5 = sum(square(a, q) - square(a, p) for a, p, q in triples)
     hinge = -sum(max(0, square(a, p) - square(a, q) + margin) for a, p, q in triples)
@@ -58,7 +70,8 @@ def test_objectives(seed: int, n: int, d: int, margin: float) -> None:
 
 
 def test_equation_5_is_no_upper_bound_on_equation_1_in_general() -> None:
-    """The paper's text says it is; with the weights that it describes, a cloud whose classes overlap is a counter-example."""
+    """The paper's text says it is; with the weights that it describes, a cloud whose classes
+    overlap is a counter-example."""
     X, labels = np.array([[0.0], [10], [4], [6]]), [0, 0, 1, 1]
     assert triplet_objective(X, labels) < silhouette_objective(X, labels)
 
@@ -70,7 +83,11 @@ def test_limits_and_bad_input(function: object) -> None:
     assert isotropy_defect(isotropic) == pytest.approx(0, abs=1e-7)
     assert cosine_to_ones(line) == pytest.approx(1 / 2)
     assert isotropy_defect(line) == pytest.approx(1)
-    for X, message in ((np.ones((4, 3)), "equal"), (np.full((4, 3), np.nan), "NaN"), (np.ones((4, 1)), "2 dimensions")):
+    for X, message in (
+        (np.ones((4, 3)), "equal"),
+        (np.full((4, 3), np.nan), "NaN"),
+        (np.ones((4, 1)), "2 dimensions"),
+    ):
         with pytest.raises(ValueError, match=message):
             function(X)  # type: ignore[operator]
 

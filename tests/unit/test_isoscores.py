@@ -1,4 +1,5 @@
-"""IsoScore and IsoScore* against the authors' package, the definition in double precision, and their properties."""
+"""IsoScore and IsoScore* against the authors' package, the definition in double precision, and
+their properties."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def test_equals_the_definition(n: int, d: int, dtype: type, tolerance: float) ->
 def test_equals_the_published_package(n: int, d: int) -> None:
     """IsoScore 2.0.1 takes (n, d), like us; its constants are float32, hence the tolerance."""
     X = cloud(1, n, d)
-    assert isoscore(X) == pytest.approx(float(published_package.IsoScore(torch.from_numpy(X).numpy())), abs=1e-6)
+    assert isoscore(X) == pytest.approx(
+        float(published_package.IsoScore(torch.from_numpy(X).numpy())), abs=1e-6
+    )
 
 
 def test_float32_far_from_the_origin() -> None:
@@ -60,7 +63,12 @@ def test_float32_far_from_the_origin() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(3, 60), d=st.integers(2, 12), scale=st.floats(1e-12, 1e12))
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(3, 60),
+    d=st.integers(2, 12),
+    scale=st.floats(1e-12, 1e12),
+)
 def test_invariance_and_bounds(seed: int, n: int, d: int, scale: float) -> None:
     """Rotation, translation, scale and order of points do not matter; the score lies in [0, 1]."""
     X = cloud(seed, n, d)
@@ -87,7 +95,10 @@ def test_tensors_stay_tensors_and_carry_gradients() -> None:
     assert isoscore(X.detach().float()).dtype == torch.float64
 
 
-@pytest.mark.parametrize(("dtype", "exponent"), [(np.float32, 25), (np.float32, -25), (np.float64, 160), (np.float64, -170)])
+@pytest.mark.parametrize(
+    ("dtype", "exponent"),
+    [(np.float32, 25), (np.float32, -25), (np.float64, 160), (np.float64, -170)],
+)
 def test_squares_beyond_the_float_range(dtype: type, exponent: int) -> None:
     """The unit does not matter, even where squares have no number."""
     X = cloud(6, 40, 6)
@@ -95,7 +106,8 @@ def test_squares_beyond_the_float_range(dtype: type, exponent: int) -> None:
 
 
 def test_any_memory_layout() -> None:
-    """Reversed, column-major, foreign byte order, read-only: the same numbers give the same score."""
+    """Reversed, column-major, foreign byte order, read-only: the same numbers give the same
+    score."""
     X = cloud(5, 40, 6)
     frozen = X.copy()
     frozen.flags.writeable = False
@@ -149,33 +161,46 @@ def covariance(seed: int, d: int) -> torch.Tensor:
 @pytest.mark.parametrize("zeta", [0.0, 0.2, 0.8, 1.0])
 @pytest.mark.parametrize(("n", "d"), [(400, 30), (20, 60), (2, 5)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
-def test_star_equals_the_definition(n: int, d: int, zeta: float, dtype: torch.dtype, tolerance: float) -> None:
+def test_star_equals_the_definition(
+    n: int, d: int, zeta: float, dtype: torch.dtype, tolerance: float
+) -> None:
     X, S = torch.from_numpy(cloud(0, n, d)).to(dtype), covariance(1, d).to(dtype)
     expected = float(star_reference(X, zeta, S))
     assert float(isoscore_star(X, zeta, S)) == pytest.approx(expected, abs=tolerance)
     assert isoscore_star(X.numpy(), zeta, S.numpy()) == pytest.approx(expected, abs=tolerance)
-    assert float(isoscore_star(X, zeta, ShrinkageCovariance(S))) == pytest.approx(expected, abs=tolerance)
+    assert float(isoscore_star(X, zeta, ShrinkageCovariance(S))) == pytest.approx(
+        expected, abs=tolerance
+    )
 
 
 def test_star_equals_the_published_package_for_which_zeta_0_is_isoscore() -> None:
     """The convention of the code: zeta = 0 is IsoScore, zeta = 1 ignores the batch."""
     X, S = torch.from_numpy(cloud(0, 50, 20)), covariance(1, 20)
     for zeta in (0.0, 0.3, 1.0):
-        assert float(isoscore_star(X, zeta, S)) == pytest.approx(float(published_package.IsoScore_star(X, S, zeta)), abs=1e-6)
+        assert float(isoscore_star(X, zeta, S)) == pytest.approx(
+            float(published_package.IsoScore_star(X, S, zeta)), abs=1e-6
+        )
     assert float(isoscore_star(X, 0.0)) == float(isoscore(X))
-    assert float(isoscore_star(X, 1.0, S)) == pytest.approx(float(isoscore_star(X * 7 + 1, 1.0, S)), abs=1e-12)
-    assert float(isoscore_star(X, 1.0, S)) == pytest.approx(float(isoscore_from_covariance(S)), abs=1e-12)
+    assert float(isoscore_star(X, 1.0, S)) == pytest.approx(
+        float(isoscore_star(X * 7 + 1, 1.0, S)), abs=1e-12
+    )
+    assert float(isoscore_star(X, 1.0, S)) == pytest.approx(
+        float(isoscore_from_covariance(S)), abs=1e-12
+    )
 
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(3, 12), d=st.integers(2, 8), zeta=st.floats(0, 1))
 def test_star_bounds_rotation_and_gradients(seed: int, n: int, d: int, zeta: float) -> None:
-    """In [0, 1]; cloud and covariance may rotate together; first and second derivatives are those of finite differences."""
+    """In [0, 1]; cloud and covariance may rotate together; first and second derivatives are those
+    of finite differences."""
     X, S = torch.from_numpy(cloud(seed, n, d)), covariance(seed + 1, d)
     score = isoscore_star(X, zeta, S)
     assert -1e-12 <= score <= 1 + 1e-12
     R = torch.linalg.qr(torch.from_numpy(np.random.default_rng(seed).standard_normal((d, d))))[0]
-    assert float(isoscore_star(X @ R + 3, zeta, R.T @ S @ R)) == pytest.approx(float(score), abs=1e-9)
+    assert float(isoscore_star(X @ R + 3, zeta, R.T @ S @ R)) == pytest.approx(
+        float(score), abs=1e-9
+    )
     X.requires_grad_(), S.requires_grad_()
     symmetric = lambda X, S: isoscore_star(X, zeta, (S + S.T) / 2)  # noqa: E731
     assert torch.autograd.gradcheck(symmetric, (X, S))
@@ -206,16 +231,21 @@ def test_star_of_squares_beyond_the_float_range(exponent: int) -> None:
     """Cloud and covariance in another unit give the same score."""
     X, S, unit = torch.from_numpy(cloud(0, 40, 6)), covariance(1, 6), 10.0**exponent
     expected = float(isoscore_star(X, 0.3, S))
-    assert float(isoscore_star((X * unit).float(), 0.3, S * unit**2)) == pytest.approx(expected, abs=1e-6)
+    assert float(isoscore_star((X * unit).float(), 0.3, S * unit**2)) == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 def test_where_the_published_package_is_wrong() -> None:
-    """Version 2.0.1: its functions cut the gradient, take the transpose for another cloud, and give NaN for a constant one."""
+    """Version 2.0.1: its functions cut the gradient, take the transpose for another cloud, and give
+    NaN for a constant one."""
     X = torch.from_numpy(cloud(0, 60, 8)).requires_grad_()
     with pytest.warns(UserWarning, match="copy construct"):
         assert not published_package.IsoScore(X).requires_grad
     assert isoscore(X).requires_grad
-    isotropic = np.random.default_rng(0).standard_normal((2000, 4))  # version 1.0 and its README: (d, n)
+    isotropic = np.random.default_rng(0).standard_normal(
+        (2000, 4)
+    )  # version 1.0 and its README: (d, n)
     assert float(published_package.IsoScore(isotropic)) > 0.99
     assert float(published_package.IsoScore(isotropic.T)) < 0.01
     assert np.isnan(float(published_package.IsoScore(np.ones((5, 3)))))
@@ -229,7 +259,8 @@ def test_where_the_published_package_is_wrong() -> None:
     offset=st.floats(-1e4, 1e4),
 )
 def test_streams_equal_the_whole(seed: int, cuts: list[int], shards: int, offset: float) -> None:
-    """Any batches, in any number of shards that are merged: mean, covariance and score of the whole."""
+    """Any batches, in any number of shards that are merged: mean, covariance and score of the
+    whole."""
     X = cloud(seed, 200, 7, offset)
     streams = [StreamingIsoScore(7) for _ in range(shards)]
     for i, batch in enumerate(np.split(X, sorted(cuts))):
@@ -261,7 +292,11 @@ def test_stream_of_float32_far_from_the_origin_and_its_state() -> None:
 
 def test_bad_input_of_streams() -> None:
     stream = StreamingCovariance(3)
-    for batch, message in ((np.ones((2, 4)), "does not fit"), (np.array([[1, np.nan, 1]]), "NaN"), (np.empty((0, 3)), "need")):
+    for batch, message in (
+        (np.ones((2, 4)), "does not fit"),
+        (np.array([[1, np.nan, 1]]), "NaN"),
+        (np.empty((0, 3)), "need"),
+    ):
         with pytest.raises(ValueError, match=message):
             stream.update(batch)
     assert int(stream.n) == 0
@@ -303,13 +338,16 @@ def test_devices_must_agree() -> None:
 def test_shrinkage_saves_a_constant_batch() -> None:
     """Points all equal have no IsoScore, but an IsoScore*: that of the shrinkage covariance."""
     S = covariance(0, 3)
-    assert float(isoscore_star(torch.ones(4, 3), 0.5, S)) == pytest.approx(float(isoscore_from_covariance(S)), abs=1e-6)
+    assert float(isoscore_star(torch.ones(4, 3), 0.5, S)) == pytest.approx(
+        float(isoscore_from_covariance(S)), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("unit", [1e10, 1e7, 1e-7, 1e-11])
 @pytest.mark.parametrize(("n", "d"), [(20, 60), (200, 10)])
 def test_gradient_at_any_scale(n: int, d: int, unit: float) -> None:
-    """The gradient goes as 1/unit; its parts, as the fourth power, must not leave the float range."""
+    """The gradient goes as 1/unit; its parts, as the fourth power, must not leave the float
+    range."""
     X = torch.from_numpy(cloud(0, n, d))
     gradients = []
     for Y, scale in ((X, 1), ((X * unit).float(), unit)):
@@ -320,7 +358,8 @@ def test_gradient_at_any_scale(n: int, d: int, unit: float) -> None:
 
 
 def test_autocast_changes_nothing() -> None:
-    """Fine-tuning runs under autocast; the penalty and its gradient are computed in float32 all the same."""
+    """Fine-tuning runs under autocast; the penalty and its gradient are computed in float32 all the
+    same."""
     X, S = torch.from_numpy(cloud(0, 32, 64)).float(), covariance(1, 64)
     X[:, 3] += 50 * torch.randn(32, generator=torch.Generator().manual_seed(0))
     gradients = []
@@ -350,12 +389,16 @@ def test_autocast_changes_no_stream() -> None:
         ("torch.set_float32_matmul_precision('medium')", "torch.get_float32_matmul_precision()"),
         ("torch.set_float32_matmul_precision('high')", "torch.get_float32_matmul_precision()"),
         ("torch.backends.fp32_precision = 'tf32'", "torch.backends.fp32_precision"),
-        ("torch.backends.cuda.matmul.fp32_precision = 'tf32'", "torch.backends.cuda.matmul.fp32_precision"),
+        (
+            "torch.backends.cuda.matmul.fp32_precision = 'tf32'",
+            "torch.backends.cuda.matmul.fp32_precision",
+        ),
         ("torch.backends.cuda.matmul.allow_tf32 = True", "torch.backends.cuda.matmul.allow_tf32"),
     ],
 )
 def test_faster_products_change_no_score(setting: str, asked: str) -> None:
-    """However torch is told that products of float32 need not be exact; and afterwards it is told so still."""
+    """However torch is told that products of float32 need not be exact; and afterwards it is told
+    so still."""
     program = f"""
 import torch
 from isotropy.metrics import isoscore, mean_cosine
@@ -365,7 +408,9 @@ X[:, 3] += 1000
 before = {asked}
 print(*(abs(float(score(X)) / float(score(X.double())) - 1) for score in (isoscore, mean_cosine)), before == {asked})
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     *errors, kept = done.stdout.split()
     assert max(map(float, errors)) < 1e-5
@@ -399,7 +444,9 @@ def test_streams_of_equal_points_and_of_models_in_half_precision() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_gpu_equals_cpu() -> None:
     X, S = torch.from_numpy(cloud(0, 300, 20)), covariance(1, 20)
-    assert float(isoscore_star(X.cuda(), 0.3, S.cuda())) == pytest.approx(float(isoscore_star(X, 0.3, S)), abs=1e-9)
+    assert float(isoscore_star(X.cuda(), 0.3, S.cuda())) == pytest.approx(
+        float(isoscore_star(X, 0.3, S)), abs=1e-9
+    )
     stream = StreamingIsoScore(20).cuda()
     stream.update(X)
     assert stream.compute() == pytest.approx(float(isoscore(X)), abs=1e-9)

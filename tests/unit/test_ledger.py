@@ -1,4 +1,5 @@
-"""The ledger: a chain that breaks where a line is changed, added or taken out; one writer at a time."""
+"""The ledger: a chain that breaks where a line is changed, added or taken out; one writer at a
+time."""
 
 from __future__ import annotations
 
@@ -38,10 +39,13 @@ def test_ledger_tells_of_runs_and_jobs(tmp_path: Path) -> None:
         last_run(tmp_path / "elsewhere")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+)
 @given(data=st.data())
 def test_any_change_breaks_the_chain(tmp_path: Path, data: st.DataObject) -> None:
-    """All but taking lines from the end, which only the records that they spoke of, or a head made public, can tell."""
+    """All but taking lines from the end, which only the records that they spoke of, or a head made
+    public, can tell."""
     if not (tmp_path / LEDGER).exists():
         written(tmp_path)
     lines = (tmp_path / LEDGER).read_bytes().splitlines(keepends=True)

@@ -1,4 +1,5 @@
-"""I-STAR and CosReg on hidden states of a real transformer and on made ones, against the authors' formulas."""
+"""I-STAR and CosReg on hidden states of a real transformer and on made ones, against the authors'
+formulas."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ def authors_cosreg(points: torch.Tensor) -> torch.Tensor:
 
 def made(**options: object) -> IStarLoss:
     loss = IStarLoss(D, **{"strength": 2.0, "zeta": 0.3, **options})  # type: ignore[arg-type]
-    loss.update_shrinkage(torch.randn(L, B, T, D, generator=torch.Generator().manual_seed(1)).double(), torch.ones(B, T))
+    loss.update_shrinkage(
+        torch.randn(L, B, T, D, generator=torch.Generator().manual_seed(1)).double(),
+        torch.ones(B, T),
+    )
     return loss
 
 
@@ -41,25 +45,37 @@ def test_istar_is_the_authors_formula() -> None:
     kept = made(keep_padding=True)
     C0 = kept.shrinkage.covariance()
     points = STATES[1:].reshape(-1, D)
-    assert kept(STATES).item() == pytest.approx(2 * (1 - authors_istar(points, C0, 0.3).item()), abs=1e-6)
+    assert kept(STATES).item() == pytest.approx(
+        2 * (1 - authors_istar(points, C0, 0.3).item()), abs=1e-6
+    )
     masked = made()
     points = torch.cat([STATES[i][MASK.bool()] for i in (1, 2, 3)])
     assert len(points) == 3 * 14
-    assert masked(STATES, MASK).item() == pytest.approx(2 * (1 - authors_istar(points, C0, 0.3).item()), abs=1e-6)
+    assert masked(STATES, MASK).item() == pytest.approx(
+        2 * (1 - authors_istar(points, C0, 0.3).item()), abs=1e-6
+    )
     assert masked(STATES, MASK) != kept(STATES)
     last = made(layers=[-1], zeta=0.0)
-    assert last(tuple(STATES), MASK).item() == pytest.approx(2 * (1 - isoscore(STATES[-1][MASK.bool()]).item()), abs=1e-9)
+    assert last(tuple(STATES), MASK).item() == pytest.approx(
+        2 * (1 - isoscore(STATES[-1][MASK.bool()]).item()), abs=1e-9
+    )
 
 
 def test_cosreg_is_the_authors_formula() -> None:
     """The last layer; division by N^2."""
-    assert CosRegLoss()(STATES, MASK).item() == pytest.approx(authors_cosreg(STATES[-1][MASK.bool()]).item(), abs=1e-9)
+    assert CosRegLoss()(STATES, MASK).item() == pytest.approx(
+        authors_cosreg(STATES[-1][MASK.bool()]).item(), abs=1e-9
+    )
     kept = CosRegLoss(strength=-3, layers="all", keep_padding=True)
-    assert kept(STATES).item() == pytest.approx(-3 * authors_cosreg(STATES[1:].reshape(-1, D)).item(), abs=1e-9)
+    assert kept(STATES).item() == pytest.approx(
+        -3 * authors_cosreg(STATES[1:].reshape(-1, D)).item(), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(
-    "loss", [made(), made(strength=-1.0, zeta=0.0), CosRegLoss(layers="all")], ids=["istar", "lower", "cosreg"]
+    "loss",
+    [made(), made(strength=-1.0, zeta=0.0), CosRegLoss(layers="all")],
+    ids=["istar", "lower", "cosreg"],
 )
 def test_gradients(loss: IStarLoss) -> None:
     """First and second derivatives by finite differences; padding gets none."""
@@ -79,14 +95,21 @@ def test_a_positive_strength_raises_isotropy_of_a_real_model_and_a_negative_lowe
     for strength in (1.0, -1.0):
         torch.manual_seed(0)
         config = BertConfig(
-            vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-            hidden_dropout_prob=0, attention_probs_dropout_prob=0,
-        )  # fmt: skip
+            vocab_size=50,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+            hidden_dropout_prob=0,
+            attention_probs_dropout_prob=0,
+        )
         model = BertModel(config)
         ids, mask = torch.randint(0, 50, (8, 12)), torch.ones(8, 12, dtype=torch.int64)
         mask[::2, 8:] = 0
         loss = IStarLoss(32, strength=strength, zeta=0.2)
-        states = lambda: model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states  # noqa: B023, E731
+        states = lambda: (
+            model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+        )  # noqa: B023, E731
         seen = loss.update_shrinkage(states(), mask)
         assert seen == 2 * int(mask.sum())
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -173,10 +196,13 @@ def test_an_evaluation_in_inference_mode_is_no_hindrance() -> None:
 
 
 def test_any_change_of_the_estimate_is_seen() -> None:
-    """Merging shards, or loading a state, through the public attribute: no stale estimate is used."""
+    """Merging shards, or loading a state, through the public attribute: no stale estimate is
+    used."""
     loss, other = made(), made()
     before = loss(STATES, MASK)
-    other.shrinkage.update(100 * torch.randn(500, D, generator=GENERATOR).double() * torch.linspace(0, 1, D))
+    other.shrinkage.update(
+        100 * torch.randn(500, D, generator=GENERATOR).double() * torch.linspace(0, 1, D)
+    )
     loss.shrinkage.merge(other.shrinkage)
     after = loss(STATES, MASK)
     assert after != before
@@ -194,11 +220,14 @@ def test_gpu_equals_cpu() -> None:
     expected = loss(STATES, MASK).item()
     assert loss.cuda()(STATES.cuda(), MASK.cuda()).item() == pytest.approx(expected, abs=1e-9)
     cosreg = CosRegLoss()
-    assert cosreg(STATES.cuda(), MASK.cuda()).item() == pytest.approx(cosreg(STATES, MASK).item(), abs=1e-9)
+    assert cosreg(STATES.cuda(), MASK.cuda()).item() == pytest.approx(
+        cosreg(STATES, MASK).item(), abs=1e-9
+    )
 
 
 def spread(n: int, values: list[float], seed: int = 0) -> torch.Tensor:
-    """n points whose covariance has exactly these eigenvalues (ddof = 1), float64; with n <= d as many zeros as it must."""
+    """n points whose covariance has exactly these eigenvalues (ddof = 1), float64; with n <= d as
+    many zeros as it must."""
     generator = torch.Generator().manual_seed(seed)
     d = len(values)
     raw = torch.randn(n, d, generator=generator, dtype=torch.float64)
@@ -218,16 +247,28 @@ def spread(n: int, values: list[float], seed: int = 0) -> torch.Tensor:
         ([1.0] * 8, 40, 0.5),
         ([1.0] * 8, 5, 0.3),
     ],
-    ids=["all equal", "two groups", "half flat", "all equal, shrunk", "fewer points than dimensions"],
+    ids=[
+        "all equal",
+        "two groups",
+        "half flat",
+        "all equal, shrunk",
+        "fewer points than dimensions",
+    ],
 )
 def test_gradient_where_eigenvalues_coincide(values: list[float], n: int, zeta: float) -> None:
-    """Against central differences in double precision; and in single precision, beside the authors' module."""
-    X, shrinkage = spread(n, values), torch.diag(torch.linspace(1, 2, len(values), dtype=torch.float64))
+    """Against central differences in double precision; and in single precision, beside the authors'
+    module."""
+    X, shrinkage = (
+        spread(n, values),
+        torch.diag(torch.linspace(1, 2, len(values), dtype=torch.float64)),
+    )
 
     def ours(points: torch.Tensor) -> torch.Tensor:
         return isoscore_star(points, zeta, shrinkage.double() if zeta else None)
 
-    def gradient(function: Callable[[torch.Tensor], torch.Tensor], points: torch.Tensor) -> torch.Tensor:
+    def gradient(
+        function: Callable[[torch.Tensor], torch.Tensor], points: torch.Tensor
+    ) -> torch.Tensor:
         points = points.detach().clone().requires_grad_()
         return torch.autograd.grad(function(points), points)[0].double()
 
@@ -238,8 +279,12 @@ def test_gradient_where_eigenvalues_coincide(values: list[float], n: int, zeta: 
         difference = float(ours(X + step) - ours(X - step)) / 2e-5
         assert exact[i, j].item() == pytest.approx(difference, abs=2e-9)
     single = gradient(ours, X.float())
-    theirs = gradient(lambda points: authors_istar(points, shrinkage.to(points.dtype), zeta), X.float())
-    scale = max(float(exact.abs().max()), 1 / n)  # where all are equal the score is at its largest, and the gradient is 0
+    theirs = gradient(
+        lambda points: authors_istar(points, shrinkage.to(points.dtype), zeta), X.float()
+    )
+    scale = max(
+        float(exact.abs().max()), 1 / n
+    )  # where all are equal the score is at its largest, and the gradient is 0
     error, their_error = (float((g - exact).abs().max()) / scale for g in (single, theirs))
     assert error < 2e-6
     assert error < 3 * their_error + 3e-7

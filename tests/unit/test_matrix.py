@@ -16,13 +16,17 @@ from isotropy.metrics import matrix
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_symmetric_products(n: int, d: int, dtype: torch.dtype, tolerance: float) -> None:
     X = torch.randn(n, d, generator=torch.Generator().manual_seed(0)).to(dtype)
-    for found, expected in ((matrix.scatter(X), X.double().T @ X.double()), (matrix.gram(X[:400]), None)):
+    for found, expected in (
+        (matrix.scatter(X), X.double().T @ X.double()),
+        (matrix.gram(X[:400]), None),
+    ):
         expected = X[:400].double() @ X[:400].double().T if expected is None else expected
         assert (found - expected).abs().max() < tolerance * expected.abs().max()
 
 
 def test_both_libraries_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The path of AMD processors with AVX-512, run here; with and without `out`, and with strides."""
+    """The path of AMD processors with AVX-512, run here; with and without `out`, and with
+    strides."""
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this build of torch has no oneDNN")
     draws = torch.Generator().manual_seed(0)
@@ -46,7 +50,8 @@ def test_rounds_meet_each_pair_once(n: int) -> None:
 
 
 def test_an_installation_that_cannot_be_written_to() -> None:
-    """As on a cluster: nowhere to keep compiled code; it is compiled in each process, with the same result."""
+    """As on a cluster: nowhere to keep compiled code; it is compiled in each process, with the same
+    result."""
     program = """
 import numpy as np
 from numba.core import caching
@@ -57,7 +62,12 @@ X = np.random.default_rng(0).standard_normal((50, 4))
 print(silhouette(X, np.arange(50) % 2), type_cosines(X, np.arange(50) % 5))
 """
     found = [
-        subprocess.run([sys.executable, "-c", program.format(blocked=b)], capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", program.format(blocked=b)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         for b in (True, False)
     ]
     assert found[0] == found[1]

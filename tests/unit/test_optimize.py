@@ -1,4 +1,5 @@
-"""Direct optimization against the paper's loop as one would write it today, and the paper's parameter counts."""
+"""Direct optimization against the paper's loop as one would write it today, and the paper's
+parameter counts."""
 
 from __future__ import annotations
 
@@ -31,10 +32,22 @@ WINDOWS = Measure(tolerance=1e-5, sample_size=None)
 
 def spec(**changes: object) -> OptimizeSpec:
     values = {
-        "paper": "mickus2024", "setup": "polarity", "group": "section3", "base": "polarity", "variant": None,
-        "dataset": "polarity", "embedding": "all-MiniLM-L6-v2", "loss": "cross_entropy", "bias": False, "mean_norm": None,
-        "seed": 3, "updates": 12, "learning_rate": 0.001, "measure": DIRECT, "device": "cpu",
-    }  # fmt: skip
+        "paper": "mickus2024",
+        "setup": "polarity",
+        "group": "section3",
+        "base": "polarity",
+        "variant": None,
+        "dataset": "polarity",
+        "embedding": "all-MiniLM-L6-v2",
+        "loss": "cross_entropy",
+        "bias": False,
+        "mean_norm": None,
+        "seed": 3,
+        "updates": 12,
+        "learning_rate": 0.001,
+        "measure": DIRECT,
+        "device": "cpu",
+    }
     return OptimizeSpec(**(values | changes))
 
 
@@ -45,8 +58,12 @@ def points(n: int = 90, d: int = 16) -> np.ndarray:
 SINGLE = np.random.default_rng(1).integers(0, 2, 90)
 MULTI = (np.random.default_rng(2).random((90, 5)) < 0.3).astype(np.float32)
 ONE = np.arange(90)[:, None]
-REPEATED = np.random.default_rng(3).integers(0, 60, (90, 1))  # as in CoLA: some sentences occur twice
-PAIRS = np.random.default_rng(4).integers(0, 60, (90, 2))  # as in SNLI: a premise has several hypotheses
+REPEATED = np.random.default_rng(3).integers(
+    0, 60, (90, 1)
+)  # as in CoLA: some sentences occur twice
+PAIRS = np.random.default_rng(4).integers(
+    0, 60, (90, 2)
+)  # as in SNLI: a premise has several hypotheses
 THREE = np.random.default_rng(5).integers(0, 3, 90)
 
 
@@ -65,8 +82,11 @@ def items(goal: np.ndarray = SINGLE, rows: np.ndarray = ONE) -> Items:
     ],
     ids=["single", "multi-label", "repeated texts", "pairs", "pairs without bias"],
 )
-def test_equals_the_papers_loop(loss: str, bias: bool, goal: np.ndarray, rows: np.ndarray, tmp_path: Path) -> None:
-    """torch's default Adam on concatenated pairs, the published IsoScore on unpaired vectors, scikit-learn, step by step."""
+def test_equals_the_papers_loop(
+    loss: str, bias: bool, goal: np.ndarray, rows: np.ndarray, tmp_path: Path
+) -> None:
+    """torch's default Adam on concatenated pairs, the published IsoScore on unpaired vectors,
+    scikit-learn, step by step."""
     n_labels = goal.max() + 1 if goal.ndim == 1 else goal.shape[1]
     data = items(goal, rows)
     found, _, _ = optimize(spec(loss=loss, bias=bias), data, n_labels, CPU, tmp_path)
@@ -75,7 +95,9 @@ def test_equals_the_papers_loop(loss: str, bias: bool, goal: np.ndarray, rows: n
     embeddings = torch.nn.Parameter(torch.from_numpy(data.vectors.copy()))
     adam = torch.optim.Adam([embeddings, *linear.parameters()])
     objective = torch.nn.CrossEntropyLoss() if goal.ndim == 1 else torch.nn.BCEWithLogitsLoss()
-    classes = goal if goal.ndim == 1 else np.unique(goal, axis=0, return_inverse=True)[1].reshape(-1)
+    classes = (
+        goal if goal.ndim == 1 else np.unique(goal, axis=0, return_inverse=True)[1].reshape(-1)
+    )
     for step in range(13):
         X = torch.cat([embeddings[r] for r in torch.from_numpy(rows.T)], dim=1)
         value = objective(linear(X), torch.from_numpy(goal))
@@ -83,7 +105,9 @@ def test_equals_the_papers_loop(loss: str, bias: bool, goal: np.ndarray, rows: n
         assert found["isoscore"][step] == pytest.approx(
             float(published_package.IsoScore(embeddings.detach().numpy())), abs=1e-5
         )
-        assert found["silhouette"][step] == pytest.approx(silhouette_score(X.detach().numpy(), classes), abs=1e-5)
+        assert found["silhouette"][step] == pytest.approx(
+            silhouette_score(X.detach().numpy(), classes), abs=1e-5
+        )
         adam.zero_grad()
         value.backward()
         adam.step()
@@ -92,9 +116,14 @@ def test_equals_the_papers_loop(loss: str, bias: bool, goal: np.ndarray, rows: n
 
 
 @pytest.mark.parametrize("measure", [DIRECT, WINDOWS], ids=["direct", "windows"])
-def test_interrupted_run_has_the_same_bytes(measure: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process killed with SIGKILL between two checkpoints; the next one goes on to the same bits and the same facts."""
-    undisturbed, facts, _ = optimize(spec(updates=400, measure=measure), items(), 2, CPU, tmp_path / "a")
+def test_interrupted_run_has_the_same_bytes(
+    measure: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process killed with SIGKILL between two checkpoints; the next one goes on to the same bits
+    and the same facts."""
+    undisturbed, facts, _ = optimize(
+        spec(updates=400, measure=measure), items(), 2, CPU, tmp_path / "a"
+    )
     program = f"""
         import sys; sys.path.insert(0, {str(Path(module.__file__).parents[2])!r})
         from pathlib import Path
@@ -109,7 +138,9 @@ def test_interrupted_run_has_the_same_bytes(measure: Measure, tmp_path: Path, mo
         measure = t.Measure.model_validate_json({measure.model_dump_json()!r})
         m.optimize(t.spec(updates=400, measure=measure), t.items(), 2, t.CPU, Path({str(tmp_path / "b")!r}))
     """
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     checkpoint = tmp_path / "b/checkpoint.safetensors"
     deadline = time.monotonic() + 600
     while not checkpoint.exists() and time.monotonic() < deadline:
@@ -118,7 +149,9 @@ def test_interrupted_run_has_the_same_bytes(measure: Measure, tmp_path: Path, mo
     time.sleep(0.2)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    resumed, facts_again, measured = optimize(spec(updates=400, measure=measure), items(), 2, CPU, tmp_path / "b")
+    resumed, facts_again, measured = optimize(
+        spec(updates=400, measure=measure), items(), 2, CPU, tmp_path / "b"
+    )
     assert 0 < measured["updates_taken_up_from_a_killed_run"] < 400
     pd.testing.assert_frame_equal(undisturbed, resumed, check_exact=True)
     assert facts == facts_again
@@ -132,18 +165,29 @@ def test_measuring_does_not_change_the_trajectory(tmp_path: Path) -> None:
     ]
     for other in runs[1:]:
         pd.testing.assert_frame_equal(
-            runs[0][["step", "loss", "accuracy"]], other[["step", "loss", "accuracy"]], check_exact=True
+            runs[0][["step", "loss", "accuracy"]],
+            other[["step", "loss", "accuracy"]],
+            check_exact=True,
         )
 
 
 def test_sampled_metrics(tmp_path: Path) -> None:
-    """Appendix A: another sample at each step, the same in each run; IsoScore of the vectors of the sampled items."""
+    """Appendix A: another sample at each step, the same in each run; IsoScore of the vectors of the
+    sampled items."""
     sampled = spec(measure=Measure(tolerance=1e-5, sample_size=40), updates=5, learning_rate=1e-12)
     first, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "a")
     again, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "b")
     pd.testing.assert_frame_equal(first, again, check_exact=True)
-    assert first["silhouette"].nunique() == first["isoscore"].nunique() == 6  # points that do not move, other samples
-    whole, _, _ = optimize(spec(measure=Measure(tolerance=None, sample_size=90)), items(THREE, PAIRS), 3, CPU, tmp_path / "c")
+    assert (
+        first["silhouette"].nunique() == first["isoscore"].nunique() == 6
+    )  # points that do not move, other samples
+    whole, _, _ = optimize(
+        spec(measure=Measure(tolerance=None, sample_size=90)),
+        items(THREE, PAIRS),
+        3,
+        CPU,
+        tmp_path / "c",
+    )
     exact, _, _ = optimize(spec(), items(THREE, PAIRS), 3, CPU, tmp_path / "d")
     pd.testing.assert_frame_equal(whole, exact, check_exact=True)
 
@@ -174,11 +218,22 @@ def test_loss_must_fit_the_targets(tmp_path: Path) -> None:
 
 
 def test_parameter_counts_of_the_paper() -> None:
-    """Table 1, to the unit: one vector per distinct text, pairs concatenated, bias except for polarity."""
-    polarity = Classifier(np.zeros((10662, 384), np.float32), np.arange(10662)[:, None], 2, bias=False, seed=0)
-    supersenses = Classifier(np.zeros((2275, 300), np.float32), np.arange(2275)[:, None], 26, bias=True, seed=0)
-    snli = Classifier(np.zeros((12982, 384), np.float32), np.zeros((9842, 2), np.int64), 3, bias=True, seed=0)
-    assert (polarity.n_params(), supersenses.n_params(), snli.n_params()) == (4_094_976, 690_326, 4_987_395)
+    """Table 1, to the unit: one vector per distinct text, pairs concatenated, bias except for
+    polarity."""
+    polarity = Classifier(
+        np.zeros((10662, 384), np.float32), np.arange(10662)[:, None], 2, bias=False, seed=0
+    )
+    supersenses = Classifier(
+        np.zeros((2275, 300), np.float32), np.arange(2275)[:, None], 26, bias=True, seed=0
+    )
+    snli = Classifier(
+        np.zeros((12982, 384), np.float32), np.zeros((9842, 2), np.int64), 3, bias=True, seed=0
+    )
+    assert (polarity.n_params(), supersenses.n_params(), snli.n_params()) == (
+        4_094_976,
+        690_326,
+        4_987_395,
+    )
 
 
 def test_initialization_leaves_the_global_generator_alone() -> None:
@@ -197,13 +252,20 @@ def test_objectives_of_appendix_b(tmp_path: Path) -> None:
 
 
 def test_departures_from_the_protocol_make_a_stand_in() -> None:
-    """The paper's own hyper-parameters do not; GLUE has its own number of updates, and its samples are the paper's."""
+    """The paper's own hyper-parameters do not; GLUE has its own number of updates, and its samples
+    are the paper's."""
     paper = spec(updates=1000, measure=WINDOWS)
     assert departures(paper, 10662) == []
-    assert departures(paper.model_copy(update={"updates": 999}), 10662) == ["999 updates, not 1,000"]
-    assert departures(paper.model_copy(update={"learning_rate": 0.01}), 10662) == ["learning rate 0.01, not 0.001"]
+    assert departures(paper.model_copy(update={"updates": 999}), 10662) == [
+        "999 updates, not 1,000"
+    ]
+    assert departures(paper.model_copy(update={"learning_rate": 0.01}), 10662) == [
+        "learning rate 0.01, not 0.001"
+    ]
     sampled = paper.model_copy(update={"measure": Measure(tolerance=None, sample_size=500)})
     assert departures(sampled, 10662) == ["metrics on 500 items drawn at each step"]
     assert departures(sampled, 500) == []
     assert departures(sampled.model_copy(update={"group": "glue", "updates": 250}), 10662) == []
-    assert departures(paper.model_copy(update={"mean_norm": 3.0}), 10662) == ["vectors scaled to mean norm 3"]
+    assert departures(paper.model_copy(update={"mean_norm": 3.0}), 10662) == [
+        "vectors scaled to mean norm 3"
+    ]

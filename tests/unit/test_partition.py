@@ -25,7 +25,8 @@ def definition(W: np.ndarray, *, both: bool = False) -> float:
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(4, 40), d=st.integers(2, 6), shift=st.floats(0, 2))
 def test_equals_the_definition(seed: int, n: int, d: int, shift: float) -> None:
-    """In [0, 1]; the order of points does not matter; no sign can change the value over both signs."""
+    """In [0, 1]; the order of points does not matter; no sign can change the value over both
+    signs."""
     rng = np.random.default_rng(seed)
     W = rng.standard_normal((n, d)) * rng.uniform(0.5, 1, d) + shift
     score, both = partition_isotropy(W), partition_isotropy(W, signs="both")
@@ -43,7 +44,8 @@ def test_float32_and_several_blocks() -> None:
 
 
 def test_no_underflow_where_exp_has_no_numbers() -> None:
-    """One dimension with mean 300: F reaches e^300 times the rest; the plain formula gives 0 in float32 and loses digits."""
+    """One dimension with mean 300: F reaches e^300 times the rest; the plain formula gives 0 in
+    float32 and loses digits."""
     W = RNG.standard_normal((300, 8)) + 300 * np.eye(8)[0]
     assert partition_isotropy(W) == pytest.approx(definition(W), rel=1e-6)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -62,10 +64,13 @@ def test_the_sign_matters() -> None:
 
 
 def test_published_package_of_isoscore_is_not_this() -> None:
-    """The IsoScore repository's partition_score takes rows of the eigenvectors and multiplies without summing (its issue 3)."""
+    """The IsoScore repository's partition_score takes rows of the eigenvectors and multiplies
+    without summing (its issue 3)."""
     W = RNG.standard_normal((60, 4)) * np.array([1.5, 1, 0.7, 0.4]) + 0.5
     _, vectors = np.linalg.eig(W.T @ W)
-    as_there = [np.exp((row[:, None] * W.T).T).sum() for row in vectors]  # what its loop computes, on (d, n) points
+    as_there = [
+        np.exp((row[:, None] * W.T).T).sum() for row in vectors
+    ]  # what its loop computes, on (d, n) points
     assert min(as_there) / max(as_there) != pytest.approx(partition_isotropy(W), rel=0.05)
     assert min(as_there) / max(as_there) != pytest.approx(partition_isotropy(-W), rel=0.05)
 

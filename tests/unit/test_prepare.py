@@ -1,4 +1,5 @@
-"""Canonical tables of data sets: distinct texts, items as rows of them, and the paper's counts on its own data."""
+"""Canonical tables of data sets: distinct texts, items as rows of them, and the paper's counts on
+its own data."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from isotropy.sources.registry import load_registry
 
 def test_sentences(tmp_path: Path) -> None:
     rows = [Row((f"text {i}",), i % 2) for i in range(10)]
-    sentences = SentencesSpec(kind="sentences", source="s", label_names=["no", "yes"], sample=Sample(n_items=4, seed=0))
+    sentences = SentencesSpec(
+        kind="sentences", source="s", label_names=["no", "yes"], sample=Sample(n_items=4, seed=0)
+    )
     texts, items, dataset = prepare_sentences(sentences, rows)
     write_items(tmp_path / "d.parquet", items, dataset, "isotropy-record:0")
     back, described = read_items(tmp_path / "d.parquet")
@@ -31,7 +34,9 @@ def test_sentences(tmp_path: Path) -> None:
     with pytest.raises(IsotropyError, match="a sample of 4 of 3"):
         prepare_sentences(sentences, rows[:3])
     with pytest.raises(IsotropyError, match=r"label 1 has no name"):
-        prepare_sentences(sentences.model_copy(update={"label_names": ["no"], "sample": None}), rows)
+        prepare_sentences(
+            sentences.model_copy(update={"label_names": ["no"], "sample": None}), rows
+        )
     with pytest.raises(IsotropyError, match="no items"):
         prepare_sentences(sentences.model_copy(update={"sample": None}), [])
     with pytest.raises(IsotropyError, match="s: "):
@@ -39,12 +44,15 @@ def test_sentences(tmp_path: Path) -> None:
 
 
 def test_a_split_of_our_own() -> None:
-    """Both sides together are the source, in its order; the same seed gives the same sides, of a sample as well."""
+    """Both sides together are the source, in its order; the same seed gives the same sides, of a
+    sample as well."""
     rows = [Row((f"text {i}",), i % 2) for i in range(50)]
     base = {"kind": "sentences", "source": "s", "label_names": ["no", "yes"]}
     sides = {}
     for part in ("train", "validation"):
-        spec = SentencesSpec.model_validate(base | {"split": {"part": part, "held_out": 0.2, "seed": 3}})
+        spec = SentencesSpec.model_validate(
+            base | {"split": {"part": part, "held_out": 0.2, "seed": 3}}
+        )
         prepared = prepare_sentences(spec, rows)
         assert prepared.dataset.sampled
         sides[part] = list(prepared.texts["text"])
@@ -56,10 +64,15 @@ def test_a_split_of_our_own() -> None:
 
 
 def test_lines_of_a_corpus() -> None:
-    """All of them, empty and repeated ones too, without their line ends; or seeded blocks in the corpus's order."""
+    """All of them, empty and repeated ones too, without their line ends; or seeded blocks in the
+    corpus's order."""
     rows = [Row(("",)), *(Row((f" line {i} \n",)) for i in range(11)), Row(("",))]
     spec = CorpusSpec(kind="corpus", source="c", empty=" ")
-    assert list(prepare_corpus(spec, rows)["text"]) == [" ", *(f" line {i} " for i in range(11)), " "]
+    assert list(prepare_corpus(spec, rows)["text"]) == [
+        " ",
+        *(f" line {i} " for i in range(11)),
+        " ",
+    ]
     part = spec.model_copy(update={"blocks": Blocks(n_blocks=3, n_lines=3, seed=1)})
     lines = list(prepare_corpus(part, rows)["text"])
     whole = list(prepare_corpus(spec, rows)["text"])
@@ -68,7 +81,9 @@ def test_lines_of_a_corpus() -> None:
     assert lines == [line for start in starts for line in whole[start : start + 3]]
     assert all(start % 3 == 0 for start in starts)
     with pytest.raises(IsotropyError, match="5 blocks of 3 lines, and there are 4"):
-        prepare_corpus(spec.model_copy(update={"blocks": Blocks(n_blocks=5, n_lines=3, seed=1)}), rows)
+        prepare_corpus(
+            spec.model_copy(update={"blocks": Blocks(n_blocks=5, n_lines=3, seed=1)}), rows
+        )
     with pytest.raises(IsotropyError, match="no lines"):
         prepare_corpus(spec, [])
 
@@ -76,7 +91,9 @@ def test_lines_of_a_corpus() -> None:
 def test_scores_and_answers(tmp_path: Path) -> None:
     """Targets that are no classes: kept exactly, and refused where they do not fit."""
     scores = SentencesSpec(kind="sentences", source="s", task="regression")
-    _, items, dataset = prepare_sentences(scores, [Row(("a", "b"), 3.799999952316284), Row(("a", "c"), 0)])
+    _, items, dataset = prepare_sentences(
+        scores, [Row(("a", "b"), 3.799999952316284), Row(("a", "c"), 0)]
+    )
     write_items(tmp_path / "d.parquet", items, dataset, "isotropy-record:0")
     assert targets(*read_items(tmp_path / "d.parquet")).tolist() == [np.float32(3.8), 0]
     with pytest.raises(IsotropyError, match="is not a score"):
@@ -86,7 +103,10 @@ def test_scores_and_answers(tmp_path: Path) -> None:
     _, items, dataset = prepare_sentences(extractive, [Row(("x the tower", "what?"), answers)])
     write_items(tmp_path / "d.parquet", items, dataset, "isotropy-record:0")
     back, described = read_items(tmp_path / "d.parquet")
-    assert [dict(a) for a in back["labels"][0]] == [{"text": "tower", "start": 6}, {"text": "the tower", "start": 2}]
+    assert [dict(a) for a in back["labels"][0]] == [
+        {"text": "tower", "start": 6},
+        {"text": "the tower", "start": 2},
+    ]
     with pytest.raises(ValueError, match="no targets of a classifier"):
         targets(back, described)
     for wrong in ({"text": ["tower"], "answer_start": [0]}, {"text": [], "answer_start": []}, 1):
@@ -100,7 +120,9 @@ def test_scores_and_answers(tmp_path: Path) -> None:
 def test_pairs_share_their_texts() -> None:
     """A premise with two hypotheses is one text; a repeated sentence is one text and two items."""
     spec = SentencesSpec(kind="sentences", source="s", label_names=["a", "b"])
-    texts, items, _ = prepare_sentences(spec, [Row(("p", "h"), 0), Row(("p", "g"), 1), Row(("h", "p"), 0)])
+    texts, items, _ = prepare_sentences(
+        spec, [Row(("p", "h"), 0), Row(("p", "g"), 1), Row(("h", "p"), 0)]
+    )
     assert list(texts["text"]) == ["p", "h", "g"]
     assert text_rows(items).tolist() == [[0, 1], [0, 2], [1, 0]]
     texts, items, _ = prepare_sentences(spec, [Row(("same",), 0), Row(("same",), 1)])
@@ -109,7 +131,11 @@ def test_pairs_share_their_texts() -> None:
 
 def test_words() -> None:
     names = list(NOUN_LEXNAMES.values())
-    lexicon = [Row(("tea",), ["food", "plant"]), Row(("cup",), ["artifact"]), Row(("oak",), ["plant"])]
+    lexicon = [
+        Row(("tea",), ["food", "plant"]),
+        Row(("cup",), ["artifact"]),
+        Row(("oak",), ["plant"]),
+    ]
     vectors = StaticVectors(["the", "cup", "tea", "cup", "oak"], np.zeros((5, 2), np.float32))
     chosen = WordsSpec(kind="words", lexicon="l", vectors="v", n_items=2)
     texts, items, dataset = prepare_words(chosen, lexicon, names, vectors, None)
@@ -119,33 +145,56 @@ def test_words() -> None:
     assert [dataset.label_names[i] for i in np.flatnonzero(indicators[1])] == ["food", "plant"]
     every = chosen.model_copy(update={"n_items": None})
     assert len(prepare_words(every, lexicon, names, vectors, None).texts) == 3
-    listed = prepare_words(every, lexicon, names, vectors, [Row(("oak",), None), Row(("the",), None)])
+    listed = prepare_words(
+        every, lexicon, names, vectors, [Row(("oak",), None), Row(("the",), None)]
+    )
     assert list(listed.texts["text"]) == ["oak"]
     with pytest.raises(IsotropyError, match="3 words have a label in l, n_items asks for 4"):
         prepare_words(chosen.model_copy(update={"n_items": 4}), lexicon, names, vectors, None)
 
 
 COUNTS = {
-    "polarity": (384, 4_094_976), "snli": (384, 4_987_395), "cola": (384, 3_277_058), "mrpc": (384, 2_709_506),
-    "rte": (384, 1_738_370), "wnli": (384, 356_738), "sst2": (384, 25_720_322),
-}  # fmt: skip
-COUNTS_768 = {"cola": 6_554_114, "mrpc": 5_419_010, "rte": 3_476_738, "wnli": 713_474, "sst2": 51_440_642}
+    "polarity": (384, 4_094_976),
+    "snli": (384, 4_987_395),
+    "cola": (384, 3_277_058),
+    "mrpc": (384, 2_709_506),
+    "rte": (384, 1_738_370),
+    "wnli": (384, 356_738),
+    "sst2": (384, 25_720_322),
+}
+COUNTS_768 = {
+    "cola": 6_554_114,
+    "mrpc": 5_419_010,
+    "rte": 3_476_738,
+    "wnli": 713_474,
+    "sst2": 51_440_642,
+}
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_parameters_of_tables_1_and_2(name: str, mirror: Path, project: Path, tmp_path: Path) -> None:
-    """To the unit, on the real data: one vector per distinct text, pairs concatenated, bias except for polarity."""
+def test_parameters_of_tables_1_and_2(
+    name: str, mirror: Path, project: Path, tmp_path: Path
+) -> None:
+    """To the unit, on the real data: one vector per distinct text, pairs concatenated, bias except
+    for polarity."""
     import yaml
 
     config = load_study(yaml.safe_load((project / "config.yaml").read_text("utf8")), project).config
     dataset_spec = config.datasets[name]
     assert isinstance(dataset_spec, SentencesSpec)
     entry = load_registry(project / "config/sources.yaml").sources[dataset_spec.source]
-    fetch_spec = FetchSpec(id=name, source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False)
+    fetch_spec = FetchSpec(
+        id=name, source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False
+    )
     (tmp_path / "out").mkdir()
     content = fetch(fetch_spec, tmp_path / "downloads", tmp_path / "out")[0].content
     texts, items, dataset = prepare_sentences(dataset_spec, read_rows(content, tmp_path / "out"))
     wanted = [COUNTS[name]] + ([(768, COUNTS_768[name])] if name in COUNTS_768 else [])
     for dim, n_params in wanted:
         vectors, labels = np.zeros((len(texts), dim), np.float32), len(dataset.label_names)
-        assert Classifier(vectors, text_rows(items), labels, bias=name != "polarity", seed=0).n_params() == n_params
+        assert (
+            Classifier(
+                vectors, text_rows(items), labels, bias=name != "polarity", seed=0
+            ).n_params()
+            == n_params
+        )

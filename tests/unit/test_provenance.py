@@ -53,21 +53,32 @@ class Named(list):
         return next(value for key, value in self if key == name)
 
 
-def snakemake_object(project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None) -> SimpleNamespace:
+def snakemake_object(
+    project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None
+) -> SimpleNamespace:
     """What Snakemake gives a script, for a job that writes results/<stem>.txt."""
     return SimpleNamespace(
         rule=RULE,
-        params=SimpleNamespace(spec=NoteSpec(text=text).canonical(), code=code_param(project, RULE)),
+        params=SimpleNamespace(
+            spec=NoteSpec(text=text).canonical(), code=code_param(project, RULE)
+        ),
         input=Named((inputs or {}).items()),
-        output=Named({"note": f"results/{stem}.txt", "record": f"results/{stem}.record.json"}.items()),
+        output=Named(
+            {"note": f"results/{stem}.txt", "record": f"results/{stem}.record.json"}.items()
+        ),
         log=[f"results/logs/{stem}.log"],
         wildcards=Named(),
         threads=1,
     )
 
 
-def write_note(project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None) -> None:
-    with Job(snakemake_object(project, stem, text, inputs), NoteSpec) as job, job.write("note") as path:
+def write_note(
+    project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None
+) -> None:
+    with (
+        Job(snakemake_object(project, stem, text, inputs), NoteSpec) as job,
+        job.write("note") as path,
+    ):
         path.write_text(job.spec.text)
 
 
@@ -88,7 +99,11 @@ def test_record_says_what_happened(run: Path) -> None:
     assert record["spec"] == {"text": "hello"}
     assert record["inputs"][0]["path"] == "results/source.txt"
     assert record["outputs"][0]["bytes"] == 5
-    assert record["lineage"] == {"status": "stand-in", "reasons": ["not the paper's"], "sources": [{"id": "a"}]}
+    assert record["lineage"] == {
+        "status": "stand-in",
+        "reasons": ["not the paper's"],
+        "sources": [{"id": "a"}],
+    }
     assert record["exit"] == "completed"
     assert "isotropy/job.py" not in record["code"]["rule"]
     assert f"scripts/prepare/{RULE}.py" in record["code"]["files"]
@@ -103,17 +118,24 @@ def test_peak_memory_is_the_processes_own() -> None:
     """Not that of the larger one that started it, as `getrusage` has it."""
     small = "from isotropy.provenance.environment import peak_memory_bytes as peak; print(peak())"
     program = f"import subprocess, sys; held = b'x' * 10**9; subprocess.run([sys.executable, '-c', {small!r}], check=True)"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert 1e6 < int(told.stdout) < 5e8
 
 
-def test_packages_are_those_that_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is installed, of a name found twice the first; a folder without a description and one named twice do no harm."""
+def test_packages_are_those_that_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is installed, of a name found twice the first; a folder without a description and
+    one named twice do no harm."""
     for folder, version in (("first", "2.0"), ("second", "1.0")):
         for name in ("Torch_Like", "only." + folder):
             described = tmp_path / folder / f"{name}-{version}.dist-info"
             described.mkdir(parents=True)
-            (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            (described / "METADATA").write_text(
+                f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            )
     (tmp_path / "first/broken-1.0.dist-info").mkdir()
     added = [str(tmp_path / folder) for folder in ("first", "second", "first")]
     monkeypatch.setattr(sys, "path", [*added, *sys.path])
@@ -130,10 +152,14 @@ def test_departures_make_a_stand_in() -> None:
     assert lineage == Lineage(sources=[{"id": "a"}])
     lineage.depart(["trained on a part"])
     lineage.depart(["trained on a part", "in float16"])
-    assert lineage == Lineage(status="stand-in", reasons=["trained on a part", "in float16"], sources=[{"id": "a"}])
+    assert lineage == Lineage(
+        status="stand-in", reasons=["trained on a part", "in float16"], sources=[{"id": "a"}]
+    )
 
 
-def test_secrets_are_not_recorded(run: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_not_recorded(
+    run: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret_value")
     write_note(project, "other")
     assert "hf_secret_value" not in (run / "results/other.record.json").read_text()
@@ -182,11 +208,17 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path
     for pid in (dead.pid, os.getppid()):
         (tmp_path / f".a.json.{host}.{pid}.tmp").write_text("half")
     write_json(tmp_path / "a.json", 1)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [f".a.json.{host}.{os.getppid()}.tmp", "a.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        f".a.json.{host}.{os.getppid()}.tmp",
+        "a.json",
+    ]
 
 
-def test_what_cannot_be_cleared_up_fails_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leftover of another user's killed job, and a folder in which a file is still open on NFS."""
+def test_what_cannot_be_cleared_up_fails_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leftover of another user's killed job, and a folder in which a file is still open on
+    NFS."""
     dead = subprocess.Popen(["true"])
     dead.wait()
     (tmp_path / f".a.json.{socket.gethostname()}.{dead.pid}.tmp").mkdir()
@@ -203,7 +235,9 @@ def test_what_cannot_be_cleared_up_fails_no_write(tmp_path: Path, monkeypatch: p
 
 
 def test_a_lock_of_another_user_is_one_sentence(run: Path, project: Path) -> None:
-    (run / "results/.mine.work/lock").mkdir(parents=True)  # cannot be opened for writing, whoever tries
+    (run / "results/.mine.work/lock").mkdir(
+        parents=True
+    )  # cannot be opened for writing, whoever tries
     with pytest.raises(SystemExit), Job(snakemake_object(project, "mine"), NoteSpec):
         pass
     log = (run / "results/logs/mine.log").read_text()
@@ -211,8 +245,11 @@ def test_a_lock_of_another_user_is_one_sentence(run: Path, project: Path) -> Non
     assert "Traceback" not in log
 
 
-def test_paths_of_home_and_user_are_found_again(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ledger has neither; the audit finds the last run's configuration all the same, also where a mirror has gone."""
+def test_paths_of_home_and_user_are_found_again(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger has neither; the audit finds the last run's configuration all the same, also where
+    a mirror has gone."""
     monkeypatch.setattr("getpass.getuser", lambda: "alice")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for mirror in (tmp_path / "home/mirror", tmp_path / "scratch/alice/mirror"):
@@ -243,7 +280,10 @@ def states(findings: list[Any]) -> dict[str, str]:
 
 def test_verify_finds_each_kind_of_damage(run: Path) -> None:
     note = Path("results/note.txt")
-    assert states(verify(run, [note])) == {"results/note.txt": "intact", "results/source.txt": "intact"}
+    assert states(verify(run, [note])) == {
+        "results/note.txt": "intact",
+        "results/source.txt": "intact",
+    }
     (run / "results/source.txt").write_text("BYTES")
     assert states(verify(run, [note]))["results/source.txt"] == "altered"
     (run / "results/source.txt").unlink()
@@ -257,7 +297,9 @@ def test_verify_finds_each_kind_of_damage(run: Path) -> None:
 def test_job_refuses_a_folder_with_files_added_or_removed(run: Path, project: Path) -> None:
     """A reader that takes all files of a folder would use them."""
     script = snakemake_object(project, "folder")
-    script.output = Named({"note": "results/folder", "record": "results/folder.record.json"}.items())
+    script.output = Named(
+        {"note": "results/folder", "record": "results/folder.record.json"}.items()
+    )
     with Job(script, NoteSpec) as job, job.write("note") as path:
         path.mkdir()
         (path / "a").write_text("1")
@@ -273,8 +315,11 @@ def test_job_refuses_a_folder_with_files_added_or_removed(run: Path, project: Pa
     assert "results/folder/b is not what" in (run / "results/logs/user.log").read_text()
 
 
-def test_files_in_use_cannot_be_removed_on_nfs(run: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NFS keeps an open file under another name until it is closed: a finished job neither fails nor loses its result."""
+def test_files_in_use_cannot_be_removed_on_nfs(
+    run: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS keeps an open file under another name until it is closed: a finished job neither fails
+    nor loses its result."""
     unlink, n_kept = os.unlink, 0
 
     def of_nfs(path: Any, *, dir_fd: int | None = None) -> None:
@@ -288,7 +333,12 @@ def test_files_in_use_cannot_be_removed_on_nfs(run: Path, project: Path, monkeyp
             return unlink(path, dir_fd=dir_fd)
         n_kept += 1
         other = f".nfs{file.st_ino:016x}"
-        return os.rename(path, Path(path).parent / other if dir_fd is None else other, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        return os.rename(
+            path,
+            Path(path).parent / other if dir_fd is None else other,
+            src_dir_fd=dir_fd,
+            dst_dir_fd=dir_fd,
+        )
 
     monkeypatch.setattr(os, "unlink", of_nfs)
     write_note(project, "plain")
@@ -303,7 +353,10 @@ def test_files_in_use_cannot_be_removed_on_nfs(run: Path, project: Path, monkeyp
     in_use.close()
     for name in ("plain", "mapped"):
         assert states(verify(run, [Path(f"results/{name}.txt")]))[f"results/{name}.txt"] == "intact"
-    with Job(snakemake_object(project, "mapped", "again"), NoteSpec) as job, job.write("note") as path:
+    with (
+        Job(snakemake_object(project, "mapped", "again"), NoteSpec) as job,
+        job.write("note") as path,
+    ):
         path.write_text("again")
     assert not (run / "results/.mapped.work").exists()
 
@@ -320,20 +373,30 @@ def test_two_processes_do_not_make_the_same_result(run: Path, project: Path) -> 
 
 @pytest.mark.parametrize("field", ["lineage", "spec", "inputs", "seeds"])
 def test_verify_finds_a_changed_record(run: Path, project: Path, field: str) -> None:
-    """What a result was made from cannot be rewritten: the results made from it hold the digest of its record."""
+    """What a result was made from cannot be rewritten: the results made from it hold the digest of
+    its record."""
     write_note(project, "end", inputs={"source": "results/note.txt"})
     path = run / "results/note.record.json"
     record = read_json(path)
-    record[field] = {"lineage": Lineage().model_dump(), "spec": {"text": "x"}, "inputs": [], "seeds": {"a": 1}}[field]
+    record[field] = {
+        "lineage": Lineage().model_dump(),
+        "spec": {"text": "x"},
+        "inputs": [],
+        "seeds": {"a": 1},
+    }[field]
     write_json(path, record)
     findings = verify(run, [Path("results/end.txt")])
     finding = next(f for f in findings if f.path == "results/end.txt")
-    assert (finding.state, "note.record.json no longer says" in finding.detail) == ("mismatched", True)
+    assert (finding.state, "note.record.json no longer says" in finding.detail) == (
+        "mismatched",
+        True,
+    )
     assert states(findings)["results/note.record.json"] == "altered"  # by the ledger
 
 
 def test_verify_folder(run: Path) -> None:
-    """Files without a record count in a folder as well; so do links, and an empty folder is not intact."""
+    """Files without a record count in a folder as well; so do links, and an empty folder is not
+    intact."""
     (run / "results/stray.txt").write_text("?")
     (run / "results/link.txt").symlink_to("/etc/hostname")
     assert states(verify(run, [Path("results")])) == {
@@ -349,7 +412,9 @@ def test_verify_folder(run: Path) -> None:
 def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Path) -> None:
     """Each file is what its own job wrote, yet the two do not belong together."""
     write_note(project, "source", text="newer")
-    finding = next(f for f in verify(run, [Path("results/note.txt")]) if f.path == "results/note.txt")
+    finding = next(
+        f for f in verify(run, [Path("results/note.txt")]) if f.path == "results/note.txt"
+    )
     assert finding.state == "mismatched"
     assert "made from another results/source.txt" in finding.detail
 
@@ -360,10 +425,14 @@ def test_verify_command(run: Path) -> None:
     good = cli.invoke(app, ["audit", "verify", "--all", "--digests-only"])
     assert (good.exit_code, good.output.splitlines()[-1].split(";")[0]) == (
         0,
-        "2 files: 2 intact, 0 temporary, 0 behind, 0 outside, 0 stale, 0 mismatched, 0 without record, 0 missing, 0 altered",
+        "2 files: 2 intact, 0 temporary, 0 behind, 0 outside, 0 stale, 0 mismatched, 0 without "
+        "record, 0 missing, 0 altered",
     )
     head = good.output.split()[-1]
-    assert cli.invoke(app, ["audit", "verify", "--all", "--digests-only", "--head", head]).exit_code == 0
+    assert (
+        cli.invoke(app, ["audit", "verify", "--all", "--digests-only", "--head", head]).exit_code
+        == 0
+    )
     forged = cli.invoke(app, ["audit", "verify", "--all", "--digests-only", "--head", "0" * 64])
     assert (forged.exit_code, "none of its lines" in forged.output) == (1, True)
     nowhere = cli.invoke(app, ["audit", "verify", "--all", "--project", "nowhere"])
@@ -376,8 +445,11 @@ def test_verify_command(run: Path) -> None:
     assert cli.invoke(app, ["audit", "verify", "--all", "--root", "nowhere"]).exit_code == 2
 
 
-def test_verify_finds_code_and_packages_that_have_changed(run: Path, project: Path, tmp_path: Path) -> None:
-    """Stale names the file, or the rule; behind names the package and both versions; damage weighs more than either."""
+def test_verify_finds_code_and_packages_that_have_changed(
+    run: Path, project: Path, tmp_path: Path
+) -> None:
+    """Stale names the file, or the rule; behind names the package and both versions; damage weighs
+    more than either."""
     note = Path("results/note.txt")
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
@@ -390,18 +462,31 @@ def test_verify_finds_code_and_packages_that_have_changed(run: Path, project: Pa
     rule = checkout / "rules/prepare.smk"
     rule.write_text(rule.read_text().replace("runtime=", "runtime=1 + ", 1))
     stale = verify(run, [note], Checkout(checkout))[0]
-    assert (stale.state, stale.detail) == ("stale", "prepare_sentences: the text of rule prepare_sentences")
+    assert (stale.state, stale.detail) == (
+        "stale",
+        "prepare_sentences: the text of rule prepare_sentences",
+    )
     with (checkout / "isotropy/errors.py").open("a") as stream:
         stream.write("# edited\n")
     stale = verify(run, [note], Checkout(checkout))[0]
     assert stale.detail.startswith("prepare_sentences: isotropy/errors.py, ")
     (run / "results/note.txt").write_text("HELLO")
-    assert states(verify(run, [note], Checkout(checkout))) == {"results/note.txt": "altered", "results/source.txt": "stale"}
+    assert states(verify(run, [note], Checkout(checkout))) == {
+        "results/note.txt": "altered",
+        "results/source.txt": "stale",
+    }
     found = CliRunner().invoke(app, ["audit", "verify", "--all", "--project", str(checkout)])
     assert found.exit_code == 1
     assert "stale: results/source.txt (prepare_sentences: isotropy/errors.py" in found.output
-    assert found.output.splitlines()[-1].split(";")[0].endswith("1 stale, 0 mismatched, 0 without record, 0 missing, 1 altered")
-    assert "incomplete: specs were not compared: results/ledger.jsonl does not tell of a run" in found.output
+    assert (
+        found.output.splitlines()[-1]
+        .split(";")[0]
+        .endswith("1 stale, 0 mismatched, 0 without record, 0 missing, 1 altered")
+    )
+    assert (
+        "incomplete: specs were not compared: results/ledger.jsonl does not tell of a run"
+        in found.output
+    )
 
 
 @pytest.mark.parametrize(
@@ -425,8 +510,15 @@ def test_damaged_records_are_named(run: Path, project: Path, damage: Callable[[s
     found = states(verify_all(run, Checkout(project)))
     assert found["results/note.record.json"] == "altered"
     assert found["results/source.txt"] == "intact"
-    assert not [f for f in verify_all(run, Checkout(project)) if "\n" in f"{f.path} {f.detail}"]  # one line each
-    assert CliRunner().invoke(app, ["audit", "rerun", "results/note.record.json", "--project", str(project)]).exit_code == 2
+    assert not [
+        f for f in verify_all(run, Checkout(project)) if "\n" in f"{f.path} {f.detail}"
+    ]  # one line each
+    assert (
+        CliRunner()
+        .invoke(app, ["audit", "rerun", "results/note.record.json", "--project", str(project)])
+        .exit_code
+        == 2
+    )
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"[" * 200_000, b'{"n":0}\n', b"null\n", b""])
@@ -436,7 +528,8 @@ def test_damaged_ledgers_are_named(run: Path, data: bytes) -> None:
 
 
 def test_what_hides_is_found(run: Path) -> None:
-    """Hidden files, links on the way, a ledger elsewhere, results removed with their record: by folder and by file."""
+    """Hidden files, links on the way, a ledger elsewhere, results removed with their record: by
+    folder and by file."""
     (run / "results/.hidden").write_text("x")
     assert states(verify_all(run))["results/.hidden"] == "without record"
     (run / "results/.hidden").unlink()
@@ -456,13 +549,17 @@ def test_what_hides_is_found(run: Path) -> None:
     assert states(verify(run, [Path("results")]))["results/note.record.json"] == "missing"
 
 
-def test_temporary_outputs_may_be_gone(run: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_outputs_may_be_gone(
+    run: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those that the rule declares so; others are missing."""
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
     rules = checkout / "rules/prepare.smk"
     texts = 'texts="results/prepare/{dataset}.texts.parquet"'
-    rules.write_text(rules.read_text().replace(texts, 'note=temp("results/prepare/{dataset}.texts.parquet")', 1))
+    rules.write_text(
+        rules.read_text().replace(texts, 'note=temp("results/prepare/{dataset}.texts.parquet")', 1)
+    )
     monkeypatch.setattr("isotropy.job.PROJECT", checkout)
     write_note(checkout, "brief")
     (run / "results/brief.txt").unlink()
@@ -472,13 +569,18 @@ def test_temporary_outputs_may_be_gone(run: Path, project: Path, tmp_path: Path,
 
 
 def test_trace(run: Path, project: Path) -> None:
-    """From a result to its source: jobs, seeds, code, origin; a job that was met before is named, not repeated."""
+    """From a result to its source: jobs, seeds, code, origin; a job that was met before is named,
+    not repeated."""
     write_note(project, "end", inputs={"note": "results/note.txt", "source": "results/source.txt"})
     cli = CliRunner()
     lineage = json.loads(cli.invoke(app, ["audit", "trace", "results/end.txt", "--json"]).output)
     assert lineage["status"] == "stand-in"
     note, source = lineage["inputs"]
-    assert (note["path"], note["spec"], note["sources"]) == ("results/note.txt", {"text": "hello"}, [])
+    assert (note["path"], note["spec"], note["sources"]) == (
+        "results/note.txt",
+        {"text": "hello"},
+        [],
+    )
     assert note["inputs"][0]["sources"][0]["id"] == "a"
     assert f"scripts/prepare/{RULE}.py" in note["code"]
     assert set(source) == {"path", "sha256", "record"}
@@ -493,11 +595,17 @@ def test_trace(run: Path, project: Path) -> None:
 
 
 def test_code_identity_follows_imports(tmp_path: Path, project: Path) -> None:
-    """A module counts for the rules that reach it, directly or not; a comment in the rule file's head does not."""
+    """A module counts for the rules that reach it, directly or not; a comment in the rule file's
+    head does not."""
     root = tmp_path / "checkout"
     shutil.copytree(project, root, ignore=NOT_COPIED)
-    before = {rule: code_param(root, rule) for rule in ("embed_sentences", "optimize_embeddings", "fetch_source")}
-    with (root / "isotropy/metrics/validation.py").open("a") as stream:  # reached through silhouette
+    before = {
+        rule: code_param(root, rule)
+        for rule in ("embed_sentences", "optimize_embeddings", "fetch_source")
+    }
+    with (root / "isotropy/metrics/validation.py").open(
+        "a"
+    ) as stream:  # reached through silhouette
         stream.write("# edited\n")
     after = {rule: code_param(root, rule) for rule in before}
     assert [rule for rule in before if before[rule] != after[rule]] == ["optimize_embeddings"]
@@ -508,7 +616,10 @@ def test_code_identity_follows_imports(tmp_path: Path, project: Path) -> None:
     rules = root / "rules/fetch.smk"
     rules.write_text(rules.read_text().replace("mem_mb=2000", "mem_mb=3000"))
     assert code_param(root, "fetch_source") != after["fetch_source"]
-    assert "isotropy/figures/mickus2024.py" in code_identity(root, "draw_figure", ["isotropy.figures.mickus2024"]).files
+    assert (
+        "isotropy/figures/mickus2024.py"
+        in code_identity(root, "draw_figure", ["isotropy.figures.mickus2024"]).files
+    )
     with pytest.raises(LookupError, match="no rule"):
         code_identity(root, "no_such_rule")
 

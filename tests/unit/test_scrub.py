@@ -22,11 +22,20 @@ def alice(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "clean"),
     [
         ("https://bob:pa55@example.org/a.zip", "https://***@example.org/a.zip"),
-        ("https://example.org/a?x=1&access_token=abcdef&y=2", "https://example.org/a?x=1&access_token=***&y=2"),
-        ("https://example.org/a?X-Amz-Signature=0ff#top", "https://example.org/a?X-Amz-Signature=***#top"),
+        (
+            "https://example.org/a?x=1&access_token=abcdef&y=2",
+            "https://example.org/a?x=1&access_token=***&y=2",
+        ),
+        (
+            "https://example.org/a?X-Amz-Signature=0ff#top",
+            "https://example.org/a?X-Amz-Signature=***#top",
+        ),
         ("https://bob:p@ss@example.org/a", "https://***@example.org/a"),
         ("https://example.org/a#access_token=abcd", "https://example.org/a#access_token=***"),
-        ("https://example.org/?pwd=a&auth=b&design=1&keyword=2", "https://example.org/?pwd=***&auth=***&design=1&keyword=2"),
+        (
+            "https://example.org/?pwd=a&auth=b&design=1&keyword=2",
+            "https://example.org/?pwd=***&auth=***&design=1&keyword=2",
+        ),
         ("token hf_abcdefghijklmnopqrsT9 was refused", "token *** was refused"),
         ("HF_TOKEN=abcdefgh in the environment", "HF_TOKEN=*** in the environment"),
         ("AKIAABCDEFGHIJKLMNOP and xoxe-1234567890abcdef12", "*** and ***"),
@@ -42,7 +51,10 @@ def alice(monkeypatch: pytest.MonkeyPatch) -> None:
         ("`/scratch/alice/x` [/scratch/alice/y", "`/scratch/***/x` [/scratch/***/y"),
         ("-I/home/alice/inc", "-I~/inc"),
         ("a basic statistics course", "a basic statistics course"),
-        ("sk-wikipedia-dump-2021, hf_hub_download_to_folder", "sk-wikipedia-dump-2021, hf_hub_download_to_folder"),
+        (
+            "sk-wikipedia-dump-2021, hf_hub_download_to_folder",
+            "sk-wikipedia-dump-2021, hf_hub_download_to_folder",
+        ),
         ("https://example.org/@scope/pkg@1.0/file", "https://example.org/@scope/pkg@1.0/file"),
         ("results/alice/malice.parquet", "results/alice/malice.parquet"),
         ("/home/alicette/x", "/home/alicette/x"),
@@ -56,9 +68,9 @@ def test_texts(text: str, clean: str) -> None:
     assert scrub({"a": [text, 1, None]}) == {"a": [clean, 1, None]}
 
 
-texts = st.text() | st.lists(st.sampled_from(["/", "alice", "home", "..", ":", "@", "http://", "token=", "hf_", "x", " "])).map(
-    "".join
-)
+texts = st.text() | st.lists(
+    st.sampled_from(["/", "alice", "home", "..", ":", "@", "http://", "token=", "hf_", "x", " "])
+).map("".join)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

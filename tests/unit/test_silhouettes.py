@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.metrics import silhouette_samples as sklearn_samples
 
-from isotropy.metrics import distance_sums, silhouette, silhouette_from_sums, silhouette_of_labelings, silhouette_samples
+from isotropy.metrics import (
+    distance_sums,
+    silhouette,
+    silhouette_from_sums,
+    silhouette_of_labelings,
+    silhouette_samples,
+)
 from isotropy.metrics import silhouettes as module
 from isotropy.metrics.distances import normalized
 from isotropy.metrics.validation import as_codes, sample_rows
@@ -38,7 +44,10 @@ CLOUDS = {
     "duplicates": (DUPLICATES, MANY),
     "singletons and a large class": (BASE, np.r_[np.arange(60), np.full(N - 60, 99)]),
     "one large and many small classes": (BASE, np.where(np.arange(N) < 700, 500, MANY)),
-    "several thousand classes": (np.tile(BASE, (3, 1)) + RNG.standard_normal((3 * N, D)), RNG.integers(0, 2000, 3 * N)),
+    "several thousand classes": (
+        np.tile(BASE, (3, 1)) + RNG.standard_normal((3 * N, D)),
+        RNG.integers(0, 2000, 3 * N),
+    ),
 }
 
 
@@ -49,7 +58,8 @@ def test_each_point_equals_scikit_learn(name: str, dtype: type, tolerance: float
     X, labels = CLOUDS[name]
     X = X.astype(dtype)
     expected = sklearn_samples(X.astype(np.float64), labels)
-    # scikit-learn's own double-precision distances lose digits where clusters collapse far from the origin.
+    # scikit-learn's own double-precision distances lose digits where clusters collapse far from the
+    # origin.
     if "collapsed" in name:
         tolerance = max(tolerance, 1e-7)
     assert np.abs(silhouette_samples(X, labels).numpy() - expected).max() < tolerance
@@ -57,12 +67,21 @@ def test_each_point_equals_scikit_learn(name: str, dtype: type, tolerance: float
 
 
 @pytest.mark.parametrize(
-    ("dtype", "scale"), [(np.float32, 1e25), (np.float32, 3e36), (np.float32, 1e-25), (np.float64, 1e160), (np.float64, 1e-160)]
+    ("dtype", "scale"),
+    [
+        (np.float32, 1e25),
+        (np.float32, 3e36),
+        (np.float32, 1e-25),
+        (np.float64, 1e160),
+        (np.float64, 1e-160),
+    ],
 )
 def test_squares_beyond_the_float_range(dtype: type, scale: float) -> None:
     """The unit does not matter, even where squared distances have no number."""
     X, labels = CLOUDS["unit norm"]
-    assert silhouette((X * scale).astype(dtype), labels) == pytest.approx(silhouette(X, labels), abs=1e-6)
+    assert silhouette((X * scale).astype(dtype), labels) == pytest.approx(
+        silhouette(X, labels), abs=1e-6
+    )
 
 
 def test_bounded_memory_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +93,8 @@ def test_bounded_memory_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_is_not_quadratic() -> None:
-    """100,000 points of 384 dimensions (150 MB) would need 40 GB for n x n: the process stays under 2 GB in all."""
+    """100,000 points of 384 dimensions (150 MB) would need 40 GB for n x n: the process stays under
+    2 GB in all."""
     program = """
 import numpy as np
 from isotropy.metrics import silhouette
@@ -83,7 +103,9 @@ X = np.random.default_rng(0).standard_normal((100_000, 384), dtype=np.float32)
 score = silhouette(X, np.arange(100_000) % 3)
 print(score, peak_memory_bytes())
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     score, peak = result.stdout.split()
     assert abs(float(score)) < 1e-3
     assert int(peak) < 2e9
@@ -97,7 +119,9 @@ def test_compiled_tiles_equal_plain_torch(name: str, monkeypatch: pytest.MonkeyP
     order = torch.argsort(codes, stable=True)
     monkeypatch.setattr(module, "GPU_TILE", 600)
     parts: list[torch.Tensor] = []
-    module._sums_by_torch(cloud[order], codes[order], torch.bincount(codes), lambda _, sums: parts.append(sums))
+    module._sums_by_torch(
+        cloud[order], codes[order], torch.bincount(codes), lambda _, sums: parts.append(sums)
+    )
     plain = module.silhouette_from_sums(torch.cat(parts), codes[order])
     tolerance = 1e-6 if "collapsed" in name else 1e-11
     assert torch.allclose(silhouette_samples(X, labels)[order], plain, atol=tolerance, rtol=0)
@@ -111,7 +135,9 @@ def test_sums_of_distances(name: str) -> None:
     codes = as_codes(labels, len(X)).numpy()
     expected = cdist(X.astype(np.float64), X.astype(np.float64)) @ np.eye(codes.max() + 1)[codes]
     assert np.allclose(sums, expected, rtol=1e-5, atol=1e-5 * expected.max())
-    assert torch.allclose(silhouette_from_sums(sums, labels), silhouette_samples(X, labels), atol=1e-6, rtol=0)
+    assert torch.allclose(
+        silhouette_from_sums(sums, labels), silhouette_samples(X, labels), atol=1e-6, rtol=0
+    )
     tiny = distance_sums(X * X.dtype.type(1e-15), labels)
     assert np.allclose(tiny * 1e15, sums, rtol=1e-4, atol=1e-4 * expected.max())
     with pytest.raises(ValueError, match="sums must have shape"):
@@ -134,7 +160,8 @@ def test_the_number_of_threads_does_not_change_the_bytes() -> None:
 
 
 def test_many_classes_are_summed_in_the_dtype_of_the_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above MAX_EXACT_BYTES sums are float32; each is then written once or a few times, and stays within 1e-6."""
+    """Above MAX_EXACT_BYTES sums are float32; each is then written once or a few times, and stays
+    within 1e-6."""
     X, labels = CLOUDS["several thousand classes"]
     monkeypatch.setattr(module, "MAX_EXACT_BYTES", 0)
     found = silhouette_samples(X.astype(np.float32), labels).numpy()
@@ -146,16 +173,21 @@ def test_labelings_share_distances() -> None:
     labelings = [RNG.integers(0, k, N) for k in (2, 5, 15)]
     expected = [sklearn_samples(BASE, labels).mean() for labels in labelings]
     assert silhouette_of_labelings(BASE, labelings).numpy() == pytest.approx(expected, abs=1e-12)
-    assert silhouette_of_labelings(BASE.astype(np.float32), labelings).numpy() == pytest.approx(expected, abs=1e-7)
+    assert silhouette_of_labelings(BASE.astype(np.float32), labelings).numpy() == pytest.approx(
+        expected, abs=1e-7
+    )
 
 
 def test_sampled_form() -> None:
-    """A sample of a declared seed: that of the points drawn, the same every time, near the whole."""
+    """A sample of a declared seed: that of the points drawn, the same every time, near the
+    whole."""
     X, labels = CLOUDS["outlier dimension"]
     rows = sample_rows(N, 500, 7).numpy()
     assert len(set(rows)) == 500
     drawn = silhouette(X, labels, sample_size=500, seed=7)
-    assert drawn == silhouette(X, labels, sample_size=500, seed=7) == silhouette(X[rows], labels[rows])
+    assert (
+        drawn == silhouette(X, labels, sample_size=500, seed=7) == silhouette(X[rows], labels[rows])
+    )
     assert drawn != silhouette(X, labels, sample_size=500, seed=8)
     assert silhouette(X, labels, sample_size=N + 1) == silhouette(X, labels)
     with pytest.raises(ValueError, match="at least 2"):
@@ -163,9 +195,16 @@ def test_sampled_form() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(4, 40), d=st.integers(1, 6), k=st.integers(2, 4), scale=st.floats(1e-6, 1e6))
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(4, 40),
+    d=st.integers(1, 6),
+    k=st.integers(2, 4),
+    scale=st.floats(1e-6, 1e6),
+)
 def test_properties(seed: int, n: int, d: int, k: int, scale: float) -> None:
-    """In [-1, 1]; unchanged by order, names of classes, scale and translation; equal to scikit-learn."""
+    """In [-1, 1]; unchanged by order, names of classes, scale and translation; equal to
+    scikit-learn."""
     rng = np.random.default_rng(seed)
     X, labels = rng.standard_normal((n, d)), np.r_[np.arange(k), rng.integers(0, k, n - k)]
     if n == k:
@@ -174,8 +213,12 @@ def test_properties(seed: int, n: int, d: int, k: int, scale: float) -> None:
     assert (np.abs(scores) <= 1 + 1e-12).all()
     assert scores == pytest.approx(sklearn_samples(X, labels), abs=1e-9)
     order = rng.permutation(n)
-    assert silhouette_samples(X[order], labels[order]).numpy() == pytest.approx(scores[order], abs=1e-9)
-    assert silhouette_samples(X * scale + 1, np.array(list("dcba"))[labels]).numpy() == pytest.approx(scores, abs=1e-6)
+    assert silhouette_samples(X[order], labels[order]).numpy() == pytest.approx(
+        scores[order], abs=1e-9
+    )
+    assert silhouette_samples(
+        X * scale + 1, np.array(list("dcba"))[labels]
+    ).numpy() == pytest.approx(scores, abs=1e-6)
 
 
 def test_label_vectors_are_classes() -> None:
@@ -229,7 +272,10 @@ def test_labelings_in_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_autocast_changes_nothing() -> None:
     X, labels = CLOUDS["unit norm"]
-    expected = silhouette(X.astype(np.float32), labels), silhouette_of_labelings(X.astype(np.float32), [labels])
+    expected = (
+        silhouette(X.astype(np.float32), labels),
+        silhouette_of_labelings(X.astype(np.float32), [labels]),
+    )
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert silhouette(X.astype(np.float32), labels) == expected[0]
         assert torch.equal(silhouette_of_labelings(X.astype(np.float32), [labels]), expected[1])

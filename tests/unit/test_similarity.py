@@ -1,4 +1,5 @@
-"""Post-processing, similarity and isotropy against straightforward code; the sizes of the official sets; classification."""
+"""Post-processing, similarity and isotropy against straightforward code; the sizes of the official
+sets; classification."""
 
 from __future__ import annotations
 
@@ -30,8 +31,23 @@ from isotropy.prepare.table import Dataset
 from isotropy.similarity.classify import Features, classify, post_processed
 from isotropy.similarity.clouds import Cloud, token_cloud, word_cloud
 from isotropy.similarity.describe import classification_departures, departures
-from isotropy.similarity.measure import Step, log10_isotropy, measure, pictures, steps, transformed, tune
-from isotropy.similarity.spec import ClassifySpec, Clusterer, Mlp, Numbers, SimilaritySpec, TuningSpec
+from isotropy.similarity.measure import (
+    Step,
+    log10_isotropy,
+    measure,
+    pictures,
+    steps,
+    transformed,
+    tune,
+)
+from isotropy.similarity.spec import (
+    ClassifySpec,
+    Clusterer,
+    Mlp,
+    Numbers,
+    SimilaritySpec,
+    TuningSpec,
+)
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.readers import Row, StaticVectors, read_rows, verify_rows
 from isotropy.sources.registry import load_registry
@@ -45,7 +61,8 @@ PAIRED = Dataset(task="regression", label_names=[], sampled=False)
 
 
 def made(seed: int = 0, n: int = 600, d: int = 12) -> np.ndarray:
-    """Four groups far from the origin and from each other, with a common direction of large variance."""
+    """Four groups far from the origin and from each other, with a common direction of large
+    variance."""
     generator = np.random.default_rng(seed)
     centres = 8 * generator.standard_normal((4, d)) + 5
     points = centres[np.arange(n) % 4] + generator.standard_normal((n, d)) * np.linspace(3, 0.5, d)
@@ -65,10 +82,20 @@ def cloud(vectors: np.ndarray, seed: int = 0) -> Cloud:
 
 def similarity_spec(**changes: Any) -> SimilaritySpec:
     known: dict[str, Any] = {
-        "paper": "rajaee2021", "dataset": "a", "embedding": "m", "layer": 1, "drop": "special", "repeat_texts": True,
-        "methods": ["none", "mean", "abtt", "kmeans-mean", "gmm", "kmeans"], "numbers": NUMBERS, "more_clusters": [1, 3],
-        "profiled": True, "pictured": True, "runs": 2, "clusterer": AUTHORS,
-    }  # fmt: skip
+        "paper": "rajaee2021",
+        "dataset": "a",
+        "embedding": "m",
+        "layer": 1,
+        "drop": "special",
+        "repeat_texts": True,
+        "methods": ["none", "mean", "abtt", "kmeans-mean", "gmm", "kmeans"],
+        "numbers": NUMBERS,
+        "more_clusters": [1, 3],
+        "profiled": True,
+        "pictured": True,
+        "runs": 2,
+        "clusterer": AUTHORS,
+    }
     return SimilaritySpec(**(known | changes))
 
 
@@ -80,7 +107,15 @@ def folder(tmp_path: Path) -> Path:
     pieces = ["[CLS]", "a", "b", "[SEP]", "[CLS]", "c", "[SEP]", "[CLS]", "[SEP]"]
     text, position = [0, 0, 0, 0, 1, 1, 1, 2, 2], [0, 1, 2, 3, 0, 1, 2, 0, 1]
     special = [piece[0] == "[" for piece in pieces]
-    table = pd.DataFrame({"text": text, "position": position, "id": 0, "piece": pd.Categorical(pieces), "special": special})
+    table = pd.DataFrame(
+        {
+            "text": text,
+            "position": position,
+            "id": 0,
+            "piece": pd.Categorical(pieces),
+            "special": special,
+        }
+    )
     table.to_parquet(tmp_path / TOKENS)
     save_file({"vectors": np.arange(18, dtype=np.float32).reshape(9, 2)}, tmp_path / layer_file(1))
     return tmp_path
@@ -91,7 +126,11 @@ ITEMS = pd.DataFrame({"texts": [[0, 1], [1, 2]], "labels": [[1.0], [2.0]]})
 
 @pytest.mark.parametrize(
     ("drop", "rows"),
-    [("special", [1, 2, 5, 5, 7, 8]), ("ends", [1, 2, 5, 5, 7, 8]), ("nothing", [0, 1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8])],
+    [
+        ("special", [1, 2, 5, 5, 7, 8]),
+        ("ends", [1, 2, 5, 5, 7, 8]),
+        ("nothing", [0, 1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8]),
+    ],
 )
 def test_tokens_of_texts_that_occur_again(folder: Path, drop: Any, rows: list[int]) -> None:
     """A text of special tokens alone keeps them; the authors count a text as often as it occurs."""
@@ -101,7 +140,9 @@ def test_tokens_of_texts_that_occur_again(folder: Path, drop: Any, rows: list[in
     assert found.scores.tolist() == [1, 2]
     once = token_cloud(ITEMS, PAIRED, folder, 1, drop, repeat_texts=False)
     assert once.pairs.tolist() == [[0, 1], [1, 2]]
-    assert np.array_equal(once.sentences(once.vectors)[[0, 1, 1, 2]], found.sentences(found.vectors))
+    assert np.array_equal(
+        once.sentences(once.vectors)[[0, 1, 1, 2]], found.sentences(found.vectors)
+    )
     if drop == "special":
         assert found.sentences(found.vectors).tolist() == [[3, 4], [10, 11], [10, 11], [15, 16]]
         assert [found.names[t] for t in found.types[:3]] == ["a", "b", "c"]
@@ -112,14 +153,18 @@ def test_labelled_sentences_have_no_pairs(folder: Path) -> None:
     dataset = Dataset(task="single-label", label_names=["x", "y"], sampled=False)
     found = token_cloud(items, dataset, folder, 1, "special", repeat_texts=True)
     assert len(found.pairs) == 0
-    rows, _ = measure(found._replace(vectors=made(n=3, d=2)), [Step("none", None, None, 0)], AUTHORS)
+    rows, _ = measure(
+        found._replace(vectors=made(n=3, d=2)), [Step("none", None, None, 0)], AUTHORS
+    )
     assert math.isnan(rows["spearman"][0])
     assert math.isfinite(rows["log10_isotropy"][0])
 
 
 def test_words_stand_for_themselves() -> None:
     table = StaticVectors(["cat", "Dog", "dog", "sun"], np.eye(4, dtype=np.float32))
-    items = pd.DataFrame({"texts": [[0, 1], [1, 2], [0, 2], [0, 3]], "labels": [[1.0], [2.0], [3.0], [4.0]]})
+    items = pd.DataFrame(
+        {"texts": [[0, 1], [1, 2], [0, 2], [0, 3]], "labels": [[1.0], [2.0], [3.0], [4.0]]}
+    )
     found = word_cloud(items, ["cat", "DOG", "sun", "moon"], table)
     assert found.n_pairs_all == 4
     assert found.scores.tolist() == [1, 2, 3]
@@ -135,18 +180,29 @@ def test_none_equals_the_straightforward_way() -> None:
     means = own.vectors.reshape(-1, 3, 12).astype(np.float64).mean(axis=1)
     u, v = means[own.pairs[:, 0]], means[own.pairs[:, 1]]
     cosines = ((u * v).sum(axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)).round(6)
-    assert rows["spearman"][0] == pytest.approx(100 * stats.spearmanr(cosines, own.scores).statistic, abs=1e-3)
-    assert rows["pearson"][0] == pytest.approx(100 * stats.pearsonr(cosines, own.scores).statistic, abs=1e-3)
+    assert rows["spearman"][0] == pytest.approx(
+        100 * stats.spearmanr(cosines, own.scores).statistic, abs=1e-3
+    )
+    assert rows["pearson"][0] == pytest.approx(
+        100 * stats.pearsonr(cosines, own.scores).statistic, abs=1e-3
+    )
     vectors = np.linalg.eigh(own.vectors.astype(np.float64).T @ own.vectors)[1]
     vectors *= np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0))
     log_f = logsumexp(own.vectors.astype(np.float64) @ vectors, axis=0)
-    assert rows["log10_isotropy"][0] == pytest.approx((log_f.min() - log_f.max()) / math.log(10), abs=1e-6)
+    assert rows["log10_isotropy"][0] == pytest.approx(
+        (log_f.min() - log_f.max()) / math.log(10), abs=1e-6
+    )
 
 
 def test_what_a_method_removes_is_measured_too() -> None:
-    """The global method takes the projection on the first components; of a mean nothing but a constant is left."""
+    """The global method takes the projection on the first components; of a mean nothing but a
+    constant is left."""
     own = cloud(made())
-    steps = [Step("mean", None, None, 0), Step("abtt", None, 3, 0), Step("kmeans-mean", 1, None, 0, "clusters")]
+    steps = [
+        Step("mean", None, None, 0),
+        Step("abtt", None, 3, 0),
+        Step("kmeans-mean", 1, None, 0, "clusters"),
+    ]
     rows, _ = measure(own, steps, AUTHORS)
     assert math.isnan(rows["spearman_of_removed"][0])
     assert math.isnan(rows["spearman_of_removed"][2])  # one cluster is the mean
@@ -160,7 +216,8 @@ def test_what_a_method_removes_is_measured_too() -> None:
 
 
 def test_the_method_equals_scikit_learns_straightforward_use() -> None:
-    """k-means, then in each cluster its mean and the projection on its first components, as the authors' notebook."""
+    """k-means, then in each cluster its mean and the projection on its first components, as the
+    authors' notebook."""
     X = made()
     after, left = transformed(X, Step("kmeans", 4, 2, 0), CONVERGED)
     assert left == 4
@@ -176,7 +233,8 @@ def test_the_method_equals_scikit_learns_straightforward_use() -> None:
 
 
 def test_isotropy_of_a_decoder_is_finite_and_ordered_where_double_precision_underflows() -> None:
-    """Norms of thousands, as in the middle layers of SmolLM2: I(W) itself is 0 or not a number, its logarithm is neither."""
+    """Norms of thousands, as in the middle layers of SmolLM2: I(W) itself is 0 or not a number, its
+    logarithm is neither."""
     base = made() / np.linalg.norm(made(), axis=1).max()
     with np.errstate(all="ignore"):
         naive = [np.exp(s * base.astype(np.float64) @ np.eye(12)).sum(axis=0) for s in (1e3, 1e4)]
@@ -190,11 +248,19 @@ def test_isotropy_of_a_decoder_is_finite_and_ordered_where_double_precision_unde
 def test_steps_cluster_once_per_run() -> None:
     found = steps(similarity_spec(), NUMBERS)
     assert [s for s in found if s.method in ("none", "mean", "abtt")] == [
-        Step("none", None, None, 0), Step("mean", None, None, 0), Step("abtt", None, 3, 0),
-    ]  # fmt: skip
+        Step("none", None, None, 0),
+        Step("mean", None, None, 0),
+        Step("abtt", None, 3, 0),
+    ]
     assert [s.seed for s in found if s.method == "kmeans"] == [0, 1]
-    assert [(s.n_clusters, s.seed) for s in found if s.part == "clusters"] == [(1, 0), (3, 0), (3, 1)]
-    assert steps(similarity_spec(methods=["none"], more_clusters=[], numbers=None), None) == [Step("none", None, None, 0)]
+    assert [(s.n_clusters, s.seed) for s in found if s.part == "clusters"] == [
+        (1, 0),
+        (3, 0),
+        (3, 1),
+    ]
+    assert steps(similarity_spec(methods=["none"], more_clusters=[], numbers=None), None) == [
+        Step("none", None, None, 0)
+    ]
 
 
 def test_runs_are_seeded_and_differ() -> None:
@@ -206,14 +272,19 @@ def test_runs_are_seeded_and_differ() -> None:
 
 
 def test_too_many_clusters_or_components_are_said() -> None:
-    with pytest.raises(IsotropyError, match="kmeans: n_clusters must lie between 1 and the number of points, 30, got 40"):
+    with pytest.raises(
+        IsotropyError,
+        match="kmeans: n_clusters must lie between 1 and the number of points, 30, got 40",
+    ):
         transformed(made(n=30), Step("kmeans", 40, 1, 0), AUTHORS)
     with pytest.raises(IsotropyError, match="abtt: n_components must lie between"):
         transformed(made(n=30), Step("abtt", None, 12, 0), AUTHORS)
 
 
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-@pytest.mark.parametrize("step", [Step("abtt", None, 7, 0), Step("kmeans", 4, 5, 0), Step("mean", None, None, 0)])
+@pytest.mark.parametrize(
+    "step", [Step("abtt", None, 7, 0), Step("kmeans", 4, 5, 0), Step("mean", None, None, 0)]
+)
 def test_clouds_of_which_nothing_is_left_are_refused(step: Step) -> None:
     """Rounding is no isotropic cloud: eight vectors, or one, again and again."""
     distinct = made(n=1 if step.method == "mean" else 8, d=32)
@@ -234,9 +305,17 @@ def test_too_little_to_measure_is_said(folder: Path) -> None:
 
 def test_tuning_takes_the_best_of_all_trials() -> None:
     spec = TuningSpec(
-        paper="rajaee2021", dataset="a", embedding="m", layer=1, drop="special", repeat_texts=True, n_clusters=[2, 4],
-        n_components=[1, 3], runs=2, clusterer=AUTHORS,
-    )  # fmt: skip
+        paper="rajaee2021",
+        dataset="a",
+        embedding="m",
+        layer=1,
+        drop="special",
+        repeat_texts=True,
+        n_clusters=[2, 4],
+        n_components=[1, 3],
+        runs=2,
+        clusterer=AUTHORS,
+    )
     table, numbers = tune(cloud(made()), spec)
     assert len(table) == 2 + 4
     best = table[table["method"] == "kmeans"].sort_values("spearman").iloc[-1]
@@ -245,7 +324,9 @@ def test_tuning_takes_the_best_of_all_trials() -> None:
     assert numbers.n_components_global == best["n_components"]
     chosen = [Step("kmeans", numbers.n_clusters, numbers.n_components, seed) for seed in (0, 1)]
     again, _ = measure(cloud(made()), chosen, AUTHORS)
-    assert again["spearman"].mean() == pytest.approx(table.loc[table["method"] == "kmeans", "spearman"].max(), abs=1e-9)
+    assert again["spearman"].mean() == pytest.approx(
+        table.loc[table["method"] == "kmeans", "spearman"].max(), abs=1e-9
+    )
     with pytest.raises(IsotropyError, match="holds no pairs with scores"):
         tune(cloud(made())._replace(pairs=np.empty((0, 2), dtype=int)), spec)
 
@@ -265,7 +346,8 @@ def test_pictures_hold_the_plane_of_largest_variance() -> None:
     assert shown["cluster"].nunique() == 4
 
 
-# -- the official sets ---------------------------------------------------------------------------------------------------
+# -- the official sets
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [n for n in PAIRS if not n.endswith("-quoted")])
@@ -287,14 +369,17 @@ def pairs_of(project: Path, mirror: Path, name: str) -> list[Row]:
 
 
 def test_the_authors_parse_loses_what_pandas_loses(project: Path, mirror: Path) -> None:
-    """On the dev set exactly what pandas drops; on the test set a quote stays open to the end, and pandas refuses it today."""
+    """On the dev set exactly what pandas drops; on the test set a quote stays open to the end, and
+    pandas refuses it today."""
     rows = pairs_of(project, mirror, "sts-benchmark-dev")
     text = "".join("\t".join([*row.texts, repr(row.label)]) + "\n" for row in rows)
     theirs = pd.read_csv(io.StringIO(text), sep="\t", header=None, on_bad_lines="skip").dropna()
     ours = quoted_parse(rows)
     assert [row.texts[0] for row in ours] == list(theirs[0])
     assert len(ours) == 1463
-    assert len(quoted_parse(pairs_of(project, mirror, "sts-benchmark-test"))) == 1116  # Dzubur (2022) has 1,095
+    assert (
+        len(quoted_parse(pairs_of(project, mirror, "sts-benchmark-test"))) == 1116
+    )  # Dzubur (2022) has 1,095
 
 
 def test_quotes_join_lines() -> None:
@@ -305,17 +390,31 @@ def test_quotes_join_lines() -> None:
     assert len(prepare_sentences(spec.model_copy(update={"reading": "rows"}), rows).items) == 3
 
 
-# -- classification on frozen features -----------------------------------------------------------------------------------
+# -- classification on frozen features
+# -----------------------------------------------------------------------------------
 
 
 def classify_spec(**changes: Any) -> ClassifySpec:
     known: dict[str, Any] = {
-        "paper": "rajaee2021", "task": "t", "train": "a", "validation": "b", "metric": "accuracy", "embedding": "m", "layer": 1,
-        "encoder": Encoder(pooling="mean", normalize=False, max_length=64), "methods": ["none", "kmeans"],
-        "numbers": NUMBERS, "clusterer": AUTHORS, "n_train": None, "max_length": 5,
-        "mlp": Mlp(hidden=8, epochs=4, batch_size=8, learning_rate=0.02), "seeds": [0, 1], "token_budget": 256, "device": "cpu",
+        "paper": "rajaee2021",
+        "task": "t",
+        "train": "a",
+        "validation": "b",
+        "metric": "accuracy",
+        "embedding": "m",
+        "layer": 1,
+        "encoder": Encoder(pooling="mean", normalize=False, max_length=64),
+        "methods": ["none", "kmeans"],
+        "numbers": NUMBERS,
+        "clusterer": AUTHORS,
+        "n_train": None,
+        "max_length": 5,
+        "mlp": Mlp(hidden=8, epochs=4, batch_size=8, learning_rate=0.02),
+        "seeds": [0, 1],
+        "token_budget": 256,
+        "device": "cpu",
         "dtype": "float32",
-    }  # fmt: skip
+    }
     return ClassifySpec(**(known | changes))
 
 
@@ -374,18 +473,35 @@ def test_what_departs_from_the_paper_is_said() -> None:
     hidden = departures(own.model_copy(update={"layer": 1}), numbers)
     assert hidden == ["layer 1, the paper has the last of its models, 12"]
     whole = own.model_copy(update={"drop": "nothing"})
-    assert departures(whole, numbers) == ["tokens that do not count: nothing, the authors' are special"]
-    assert len(departures(own.model_copy(update={"clusterer": CONVERGED, "repeat_texts": False}), numbers)) == 2
+    assert departures(whole, numbers) == [
+        "tokens that do not count: nothing, the authors' are special"
+    ]
+    assert (
+        len(
+            departures(
+                own.model_copy(update={"clusterer": CONVERGED, "repeat_texts": False}), numbers
+            )
+        )
+        == 2
+    )
     words = own.model_copy(update={"embedding": "v", "layer": None})
     assert departures(words, numbers) == ["v is not among the paper's models"]
     mlp = Mlp(hidden=100, epochs=10, batch_size=32, learning_rate=0.005)
-    frozen = classify_spec(task="rte", embedding="bert-base-uncased", layer=12, numbers=numbers, max_length=64, mlp=mlp)
+    frozen = classify_spec(
+        task="rte", embedding="bert-base-uncased", layer=12, numbers=numbers, max_length=64, mlp=mlp
+    )
     assert classification_departures(frozen) == []
-    faster = frozen.model_copy(update={"mlp": mlp.model_copy(update={"learning_rate": 0.1}), "dtype": "bfloat16"})
-    assert classification_departures(faster) == ["learning rate 0.1, the authors' are 3e-05 and 0.005", "computed in bfloat16"]
+    faster = frozen.model_copy(
+        update={"mlp": mlp.model_copy(update={"learning_rate": 0.1}), "dtype": "bfloat16"}
+    )
+    assert classification_departures(faster) == [
+        "learning rate 0.1, the authors' are 3e-05 and 0.005",
+        "computed in bfloat16",
+    ]
 
 
-# -- the method inside fine-tuning ---------------------------------------------------------------------------------------
+# -- the method inside fine-tuning
+# ---------------------------------------------------------------------------------------
 
 
 def test_clustering_a_batch_is_the_method() -> None:
@@ -393,13 +509,17 @@ def test_clustering_a_batch_is_the_method() -> None:
     inside = BatchClustering(Method(kind="cluster", n_clusters=3, n_components=1), seed=5)
     after = inside.enhanced(tokens)
     method = ClusterBasedEnhancement(3, 1, random_state=5)
-    assert np.abs(after.detach().numpy() - method.fit_transform(tokens.detach().numpy())).max() < 1e-4
+    assert (
+        np.abs(after.detach().numpy() - method.fit_transform(tokens.detach().numpy())).max() < 1e-4
+    )
     assert torch.equal(inside.last, after.detach())
     # Means are differentiated: moving a whole cluster changes nothing.
     after[:, 2].sum().backward()  # type: ignore[no-untyped-call]
     assert tokens.grad is not None
     for c in range(3):
-        assert float(tokens.grad[torch.from_numpy(method.labels_) == c].sum(dim=0).abs().max()) < 1e-4
+        assert (
+            float(tokens.grad[torch.from_numpy(method.labels_) == c].sum(dim=0).abs().max()) < 1e-4
+        )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])

@@ -13,7 +13,12 @@ from isotropy.metrics import isoscore, isoscore_star
 
 
 def spec(cloud: Cloud, **changes: object) -> StabilitySpec:
-    made = {"sizes": [5, 20, 4000], "zetas": [0.0, 0.2, 0.8], "shrinkage_points": 3000, "repeats": 4}
+    made = {
+        "sizes": [5, 20, 4000],
+        "zetas": [0.0, 0.2, 0.8],
+        "shrinkage_points": 3000,
+        "repeats": 4,
+    }
     return StabilitySpec(paper="rudman2024", name="c", cloud=cloud, **(made | changes))  # type: ignore[arg-type]
 
 
@@ -25,14 +30,20 @@ def test_the_normal_cloud_has_the_isoscore_that_was_asked_for() -> None:
     assert (cloud.whole, cloud.d, cloud.n_known) == (0.86, 30, 3000)
     points = cloud.split(np.random.default_rng(0))[1](np.random.default_rng(0), 200_000)
     assert float(published_package.IsoScore(points)) == pytest.approx(0.86, abs=0.01)
-    stream = _stream(cloud, lambda g, n: points[: n if n < 10_000 else 10_000], np.random.default_rng(0), 25_000)
+    stream = _stream(
+        cloud, lambda g, n: points[: n if n < 10_000 else 10_000], np.random.default_rng(0), 25_000
+    )
     assert int(stream.n) == 25_000  # drawn in chunks
 
 
 def test_small_samples_are_far_off_without_shrinkage_and_large_ones_near() -> None:
     rows, whole, known = sample_scores(spec(NORMAL), None)
     assert (len(rows), known) == (3 * 4 * 3, 3000)
-    error = (rows.assign(error=(rows["isoscore_star"] - whole).abs())).groupby(["n", "zeta"])["error"].mean()
+    error = (
+        (rows.assign(error=(rows["isoscore_star"] - whole).abs()))
+        .groupby(["n", "zeta"])["error"]
+        .mean()
+    )
     assert error[5, 0.0] > error[5, 0.2] > error[5, 0.8]
     assert error[4000, 0.0] < 0.02
     assert rows.equals(sample_scores(spec(NORMAL), None)[0])
@@ -50,6 +61,8 @@ def test_embeddings_behind_the_shrinkage_are_not_drawn_again() -> None:
     rest, other = X[np.sort(order[30:])], X[np.sort(order[:30])]
     largest = rows[(rows["n"] == 30) & (rows["repeat"] == 2)].set_index("zeta")["isoscore_star"]
     for zeta in (0.0, 0.2):
-        assert largest[zeta] == pytest.approx(isoscore_star(rest, zeta, np.cov(other.T.astype(np.float64))), abs=1e-6)
+        assert largest[zeta] == pytest.approx(
+            isoscore_star(rest, zeta, np.cov(other.T.astype(np.float64))), abs=1e-6
+        )
     with pytest.raises(IsotropyError, match="30 points are too few for samples of 40"):
         sample_scores(spec(cloud, sizes=[40, 50], shrinkage_points=100), X)

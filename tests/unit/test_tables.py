@@ -21,11 +21,28 @@ def run(setup: str, seed: int, sign: float = -1, **changes: object) -> tuple[Run
     frame = pd.DataFrame({"step": np.arange(6), "loss": 1.0, "accuracy": 1.0, "isoscore": isoscore})
     frame["silhouette"] = sign * isoscore + rng.random(6) / 100
     facts = {
-        "setup": setup, "base": setup, "variant": None, "dataset": "polarity", "model": "all-MiniLM-L6-v2", "seed": seed,
-        "data": "d", "embedding": "e", "status": "original", "evaluation": "s", "error_bound": 0.0, "n_items": 5,
-        "n_vectors": 5, "n_params": 7, "dim": 2, "n_labels": 2, "n_classes": 2, "loss": "cross_entropy", "bias": False,
-        "learning_rate": 0.001, "objectives": [Objectives(step=i, silhouette=2.0, triplet=3.0, **SAMPLE) for i in (0, 5)],
-    }  # fmt: skip
+        "setup": setup,
+        "base": setup,
+        "variant": None,
+        "dataset": "polarity",
+        "model": "all-MiniLM-L6-v2",
+        "seed": seed,
+        "data": "d",
+        "embedding": "e",
+        "status": "original",
+        "evaluation": "s",
+        "error_bound": 0.0,
+        "n_items": 5,
+        "n_vectors": 5,
+        "n_params": 7,
+        "dim": 2,
+        "n_labels": 2,
+        "n_classes": 2,
+        "loss": "cross_entropy",
+        "bias": False,
+        "learning_rate": 0.001,
+        "objectives": [Objectives(step=i, silhouette=2.0, triplet=3.0, **SAMPLE) for i in (0, 5)],
+    }
     return Run(**(facts | changes)), frame
 
 
@@ -35,7 +52,8 @@ def published(project: Path) -> pd.DataFrame:
 
 
 def test_correlations(published: pd.DataFrame) -> None:
-    """Mean and sd over seeds; with step 0 and without; published values beside the paper's own model only."""
+    """Mean and sd over seeds; with step 0 and without; published values beside the paper's own
+    model only."""
     runs = [run("mine", 0), run("mine", 1)]
     table = tables.correlations(tables.trajectories(runs), published).set_index("seed")
     expected = [np.corrcoef(f["isoscore"], f["silhouette"])[0, 1] for _, f in runs]
@@ -44,12 +62,21 @@ def test_correlations(published: pd.DataFrame) -> None:
     assert table.loc["sd", "pearson_r"] == pytest.approx(np.std(expected, ddof=1))
     without = [np.corrcoef(f["isoscore"][1:], f["silhouette"][1:])[0, 1] for _, f in runs]
     assert table.loc["mean", "pearson_r_without_step_0"] == pytest.approx(np.mean(without))
-    assert table.loc["0", "isoscore_change"] == runs[0][1]["isoscore"].iloc[-1] - runs[0][1]["isoscore"].iloc[0]
-    assert table.loc["mean", ["published_pearson_r", "published_spearman_below"]].tolist() == [-0.808, -0.998]
+    assert (
+        table.loc["0", "isoscore_change"]
+        == runs[0][1]["isoscore"].iloc[-1] - runs[0][1]["isoscore"].iloc[0]
+    )
+    assert table.loc["mean", ["published_pearson_r", "published_spearman_below"]].tolist() == [
+        -0.808,
+        -0.998,
+    ]
     other = [(r.model_copy(update={"model": "mine"}), f) for r, f in runs]
     again = tables.correlations(tables.trajectories(other), published).set_index("seed")
     assert np.isnan(again.loc["mean", "published_pearson_r"])
-    assert tables.table1(runs, published).loc[0, ["n_params", "published_n_params"]].tolist() == [7, 4094976]
+    assert tables.table1(runs, published).loc[0, ["n_params", "published_n_params"]].tolist() == [
+        7,
+        4094976,
+    ]
 
 
 def test_seeds() -> None:
@@ -62,11 +89,18 @@ def test_seeds() -> None:
 
 
 def test_glue_tables_have_every_cell_of_the_paper(published: pd.DataFrame) -> None:
-    """24 cells; one that was run, the others with the reason why they are empty; one that the paper does not have."""
-    runs = [run("a", 0, dataset="cola", n_params=3277058), run("b", 0, dataset="cola", model="mine")]
+    """24 cells; one that was run, the others with the reason why they are empty; one that the paper
+    does not have."""
+    runs = [
+        run("a", 0, dataset="cola", n_params=3277058),
+        run("b", 0, dataset="cola", model="mine"),
+    ]
     table2 = tables.table2(runs, published).set_index(["task", "encoder"])
     assert len(table2) == 25
-    assert table2.loc[("cola", "miniLM"), ["n_params", "published_n_params"]].tolist() == [3277058, 3277058]
+    assert table2.loc[("cola", "miniLM"), ["n_params", "published_n_params"]].tolist() == [
+        3277058,
+        3277058,
+    ]
     assert table2.loc[("qqp", "roberta"), "published_n_params"] == 379298306
     assert pd.isna(table2.loc[("qqp", "roberta"), "n_params"])
     correlations = tables.correlations(tables.trajectories(runs), published)
@@ -79,11 +113,14 @@ def test_glue_tables_have_every_cell_of_the_paper(published: pd.DataFrame) -> No
 
 
 def test_sensitivity_says_what_changes_the_verdict(published: pd.DataFrame) -> None:
-    """Against the same seeds of the setup itself; a variant in which both scores fall changes the verdict."""
+    """Against the same seeds of the setup itself; a variant in which both scores fall changes the
+    verdict."""
     main = tables.trajectories([run("mine", 0), run("mine", 1)])
     kept = run("mine--slow", 0, base="mine", variant="slow")
     flipped = run("mine--fast", 0, sign=1, base="mine", variant="fast")
-    table = tables.sensitivity(main, tables.trajectories([kept, flipped]), published).set_index("variant")
+    table = tables.sensitivity(main, tables.trajectories([kept, flipped]), published).set_index(
+        "variant"
+    )
     assert list(table.index) == ["as configured", "without step 0", "slow", "fast"]
     assert list(table["trend"]) == ["holds", "holds", "holds", "does not hold"]
     assert list(table["changes_the_verdict"]) == [False, False, False, True]

@@ -12,7 +12,9 @@ from isotropy.geometry.spec import MeasuredLayer, MeasuredVectors
 from isotropy.tables import cai2021
 
 
-def layer(n: int, *, dataset: str = "ptb", model: str = "gpt2", status: str = "original") -> MeasuredLayer:
+def layer(
+    n: int, *, dataset: str = "ptb", model: str = "gpt2", status: str = "original"
+) -> MeasuredLayer:
     return MeasuredLayer(
         dataset=dataset,
         embedding=model,
@@ -52,7 +54,12 @@ def rows(types: str = "subwords", seeds: tuple[int, ...] = (0, 1), **scores: flo
 def layers() -> pd.DataFrame:
     return cai2021.layers(
         [
-            (layer(1), rows(lid_cosine=12.0, lid_euclidean=11.0, position_share=0.9, s_inter_adjusted=-0.2)),
+            (
+                layer(1),
+                rows(
+                    lid_cosine=12.0, lid_euclidean=11.0, position_share=0.9, s_inter_adjusted=-0.2
+                ),
+            ),
             (layer(2), rows(s_inter=0.3, n_clusters=1, lid_euclidean=12.0)),
             (layer(3), rows(lid_cosine=16.0, s_intra_adjusted=0.005)),
             (layer(3), rows("words", s_inter=0.0)),
@@ -62,8 +69,20 @@ def layers() -> pd.DataFrame:
 
 @pytest.fixture
 def vectors() -> pd.DataFrame:
-    about = MeasuredVectors(embedding="glove-twitter-100d", model="GloVe", status="original", n=1_193_514, d=100, lid_k=100)
-    lids = {"lid_cosine": 36.0, "lid_euclidean": 30.0, "lid_cosine_published": 18.0, "lid_euclidean_published": 15.0}
+    about = MeasuredVectors(
+        embedding="glove-twitter-100d",
+        model="GloVe",
+        status="original",
+        n=1_193_514,
+        d=100,
+        lid_k=100,
+    )
+    lids = {
+        "lid_cosine": 36.0,
+        "lid_euclidean": 30.0,
+        "lid_cosine_published": 18.0,
+        "lid_euclidean_published": 15.0,
+    }
     return cai2021.vectors([(about, pd.DataFrame([{"seed": s, **lids} for s in (0, 1)]))])
 
 
@@ -86,10 +105,20 @@ def test_table3_means_layers_and_stands_beside_the_paper(
     ours = table.loc["gpt2"]
     assert ours["lid_cosine_published"] == pytest.approx((6 + 7 + 8) / 3)
     assert ours["lid_cosine"] == pytest.approx(14)
-    assert (ours["published_lid"], ours["published_n"], ours["n"], ours["n_layers"]) == (7.0, 1_090_000, 1_091_000, 3)
+    assert (ours["published_lid"], ours["published_n"], ours["n"], ours["n_layers"]) == (
+        7.0,
+        1_090_000,
+        1_091_000,
+        3,
+    )
     assert (ours["kind"], ours["n_seeds"], ours["lid_cosine_sd"]) == ("contextual", 2, 0)
     static = table.loc["glove-twitter-100d"]
-    assert (static["kind"], static["published_lid"], static["lid_cosine_published"], static["n_layers"]) == (
+    assert (
+        static["kind"],
+        static["published_lid"],
+        static["lid_cosine_published"],
+        static["n_layers"],
+    ) == (
         "static",
         18,
         18,
@@ -111,8 +140,12 @@ def test_directions_are_extremes_over_layers(layers: pd.DataFrame) -> None:
     assert math.isnan(cai2021.directions(layers[layers["layer"] < 3])["lid_depth_rho"].iloc[0])
 
 
-def test_reference_stands_beside_its_own_layer(layers: pd.DataFrame, published: pd.DataFrame) -> None:
-    assert cai2021.reference(layers, published)["published_isoscore"].isna().all()  # of another corpus
+def test_reference_stands_beside_its_own_layer(
+    layers: pd.DataFrame, published: pd.DataFrame
+) -> None:
+    assert (
+        cai2021.reference(layers, published)["published_isoscore"].isna().all()
+    )  # of another corpus
     wikitext = layers.assign(dataset="wikitext-2", setup="wikitext-2, gpt2")
     table = cai2021.reference(wikitext, published)
     assert list(table["layer"]) == [1, 2, 3]
@@ -128,9 +161,16 @@ def test_contextual_against_static(layers: pd.DataFrame, vectors: pd.DataFrame) 
     assert set(table["setup"]) == {"ptb, gpt2 against glove-twitter-100d"}
 
 
-def test_words_alone_are_no_reproduction(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame) -> None:
-    assert set(layers.groupby(["types", "status"]).groups) == {("subwords", "original"), ("words", "stand-in")}
-    silhouettes = cai2021.silhouettes([(layer(1), pd.DataFrame({"types": ["subwords", "words"], "k": 2, "silhouette": 0.1}))])
+def test_words_alone_are_no_reproduction(
+    layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame
+) -> None:
+    assert set(layers.groupby(["types", "status"]).groups) == {
+        ("subwords", "original"),
+        ("words", "stand-in"),
+    }
+    silhouettes = cai2021.silhouettes(
+        [(layer(1), pd.DataFrame({"types": ["subwords", "words"], "k": 2, "silhouette": 0.1}))]
+    )
     assert silhouettes["status"].tolist() == ["original", "stand-in"]
     words = layers[layers["types"] == "words"]
     table = cai2021.table3(words, vectors, published).set_index("kind")

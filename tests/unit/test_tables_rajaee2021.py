@@ -1,4 +1,5 @@
-"""Tables of rajaee2021, on made measurements whose directions are known, and verdicts that turn with them."""
+"""Tables of rajaee2021, on made measurements whose directions are known, and verdicts that turn
+with them."""
 
 from __future__ import annotations
 
@@ -17,31 +18,66 @@ from isotropy.tables import rajaee2021 as tables
 from isotropy.tables.catalogue import read_published
 
 NUMBERS = Numbers(n_clusters=27, n_components=12, n_components_global=15)
-LEVEL = {"none": (50.0, -4.0), "mean": (51.0, -3.0), "abtt": (60.0, -0.5), "kmeans-mean": (58.0, -0.9)}
+LEVEL = {
+    "none": (50.0, -4.0),
+    "mean": (51.0, -3.0),
+    "abtt": (60.0, -0.5),
+    "kmeans-mean": (58.0, -0.9),
+}
 LEVEL |= {"gmm": (61.0, -0.3), "kmeans": (63.0, -0.2)}
 
 
-def measured(dataset: str = "sts15", embedding: str = "bert-base-uncased", **changes: Any) -> tuple[Measured, pd.DataFrame]:
+def measured(
+    dataset: str = "sts15", embedding: str = "bert-base-uncased", **changes: Any
+) -> tuple[Measured, pd.DataFrame]:
     facts: dict[str, Any] = {
-        "dataset": dataset, "embedding": embedding, "layer": 12, "data": "data", "model": "model", "status": "original",
-        "drop": "special", "numbers": NUMBERS, "numbers_from": "configuration", "profiled": True, "n_pairs": 2990,
-        "n_pairs_all": 3000, "n_sentences": 6000, "n_tokens": 70000, "d": 768,
-    }  # fmt: skip
+        "dataset": dataset,
+        "embedding": embedding,
+        "layer": 12,
+        "data": "data",
+        "model": "model",
+        "status": "original",
+        "drop": "special",
+        "numbers": NUMBERS,
+        "numbers_from": "configuration",
+        "profiled": True,
+        "n_pairs": 2990,
+        "n_pairs_all": 3000,
+        "n_sentences": 6000,
+        "n_tokens": 70000,
+        "d": 768,
+    }
     rows = []
     for method, (spearman, isotropy) in LEVEL.items():
         for seed in range(3 if method in ("kmeans-mean", "gmm", "kmeans") else 1):
             k = 27 if method in ("kmeans-mean", "gmm", "kmeans") else None
             rows.append(row(method, seed, spearman + seed, isotropy, k))
-    rows += [row("kmeans-mean", seed, 55.0, -1.0 / k, k, part="clusters") for k in (1, 3) for seed in range(2)]
-    return Measured(**(facts | changes)), pd.DataFrame(rows).astype({"n_clusters": "Int64", "n_components": "Int64"})
+    rows += [
+        row("kmeans-mean", seed, 55.0, -1.0 / k, k, part="clusters")
+        for k in (1, 3)
+        for seed in range(2)
+    ]
+    return Measured(**(facts | changes)), pd.DataFrame(rows).astype(
+        {"n_clusters": "Int64", "n_components": "Int64"}
+    )
 
 
-def row(method: str, seed: int, spearman: float, isotropy: float, k: int | None, part: str = "methods") -> dict[str, Any]:
+def row(
+    method: str, seed: int, spearman: float, isotropy: float, k: int | None, part: str = "methods"
+) -> dict[str, Any]:
     return {
-        "method": method, "n_clusters": k, "n_components": None, "seed": seed, "part": part, "clusters_left": None,
-        "pearson": spearman + 1, "spearman": spearman, "spearman_of_removed": spearman / 3, "log10_isotropy": isotropy,
+        "method": method,
+        "n_clusters": k,
+        "n_components": None,
+        "seed": seed,
+        "part": part,
+        "clusters_left": None,
+        "pearson": spearman + 1,
+        "spearman": spearman,
+        "spearman_of_removed": spearman / 3,
+        "log10_isotropy": isotropy,
         "log10_isotropy_sentences": isotropy / 2,
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")
@@ -61,16 +97,24 @@ def test_slides_and_paper_stand_beside_their_own_numbers(published: pd.DataFrame
     assert slides.loc["none", "published_log10_isotropy"] == pytest.approx(math.log10(1.35e-5))
     paper = tables.table2(long, published).set_index("method")
     assert list(paper.index) == ["none", "abtt", "kmeans"]
-    assert paper.loc["kmeans", "published_spearman"] == 64.37  # the paper's Table 2, another protocol
-    assert math.isnan(paper.loc["none", "published_log10_isotropy"])  # the paper's baselines are of sentences
-    assert paper.loc["none", "published_log10_isotropy_sentences"] == pytest.approx(math.log10(3.7e-7))
+    assert (
+        paper.loc["kmeans", "published_spearman"] == 64.37
+    )  # the paper's Table 2, another protocol
+    assert math.isnan(
+        paper.loc["none", "published_log10_isotropy"]
+    )  # the paper's baselines are of sentences
+    assert paper.loc["none", "published_log10_isotropy_sentences"] == pytest.approx(
+        math.log10(3.7e-7)
+    )
     assert paper.loc["kmeans", "published_log10_isotropy"] == pytest.approx(math.log10(0.81))
     hidden = tables.table2(tables.measurements([measured(layer=1)]), published)
     assert hidden["published_spearman"].isna().all()  # the paper has the last layer
     assert paper.loc["none", "n_pairs_dzubur"] == 2983
     assert paper.loc["none", "n_pairs_official"] == 3000
     assert paper.loc["none", "n_pairs"] == 2990
-    stand_in = tables.slides(tables.measurements([measured(embedding="all-MiniLM-L6-v2")]), published)
+    stand_in = tables.slides(
+        tables.measurements([measured(embedding="all-MiniLM-L6-v2")]), published
+    )
     assert stand_in["published_spearman"].isna().all()
 
 
@@ -78,10 +122,16 @@ def test_clusters_and_layers(published: pd.DataFrame) -> None:
     long = tables.measurements([measured("sts-benchmark-dev"), measured("sts15", profiled=False)])
     effect = tables.table1(long[long["dataset"] == "sts-benchmark-dev"], published)
     assert effect["n_clusters"].fillna(0).tolist() == [0, 1, 3]
-    assert effect["published_log10_isotropy"].round(2).tolist() == [-4.3, -2, round(math.log10(0.04), 2)]
+    assert effect["published_log10_isotropy"].round(2).tolist() == [
+        -4.3,
+        -2,
+        round(math.log10(0.04), 2),
+    ]
     assert "spearman" not in effect.columns
     assert set(effect["status"]) == {"original"}
-    hidden = tables.measurements([measured("sts-benchmark-dev", layer=6)]).set_index("part")["status"]
+    hidden = tables.measurements([measured("sts-benchmark-dev", layer=6)]).set_index("part")[
+        "status"
+    ]
     assert set(hidden["clusters"]) == {"stand-in"}  # Table 1 has the last layer
     assert set(hidden["methods"]) == {"original"}  # as the job said: Table 5 has all of them
     layers = tables.table5(long, published)
@@ -100,11 +150,19 @@ def test_directions_pair_runs_and_turn_verdicts(request: pytest.FixtureRequest) 
     assert similarity["kmeans"].tolist() == [63, 64, 65]
     assert similarity["gmm"].tolist() == [61, 62, 63]
     assert isotropy["isotropy_cluster_minus_global"].tolist() == pytest.approx([0.3] * 6)
-    claims = [c for c in read_claims(request.config.rootpath / "published") if c.id == "rajaee2021-similarity-rises"]
+    claims = [
+        c
+        for c in read_claims(request.config.rootpath / "published")
+        if c.id == "rajaee2021-similarity-rises"
+    ]
     name = "rajaee2021/directions_similarity"
-    assert evaluate(claims, {name: similarity}, {name: "r"}, "")["verdict"].tolist() == ["reproduced"]
+    assert evaluate(claims, {name: similarity}, {name: "r"}, "")["verdict"].tolist() == [
+        "reproduced"
+    ]
     falsified = similarity.assign(gain=-similarity["gain"])
-    assert evaluate(claims, {name: falsified}, {name: "r"}, "")["verdict"].tolist() == ["contradicted"]
+    assert evaluate(claims, {name: falsified}, {name: "r"}, "")["verdict"].tolist() == [
+        "contradicted"
+    ]
     stand_in = evaluate(claims, {name: similarity.assign(status="stand-in")}, {name: "r"}, "")
     assert stand_in["verdict"].tolist() == ["consistent"]
 
@@ -113,27 +171,61 @@ def test_chosen_numbers_are_marked() -> None:
     tuned = Tuned(embedding="m", layer=3, status="original", dataset="dev", numbers=NUMBERS)
     trials = pd.DataFrame(
         {
-            "method": ["abtt", "abtt", "kmeans", "kmeans", "kmeans"], "n_clusters": [None, None, 27, 27, 5],
-            "n_components": [12, 15, 12, 15, 12], "pearson": 1.0, "spearman": 1.0,
+            "method": ["abtt", "abtt", "kmeans", "kmeans", "kmeans"],
+            "n_clusters": [None, None, 27, 27, 5],
+            "n_components": [12, 15, 12, 15, 12],
+            "pearson": 1.0,
+            "spearman": 1.0,
         }
-    ).astype({"n_clusters": "Int64", "n_components": "Int64"})  # fmt: skip
+    ).astype({"n_clusters": "Int64", "n_components": "Int64"})
     assert tables.tuning([(tuned, trials)])["chosen"].tolist() == [False, True, True, False, False]
 
 
 def classified() -> tuple[Classified, pd.DataFrame]:
     facts = Classified(
-        task="rte", embedding="bert-base-uncased", layer=12, data="data", model="model", status="original", metric="accuracy",
-        chance=52.7, numbers=NUMBERS, n_train=2490, n_train_all=2490, n_validation=277, max_length=64, d=768,
-    )  # fmt: skip
-    curves = {("none", "none"): [50, 56, 54], ("kmeans", "transductive"): [51, 58, 57], ("kmeans", "inductive"): [55, 55, 53]}
+        task="rte",
+        embedding="bert-base-uncased",
+        layer=12,
+        data="data",
+        model="model",
+        status="original",
+        metric="accuracy",
+        chance=52.7,
+        numbers=NUMBERS,
+        n_train=2490,
+        n_train_all=2490,
+        n_validation=277,
+        max_length=64,
+        d=768,
+    )
+    curves = {
+        ("none", "none"): [50, 56, 54],
+        ("kmeans", "transductive"): [51, 58, 57],
+        ("kmeans", "inductive"): [55, 55, 53],
+    }
     rows = []
     for (method, clustering), scores in curves.items():
         for seed in (0, 1):
-            common = {"method": method, "clustering": clustering, "seed": seed, "log10_isotropy": -1.0}
-            control = {"classifier": "logistic", "epoch": 0, "accuracy": 60.0 + seed, "matthews": 20.0, "loss": math.nan}
+            common = {
+                "method": method,
+                "clustering": clustering,
+                "seed": seed,
+                "log10_isotropy": -1.0,
+            }
+            control = {
+                "classifier": "logistic",
+                "epoch": 0,
+                "accuracy": 60.0 + seed,
+                "matthews": 20.0,
+                "loss": math.nan,
+            }
             rows.append(common | control)
             for epoch, score in enumerate(scores, start=1):
-                own = {"accuracy": float(score + seed), "matthews": 10.0 * epoch, "loss": 0.7 / epoch}
+                own = {
+                    "accuracy": float(score + seed),
+                    "matthews": 10.0 * epoch,
+                    "loss": 0.7 / epoch,
+                }
                 rows.append(common | {"classifier": "mlp", "epoch": epoch} | own)
     return facts, pd.DataFrame(rows)
 
@@ -142,14 +234,19 @@ def test_classification_takes_the_best_epoch_as_the_authors(published: pd.DataFr
     long = tables.convergence([classified()])
     assert long["score"].equals(long["accuracy"].rename("score"))
     table = tables.table3(long, published)
-    own = table[(table["method"] == "kmeans") & (table["classifier"] == "mlp")].set_index("clustering")
+    own = table[(table["method"] == "kmeans") & (table["classifier"] == "mlp")].set_index(
+        "clustering"
+    )
     assert own.loc["transductive", ["best", "last"]].tolist() == [58.5, 57.5]
     assert own.loc["transductive", "best_sd"] == pytest.approx(math.sqrt(0.5))
     assert own.loc["transductive", "published"] == 56.5
     assert math.isnan(own.loc["inductive", "published"])  # the authors' clusters are of all items
     assert table[table["classifier"] == "logistic"]["published"].isna().all()
     facts, rows = classified()
-    other = tables.table3(tables.convergence([(facts.model_copy(update={"metric": "f1"}), rows.assign(f1=1.0))]), published)
+    other = tables.table3(
+        tables.convergence([(facts.model_copy(update={"metric": "f1"}), rows.assign(f1=1.0))]),
+        published,
+    )
     assert other["published"].isna().all()  # the paper's is accuracy
     found = tables.classification_directions(long)
     assert found["transductive_mlp_gain"].tolist() == [2, 2]
@@ -158,28 +255,64 @@ def test_classification_takes_the_best_epoch_as_the_authors(published: pd.DataFr
     assert found["seed"].tolist() == ["0", "1"]
 
 
-def test_the_epoch_is_that_of_the_best_accuracy_and_then_of_the_smallest_loss(published: pd.DataFrame) -> None:
+def test_the_epoch_is_that_of_the_best_accuracy_and_then_of_the_smallest_loss(
+    published: pd.DataFrame,
+) -> None:
     """Whatever the metric is: CoLA's is Matthews' correlation."""
     facts, rows = classified()
     long = tables.convergence([(facts.model_copy(update={"metric": "matthews"}), rows)])
     table = tables.table3(long, published).set_index(["clustering", "classifier"])
     assert table.loc[("transductive", "mlp"), ["best", "last"]].tolist() == [20, 30]
-    assert table.loc[("inductive", "mlp"), "best"] == 20  # 55, 55, 53: the second has the smaller loss
+    assert (
+        table.loc[("inductive", "mlp"), "best"] == 20
+    )  # 55, 55, 53: the second has the smaller loss
 
 
 def test_fine_tuning_compares_seeds(published: pd.DataFrame) -> None:
-    def run(kind: str, seed: int, performance: float, isotropy: float) -> tuple[FineTuned, pd.DataFrame]:
-        method = Method(kind="none") if kind == "none" else Method(kind="cluster", n_clusters=3, n_components=1)
+    def run(
+        kind: str, seed: int, performance: float, isotropy: float
+    ) -> tuple[FineTuned, pd.DataFrame]:
+        method = (
+            Method(kind="none")
+            if kind == "none"
+            else Method(kind="cluster", n_clusters=3, n_components=1)
+        )
         facts = FineTuned(
-            run="r", task="rte", model="bert-base-uncased", method=method, seed=seed, data="data", embedding="model",
-            status="original", metric="accuracy", performance=performance, metrics={}, chance=52.7, isoscore=0.1,
-            isoscore_star=0.1, mean_cosine=0.1, zeta=0.75, n_train=10, n_validation=6, n_tokens=60, n_layers=2, updates=5,
-            final_loss=0.1, activations=[], probes=[],
-        )  # fmt: skip
-        layers = {"layer": [1, 2], "sentence_log10_isotropy": [-6.0, isotropy], "sentence_mean_norm": [0.9, 0.3]}
+            run="r",
+            task="rte",
+            model="bert-base-uncased",
+            method=method,
+            seed=seed,
+            data="data",
+            embedding="model",
+            status="original",
+            metric="accuracy",
+            performance=performance,
+            metrics={},
+            chance=52.7,
+            isoscore=0.1,
+            isoscore_star=0.1,
+            mean_cosine=0.1,
+            zeta=0.75,
+            n_train=10,
+            n_validation=6,
+            n_tokens=60,
+            n_layers=2,
+            updates=5,
+            final_loss=0.1,
+            activations=[],
+            probes=[],
+        )
+        layers = {
+            "layer": [1, 2],
+            "sentence_log10_isotropy": [-6.0, isotropy],
+            "sentence_mean_norm": [0.9, 0.3],
+        }
         return facts, pd.DataFrame(layers)
 
-    runs = [run("none", s, 65.0 + s, -4.0) for s in (0, 1)] + [run("cluster", s, 62.0 + s, -0.5) for s in (0, 1)]
+    runs = [run("none", s, 65.0 + s, -4.0) for s in (0, 1)] + [
+        run("cluster", s, 62.0 + s, -0.5) for s in (0, 1)
+    ]
     table = tables.finetuning(tables.cls_layers(runs), published)
     assert table["performance_change"].tolist() == [-3, -3]
     assert table["isotropy_change"].tolist() == [3.5, 3.5]
@@ -187,5 +320,10 @@ def test_fine_tuning_compares_seeds(published: pd.DataFrame) -> None:
     assert table["none_published"].tolist() == [65.3, 65.3]
     assert table["cluster_published"].tolist() == [62.8, 62.8]
     assert np.array_equal(table["seed"], ["0", "1"])
-    other = tables.finetuning(tables.cls_layers([(f.model_copy(update={"metric": "f1"}), rows) for f, rows in runs]), published)
-    assert other[["none_published", "cluster_published"]].isna().all(axis=None)  # the slides have accuracy
+    other = tables.finetuning(
+        tables.cls_layers([(f.model_copy(update={"metric": "f1"}), rows) for f, rows in runs]),
+        published,
+    )
+    assert (
+        other[["none_published", "cluster_published"]].isna().all(axis=None)
+    )  # the slides have accuracy

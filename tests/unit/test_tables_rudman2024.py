@@ -17,23 +17,48 @@ def run(
     task: str, method: Method, seed: int, score: float, performance: float, **changes: object
 ) -> tuple[FineTuned, pd.DataFrame]:
     facts = {
-        "run": f"{task}--m--{method.name}", "task": task, "model": "m", "method": method, "seed": seed,
-        "data": f"data of {task}", "embedding": "model", "status": "original", "metric": "accuracy", "performance": performance,
-        "metrics": {"accuracy": performance, "matthews": 1.0}, "chance": 50.0, "isoscore": score, "isoscore_star": score,
-        "mean_cosine": 0.5, "zeta": 0.75, "n_train": 10, "n_validation": 6, "n_tokens": 60, "n_layers": 2, "updates": 5,
-        "final_loss": 0.1, "probes": [], "activations": [0.5, -0.25],
-    }  # fmt: skip
+        "run": f"{task}--m--{method.name}",
+        "task": task,
+        "model": "m",
+        "method": method,
+        "seed": seed,
+        "data": f"data of {task}",
+        "embedding": "model",
+        "status": "original",
+        "metric": "accuracy",
+        "performance": performance,
+        "metrics": {"accuracy": performance, "matthews": 1.0},
+        "chance": 50.0,
+        "isoscore": score,
+        "isoscore_star": score,
+        "mean_cosine": 0.5,
+        "zeta": 0.75,
+        "n_train": 10,
+        "n_validation": 6,
+        "n_tokens": 60,
+        "n_layers": 2,
+        "updates": 5,
+        "final_loss": 0.1,
+        "probes": [],
+        "activations": [0.5, -0.25],
+    }
     layers = pd.DataFrame(
         {
-            "layer": [1, 2], "isoscore": score, "sentence_mean_cosine": 0.5, "sentence_two_nn": [10 * score, 30 * score],
+            "layer": [1, 2],
+            "isoscore": score,
+            "sentence_mean_cosine": 0.5,
+            "sentence_two_nn": [10 * score, 30 * score],
             "sentence_silhouette": -score,
         }
-    )  # fmt: skip
+    )
     return FineTuned.model_validate(facts | changes), layers
 
 
-def study(tasks: tuple[str, ...] = ("a", "b"), seeds: int = 2) -> list[tuple[FineTuned, pd.DataFrame]]:
-    """IsoScore* rises with lambda, performance falls with it, by 1 per seed; CosReg is one worse than no penalty."""
+def study(
+    tasks: tuple[str, ...] = ("a", "b"), seeds: int = 2
+) -> list[tuple[FineTuned, pd.DataFrame]]:
+    """IsoScore* rises with lambda, performance falls with it, by 1 per seed; CosReg is one worse
+    than no penalty."""
     runs = []
     for task in tasks:
         for seed in range(seeds):
@@ -54,7 +79,9 @@ def test_directions_are_those_of_the_runs() -> None:
     assert row["lambda_isoscore_rho"] == 1
     assert row["isoscore_star_change_positive"] == pytest.approx(0.3)
     assert row["isoscore_star_change_negative"] == pytest.approx(0.15 - 0.3)
-    assert row["isoscore_performance_r"] == pytest.approx(np.corrcoef([0.1, 0.2, 0.3, 0.6], [85, 81, 80, 78])[0, 1])
+    assert row["isoscore_performance_r"] == pytest.approx(
+        np.corrcoef([0.1, 0.2, 0.3, 0.6], [85, 81, 80, 78])[0, 1]
+    )
     assert row["isoscore_performance_rho"] == -1
     assert row["performance_change_negative"] == pytest.approx(3)
     assert row["performance_change_cosreg"] == -1
@@ -62,26 +89,45 @@ def test_directions_are_those_of_the_runs() -> None:
 
 
 def test_directions_per_zeta_and_where_something_is_missing() -> None:
-    """Each zeta with the same model without penalty; no silhouette of a regression, so no correlation with it."""
+    """Each zeta with the same model without penalty; no silhouette of a regression, so no
+    correlation with it."""
     runs = study(("a",), 1)
-    other = [run("a", Method(kind="istar", strength=float(s), zeta=0.6), 0, SCORE[s], 80.0) for s in (-5, -1, 2)]
+    other = [
+        run("a", Method(kind="istar", strength=float(s), zeta=0.6), 0, SCORE[s], 80.0)
+        for s in (-5, -1, 2)
+    ]
     for _, layers in other:
         layers["sentence_silhouette"] = np.nan
     found = tables.directions(tables.runs(runs + other)).set_index("setup")
     assert list(found.index) == ["a--m, zeta 0.2", "a--m, zeta 0.6"]
     assert found.loc["a--m, zeta 0.6", "lambda_isoscore_rho"] == 1
     assert np.isnan(found.loc["a--m, zeta 0.6", "isoscore_silhouette_rho"])
-    assert np.isnan(found.loc["a--m, zeta 0.6", "isoscore_performance_r"])  # performance does not vary
+    assert np.isnan(
+        found.loc["a--m, zeta 0.6", "isoscore_performance_r"]
+    )  # performance does not vary
     assert found["n_lambdas"].tolist() == [4, 4]
 
 
 def test_averages_over_tasks_and_the_best_negative_lambda() -> None:
     runs = tables.runs(study())
     found = tables.averages(runs).set_index("seed")
-    assert found.loc["0", ["istar", "istar_best", "none", "cosreg", "n_tasks"]].tolist() == [83, 85, 80, 79, 2]
-    assert found.loc["1", ["istar_minus_none", "istar_best_minus_none", "none_minus_cosreg"]].tolist() == [3, 5, 1]
+    assert found.loc["0", ["istar", "istar_best", "none", "cosreg", "n_tasks"]].tolist() == [
+        83,
+        85,
+        80,
+        79,
+        2,
+    ]
+    assert found.loc[
+        "1", ["istar_minus_none", "istar_best_minus_none", "none_minus_cosreg"]
+    ].tolist() == [3, 5, 1]
     table1 = tables.table1(runs).set_index(["task", "method"])
-    assert table1.loc[("b", "I-STAR"), ["strength", "zeta", "performance", "n_seeds"]].tolist() == [-5, 0.2, 85.5, 2]
+    assert table1.loc[("b", "I-STAR"), ["strength", "zeta", "performance", "n_seeds"]].tolist() == [
+        -5,
+        0.2,
+        85.5,
+        2,
+    ]
     assert table1.loc[("a", "none"), "performance_sd"] == pytest.approx(np.std([80, 81], ddof=1))
     without = runs[(runs["kind"] != "istar") | (runs["strength"] > 0)]
     assert tables.averages(without)[["istar", "istar_best"]].isna().all(axis=None)
@@ -96,17 +142,31 @@ def test_one_stand_in_makes_the_average_a_stand_in() -> None:
 
 
 def test_without_shrinkage_is_an_ablation_and_what_was_not_learned_does_not_count() -> None:
-    """zeta = 0 is in no average; a task on which no penalty is below the most frequent class has no performance to compare."""
+    """zeta = 0 is in no average; a task on which no penalty is below the most frequent class has no
+    performance to compare."""
     runs = study()
     ablation = run("a", Method(kind="istar", strength=-5.0, zeta=0.0), 0, 0.1, 99.0)
-    noise = [run("c", r.method, r.seed, r.isoscore_star, 40.0 + r.seed) for r, _ in runs if r.task == "a"]
+    noise = [
+        run("c", r.method, r.seed, r.isoscore_star, 40.0 + r.seed) for r, _ in runs if r.task == "a"
+    ]
     table = tables.runs([*runs, ablation, *noise])
     found = tables.averages(table).set_index("seed")
-    assert found.loc["0", ["istar", "istar_best", "n_tasks", "not_learned"]].tolist() == [83, 85, 2, "c"]
-    assert tables.table1(table).query("task == 'a' and method == 'I-STAR'")["zeta"].tolist() == [0.2]
+    assert found.loc["0", ["istar", "istar_best", "n_tasks", "not_learned"]].tolist() == [
+        83,
+        85,
+        2,
+        "c",
+    ]
+    assert tables.table1(table).query("task == 'a' and method == 'I-STAR'")["zeta"].tolist() == [
+        0.2
+    ]
     directions = tables.directions(tables.runs([*runs, *noise])).set_index(["setup", "seed"])
     assert directions.loc[("c--m", "0"), "lambda_isoscore_rho"] == 1
-    assert directions.loc["c--m"][["isoscore_performance_r", "performance_change_negative"]].isna().all(axis=None)
+    assert (
+        directions.loc["c--m"][["isoscore_performance_r", "performance_change_negative"]]
+        .isna()
+        .all(axis=None)
+    )
     assert directions["learned"].tolist() == [True] * 4 + [False] * 2
     nothing = tables.averages(tables.runs(noise))
     assert nothing[["istar", "none", "istar_minus_none"]].isna().all(axis=None)
@@ -125,16 +185,26 @@ def test_what_figures_show() -> None:
 
 
 def test_post_processing() -> None:
-    probes = [Probe(method=m, performance=p, n_train=9, n_components=c) for m, p, c in (("none", 70.0, 0), ("abtt", 72.5, 4))]
+    probes = [
+        Probe(method=m, performance=p, n_train=9, n_components=c)
+        for m, p, c in (("none", 70.0, 0), ("abtt", 72.5, 4))
+    ]
     runs = [run("a", Method(kind="none"), 0, 0.3, 80.0, probes=probes), *study(("a",), 1)]
     row = tables.post_processing(runs).iloc[0]
-    assert row[["head", "linear", "linear_after_abtt", "change", "n_components"]].tolist() == [80, 70, 72.5, 2.5, 4]
+    assert row[["head", "linear", "linear_after_abtt", "change", "n_components"]].tolist() == [
+        80,
+        70,
+        72.5,
+        2.5,
+        4,
+    ]
     assert len(tables.post_processing(runs)) == 1
     assert "linear_after_abtt" in tables.post_processing(study()).columns
 
 
 def test_stability_of_batches() -> None:
-    """Per zeta; differences from IsoScore are none at zeta = 0, and without more points than dimensions."""
+    """Per zeta; differences from IsoScore are none at zeta = 0, and without more points than
+    dimensions."""
     rows = pd.DataFrame(
         [
             {"n": n, "repeat": r, "zeta": z, "isoscore_star": s}
@@ -144,16 +214,30 @@ def test_stability_of_batches() -> None:
         ]
     )
     facts = Sampled(
-        name="normal", cloud=Cloud(kind="normal", d=20, isoscore=0.8), data="drawn", embedding="", status="original", d=20,
-        isoscore=0.8, shrinkage_points=50,
-    )  # fmt: skip
-    table = tables.stability([(facts, rows), (facts.model_copy(update={"name": "wide", "d": 200}), rows)])
+        name="normal",
+        cloud=Cloud(kind="normal", d=20, isoscore=0.8),
+        data="drawn",
+        embedding="",
+        status="original",
+        d=20,
+        isoscore=0.8,
+        shrinkage_points=50,
+    )
+    table = tables.stability(
+        [(facts, rows), (facts.model_copy(update={"name": "wide", "d": 200}), rows)]
+    )
     found = tables.stability_of_batches(table).set_index(["setup", "seed"])
     row = found.loc[("normal, zeta 0.2", "1")]
     assert row[["score", "n", "n_small", "n_large"]].tolist() == ["IsoScore*", 100, 5, 100]
     assert row["relative_error"] == pytest.approx(1 - 0.78 / 0.8)
-    assert row[["difference_small", "difference_large", "difference_falls"]].tolist() == pytest.approx(
-        [0.0282 / 0.0178 - 1, 0.04, 0.0282 / 0.0178 - 1.04]  # a share: of few points both scores are near 0
+    assert row[
+        ["difference_small", "difference_large", "difference_falls"]
+    ].tolist() == pytest.approx(
+        [
+            0.0282 / 0.0178 - 1,
+            0.04,
+            0.0282 / 0.0178 - 1.04,
+        ]  # a share: of few points both scores are near 0
     )
     plain = found.loc[("normal, zeta 0", "0")]
     assert plain["score"] == "IsoScore"

@@ -1,4 +1,5 @@
-"""Token vectors of the real all-MiniLM-L6-v2: all layers, no padding, the same bytes in parts and after a kill."""
+"""Token vectors of the real all-MiniLM-L6-v2: all layers, no padding, the same bytes in parts and
+after a kill."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from isotropy.sources.readers import read_rows
 
 @pytest.fixture(scope="module")
 def encoder(minilm: Path) -> SentenceEncoder:
-    return SentenceEncoder(minilm, Encoder(pooling="mean", normalize=True, max_length=64), torch.device("cpu"))
+    return SentenceEncoder(
+        minilm, Encoder(pooling="mean", normalize=True, max_length=64), torch.device("cpu")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +35,26 @@ def texts(minilm: Path) -> list[str]:
     return [*(row.texts[0] for row in rows), "word " * 100, "ok"]
 
 
-def run(encoder: SentenceEncoder, texts: list[str], folder: Path, *, workers: int = 1, **options: object) -> dict[str, object]:
+def run(
+    encoder: SentenceEncoder, texts: list[str], folder: Path, *, workers: int = 1, **options: object
+) -> dict[str, object]:
     (folder / "out").mkdir(parents=True)
     reading: dict[str, object] = {"layers": [0, 3, 6], "window": None, "token_budget": 512}
     extraction = Extraction(encoder, texts, **(reading | options))  # type: ignore[arg-type]
-    return extract(extraction, workers=workers, work=folder / "work", folder=folder / "out", mark="m")
+    return extract(
+        extraction, workers=workers, work=folder / "work", folder=folder / "out", mark="m"
+    )
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
 
 
-def test_equal_the_models_hidden_states(encoder: SentenceEncoder, texts: list[str], tmp_path: Path) -> None:
-    """Of each text alone, without padding, straight from transformers; and their means are the sentence embeddings."""
+def test_equal_the_models_hidden_states(
+    encoder: SentenceEncoder, texts: list[str], tmp_path: Path
+) -> None:
+    """Of each text alone, without padding, straight from transformers; and their means are the
+    sentence embeddings."""
     measured = run(encoder, texts, tmp_path)
     tokens = read_tokens(tmp_path / "out")
     layers = {layer: read_layer(tmp_path / "out", layer) for layer in (0, 3, 6)}
@@ -98,9 +108,14 @@ def test_parts_workers_and_kills_do_not_change_a_bit(
 
 @pytest.mark.parametrize("shards", [1, 4, 30])
 def test_shards_do_not_change_a_bit(
-    encoder: SentenceEncoder, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int
+    encoder: SentenceEncoder,
+    texts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shards: int,
 ) -> None:
-    """Also with more shards than parts, and without loading the model again; a part that does not fit or lacks is refused."""
+    """Also with more shards than parts, and without loading the model again; a part that does not
+    fit or lacks is refused."""
     monkeypatch.setattr("isotropy.embed.tokens.PART_TOKENS", 300)
     run(encoder, texts, tmp_path, window=32)
     extraction = Extraction(encoder, texts, layers=[0, 3, 6], window=32, token_budget=512)
@@ -108,7 +123,9 @@ def test_shards_do_not_change_a_bit(
     tokens = 0
     for k, folder in enumerate(folders):
         folder.mkdir()
-        tokens += extract_shard(extraction, k + 1, shards, workers=1, work=tmp_path / f"work{k}", folder=folder)
+        tokens += extract_shard(
+            extraction, k + 1, shards, workers=1, work=tmp_path / f"work{k}", folder=folder
+        )
     assert tokens == len(extraction.tokens)
     monkeypatch.setattr(SentenceEncoder, "encode_tokens", None)
     common = {"workers": 1, "work": tmp_path / "none", "mark": "m", "shards": folders}
@@ -117,7 +134,9 @@ def test_shards_do_not_change_a_bit(
     assert contents(tmp_path / "merged") == contents(tmp_path)
     assert measured["shards"] == shards
     other = Extraction(encoder, texts[::-1], layers=[0, 3, 6], window=32, token_budget=512)
-    with pytest.raises(IsotropyError, match=r"part000000.safetensors is not part 0 of these tokens"):
+    with pytest.raises(
+        IsotropyError, match=r"part000000.safetensors is not part 0 of these tokens"
+    ):
         extract(other, folder=tmp_path / "merged/out", **common)  # type: ignore[arg-type]
     next(path for folder in folders for path in folder.glob("part*")).unlink()
     with pytest.raises(IsotropyError, match=r"no shard has part\d+.safetensors"):
@@ -125,7 +144,8 @@ def test_shards_do_not_change_a_bit(
 
 
 def test_windows_of_a_stream(encoder: SentenceEncoder, texts: list[str], tmp_path: Path) -> None:
-    """Each line with its special tokens, one after the other, cut anywhere; the last short window is left out."""
+    """Each line with its special tokens, one after the other, cut anywhere; the last short window
+    is left out."""
     lines = ["", *texts[:8], "word " * 100, ""]
     measured = run(encoder, lines, tmp_path, window=32)
     stream = [i for line in lines for i in encoder.tokenizer(line)["input_ids"]]
@@ -135,9 +155,14 @@ def test_windows_of_a_stream(encoder: SentenceEncoder, texts: list[str], tmp_pat
     assert measured["windows"] == whole // 32
     assert measured["tokens_after_the_last_window"] == len(stream) - whole
     with torch.inference_mode():
-        states = encoder.model(input_ids=torch.tensor(stream[:whole]).reshape(-1, 32), output_hidden_states=True).hidden_states
+        states = encoder.model(
+            input_ids=torch.tensor(stream[:whole]).reshape(-1, 32), output_hidden_states=True
+        ).hidden_states
     for layer in (0, 3, 6):
-        assert np.abs(read_layer(tmp_path / "out", layer) - states[layer].flatten(0, 1).numpy()).max() < 1e-5
+        assert (
+            np.abs(read_layer(tmp_path / "out", layer) - states[layer].flatten(0, 1).numpy()).max()
+            < 1e-5
+        )
     assert tokens["special"].tolist() == [i in (101, 102) for i in stream[:whole]]
     with pytest.raises(IsotropyError, match="window 513: the model reads at most 512 tokens"):
         run(encoder, lines, tmp_path / "long", window=513)
@@ -159,7 +184,9 @@ def test_words_of_pieces(encoder: SentenceEncoder) -> None:
         assert list(found.values()) == plain.split()
 
 
-def test_a_text_without_tokens_loses_none_of_others(encoder: SentenceEncoder, tmp_path: Path) -> None:
+def test_a_text_without_tokens_loses_none_of_others(
+    encoder: SentenceEncoder, tmp_path: Path
+) -> None:
     class Bare(SentenceEncoder):
         """Without special tokens, as GPT's."""
 
@@ -178,7 +205,9 @@ def test_a_text_without_tokens_loses_none_of_others(encoder: SentenceEncoder, tm
         run(Bare(encoder), [" "], tmp_path / "none")
 
 
-def test_what_cannot_be_had_is_said(encoder: SentenceEncoder, texts: list[str], tmp_path: Path) -> None:
+def test_what_cannot_be_had_is_said(
+    encoder: SentenceEncoder, texts: list[str], tmp_path: Path
+) -> None:
     with pytest.raises(IsotropyError, match="layer 7: the model has hidden layers 0 to 6"):
         run(encoder, texts, tmp_path / "a", layers=[1, 7])
 

@@ -1,4 +1,5 @@
-"""The transforms: scikit-learn's own estimator checks, the published steps in double precision, small and empty clusters."""
+"""The transforms: scikit-learn's own estimator checks, the published steps in double precision,
+small and empty clusters."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, p
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 5, 1200)
-X = RNG.standard_normal((1200, 24)) * np.linspace(2, 0.3, 24) + 6 * RNG.standard_normal((5, 24))[LABELS]
+X = (
+    RNG.standard_normal((1200, 24)) * np.linspace(2, 0.3, 24)
+    + 6 * RNG.standard_normal((5, 24))[LABELS]
+)
 
 ESTIMATORS = [
     Center(),
@@ -38,12 +42,17 @@ def test_estimator_checks_of_scikit_learn(estimator: object) -> None:
         warnings.simplefilter("ignore")  # a check of k-means on 1 point warns
         results = check_estimator(estimator, on_fail=None)
     assert len(results) > 30
-    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] not in ("passed", "skipped")]
+    failed = [
+        (r["check_name"], r["exception"])
+        for r in results
+        if r["status"] not in ("passed", "skipped")
+    ]
     assert not failed
 
 
 def published_steps(X: np.ndarray, labels: np.ndarray, n_components: int) -> np.ndarray:
-    """Subtract each cluster's mean; PCA per cluster; subtract the projection on the first components. In double precision."""
+    """Subtract each cluster's mean; PCA per cluster; subtract the projection on the first
+    components. In double precision."""
     result = np.empty_like(X, dtype=np.float64)
     for c in np.unique(labels):
         members = X[labels == c].astype(np.float64)
@@ -54,8 +63,12 @@ def published_steps(X: np.ndarray, labels: np.ndarray, n_components: int) -> np.
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 5e-4)])
-@pytest.mark.parametrize("options", [{}, {"clusterer": "gmm"}, {"init": "random", "max_iter": 9, "tol": 0}])
-def test_equals_the_published_steps(dtype: type, tolerance: float, options: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"clusterer": "gmm"}, {"init": "random", "max_iter": 9, "tol": 0}]
+)
+def test_equals_the_published_steps(
+    dtype: type, tolerance: float, options: dict[str, object]
+) -> None:
     cloud = X.astype(dtype)
     enhancement = ClusterBasedEnhancement(5, 3, **options)  # type: ignore[arg-type]
     result = enhancement.fit_transform(cloud)
@@ -63,7 +76,10 @@ def test_equals_the_published_steps(dtype: type, tolerance: float, options: dict
     assert np.abs(result - published_steps(X, enhancement.labels_, 3)).max() < tolerance
     assert np.array_equal(result, enhancement.transform(cloud))
     mean_only = ClusterBasedEnhancement(5, 3, remove="mean", **options)  # type: ignore[arg-type]
-    assert np.abs(mean_only.fit_transform(cloud) - published_steps(X, enhancement.labels_, 0)).max() < tolerance
+    assert (
+        np.abs(mean_only.fit_transform(cloud) - published_steps(X, enhancement.labels_, 0)).max()
+        < tolerance
+    )
 
 
 @pytest.mark.parametrize("n", [1200, 15])
@@ -73,8 +89,13 @@ def test_all_but_the_top_is_the_case_of_one_cluster(n: int) -> None:
     expected = published_steps(cloud, np.zeros(n), 4)
     assert AllButTheTop(4).fit_transform(cloud) == pytest.approx(expected, abs=1e-9)
     assert ClusterBasedEnhancement(1, 4).fit_transform(cloud) == pytest.approx(expected, abs=1e-9)
-    assert AllButTheTop(0).fit_transform(cloud) == pytest.approx(Center().fit_transform(cloud), abs=1e-12)
-    components, theirs = AllButTheTop(4).fit(cloud).components_, PCA(4, svd_solver="full").fit(cloud).components_
+    assert AllButTheTop(0).fit_transform(cloud) == pytest.approx(
+        Center().fit_transform(cloud), abs=1e-12
+    )
+    components, theirs = (
+        AllButTheTop(4).fit(cloud).components_,
+        PCA(4, svd_solver="full").fit(cloud).components_,
+    )
     assert np.abs(components @ theirs.T) == pytest.approx(np.eye(4), abs=1e-6)
 
 
@@ -90,7 +111,9 @@ def test_refit_is_a_fit(clusterer: str) -> None:
     cloud = np.concatenate([X, [[50.0] * 24, [50.1] * 24, [49.9] * 24]])
     one = ClusterBasedEnhancement(6, 1, clusterer=clusterer).fit(cloud)  # type: ignore[arg-type]
     for n_components, remove in [(5, "mean+pcs"), (5, "mean"), (2, "mean+pcs"), (1, "mean+pcs")]:
-        other = ClusterBasedEnhancement(6, n_components, clusterer=clusterer, remove=remove).fit(cloud)  # type: ignore[arg-type]
+        other = ClusterBasedEnhancement(6, n_components, clusterer=clusterer, remove=remove).fit(
+            cloud
+        )  # type: ignore[arg-type]
         one.set_params(n_components=n_components, remove=remove).refit(cloud)
         assert np.array_equal(one.transform(cloud), other.transform(cloud))
         assert np.array_equal(one.labels_, other.labels_)
@@ -108,25 +131,39 @@ def test_it_raises_isotropy() -> None:
 
 
 def test_small_clusters_are_dissolved() -> None:
-    """Clusters with no more points than components would vanish: their points go to the nearest cluster that is left."""
-    outliers = np.vstack([X, 1e3 + RNG.standard_normal((3, 24)), -1e3 + RNG.standard_normal((1, 24))])
+    """Clusters with no more points than components would vanish: their points go to the nearest
+    cluster that is left."""
+    outliers = np.vstack(
+        [X, 1e3 + RNG.standard_normal((3, 24)), -1e3 + RNG.standard_normal((1, 24))]
+    )
     enhancement = ClusterBasedEnhancement(7, 4).fit(outliers)
     sizes = np.bincount(enhancement.labels_)
     assert enhancement.n_clusters_ < 7
     assert sizes.min() > 5
-    assert len(sizes) == enhancement.n_clusters_ == len(enhancement.components_) == len(enhancement.means_)
+    assert (
+        len(sizes)
+        == enhancement.n_clusters_
+        == len(enhancement.components_)
+        == len(enhancement.means_)
+    )
     result = enhancement.transform(outliers)
     assert np.isfinite(result).all()
     assert (np.linalg.norm(result, axis=1) > 0).all()
     assert np.array_equal(enhancement.fit_transform(outliers), result)
-    assert np.array_equal(enhancement.labels_, pairwise_distances_argmin(outliers, enhancement.centers_))
+    assert np.array_equal(
+        enhancement.labels_, pairwise_distances_argmin(outliers, enhancement.centers_)
+    )
     every_cluster = ClusterBasedEnhancement(40, 20).fit(X[:60])  # all too small: one is left
     assert every_cluster.n_clusters_ == 1
-    assert np.abs(every_cluster.transform(X[:60]) - published_steps(X[:60], np.zeros(60), 20)).max() < 1e-9
+    assert (
+        np.abs(every_cluster.transform(X[:60]) - published_steps(X[:60], np.zeros(60), 20)).max()
+        < 1e-9
+    )
 
 
 def test_a_dissolved_component_leaves_the_rest_of_a_mixture_alone() -> None:
-    """Its points go to the most probable of the others; no other point moves, not even to a nearer mean."""
+    """Its points go to the most probable of the others; no other point moves, not even to a nearer
+    mean."""
     generator = np.random.default_rng(0)
     wide = generator.standard_normal((300, 3)) * 9
     narrow = [14, 0, 0] + generator.standard_normal((300, 3)) / 2
@@ -155,7 +192,9 @@ def test_empty_clusters() -> None:
 
 def test_seed() -> None:
     """The same seed gives the same bytes; few iterations from random points depend on it."""
-    fit = lambda seed: ClusterBasedEnhancement(12, 2, init="random", max_iter=9, tol=0, random_state=seed).fit_transform(X)  # noqa: E731
+    fit = lambda seed: ClusterBasedEnhancement(
+        12, 2, init="random", max_iter=9, tol=0, random_state=seed
+    ).fit_transform(X)  # noqa: E731
     assert fit(1).tobytes() == fit(1).tobytes()
     assert not np.array_equal(fit(1), fit(2))
     assert ClusterBasedEnhancement(5, 1, init="random", max_iter=9, tol=0).fit(X).n_iter_ <= 9
@@ -166,7 +205,9 @@ def test_nine_iterations_are_scipys_ten() -> None:
     cloud = RNG.standard_normal((2000, 16))
     starts = cloud[RNG.choice(2000, 12, replace=False)]
     _, theirs = kmeans2(cloud, starts, minit="matrix")
-    labels = [KMeans(12, init=starts, n_init=1, max_iter=i, tol=0).fit(cloud).labels_ for i in (9, 10)]
+    labels = [
+        KMeans(12, init=starts, n_init=1, max_iter=i, tol=0).fit(cloud).labels_ for i in (9, 10)
+    ]
     assert np.array_equal(labels[0], theirs)
     assert not np.array_equal(labels[1], theirs)
 
@@ -174,7 +215,8 @@ def test_nine_iterations_are_scipys_ten() -> None:
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(8, 60), d=st.integers(2, 10), k=st.integers(1, 6))
 def test_properties(seed: int, n: int, d: int, k: int) -> None:
-    """Components are orthonormal, the result has none of them left and a mean of zero in each cluster."""
+    """Components are orthonormal, the result has none of them left and a mean of zero in each
+    cluster."""
     rng = np.random.default_rng(seed)
     cloud = rng.standard_normal((n, d)) + 3
     removed = min(k, n - 2, d - 1)
@@ -185,7 +227,9 @@ def test_properties(seed: int, n: int, d: int, k: int) -> None:
     assert result @ transform.components_.T == pytest.approx(0, abs=1e-8)
     enhancement = ClusterBasedEnhancement(min(k, n), removed).fit(cloud)
     for c in range(enhancement.n_clusters_):
-        assert enhancement.transform(cloud)[enhancement.labels_ == c].mean(0) == pytest.approx(0, abs=1e-9)
+        assert enhancement.transform(cloud)[enhancement.labels_ == c].mean(0) == pytest.approx(
+            0, abs=1e-9
+        )
 
 
 @pytest.mark.parametrize(

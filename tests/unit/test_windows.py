@@ -1,4 +1,5 @@
-"""Windows of updates: the interpolated scores against direct evaluation, and the certificate against their difference."""
+"""Windows of updates: the interpolated scores against direct evaluation, and the certificate
+against their difference."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ SCORES = ["isoscore", "silhouette"]
 
 @pytest.mark.parametrize("width", [MIN_WIDTH, 17, 40, 200, 997])
 def test_nodes_and_weights(width: int) -> None:
-    """Distinct steps from end to end; polynomials up to the degree of the nodes come out, and their highest coefficients."""
+    """Distinct steps from end to end; polynomials up to the degree of the nodes come out, and their
+    highest coefficients."""
     nodes, steps = place_nodes(width), np.arange(width + 1)
     assert len(set(nodes)) == NODES
     assert (nodes[0], nodes[-1]) == (0, width)
@@ -45,7 +47,10 @@ def clouds() -> dict[str, tuple[Items, dict[str, object]]]:
     return {
         "two classes": (Items(vectors, one, RNG.integers(0, 2, n)), {}),
         "pairs, three classes": (Items(vectors, pairs, RNG.integers(0, 3, 300)), {"bias": True}),
-        "many label vectors": (Items(vectors, one, indicators), {"loss": "binary_cross_entropy", "bias": True}),
+        "many label vectors": (
+            Items(vectors, one, indicators),
+            {"loss": "binary_cross_entropy", "bias": True},
+        ),
         "fast": (Items(vectors, one, RNG.integers(0, 2, n)), {"learning_rate": 0.01}),
     }
 
@@ -56,12 +61,17 @@ CLOUDS = clouds()
 @pytest.mark.parametrize("name", CLOUDS)
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-5])
 def test_windows_equal_direct_evaluation(name: str, tolerance: float, tmp_path: Path) -> None:
-    """Every step of a run: the difference is below the certified bound, and that below the tolerance."""
+    """Every step of a run: the difference is below the certified bound, and that below the
+    tolerance."""
     items, changes = CLOUDS[name]
     n_labels = int(items.targets.max()) + 1 if items.targets.ndim == 1 else items.targets.shape[1]
     measure = Measure(tolerance=tolerance, sample_size=None)
-    windowed, facts, _ = optimize(spec(updates=300, measure=measure, **changes), items, n_labels, CPU, tmp_path / "w")
-    direct, _, _ = optimize(spec(updates=300, measure=DIRECT, **changes), items, n_labels, CPU, tmp_path / "d")
+    windowed, facts, _ = optimize(
+        spec(updates=300, measure=measure, **changes), items, n_labels, CPU, tmp_path / "w"
+    )
+    direct, _, _ = optimize(
+        spec(updates=300, measure=DIRECT, **changes), items, n_labels, CPU, tmp_path / "d"
+    )
     difference = (windowed - direct)[SCORES].abs().to_numpy().max()
     assert facts["windows"] > 0
     assert facts["evaluations"] < 300
@@ -70,11 +80,16 @@ def test_windows_equal_direct_evaluation(name: str, tolerance: float, tmp_path: 
 
 
 def test_falls_back_to_direct_evaluation(tmp_path: Path) -> None:
-    """Where no window meets the tolerance, each step is evaluated: the bytes are those of a direct run."""
+    """Where no window meets the tolerance, each step is evaluated: the bytes are those of a direct
+    run."""
     items, changes = CLOUDS["two classes"]
     out_of_reach = Measure(tolerance=1e-15, sample_size=None)
-    windowed, facts, _ = optimize(spec(updates=40, measure=out_of_reach, **changes), items, 2, CPU, tmp_path / "w")
-    direct, _, _ = optimize(spec(updates=40, measure=DIRECT, **changes), items, 2, CPU, tmp_path / "d")
+    windowed, facts, _ = optimize(
+        spec(updates=40, measure=out_of_reach, **changes), items, 2, CPU, tmp_path / "w"
+    )
+    direct, _, _ = optimize(
+        spec(updates=40, measure=DIRECT, **changes), items, 2, CPU, tmp_path / "d"
+    )
     assert (facts["windows"], facts["error_bound"]) == (0, 0.0)
     assert facts["walked_again"] >= 1
     pd.testing.assert_frame_equal(windowed, direct, check_exact=True)
@@ -84,11 +99,18 @@ def test_a_sample_without_a_score_is_named(tmp_path: Path) -> None:
     """Two items of one class have no silhouette: one sentence, and what to change."""
     items, changes = CLOUDS["two classes"]
     with pytest.raises(IsotropyError, match=r"items drawn at step .* choose a larger sample_size"):
-        optimize(spec(updates=50, measure=Measure(tolerance=None, sample_size=3), **changes), items, 2, CPU, tmp_path)
+        optimize(
+            spec(updates=50, measure=Measure(tolerance=None, sample_size=3), **changes),
+            items,
+            2,
+            CPU,
+            tmp_path,
+        )
 
 
 def test_real_sentences(smoke: Workflow, tmp_path: Path) -> None:
-    """Sentence vectors of the real model, two classes, 400 updates: every tenth step evaluated again."""
+    """Sentence vectors of the real model, two classes, 400 updates: every tenth step evaluated
+    again."""
     results = smoke.folder / "results"
     table, dataset = read_items(results / "prepare/polarity.items.parquet")
     vectors = load_file(results / "embed/polarity/all-MiniLM-L6-v2.safetensors")["vectors"]

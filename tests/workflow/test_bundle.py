@@ -1,4 +1,5 @@
-"""The exported bundle: valid by the community's own validator, checked by plain Python, and honest about what it lacks."""
+"""The exported bundle: valid by the community's own validator, checked by plain Python, and honest
+about what it lacks."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from isotropy.provenance import crate
 from tests.conftest import Workflow
 from tests.workflow.test_audit import audit
 
-# The validator reads the RO-Crate context from the web. Here it comes from a package that carries it, through the validator's
-# own cache.
+# The validator reads the RO-Crate context from the web. Here it comes from a package that carries
+# it, through the validator's own cache.
 VALIDATOR = ["--requirement", str(Path(__file__).with_name("validator.txt"))]
 CONTEXT = "rocrate==0.13.0"
 WARM = """
@@ -49,8 +50,11 @@ def bundle(smoke: Workflow, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def plain_python_on(suspect: Path, bundle: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """The checker of a good bundle on a suspect one: nothing installed, no site packages, no environment."""
+def plain_python_on(
+    suspect: Path, bundle: Path, folder: Path, *more: str
+) -> subprocess.CompletedProcess[str]:
+    """The checker of a good bundle on a suspect one: nothing installed, no site packages, no
+    environment."""
     with zipfile.ZipFile(bundle) as archive:
         (folder / "verify_bundle.py").write_bytes(archive.read("verify_bundle.py"))
     command = [sys.executable, "-I", "-S", "verify_bundle.py", str(suspect), *more]
@@ -73,7 +77,10 @@ def test_bundle_is_checked_by_plain_python(bundle: Path, tmp_path: Path) -> None
     not_a_bundle = tmp_path / "other.zip"
     with zipfile.ZipFile(not_a_bundle, "w") as archive:
         archive.writestr("a", "b")
-    assert "not a bundle of results" in (refused := plain_python_on(not_a_bundle, bundle, tmp_path)).stdout
+    assert (
+        "not a bundle of results"
+        in (refused := plain_python_on(not_a_bundle, bundle, tmp_path)).stdout
+    )
     assert refused.returncode == 2
 
 
@@ -85,9 +92,21 @@ def test_bundle_is_checked_by_plain_python(bundle: Path, tmp_path: Path) -> None
         ("isotropy/job.py", lambda d: None, "isotropy/job.py: not the code that"),
         ("ro-crate-metadata.json", lambda d: b'{"@graph": null}', "cannot be checked"),
         ("ro-crate-metadata.json", lambda d: b"[" * 200_000, "cannot be checked"),
-        ("results/claims.record.json", lambda d: b'{"outputs": null}', "results/claims.record.json: not a record"),
-        ("results/ledger.jsonl", lambda d: b"\n".join(d.splitlines()[:4] + d.splitlines()[5:]) + b"\n", "does not follow on"),
-        ("results/prepare/polarity.record.json", lambda d: d.replace(b'"sample"', b'"simple"', 1), "not what the ledger says"),
+        (
+            "results/claims.record.json",
+            lambda d: b'{"outputs": null}',
+            "results/claims.record.json: not a record",
+        ),
+        (
+            "results/ledger.jsonl",
+            lambda d: b"\n".join(d.splitlines()[:4] + d.splitlines()[5:]) + b"\n",
+            "does not follow on",
+        ),
+        (
+            "results/prepare/polarity.record.json",
+            lambda d: d.replace(b'"sample"', b'"simple"', 1),
+            "not what the ledger says",
+        ),
         ("results/index.record.json", lambda d: None, "missing, though the ledger names it"),
         ("scripts/claims/evaluate_claims.py", lambda d: d + b"#", "evaluate_claims.py: altered"),
     ],
@@ -95,7 +114,9 @@ def test_bundle_is_checked_by_plain_python(bundle: Path, tmp_path: Path) -> None
 def test_changes_to_a_bundle_are_found(
     bundle: Path, tmp_path: Path, victim: str, edit: Callable[[bytes], bytes | None], told: str
 ) -> None:
-    suspect = rewritten(bundle, tmp_path / "suspect.zip", lambda name, data: edit(data) if name == victim else data)
+    suspect = rewritten(
+        bundle, tmp_path / "suspect.zip", lambda name, data: edit(data) if name == victim else data
+    )
     done = plain_python_on(suspect, bundle, tmp_path)
     assert done.returncode == (2 if told == "cannot be checked" else 1), done.stdout + done.stderr
     assert told in done.stdout
@@ -111,7 +132,9 @@ def test_changes_to_a_bundle_are_found(
         ("ro-crate-preview.html", "not in the bundle's list"),
     ],
 )
-def test_files_added_to_a_bundle_are_found(bundle: Path, tmp_path: Path, name: str, told: str) -> None:
+def test_files_added_to_a_bundle_are_found(
+    bundle: Path, tmp_path: Path, name: str, told: str
+) -> None:
     suspect = tmp_path / "suspect.zip"
     shutil.copyfile(bundle, suspect)
     with zipfile.ZipFile(suspect, "a") as archive:
@@ -145,25 +168,37 @@ def test_a_changed_list_does_not_hide_a_changed_file(bundle: Path, tmp_path: Pat
     digests = [crate.verify_bundle.line_sha256(d).encode() for d in (old, new)]
 
     def change(name: str, data: bytes) -> bytes:
-        return new if name == "results/claims.csv" else data.replace(*digests) if name == "ro-crate-metadata.json" else data
+        return (
+            new
+            if name == "results/claims.csv"
+            else data.replace(*digests)
+            if name == "ro-crate-metadata.json"
+            else data
+        )
 
     done = plain_python_on(rewritten(bundle, tmp_path / "suspect.zip", change), bundle, tmp_path)
     assert done.returncode == 1
     assert "results/claims.csv: not what results/claims.record.json says was written" in done.stdout
 
 
-def test_bundle_holds_what_it_lists_and_no_data_of_others(bundle: Path, smoke: Workflow, tmp_path: Path) -> None:
+def test_bundle_holds_what_it_lists_and_no_data_of_others(
+    bundle: Path, smoke: Workflow, tmp_path: Path
+) -> None:
     with zipfile.ZipFile(bundle) as archive:
         names = set(archive.namelist())
         metadata = json.loads(archive.read("ro-crate-metadata.json"))
         prov = json.loads(archive.read("prov.json"))
     files = {e["@id"]: e for e in metadata["@graph"] if "File" in e["@type"]}
     assert names == files.keys() | {"ro-crate-metadata.json"}
-    data = [n for n in names if n.startswith(("results/fetch/", "results/prepare/", "results/embed/"))]
+    data = [
+        n for n in names if n.startswith(("results/fetch/", "results/prepare/", "results/embed/"))
+    ]
     assert data
     assert all(n.endswith(".record.json") for n in data)
     assert all(e["sha256"] and int(e["contentSize"]) >= 0 for e in files.values())
-    assert "CC BY 4.0" in {e.get("license") for e in metadata["@graph"] if e["@id"].startswith("#source/")}
+    assert "CC BY 4.0" in {
+        e.get("license") for e in metadata["@graph"] if e["@id"].startswith("#source/")
+    }
     assert prov["entity"]["file:results/claims.csv"]["run:status"] == "stand-in"
     again = tmp_path / "again.zip"
     assert audit(smoke, "export", str(again)).returncode == 0
@@ -180,16 +215,34 @@ def test_bundle_is_a_valid_provenance_run_crate(bundle: Path, tmp_path: Path) ->
     """By roc-validator, in an environment of its own."""
     subprocess.run([sys.executable, "-m", "venv", "venv"], cwd=tmp_path, check=True)
     python = tmp_path / "venv/bin/python"
-    for command in (["install", "--quiet", *VALIDATOR], ["download", "--quiet", "--no-deps", "--dest", "wheels", CONTEXT]):
-        done = subprocess.run([python, "-m", "pip", *command], cwd=tmp_path, capture_output=True, text=True)
+    for command in (
+        ["install", "--quiet", *VALIDATOR],
+        ["download", "--quiet", "--no-deps", "--dest", "wheels", CONTEXT],
+    ):
+        done = subprocess.run(
+            [python, "-m", "pip", *command], cwd=tmp_path, capture_output=True, text=True
+        )
         if done.returncode != 0:
-            pytest.skip(f"the validator cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
+            pytest.skip(
+                f"the validator cannot be installed here: {done.stderr.strip().splitlines()[-1]}"
+            )
     wheel = next((tmp_path / "wheels").iterdir())
     subprocess.run([python, "-c", WARM, "cache", str(wheel)], cwd=tmp_path, check=True)
     command = [
-        tmp_path / "venv/bin/rocrate-validator", "-y", "validate", "--no-paging", "--offline", "--cache-path", "cache",
-        "--profile-identifier", "provenance-run-crate-0.5", "--requirement-severity", "required", "--verbose", str(bundle),
-    ]  # fmt: skip
+        tmp_path / "venv/bin/rocrate-validator",
+        "-y",
+        "validate",
+        "--no-paging",
+        "--offline",
+        "--cache-path",
+        "cache",
+        "--profile-identifier",
+        "provenance-run-crate-0.5",
+        "--requirement-severity",
+        "required",
+        "--verbose",
+        str(bundle),
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:]
     assert "is a valid provenance-run-crate-0.5" in done.stdout

@@ -1,4 +1,5 @@
-"""What reruns and what does not: edits, touches, clones, copies, swapped values. Real Snakemake on the real smoke study."""
+"""What reruns and what does not: edits, touches, clones, copies, swapped values. Real Snakemake on
+the real smoke study."""
 
 from __future__ import annotations
 
@@ -20,16 +21,25 @@ from tests.conftest import Workflow, copy_checkout
 
 N_OPTIMIZE = 13  # four setups and two seeds, one GLUE task, four variants
 N_FINETUNE = 6
-# All tables and figures but those of sampled clouds, of frozen vectors in rajaee2021, of static vectors, and the diagram.
+# All tables and figures but those of sampled clouds, of frozen vectors in rajaee2021, of static
+# vectors, and the diagram.
 AFTER_RUNS = {"make_table": 28, "evaluate_claims": 1, "draw_figure": 16, "write_page": 1}
 N_LAYERS = 2
 
 
 def digests(folder: Path) -> dict[str, str]:
     """Bytes of all results but records and logs, which hold times."""
-    files = [p for p in (folder / "results").rglob("*") if p.is_file() and "logs" not in p.parts and p.suffix != ".jsonl"]
-    kept = [p for p in files if not p.name.endswith(".record.json") and p.name != ".snakemake_timestamp"]
-    return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept}
+    files = [
+        p
+        for p in (folder / "results").rglob("*")
+        if p.is_file() and "logs" not in p.parts and p.suffix != ".jsonl"
+    ]
+    kept = [
+        p for p in files if not p.name.endswith(".record.json") and p.name != ".snakemake_timestamp"
+    ]
+    return {
+        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept
+    }
 
 
 def test_finished_study_has_nothing_to_do(smoke_copy: Workflow) -> None:
@@ -37,7 +47,8 @@ def test_finished_study_has_nothing_to_do(smoke_copy: Workflow) -> None:
 
 
 def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow) -> None:
-    """Not fetch, prepare, embed; not figures without such data. What is made again has the same bytes."""
+    """Not fetch, prepare, embed; not figures without such data. What is made again has the same
+    bytes."""
     before = digests(smoke_copy.folder)
     with (smoke_copy.folder / "isotropy/metrics/silhouettes.py").open("a") as stream:
         stream.write("\n# an edit\n")
@@ -55,17 +66,26 @@ def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow
     assert stale.returncode == 1
     stages = set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M))
     assert stages == {("stale", "optimize"), ("stale", "finetune"), ("stale", "geometry")}
-    assert stale.stdout.count("(optimize_embeddings: isotropy/metrics/silhouettes.py)") == 2 * N_OPTIMIZE  # trajectory and run
+    assert (
+        stale.stdout.count("(optimize_embeddings: isotropy/metrics/silhouettes.py)")
+        == 2 * N_OPTIMIZE
+    )  # trajectory and run
     tuned = "finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2/seed0.json"
     smoke_copy.done("--", "results/optimize/mickus2024/polarity/seed0.parquet", f"results/{tuned}")
     assert digests(smoke_copy.folder) == before
-    left = {"optimize_embeddings": N_OPTIMIZE - 1, "finetune_model": N_FINETUNE - 1, "measure_layer": N_LAYERS}
+    left = {
+        "optimize_embeddings": N_OPTIMIZE - 1,
+        "finetune_model": N_FINETUNE - 1,
+        "measure_layer": N_LAYERS,
+    }
     assert smoke_copy.planned() == left | AFTER_RUNS
 
 
 def test_touching_and_readme_rerun_nothing(smoke_copy: Workflow) -> None:
     for path in smoke_copy.folder.rglob("*"):
-        if path.is_file() and not {"results", ".snakemake"} & set(path.relative_to(smoke_copy.folder).parts):
+        if path.is_file() and not {"results", ".snakemake"} & set(
+            path.relative_to(smoke_copy.folder).parts
+        ):
             os.utime(path)
     with (smoke_copy.folder / "README.md").open("a") as stream:
         stream.write("\nA remark.\n")
@@ -73,7 +93,9 @@ def test_touching_and_readme_rerun_nothing(smoke_copy: Workflow) -> None:
 
 
 @pytest.mark.parametrize("with_metadata", [True, False])
-def test_results_copied_into_a_fresh_clone_rerun_nothing(smoke: Workflow, tmp_path: Path, with_metadata: bool) -> None:
+def test_results_copied_into_a_fresh_clone_rerun_nothing(
+    smoke: Workflow, tmp_path: Path, with_metadata: bool
+) -> None:
     """With Snakemake's own notes or without them; time stamps kept, as `cp -a` does."""
     clone = Workflow(copy_checkout(tmp_path / "clone"))
     for folder in ["results", *([".snakemake"] if with_metadata else [])]:
@@ -82,11 +104,15 @@ def test_results_copied_into_a_fresh_clone_rerun_nothing(smoke: Workflow, tmp_pa
 
 
 def test_swapping_two_values_reruns(smoke_copy: Workflow) -> None:
-    """The same set of numbers under other names is another spec. GLUE has values of its own, and is left alone."""
+    """The same set of numbers under other names is another spec. GLUE has values of its own, and is
+    left alone."""
     overlay = smoke_copy.folder / "config/smoke.yaml"
     config = yaml.safe_load(overlay.read_text())
     paper = config["mickus2024"]
-    paper["updates"], paper["measure"] = paper["measure"]["sample_size"], {"sample_size": paper["updates"]}
+    paper["updates"], paper["measure"] = (
+        paper["measure"]["sample_size"],
+        {"sample_size": paper["updates"]},
+    )
     overlay.write_text(yaml.safe_dump(config))
     rest = {"make_table": 7, "evaluate_claims": 1, "draw_figure": 4, "write_page": 1}
     assert smoke_copy.planned() == {"optimize_embeddings": N_OPTIMIZE - 1} | rest
@@ -102,13 +128,18 @@ def test_editing_a_figure_reruns_only_figures(smoke_copy: Workflow) -> None:
     assert smoke_copy.planned() == {}
     assert digests(smoke_copy.folder) == before
     audit = [sys.executable, "-m", "isotropy", "audit", "verify", "--all"]
-    assert subprocess.run(audit, cwd=smoke_copy.folder, capture_output=True, text=True).returncode == 0
+    assert (
+        subprocess.run(audit, cwd=smoke_copy.folder, capture_output=True, text=True).returncode == 0
+    )
 
 
 def test_study_is_intact_and_an_edit_is_found(smoke_copy: Workflow) -> None:
-    """The audit of the real study, from a figure to the model's weights, and one flipped byte there."""
+    """The audit of the real study, from a figure to the model's weights, and one flipped byte
+    there."""
     command = [sys.executable, "-m", "isotropy", "audit", "verify"]
-    good = subprocess.run([*command, "--all"], cwd=smoke_copy.folder, capture_output=True, text=True)
+    good = subprocess.run(
+        [*command, "--all"], cwd=smoke_copy.folder, capture_output=True, text=True
+    )
     assert good.returncode == 0, good.stdout
     assert "0 without record, 0 missing, 0 altered" in good.stdout
     weights = smoke_copy.folder / "results/fetch/all-MiniLM-L6-v2/model.safetensors"
@@ -137,7 +168,10 @@ def test_results_page_leads_everywhere(smoke: Workflow) -> None:
 
 @pytest.mark.parametrize(
     ("overlay", "trajectories", "models"),
-    [("paper", 6 * 5 + 24 * 5 + 4 * 4 * 5, 3 * 9 * (5 * 7 + 2) * 5 + 2 * 2 * 5), ("smoke", N_OPTIMIZE, N_FINETUNE)],
+    [
+        ("paper", 6 * 5 + 24 * 5 + 4 * 4 * 5, 3 * 9 * (5 * 7 + 2) * 5 + 2 * 2 * 5),
+        ("smoke", N_OPTIMIZE, N_FINETUNE),
+    ],
 )
 def test_graph_builds(checkout: Workflow, overlay: str, trajectories: int, models: int) -> None:
     checkout.overlays = [f"config/{overlay}.yaml"]
@@ -145,13 +179,19 @@ def test_graph_builds(checkout: Workflow, overlay: str, trajectories: int, model
     assert planned["optimize_embeddings"] == trajectories
     assert planned["finetune_model"] == models
     assert planned["draw_figure"] == 24
-    files = [checkout.folder / "config.yaml", *(checkout.folder / name for name in checkout.overlays)]
+    files = [
+        checkout.folder / "config.yaml",
+        *(checkout.folder / name for name in checkout.overlays),
+    ]
     study = load_study(read_configuration(files, {}), checkout.folder)
-    assert sum(planned.values()) == len(Plan(study, checkout.folder, checkout.folder).stems())  # which `isotropy plan` counts
+    assert sum(planned.values()) == len(
+        Plan(study, checkout.folder, checkout.folder).stems()
+    )  # which `isotropy plan` counts
 
 
 def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
-    """Three jobs share the token vectors of a corpus out; afterwards another number of shards makes nothing anew."""
+    """Three jobs share the token vectors of a corpus out; afterwards another number of shards makes
+    nothing anew."""
     before = digests(smoke_copy.folder)
     folder = smoke_copy.folder / "results/embed/brown"
     shutil.rmtree(folder / "tokens")
@@ -160,7 +200,9 @@ def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
     three.done("--", "results/embed/brown/tokens/all-MiniLM-L6-v2")
     assert digests(smoke_copy.folder) == before
     left = [path.name for path in (folder / "shards").rglob("*") if path.is_file()]
-    assert sorted(left) == [f"{k}-of-3.record.json" for k in (1, 2, 3)]  # who computed them, for the audit
+    assert sorted(left) == [
+        f"{k}-of-3.record.json" for k in (1, 2, 3)
+    ]  # who computed them, for the audit
     record = json.loads((folder / "tokens/all-MiniLM-L6-v2.record.json").read_text())
     assert record["measurements"]["shards"] == 3
     assert not [path for path in record["input_names"] if "shard" in path]
@@ -170,7 +212,9 @@ def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
     module = smoke_copy.folder / "isotropy/embed/tokens.py"
     module.write_text(module.read_text() + "# edited\n")
     planned = smoke_copy.planned()  # what is made anew is made as the configuration has it now
-    assert planned["embed_tokens"] == len(list(smoke_copy.folder.glob("results/embed/*/tokens/*.record.json")))
+    assert planned["embed_tokens"] == len(
+        list(smoke_copy.folder.glob("results/embed/*/tokens/*.record.json"))
+    )
     assert "embed_shard" not in planned
 
 

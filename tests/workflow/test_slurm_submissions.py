@@ -1,7 +1,8 @@
-"""What `snakemake --profile slurm` would submit for each rule that can use a GPU: partition, GPU, memory, time.
+"""What `snakemake --profile slurm` would submit for each rule that can use a GPU: partition, GPU,
+memory, time.
 
-Resources are those of a real dry run with the profile; the lines are made by the executor's own functions. An edit of rules or
-profile cannot drop a GPU unseen.
+Resources are those of a real dry run with the profile; the lines are made by the executor's own
+functions. An edit of rules or profile cannot drop a GPU unseen.
 """
 
 from __future__ import annotations
@@ -26,23 +27,61 @@ from isotropy.costs import Estimate, read_rates
 from isotropy.plan import Plan
 from tests.conftest import Workflow
 
-ON_GPU = {"embed_sentences", "embed_tokens", "embed_shard", "optimize_embeddings", "finetune_model", "classify_frozen"}
-ON_CPU = {"prepare_sentences", "prepare_words", "prepare_corpus", "embed_words", "measure_stability", "measure_layer"}
+ON_GPU = {
+    "embed_sentences",
+    "embed_tokens",
+    "embed_shard",
+    "optimize_embeddings",
+    "finetune_model",
+    "classify_frozen",
+}
+ON_CPU = {
+    "prepare_sentences",
+    "prepare_words",
+    "prepare_corpus",
+    "embed_words",
+    "measure_stability",
+    "measure_layer",
+}
 ON_CPU |= {"measure_vectors", "measure_similarity", "tune_similarity"}
-LOCAL = {"all", "figures", "tables", "fetch_source", "make_table", "draw_figure", "evaluate_claims", "write_page"}
+LOCAL = {
+    "all",
+    "figures",
+    "tables",
+    "fetch_source",
+    "make_table",
+    "draw_figure",
+    "evaluate_claims",
+    "write_page",
+}
 
 
 def dry_run(workflow: Workflow, *overlays: str) -> list[dict[str, Any]]:
     """What each job of a dry run says of itself: rule, record, threads, resources."""
-    command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--dry-run", "--configfile", *overlays]
-    shown = subprocess.run(command, cwd=workflow.folder, capture_output=True, text=True, timeout=1200)
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--profile",
+        "slurm",
+        "--dry-run",
+        "--configfile",
+        *overlays,
+    ]
+    shown = subprocess.run(
+        command, cwd=workflow.folder, capture_output=True, text=True, timeout=1200
+    )
     assert shown.returncode == 0, shown.stdout + shown.stderr
     found = []
-    for block in re.split(r"\n(?= *(?:local)?rule \w+:)", shown.stdout + shown.stderr):  # jobs of a group stand further in
+    for block in re.split(
+        r"\n(?= *(?:local)?rule \w+:)", shown.stdout + shown.stderr
+    ):  # jobs of a group stand further in
         if not (head := re.match(r" *(?:local)?rule (\w+):", block)):
             continue
         own = re.search(r"^ +resources: (.*)$", block, re.M)
-        values = dict(part.split("=", 1) for part in own[1].split(", ") if "=" in part) if own else {}
+        values = (
+            dict(part.split("=", 1) for part in own[1].split(", ") if "=" in part) if own else {}
+        )
         threads = re.search(r"^ +threads: (\d+)$", block, re.M)
         record = re.search(r"^ +output: .*?results/(\S+)\.record\.json", block, re.M)
         found.append(
@@ -65,9 +104,14 @@ def together(project: Path, about: dict[str, Any], n: int) -> dict[str, Any]:
     """What a group of n such jobs asks for, with the resources of the profile."""
     profile = yaml.safe_load((project / "profiles/slurm/config.yaml").read_text())
     limits = Resources.parse(profile["resources"], allow_expressions=False)
-    job: Any = SimpleNamespace(resources={"_cores": about["threads"]} | about["resources"], pipe_group=None)
+    job: Any = SimpleNamespace(
+        resources={"_cores": about["threads"]} | about["resources"], pipe_group=None
+    )
     asked = GroupResources.basic_layered([[job] * n], limits, run_local=False)
-    return {"threads": asked["_cores"], "resources": {name: asked[name] for name in about["resources"] if name in asked}}
+    return {
+        "threads": asked["_cores"],
+        "resources": {name: asked[name] for name in about["resources"] if name in asked},
+    }
 
 
 def submission(project: Path, rule: str, about: dict[str, Any]) -> str:
@@ -77,12 +121,17 @@ def submission(project: Path, rule: str, about: dict[str, Any]) -> str:
         __getattr__ = dict.__getitem__
 
     job: Any = SimpleNamespace(
-        name=rule, threads=about["threads"], resources=Resources(about["resources"]), is_group=lambda: False
+        name=rule,
+        threads=about["threads"],
+        resources=Resources(about["resources"]),
+        is_group=lambda: False,
     )
     partitions = read_partition_file(project / "profiles/slurm/partitions.yaml")
     partition = get_best_partition(partitions, job, logging.getLogger("test"))  # type: ignore[arg-type]
     run = {"run_uuid": "u", "slurm_logfile": "l", "comment_str": "c", "account": "", "workdir": "w"}
-    line: str = get_submit_command(job, run | {"partition": f"-p '{partition}'"}) + set_gres_string(job)
+    line: str = get_submit_command(job, run | {"partition": f"-p '{partition}'"}) + set_gres_string(
+        job
+    )
     return line
 
 
@@ -91,7 +140,9 @@ def test_every_gpu_rule_asks_for_its_gpu(checkout: Workflow, project: Path) -> N
     (checkout.folder / "shards.yaml").write_text("compute: {shards: 2}\n")
     one = planned(checkout, "config/smoke.yaml", "cuda.yaml")
     several = planned(checkout, "config/smoke.yaml", "cuda.yaml", "shards.yaml")
-    assert {rule for rule, about in (several | one).items() if about["resources"].get("gpu")} == ON_GPU
+    assert {
+        rule for rule, about in (several | one).items() if about["resources"].get("gpu")
+    } == ON_GPU
     for rule in ON_GPU:
         line = submission(project, rule, (several | one)[rule])
         assert "-p 'gpu'" in line, line
@@ -99,11 +150,15 @@ def test_every_gpu_rule_asks_for_its_gpu(checkout: Workflow, project: Path) -> N
         assert re.search(r" --mem [1-9]\d{3,} ", line), line
         assert re.search(r" -t [1-9]\d+ ", line), line
         assert "--cpus-per-task=" in line, line
-    seeds = submission(project, "optimize_embeddings", together(project, one["optimize_embeddings"], 10))
+    seeds = submission(
+        project, "optimize_embeddings", together(project, one["optimize_embeddings"], 10)
+    )
     assert "-p 'gpu'" in seeds
     assert seeds.endswith("--gpus=1"), seeds
     memory = one["optimize_embeddings"]["resources"]["mem_mb"]
-    assert f" -t 300 --mem {memory} --cpus-per-task=1 " in seeds, seeds  # ten times the time of one, and no more of the rest
+    assert f" -t 300 --mem {memory} --cpus-per-task=1 " in seeds, (
+        seeds
+    )  # ten times the time of one, and no more of the rest
     one["finetune_model"]["resources"]["gpu_model"] = "h200"
     assert submission(project, "finetune_model", one["finetune_model"]).endswith("--gpus=h200:1")
     merge = submission(project, "embed_tokens", several["embed_tokens"])
@@ -123,21 +178,29 @@ def test_without_gpus_everything_goes_to_cpus(checkout: Workflow, project: Path)
         line = submission(project, rule, jobs[rule])
         assert "-p 'cpu'" in line, line
         assert "--gpus" not in line, line
-        # Time doubles with each of three attempts: what no partition gives would be waited for for ever.
+        # Time doubles with each of three attempts: what no partition gives would be waited for for
+        # ever.
         assert 4 * jobs[rule]["resources"]["runtime"] <= most, rule
     assert 4 * together(project, jobs["optimize_embeddings"], 10)["resources"]["runtime"] <= most
 
 
 @pytest.mark.parametrize("study", ["paper", "mirror"])
-def test_no_job_is_planned_above_what_it_asks_for(checkout: Workflow, study: str, request: pytest.FixtureRequest) -> None:
-    """`isotropy plan` does not foresee that a job runs out of the memory or time of its first attempt."""
+def test_no_job_is_planned_above_what_it_asks_for(
+    checkout: Workflow, study: str, request: pytest.FixtureRequest
+) -> None:
+    """`isotropy plan` does not foresee that a job runs out of the memory or time of its first
+    attempt."""
     overlay: dict[str, Any] = {"rudman2024": {"seeds": [0], "strengths": [1]}}
     if study == "mirror":
         overlay["sources"] = {"mirror": str(request.getfixturevalue("mirror"))}
-    (checkout.folder / "fewer.yaml").write_text(yaml.safe_dump(overlay))  # seeds and strengths cost the same
+    (checkout.folder / "fewer.yaml").write_text(
+        yaml.safe_dump(overlay)
+    )  # seeds and strengths cost the same
     overlays = [f"config/{study}.yaml", "fewer.yaml"]
     files = [checkout.folder / name for name in ("config.yaml", *overlays)]
-    plan = Plan(load_study(read_configuration(files, {}), checkout.folder), checkout.folder, checkout.folder)
+    plan = Plan(
+        load_study(read_configuration(files, {}), checkout.folder), checkout.folder, checkout.folder
+    )
     estimate = Estimate(plan, read_rates(checkout.folder / "config/rates.yaml"))
     compared = set()
     for job in dry_run(checkout, *overlays):
