@@ -110,7 +110,8 @@ def comparisons(
     X: np.ndarray, y: np.ndarray
 ) -> dict[str, tuple[str, Callable[[], Value], Callable[[], Value]]]:
     """Metric -> name of the other implementation, ours, the other. Loops over all pairs get 2,000
-    points."""
+    points.
+    """
     D, part = X.astype(np.float64), np.random.default_rng(1).permutation(len(X))[:2000]
     S = torch.cov(torch.from_numpy(D[::2].T))
     labelings = [KMeans(k, n_init=1, random_state=0).fit_predict(X[part]) for k in (2, 5, 9)]
@@ -171,7 +172,8 @@ def comparisons(
 
 def main() -> None:
     """Print a Markdown table: for each cloud the value (if it is one number) and the largest
-    difference."""
+    difference.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"), help="results of a study")
     warnings.simplefilter("ignore")

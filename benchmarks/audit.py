@@ -36,7 +36,8 @@ def best(function: Callable[[], object]) -> float:
 
 def throughput(root: Path) -> None:
     """`verify --all`, in this process and as a command, and sha256sum, on the same files in
-    turn."""
+    turn.
+    """
     findings = verify_all(root, threads=THREADS)
     paths = [str(root / f.path) for f in findings if f.state == "intact"]
     megabytes = sum(Path(p).stat().st_size for p in paths) / 1e6

@@ -28,7 +28,8 @@ from isotropy.sources.encoder import Encoder
 
 def main() -> None:
     """Interleave both on the same sentences; print medians, ratio and the largest difference of a
-    coordinate."""
+    coordinate.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--texts", type=int, default=1024)

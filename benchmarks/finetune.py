@@ -136,7 +136,8 @@ def main() -> None:
 
 def gradients() -> None:
     """Print the largest error of the gradient in single precision, over its largest entry (over 1/n
-    where that is 0)."""
+    where that is 0).
+    """
     generator = torch.Generator().manual_seed(0)
     normal = {
         f"{n} × {d}": torch.randn(n, d, generator=generator, dtype=torch.float64)
@@ -149,9 +150,8 @@ def gradients() -> None:
         normal | {"2000 × 384, all eigenvalues equal": equal, "2000 × 384, two groups": groups}
     ).items():
         exact = _gradient(lambda P: isoscore_star(P, 0.0), X)
-        scale = (
-            1 / len(X) if name.endswith("equal") else float(exact.abs().max())
-        )  # there the gradient is 0
+        # There the gradient is 0
+        scale = 1 / len(X) if name.endswith("equal") else float(exact.abs().max())
         none = torch.eye(X.shape[1], dtype=torch.float32)
         ours = _gradient(lambda P: isoscore_star(P, 0.0), X.float())
         authors = _gradient(

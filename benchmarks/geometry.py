@@ -26,7 +26,8 @@ from isotropy.metrics.dimension import lid_mle_estimates
 
 def drawn(n: int, d: int, n_types: int) -> tuple[np.ndarray, np.ndarray]:
     """Token vectors around their types' vectors, and types with frequencies by Zipf's law; every
-    type occurs."""
+    type occurs.
+    """
     generator = np.random.default_rng(0)
     types = generator.permutation(
         np.r_[np.arange(n_types), np.minimum(generator.zipf(1.3, n - n_types), n_types) - 1]

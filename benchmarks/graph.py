@@ -23,7 +23,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 def dry_run(folder: Path, overlay: Path) -> tuple[int, float, float, float, float]:
     """Jobs, seconds to the graph and in all, CPU seconds and peak memory (GB) of a dry run with the
-    profile for clusters."""
+    profile for clusters.
+    """
     command = [
         sys.executable,
         "-m",

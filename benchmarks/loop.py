@@ -23,7 +23,7 @@ from safetensors.numpy import load_file
 from sklearn.metrics import silhouette_score
 
 from isotropy.optimize.descent import Descent, Items
-from isotropy.optimize.gauge import Gauge
+from isotropy.optimize.evaluator import Evaluator
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import Measure, OptimizeSpec
 from isotropy.prepare.table import read_items, targets, text_rows
@@ -140,31 +140,32 @@ def papers_loop(items: Items, n_labels: int):  # type: ignore[no-untyped-def]
 
 def direct_loop(name: str, items: Items, n_labels: int):  # type: ignore[no-untyped-def]
     """One update and its scores per `next`, evaluated directly."""
-    descent, gauge = (
+    descent, evaluator = (
         Descent(spec(name, n_labels, 1, None), items, n_labels, CPU),
-        Gauge(items.targets, None, 0),
+        Evaluator(items.targets, None, 0),
     )
     while True:
         descent.update()
-        yield gauge.scores(descent.model, descent.step)
+        yield evaluator.scores(descent.model, descent.step)
 
 
 def errors_of_windows(
     name: str, items: Items, n_labels: int, updates: int, windowed: np.ndarray
 ) -> np.ndarray:
     """Largest difference of both scores to direct evaluation, at every 10th step of the same
-    trajectory."""
-    descent, gauge = (
+    trajectory.
+    """
+    descent, evaluator = (
         Descent(spec(name, n_labels, 1, None), items, n_labels, CPU),
-        Gauge(items.targets, None, 0),
+        Evaluator(items.targets, None, 0),
     )
     worst = np.zeros(2)
     for step in range(updates + 1):
         if step % 10 == 0:
             worst = np.maximum(
-                worst, np.abs(np.array(gauge.scores(descent.model, step)) - windowed[step])
+                worst, np.abs(np.array(evaluator.scores(descent.model, step)) - windowed[step])
             )
-        descent.look()
+        descent.evaluate()
         descent.update()
     return worst
 

@@ -263,7 +263,8 @@ def lid_by_sklearn(X: np.ndarray) -> float:
 
 def sampled_type_cosines(X: np.ndarray, types: np.ndarray) -> np.ndarray:
     """As Cai et al.: one occurrence of each of 8,000 types; 2,000 types with at most 1,000
-    occurrences each."""
+    occurrences each.
+    """
     order = np.argsort(types, kind="stable")
     _, starts, counts = np.unique(types[order], return_index=True, return_counts=True)
     mean = lambda C: (C.sum(dtype=np.float64) - len(C)) / (len(C) * (len(C) - 1))  # noqa: E731
@@ -303,7 +304,8 @@ def interleaved(
     ours: Function, peer: Function, rounds: int
 ) -> tuple[list[float], list[float], float]:
     """Seconds of each, A B A B, after one round that does not count; and the difference of the
-    values."""
+    values.
+    """
     difference = float(np.max(np.abs(np.asarray(ours()) - np.asarray(peer()))))
     times: tuple[list[float], list[float]] = ([], [])
     repeats = [max(1, int(LEAST / seconds(function, 1))) for function in (ours, peer)]
@@ -330,7 +332,8 @@ def best(function: Function, rounds: int = 4) -> float:
 
 def rates() -> tuple[float, float]:
     """Operations per second of a float32 matrix product by the faster library, and bytes per second
-    of a sum over an array."""
+    of a sum over an array.
+    """
     A = torch.randn(4096, 4096)
     values = torch.randn(2**28)
     product = min(best(lambda: torch.mm(A, A)), best(lambda: matrix.product(A, A)))

@@ -139,7 +139,8 @@ def trace(
     root: Root = Path(),
 ) -> None:
     """Show what a result was made from, by which job, down to the source bytes, as the records tell
-    it."""
+    it.
+    """
     path, mark, query = address.partition("#")
     with one_sentence():
         is_file = "/" in path or Path(path).is_file()  # else the id of a claim
@@ -165,7 +166,8 @@ def diff(
     second: Annotated[Path, typer.Argument(help="Another.")],
 ) -> None:
     """Name the first jobs in which two runs part, and why. Exit 0: the same bytes, 1: they differ,
-    2: it could not be told."""
+    2: it could not be told.
+    """
     from isotropy.provenance.diff import diff as compare
 
     with one_sentence():
@@ -202,7 +204,8 @@ def rerun(
     ] = None,
 ) -> None:
     """Do jobs again in a folder of their own, and compare. Exit 0: all reproduced, 1: one changed,
-    2: one could not be done."""
+    2: one could not be done.
+    """
     from isotropy.provenance.rerun import choose
     from isotropy.provenance.rerun import rerun as do_again
 
@@ -243,7 +246,8 @@ def identify(
     root: Root = Path(),
 ) -> None:
     """Find the record of a stray file, and say if it was altered. Exit 0: found and intact, 1:
-    altered, 2: not found."""
+    altered, 2: not found.
+    """
     from isotropy.provenance.identify import identify as find
 
     worst = 0
@@ -274,7 +278,8 @@ def forget(
     root: Root = Path(),
 ) -> None:
     """Note in the ledger that results were removed on purpose: `verify` no longer misses them, the
-    ledger keeps the note."""
+    ledger keeps the note.
+    """
     from isotropy.provenance.ledger import forget_missing
 
     with one_sentence():
@@ -301,7 +306,8 @@ def export(
     ] = False,
 ) -> None:
     """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` inside
-    it checks."""
+    it checks.
+    """
     from isotropy.provenance.crate import export as write
 
     bundle = bundle or root / RESULTS / audit.BUNDLE
@@ -352,7 +358,8 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
 
 def _relative(path: Path, root: Path) -> Path:
     """A path as records name it: one that begins with results/ is the run's own, others are seen
-    from here."""
+    from here.
+    """
     return (
         Path(os.path.normpath(path))
         if path.parts[:1] == (RESULTS.name,)

@@ -23,9 +23,8 @@ def main() -> None:
     """Measure embedding spaces, and audit results."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal that lacks a letter shows a question mark
+            # A terminal that lacks a letter shows a question mark
+            stream.reconfigure(errors="replace")
 
 
 @app.command()
@@ -39,7 +38,8 @@ def plan(
     project: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
 ) -> None:
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage,
-    if nothing is there yet."""
+    if nothing is there yet.
+    """
     from rich.console import Console
     from rich.table import Table
 

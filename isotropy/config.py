@@ -1,5 +1,6 @@
 """The configuration: one model, from which the schema is generated and which names every mistake
-before the first job."""
+before the first job.
+"""
 
 from __future__ import annotations
 

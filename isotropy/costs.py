@@ -1,5 +1,6 @@
 """What a study will cost: hours, disk and memory of each job, from its spec and measured rates
-(`config/rates.yaml`)."""
+(`config/rates.yaml`).
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ class Hardware(Strict):
 
 class ModelSize(Strict):
     """Millions of multiplications per token; numbers per token and layer; layers; gigabytes of
-    files."""
+    files.
+    """
 
     weights: Positive
     width: int
@@ -181,9 +183,8 @@ class Estimate:
                 size = 4 * tokens * model.width * len(own.layers)
                 if self._merges(spec):
                     return {"read": tokens}, size, 0
-                kept = (
-                    0 if isinstance(spec, ShardSpec) else size
-                )  # shares are removed once they are put together
+                # Shares are removed once they are put together
+                kept = 0 if isinstance(spec, ShardSpec) else size
                 return {"encode": 2e6 * model.weights * tokens}, kept, self._loaded(model)
             case LookUpSpec():
                 texts = self._texts(spec.dataset)

@@ -1,5 +1,6 @@
 """The error that a user should read: one sentence that says what is wrong and what to do. Jobs
-print it without a trace."""
+print it without a trace.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from collections.abc import Iterable
 
 class IsotropyError(Exception):
     """Something a user can act on: bad configuration, unreachable data, a checksum that does not
-    match."""
+    match.
+    """
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

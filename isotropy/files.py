@@ -66,14 +66,16 @@ def files_below(path: Path) -> list[Path]:
 
 def record_of(path: Path) -> Path:
     """Where the record of the job that wrote `path` lies: beside it, under the name up to the first
-    dot."""
+    dot.
+    """
     return path.with_name(path.name.split(".")[0] + RECORD_SUFFIX)
 
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it into place, synced, when the block ends
-    without an error."""
+    without an error.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
     remove(temporary)
@@ -87,15 +89,15 @@ def atomic(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         _remove_leftovers(path)
     finally:
-        with suppress(
-            OSError
-        ):  # as where a file in it is still open (NFS); an error before must not be lost for it
+        # As where a file in it is still open (NFS); an error before must not be lost for it
+        with suppress(OSError):
             remove(temporary)
 
 
 def _remove_leftovers(path: Path) -> None:
     """Remove what killed processes of this host left of earlier writes; a living process keeps its
-    own."""
+    own.
+    """
     for leftover in path.parent.glob(
         f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*.tmp"
     ):

@@ -66,22 +66,25 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         determinism: what a repetition gives; `bitwise` unless the job says otherwise.
         measurements: facts that only this run has (times, rates), for the record.
         seeds: named seeds that were used, for the record.
-        aid_records: records of aids, which are named inputs that save work and do not define the
-            result: they are what their own records say, and no part of the result's identity or
+        shortcut_records: records of shortcut_inputs, which are named inputs that save work and do
+            not define the result: they are what their own records say, and no part of the result's
+            identity or
                 record. That they fit is for the job to see.
         work: a folder that outlives a killed job with the same spec, code and inputs; removed on
             success.
     """
 
-    def __init__(self, snakemake: Any, spec: type[SpecT], aids: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, snakemake: Any, spec: type[SpecT], shortcut_inputs: tuple[str, ...] = ()
+    ) -> None:
         self._snakemake = snakemake
         self.spec: SpecT = spec.parse(snakemake.params.spec)
         # A named input is one path or a list of paths.
-        self._told_spec = self.spec.told()
+        self._recorded_spec = self.spec.recorded()
         self._wildcards = {str(k): str(v) for k, v in snakemake.wildcards.items()}
         named = {n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()}
-        self._named = {n: paths for n, paths in named.items() if n not in aids}
-        self._aids = {n: paths for n, paths in named.items() if n in aids}
+        self._named = {n: paths for n, paths in named.items() if n not in shortcut_inputs}
+        self._shortcuts = {n: paths for n, paths in named.items() if n in shortcut_inputs}
         self.input = {
             name: Path(paths[0]) for name, paths in self._named.items() if len(paths) == 1
         }
@@ -107,14 +110,14 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             inputs = [path for name in self._named for path in self.inputs(name)]
             self._inputs = describe_files(inputs)
             self._producers = producers(inputs, self._inputs)
-            helpers = [Path(path) for paths in self._aids.values() for path in paths]
-            self.aid_records = list(producers(helpers, describe_files(helpers)).values())
+            helpers = [Path(path) for paths in self._shortcuts.values() for path in paths]
+            self.shortcut_records = list(producers(helpers, describe_files(helpers)).values())
             for record in self._producers.values():
-                self.lineage.join(record.lineage)
+                self.lineage.merge(record.lineage)
             self.id = record_id(
                 self._snakemake.rule,
                 self._wildcards,
-                self._told_spec,
+                self._recorded_spec,
                 self._inputs,
                 self._producers.values(),
             )
@@ -136,12 +139,13 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     def inputs(self, name: str) -> list[Path]:
         """All paths of a named input, in the rule's order; none if the rule left it empty."""
-        return [Path(path) for path in (self._named | self._aids).get(name, [])]
+        return [Path(path) for path in (self._named | self._shortcuts).get(name, [])]
 
     @contextmanager
     def write(self, name: str) -> Iterator[Path]:
         """A temporary path for the output `name`, renamed into place when the block ends without an
-        error."""
+        error.
+        """
         with atomic(self.output[name]) as temporary:
             yield temporary
 
@@ -163,7 +167,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     def _check(self) -> None:
         """The outputs share the record's stem, and the code is still what the workflow started
-        with."""
+        with.
+        """
         for path in self.output.values():
             if record_of(path) != self.record:
                 raise IsotropyError(
@@ -201,7 +206,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     def _clear_up(self) -> None:
         """Remove the folder of work. On NFS files in use cannot be removed: a finished job does not
-        fail for that."""
+        fail for that.
+        """
         for left in self.work.parent.iterdir():
             if left.name != LOCK:  # held until nothing of another process can be in the folder
                 shutil.rmtree(left, ignore_errors=True)
@@ -236,7 +242,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             id=self.id,
             rule=self._snakemake.rule,
             wildcards=self._wildcards,
-            spec=self._told_spec,
+            spec=self._recorded_spec,
             code=Code(**self.code._asdict(), modules=self._modules),
             inputs=self._inputs,
             input_records={path: record.identity() for path, record in self._producers.items()},

@@ -14,9 +14,8 @@ from torch import nn
 
 from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingCovariance, isoscore_star
 
-HiddenStates = (
-    torch.Tensor | Sequence[torch.Tensor]
-)  # as transformers gives them: embedding layer first, each (B, T, d)
+# As transformers gives them: embedding layer first, each (B, T, d)
+HiddenStates = torch.Tensor | Sequence[torch.Tensor]
 
 
 class _HiddenStatePenalty(nn.Module):
@@ -111,7 +110,8 @@ class IStarLoss(_HiddenStatePenalty):
         self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
     ) -> int:
         """Add a batch to the estimate of Sigma_S; returns the number of token vectors that it
-        stands on."""
+        stands on.
+        """
         self.shrinkage.update(self.tokens(hidden_states, attention_mask))
         return int(self.shrinkage.n)
 
@@ -181,7 +181,8 @@ class CosRegLoss(_HiddenStatePenalty):
         self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The penalty, a scalar; float32 for half precision. Raises as `tokens`, and ValueError
-        where no token is left."""
+        where no token is left.
+        """
         tokens = self.tokens(hidden_states, attention_mask)
         if not len(tokens):
             raise ValueError("no token is left: the attention mask is 0 everywhere")

@@ -1,5 +1,6 @@
 """What several parts of the configuration share: names that become parts of paths, lists without
-repetitions, seeds."""
+repetitions, seeds.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Keep secrets and persons out of records: tokens, passwords in addresses, home folders, user names
-in paths."""
+in paths.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +62,8 @@ def without_user(text: str) -> str:
 def _scrub(value: Any, patterns: Patterns) -> Any:
     if isinstance(value, str):
         before = None
-        while (
-            value != before
-        ):  # what one pattern leaves may be another's, and a path may have the name twice
+        # What one pattern leaves may be another's, and a path may have the name twice
+        while value != before:
             before = value
             for pattern, clean in patterns:
                 value = pattern.sub(clean, value)

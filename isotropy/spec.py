@@ -13,7 +13,8 @@ from isotropy.scrub import scrub
 
 class Strict(BaseModel):
     """A model that refuses unknown keys, wrong types (no text for numbers), NaN, and later
-    changes."""
+    changes.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -27,9 +28,10 @@ class Strict(BaseModel):
 
 class Spec(Strict):
     """The base of every job's spec. Rules pass `canonical()` as their one parameter; the script
-    parses it back."""
+    parses it back.
+    """
 
-    not_told: ClassVar[frozenset[str]] = frozenset()
+    machine_fields: ClassVar[frozenset[str]] = frozenset()
     """Fields that say where things lie on this machine: a job needs them, its record does not have
     them."""
 
@@ -37,9 +39,9 @@ class Spec(Strict):
         """The spec as JSON with sorted keys and no blanks: equal specs give equal text."""
         return canonical_json(self.model_dump(mode="json"))
 
-    def told(self) -> dict[str, Any]:
+    def recorded(self) -> dict[str, Any]:
         """The spec as records have it: without what belongs to a machine or a person."""
-        told: dict[str, Any] = scrub(self.model_dump(mode="json", exclude=set(self.not_told)))
+        told: dict[str, Any] = scrub(self.model_dump(mode="json", exclude=set(self.machine_fields)))
         return told
 
     @classmethod

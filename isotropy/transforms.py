@@ -137,7 +137,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
     def fit(self, X: Any, y: Any = None) -> ClusterBasedEnhancement:
         """Find the clusters of a cloud, shape (n, d), n >= n_clusters, and the mean and components
-        of each."""
+        of each.
+        """
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         wanted = self._components_to_remove(X)
         if self.clusterer not in ("kmeans", "gmm"):
@@ -197,7 +198,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
     def transform(self, X: Any) -> np.ndarray:
         """The cloud without its clusters' means and components; shape (n, d), in the precision of
-        X."""
+        X.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         labels = self._assigned(X)
@@ -226,7 +228,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         """What the clusterer sees: the cloud, for a mixture in units of its size and in double
-        precision."""
+        precision.
+        """
         return X if self.clusterer == "kmeans" else X.astype(np.float64) / self._unit
 
     @staticmethod
@@ -246,7 +249,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
     def _dissolve(self, X: np.ndarray, n_components: int) -> None:
         """Drop empty clusters and those of which nothing would be left, smallest first; m points
-        have rank m - 1."""
+        have rank m - 1.
+        """
         while len(self.centers_) > 1:
             sizes = np.bincount(self._assigned(X), minlength=len(self.centers_))
             smallest = int(sizes.argmin())
@@ -292,7 +296,8 @@ def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
 
 def _removed(centred: np.ndarray, components: np.ndarray) -> np.ndarray:
     """A cloud, shape (n, d), without its projection on orthonormal rows, shape (k, d);
-    overwritten."""
+    overwritten.
+    """
     if not len(components):
         return centred
     rows = components.astype(centred.dtype)

@@ -109,7 +109,7 @@ def shards(wildcards):
     if made.is_file():
         record = read_record(made)
         behind = digest(CodeIdentity(record.code.files, record.code.rule))
-        if record.spec == PLAN.spec(stem).told() and behind == code("embed_tokens"):
+        if record.spec == PLAN.spec(stem).recorded() and behind == code("embed_tokens"):
             n = record.measurements.get("shards", 0)
     stems = shard_stems(wildcards.dataset, wildcards.model, n)
     return [f"results/{shard}" for shard in stems]
@@ -120,7 +120,7 @@ def token_gpus(wildcards):
     return 0 if shards(wildcards) else gpus()
 
 
-def grows(first):
+def doubles_with_attempt(first):
     """A resource that doubles with each attempt, from a number or a function of the wildcards: what ran out asks for more."""
 
     def of_attempt(wildcards, attempt):
@@ -184,7 +184,7 @@ def cancel_submitted():
         subprocess.run(["scancel", "--name", run], check=False)
 
 
-def in_its_words(query):
+def normalise_slurm_states(query):
     """The executor's query of states, in the words that it knows: for jobs in others it would wait for ever.
 
     Such are `CANCELLED by 1000`, and PREEMPTED where SLURM is told not to start jobs again.
@@ -202,7 +202,7 @@ def in_its_words(query):
 
 SLURM = sys.modules.get("snakemake_executor_plugin_slurm")
 if SLURM is not None:
-    SLURM.query_job_status = in_its_words(SLURM.query_job_status)
+    SLURM.query_job_status = normalise_slurm_states(SLURM.query_job_status)
 
 
 def run_audit(log, *arguments):

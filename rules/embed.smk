@@ -21,8 +21,8 @@ rule embed_sentences:
     threads: 2
     resources:
         gpu=gpus(),
-        mem_mb=grows(6000),
-        runtime=grows(120),
+        mem_mb=doubles_with_attempt(6000),
+        runtime=doubles_with_attempt(120),
     params:
         spec=spec("embed/{dataset}/{model}"),
         code=code("embed_sentences"),
@@ -48,8 +48,8 @@ rule embed_words:
         "../envs/embed.yaml"
     threads: 1
     resources:
-        mem_mb=grows(1000),
-        runtime=grows(30),
+        mem_mb=doubles_with_attempt(1000),
+        runtime=doubles_with_attempt(30),
     params:
         spec=spec("embed/{dataset}/{vectors}"),
         code=code("embed_words"),
@@ -75,8 +75,8 @@ rule embed_tokens:
     threads: 2
     resources:
         gpu=token_gpus,
-        mem_mb=grows(6000),
-        runtime=grows(240),
+        mem_mb=doubles_with_attempt(6000),
+        runtime=doubles_with_attempt(240),
     params:
         spec=spec("embed/{dataset}/tokens/{model}"),
         code=code("embed_tokens"),
@@ -103,8 +103,8 @@ rule embed_shard:
     threads: 2
     resources:
         gpu=gpus(),
-        mem_mb=grows(6000),
-        runtime=grows(240),
+        mem_mb=doubles_with_attempt(6000),
+        runtime=doubles_with_attempt(240),
     params:
         spec=spec("embed/{dataset}/shards/{model}/{shard}"),
         code=code("embed_shard"),

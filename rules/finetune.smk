@@ -22,8 +22,8 @@ rule finetune_model:
     threads: 1
     resources:
         gpu=gpus(),
-        mem_mb=grows(finetune_memory),
-        runtime=grows(480),
+        mem_mb=doubles_with_attempt(finetune_memory),
+        runtime=doubles_with_attempt(480),
     params:
         spec=spec("finetune/{paper}/{run}/seed{seed}"),
         code=code("finetune_model"),

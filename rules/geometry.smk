@@ -20,8 +20,8 @@ rule measure_stability:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=grows(2000),
-        runtime=grows(60),
+        mem_mb=doubles_with_attempt(2000),
+        runtime=doubles_with_attempt(60),
     params:
         spec=spec("geometry/rudman2024/{cloud}"),
         code=code("measure_stability"),
@@ -47,8 +47,8 @@ rule measure_layer:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=grows(layer_memory),
-        runtime=grows(600),
+        mem_mb=doubles_with_attempt(layer_memory),
+        runtime=doubles_with_attempt(600),
     params:
         spec=spec("geometry/cai2021/{dataset}/{model}/{layer}"),
         code=code("measure_layer"),
@@ -74,8 +74,8 @@ rule measure_vectors:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=grows(28000),
-        runtime=grows(600),
+        mem_mb=doubles_with_attempt(28000),
+        runtime=doubles_with_attempt(600),
     params:
         spec=spec("geometry/cai2021/vectors/{vectors}"),
         code=code("measure_vectors"),

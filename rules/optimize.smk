@@ -26,8 +26,8 @@ rule optimize_embeddings:
     resources:
         gpu=gpus(),
         in_turn=1,
-        mem_mb=grows(optimize_memory),
-        runtime=grows(30),
+        mem_mb=doubles_with_attempt(optimize_memory),
+        runtime=doubles_with_attempt(30),
     params:
         spec=spec("optimize/mickus2024/{setup}/seed{seed}"),
         code=code("optimize_embeddings"),

@@ -22,8 +22,8 @@ rule prepare_sentences:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        mem_mb=grows(2000),
-        runtime=grows(30),
+        mem_mb=doubles_with_attempt(2000),
+        runtime=doubles_with_attempt(30),
     params:
         spec=spec("prepare/{dataset}"),
         code=code("prepare_sentences"),
@@ -49,8 +49,8 @@ rule prepare_words:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        mem_mb=grows(2000),
-        runtime=grows(30),
+        mem_mb=doubles_with_attempt(2000),
+        runtime=doubles_with_attempt(30),
     params:
         spec=spec("prepare/{dataset}"),
         code=code("prepare_words"),
@@ -75,8 +75,8 @@ rule prepare_corpus:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        mem_mb=grows(2000),
-        runtime=grows(30),
+        mem_mb=doubles_with_attempt(2000),
+        runtime=doubles_with_attempt(30),
     params:
         spec=spec("prepare/{dataset}"),
         code=code("prepare_corpus"),

@@ -20,8 +20,8 @@ rule measure_similarity:
         "../envs/similarity.yaml"
     threads: 1
     resources:
-        mem_mb=grows(8000),
-        runtime=grows(240),
+        mem_mb=doubles_with_attempt(8000),
+        runtime=doubles_with_attempt(240),
     params:
         spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}"),
         code=code("measure_similarity"),
@@ -45,8 +45,8 @@ rule tune_similarity:
         "../envs/similarity.yaml"
     threads: 1
     resources:
-        mem_mb=grows(6000),
-        runtime=grows(240),
+        mem_mb=doubles_with_attempt(6000),
+        runtime=doubles_with_attempt(240),
     params:
         spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning"),
         code=code("tune_similarity"),
@@ -71,8 +71,8 @@ rule classify_frozen:
     threads: 1
     resources:
         gpu=gpus(),
-        mem_mb=grows(classify_memory),
-        runtime=grows(480),
+        mem_mb=doubles_with_attempt(classify_memory),
+        runtime=doubles_with_attempt(480),
     params:
         spec=spec("similarity/rajaee2021/classification/{task}/{model}"),
         code=code("classify_frozen"),

@@ -27,9 +27,8 @@ NOT_COPIED = shutil.ignore_patterns(
     ".venv", ".git", "results", ".snakemake", ".*_cache", ".hypothesis", "*.egg-info", "__pycache__"
 )
 
-BEING_WRITTEN = shutil.ignore_patterns(
-    "*.pyc.*", "*.tmp.*"
-)  # caches of code, by another process at the same time
+# Caches of code, by another process at the same time
+BEING_WRITTEN = shutil.ignore_patterns("*.pyc.*", "*.tmp.*")
 
 
 def copy_checkout(target: Path) -> Path:
@@ -143,9 +142,8 @@ def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Workflow:
     workflow = Workflow(shared / "checkout")
     with FileLock(f"{shared}.lock"):
         if not (shared / "done").exists():
-            shutil.rmtree(
-                workflow.folder, ignore_errors=True
-            )  # begun by another process, which failed
+            # Begun by another process, which failed
+            shutil.rmtree(workflow.folder, ignore_errors=True)
             copy_checkout(workflow.folder)
             workflow.done()
             (shared / "done").touch()

@@ -160,9 +160,8 @@ def _rows(
     if "seed" in chosen.columns:
         chosen = chosen[~chosen["seed"].isin(SUMMARIES)]
     if chosen.empty:
-        which = ", ".join(
-            f"{c} {v}" for c, v in quantity.where.items() if v != ""
-        )  # static vectors have no data set
+        # Static vectors have no data set
+        which = ", ".join(f"{c} {v}" for c, v in quantity.where.items() if v != "")
         yield row | {"verdict": f"not attempted because the study has no {which}"}
         return
     groups = chosen.groupby("setup", sort=False) if "setup" in chosen.columns else [("", chosen)]

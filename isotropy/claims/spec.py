@@ -52,7 +52,8 @@ class Equals(Strict):
 
 class Beyond(Strict):
     """Below or above a bound, in the mean over seeds, if its interval excludes the bound; one seed
-    decides by itself."""
+    decides by itself.
+    """
 
     kind: Literal["below", "above"]
     bound: float
@@ -136,7 +137,8 @@ def read_claims(folder: Path) -> list[Claim]:
 
 def _fill(value: Any, values: dict[str, Any]) -> Any:
     """Put values for the names in braces, anywhere in an entry; a text that is one name becomes the
-    value itself."""
+    value itself.
+    """
     if isinstance(value, dict):
         return {key: _fill(v, values) for key, v in value.items()}
     if not isinstance(value, str):

@@ -32,7 +32,8 @@ def create_layer(
     path: Path, shape: tuple[int, int], mark: str
 ) -> np.memmap[Any, np.dtype[np.float32]]:
     """A safetensors file of one float32 array, to be filled in place: the library itself writes
-    only what memory holds."""
+    only what memory holds.
+    """
     size = 4 * shape[0] * shape[1]
     header = {
         "__metadata__": {"record": mark},

@@ -52,7 +52,8 @@ class Pieces(NamedTuple):
 
 class SentenceEncoder:
     """A transformer and its pooling, read from a folder of plain files: safetensors, or GGUF, which
-    is dequantized."""
+    is dequantized.
+    """
 
     def __init__(
         self,
@@ -114,7 +115,8 @@ class SentenceEncoder:
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Word pieces of each text, special tokens included, cut at the encoder's maximum
-        length."""
+        length.
+        """
         ids: list[list[int]] = self.tokenizer(
             list(texts), truncation=True, max_length=self.encoder.max_length
         )["input_ids"]
@@ -152,7 +154,8 @@ class SentenceEncoder:
         self, ids: Sequence[Sequence[int]], layers: Sequence[int]
     ) -> list[torch.Tensor]:
         """Hidden states of a batch of tokenised texts, padding left out: per layer (tokens, d),
-        float32, on the CPU."""
+        float32, on the CPU.
+        """
         input_ids, mask = self._padded(ids)
         states = self.model(
             input_ids=input_ids, attention_mask=mask, output_hidden_states=True
@@ -187,7 +190,8 @@ class SentenceEncoder:
         self, ids: Sequence[Sequence[int]], length: int | None = None, pad: int | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Word pieces padded on the right to a length or the longest, and the mask of what is not
-        padding; (batch, length)."""
+        padding; (batch, length).
+        """
         length = max(map(len, ids)) if length is None else length
         pad = self.tokenizer.pad_token_id or 0 if pad is None else pad
         input_ids = torch.tensor(
@@ -210,7 +214,8 @@ def _words(text: str, offsets: Sequence[tuple[int, int]], special: Sequence[int]
 
 def batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
     """Indices of texts in batches of at most `token_budget` tokens with padding, shortest first; at
-    least one a batch."""
+    least one a batch.
+    """
     result: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
         if not result or lengths[i] * (len(result[-1]) + 1) > token_budget:

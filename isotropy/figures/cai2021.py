@@ -18,7 +18,7 @@ from isotropy.figures.style import (
     MARKERS,
     common_legend,
     footnote,
-    look,
+    line_style,
     mark_status,
     panels,
     titles,
@@ -31,7 +31,8 @@ KINDS = {"word": COLOURS[0], "symbol": COLOURS[1], "special": COLOURS[2]}
 
 def cosines_per_layer(layers: pd.DataFrame) -> Figure:
     """S_inter and S_intra per layer, before and after clustering and centring, one panel per corpus
-    and model."""
+    and model.
+    """
     figure, grid = panels(_subwords(layers), "setup", 4.2, 3.2)
     lines = {
         "s_inter": ("$S_{inter}$", 0, "-", 0),
@@ -59,7 +60,8 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
 
 def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figure:
     """Silhouette for each number of clusters, a line per layer, darker with depth; the chosen
-    numbers are ringed."""
+    numbers are ringed.
+    """
     figure, grid = panels(_subwords(silhouettes), "setup", 4.2, 3.2)
     chosen = _subwords(layers)
     first = silhouettes["seed"].min()
@@ -91,13 +93,14 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
 
 def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     """Local intrinsic dimension per layer by Euclidean distances (Figure 9) and by cosines, a line
-    per corpus and model."""
+    per corpus and model.
+    """
     figure = Figure(figsize=(9.6, 4.2 + 0.2 * layers["setup"].nunique()))
     grid = figure.subplots(1, 2, sharey=True)
     own = _subwords(layers)
     for axes, metric in zip(grid, ("euclidean", "cosine"), strict=True):
         for i, (setup, rows) in enumerate(own.groupby("setup", sort=False)):
-            colour, marker = look(i)
+            colour, marker = line_style(i)
             _per_layer(axes, rows, f"lid_{metric}", f"{setup}, conventional", colour, f"{marker}-")
             _per_layer(
                 axes,
@@ -124,7 +127,8 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
 
 def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
     """Tokens in the plane of their first two principal components, coloured by cluster; one row per
-    corpus and model."""
+    corpus and model.
+    """
     setups = list(points.groupby("setup", sort=False))
     figure = Figure(figsize=(3.0 * VIEWS + 0.6, 2.9 * len(setups) + 0.9))
     grid = figure.subplots(len(setups), VIEWS, squeeze=False)
@@ -160,7 +164,8 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
 
 def manifolds(points: pd.DataFrame) -> Figure:
     """The largest cluster of a low layer: by position in 2-D and 3-D, by frequency and by kind; a
-    row per corpus and model."""
+    row per corpus and model.
+    """
     setups = list(points.groupby("setup", sort=False))
     figure = Figure(figsize=(14.4, 3.4 * len(setups) + 1.0))
     for i, (setup, own) in enumerate(setups):

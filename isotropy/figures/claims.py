@@ -39,7 +39,8 @@ ABOUT_A_PANEL = 5  # rows that its axis and label take
 
 def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
     """Every published number beside ours, with its interval over seeds; a panel per quantity,
-    counts as ratios."""
+    counts as ratios.
+    """
     known = verdicts.dropna(subset=["published", "obtained"])
     scale = known["column"].map(lambda c: SCALES.get(c, c))
     stacks: tuple[list[pd.DataFrame], ...] = ([], [])

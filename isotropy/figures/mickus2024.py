@@ -1,5 +1,6 @@
 """Figures of Mickus, Grönroos & Attieh (2024), "Isotropy, Clusters, and Classifiers", ACL, sections
-2 and 3."""
+2 and 3.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def chord_and_angle() -> Figure:
 
 def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     """Figure 2: IsoScore, silhouette and loss over updates, one column per setup, mean ± sd over
-    seeds."""
+    seeds.
+    """
     setups = list(dict.fromkeys(trajectories["setup"]))
     figure = Figure(figsize=(3.4 * len(setups) + 0.6, 7.4))
     grid = figure.subplots(len(METRICS), len(setups), sharex="col", squeeze=False)
@@ -112,7 +114,8 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
 
 def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
     """Figure 3: silhouette against IsoScore at each step, one panel per setup, coloured by
-    update."""
+    update.
+    """
     setups = list(dict.fromkeys(trajectories["setup"]))
     columns = len(setups) if len(setups) < 4 else min(3, math.ceil(math.sqrt(len(setups))))
     rows = -(-len(setups) // columns)
@@ -179,7 +182,8 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
 
 def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
     """Figure 4: IsoScore and silhouette over updates on GLUE, one column per encoder, one line per
-    task."""
+    task.
+    """
     models = list(dict.fromkeys(trajectories["model"]))
     tasks = sorted(set(trajectories["dataset"]))
     figure = Figure(figsize=(4.4 * len(models) + 1.6, 6.6))
@@ -216,7 +220,8 @@ def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
 
 def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
     """Correlation of each setup with one thing changed at a time; open marks where the claim does
-    not hold."""
+    not hold.
+    """
     setups = list(dict.fromkeys(sensitivity["setup"]))
     variants = list(dict.fromkeys(sensitivity["variant"]))
     figure = Figure(figsize=(9.2, 1.3 + 0.55 * len(variants)))

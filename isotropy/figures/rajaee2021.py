@@ -15,7 +15,7 @@ from isotropy.figures.style import (
     PANELS_PER_ROW,
     common_legend,
     footnote,
-    look,
+    line_style,
     mark_status,
     panels,
     titles,
@@ -27,7 +27,8 @@ SCORES = {"accuracy": "Accuracy (%)", "matthews": "Matthews correlation (×100)"
 
 def similarity_by_method(slides: pd.DataFrame) -> Figure:
     """Spearman correlation per data set and method, one panel per model and layer; bars are sd over
-    clusterings."""
+    clusterings.
+    """
     known = slides[slides["n_pairs"] > 0]
     if known.empty:
         figure = Figure(figsize=(6, 1.6))
@@ -53,11 +54,12 @@ def isotropy_by_method(slides: pd.DataFrame) -> Figure:
 
 def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     """log10 of I(W) against the layer, one line per model; published values as crosses, where there
-    are some."""
+    are some.
+    """
     figure = Figure(figsize=(6.8, 4.2))
     axes = figure.subplots()
     for i, (model, rows) in enumerate(table5.groupby("embedding", sort=False)):
-        rows, (colour, marker) = rows.sort_values("layer"), look(i)
+        rows, (colour, marker) = rows.sort_values("layer"), line_style(i)
         axes.plot(
             rows["layer"], rows["log10_isotropy"], f"{marker}-", color=colour, label=model, ms=5
         )
@@ -90,7 +92,7 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
     axes = figure.subplots()
     for i, (_, rows) in enumerate(table1.groupby("setup", sort=False)):
         first = rows.iloc[0]
-        colour, marker = look(i)
+        colour, marker = line_style(i)
         clustered = rows[rows["method"] == "kmeans-mean"].sort_values("n_clusters")
         x = clustered["n_clusters"].astype(float)
         name = f"{first['embedding']}, layer {first['layer']:.0f}"
@@ -132,7 +134,8 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
 
 def words_before_and_after(words: pd.DataFrame) -> Figure:
     """Tokens before and after, by frequency (log scale) and by cluster; one row per model and
-    layer."""
+    layer.
+    """
     setups = list(words.groupby("setup", sort=False))
     figure = Figure(figsize=(13.2, 3.1 * len(setups) + 1.0))
     grid = figure.subplots(len(setups), 4, squeeze=False)
@@ -182,7 +185,8 @@ _VIEWS = [
 
 def convergence(convergence: pd.DataFrame) -> Figure:
     """Validation score of the MLP per epoch, one panel per task and model; mean and sd over
-    seeds."""
+    seeds.
+    """
     figure, grid = panels(convergence, "setup", 4.2, 3.3)
     for axes, own in grid:
         methods = own[own["classifier"] == "mlp"].groupby(["title", "clustering"], sort=False)
@@ -190,7 +194,7 @@ def convergence(convergence: pd.DataFrame) -> Figure:
             per_epoch = rows.groupby("epoch")["score"]
             mean, sd = per_epoch.mean(), per_epoch.std(ddof=1).fillna(0)
             label = title if clustering == "none" else f"{title}, {clustering}"
-            colour, marker = look(i)
+            colour, marker = line_style(i)
             axes.plot(mean.index, mean, f"{marker}-", color=colour, ms=4, lw=1.2, label=label)
             axes.fill_between(mean.index, mean - sd, mean + sd, color=colour, alpha=0.15, lw=0)
         first = own.iloc[0]
@@ -224,7 +228,7 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
         for i, (method, rows) in enumerate(own.groupby("method", sort=False)):
             per_layer = rows.groupby("layer")["log10_isotropy"]
             mean, sd = per_layer.mean(), per_layer.std(ddof=1).fillna(0)
-            colour, marker = look(i)
+            colour, marker = line_style(i)
             axes.errorbar(
                 mean.index,
                 mean,
@@ -264,7 +268,7 @@ def _by_method(table: pd.DataFrame, column: str, label: str, about: str) -> Figu
         datasets = list(dict.fromkeys(own["dataset"]))
         for i, title in enumerate(titles):
             rows = own[own["title"] == title]
-            colour, marker = look(i)
+            colour, marker = line_style(i)
             x = [datasets.index(d) + 0.12 * (i - (len(titles) - 1) / 2) for d in rows["dataset"]]
             axes.errorbar(
                 x,
@@ -299,7 +303,8 @@ def _by_method(table: pd.DataFrame, column: str, label: str, about: str) -> Figu
 
 def _wide(axes: Axes, values: pd.Series) -> None:
     """Beside a decoder's thousands of orders of magnitude, others would lie on one line: a scale
-    that is linear from -1 on."""
+    that is linear from -1 on.
+    """
     if values.min() < -100:
         axes.set_yscale("symlog", linthresh=1)
         axes.set_ylim(top=0.3)

@@ -19,7 +19,7 @@ from isotropy.figures.style import (
     STATUS_COLOURS,
     common_legend,
     footnote,
-    look,
+    line_style,
     mark_status,
 )
 
@@ -63,7 +63,8 @@ def activation_diagrams(activations: pd.DataFrame) -> Figure:
 
 def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Figures 2 and 3: clouds of sentence embeddings around the origin, with their average cosine
-    and IsoScore*."""
+    and IsoScore*.
+    """
     figure, grid, panels = _by_method(points, 3.1, 3.1)
     for axes, own in panels:
         _cloud(axes, own)
@@ -93,7 +94,8 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 
 def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
     """Figure 4: IsoScore* against zeta for a few sample sizes, and against sample size for each
-    zeta, a row per cloud."""
+    zeta, a row per cloud.
+    """
     clouds = list(dict.fromkeys(stability["setup"]))
     figure = Figure(figsize=(9.6, 4.2 * len(clouds) + 0.6))
     grid = figure.subplots(len(clouds), 2, sharey="row", squeeze=False)
@@ -106,7 +108,7 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
         shown = [sizes[i] for i in sorted({0, len(sizes) // 3, published, len(sizes) - 1})]
         for i, n in enumerate(shown):
             by_zeta = group[group["n"] == n].groupby("zeta")["isoscore_star"]
-            style: dict[str, Any] = dict(zip(("color", "marker"), look(i), strict=True)) | {
+            style: dict[str, Any] = dict(zip(("color", "marker"), line_style(i), strict=True)) | {
                 "ms": 4,
                 "lw": 1.2,
                 "capsize": 2,
@@ -114,7 +116,7 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
             left.errorbar(zetas, by_zeta.mean(), by_zeta.std(ddof=1), label=f"n = {n:,}", **style)
         for i, zeta in enumerate(zetas):
             by_size = group[group["zeta"] == zeta].groupby("n")["isoscore_star"]
-            style = dict(zip(("color", "marker"), look(i), strict=True)) | {
+            style = dict(zip(("color", "marker"), line_style(i), strict=True)) | {
                 "ms": 4,
                 "lw": 1.2,
                 "capsize": 2,
@@ -148,7 +150,8 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
 
 def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
     """Figure 5: one panel per setup, one point per lambda with its standard deviations over seeds;
-    none and CosReg marked."""
+    none and CosReg marked.
+    """
     figure, panels = _by_setup(runs)
     zetas = sorted(runs["zeta"].dropna().unique())
     scale = _lambda_scale(runs)
@@ -183,9 +186,8 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
         chance = float(group["chance"].mean())
         if chance > 0:  # scores and answers have none
             low, high = axes.get_ylim()
-            if chance > low - 0.5 * (
-                high - low
-            ):  # farther away it would flatten what there is to see
+            # Farther away it would flatten what there is to see
+            if chance > low - 0.5 * (high - low):
                 axes.axhline(chance, color="#555555", lw=1.2, ls=":", label="most frequent class")
             else:
                 text = f"most frequent class: {chance:.1f}, below"
@@ -204,9 +206,8 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
             xlabel="IsoScore* (0 a line, 1 isotropic)", ylabel=PERFORMANCE[group["metric"].iloc[0]]
         )
         means = group.groupby("method")["isoscore_star"].mean()
-        if (
-            means.min() > 0 and means.max() > WIDE * means.min()
-        ):  # else all but the largest would fall together
+        # Else all but the largest would fall together
+        if means.min() > 0 and means.max() > WIDE * means.min():
             axes.set_xscale("log")
     common_legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
     about = f"{_seeds(runs)}; performance on the whole validation set; IsoScore* of all its tokens in all layers{_shrunk(runs)}. "
@@ -216,7 +217,8 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
 
 def average_performance(averages: pd.DataFrame) -> Figure:
     """Figure 6: performance averaged over tasks per model and method, mean ± sd over seeds, single
-    seeds as dots."""
+    seeds as dots.
+    """
     models = list(dict.fromkeys(averages["setup"]))
     names = {
         "istar_best": "I-STAR, best λ < 0 per task",
@@ -311,7 +313,8 @@ def _by_method(
     table: pd.DataFrame, width: float, height: float, **options: Any
 ) -> tuple[Figure, np.ndarray, list[tuple[Axes, pd.DataFrame]]]:
     """A figure with one row of panels per setup and one column per method; its grid, and each panel
-    with its rows."""
+    with its rows.
+    """
     of_setups = [group for _, group in table.groupby("setup", sort=False)]
     columns = max(group["method"].nunique() for group in of_setups)
     figure = Figure(figsize=(width * columns + 0.6, height * len(of_setups) + 1.2))
@@ -365,7 +368,8 @@ def _cloud(axes: Axes, own: pd.DataFrame) -> None:
 
 def _lambda_scale(table: pd.DataFrame) -> Any:
     """Colours of lambda: from orange below 0 to purple above, told apart with any form of colour
-    blindness."""
+    blindness.
+    """
     reach = max(1e-9, float(table["strength"][table["kind"] == "istar"].abs().max()))
     norm, colours = TwoSlopeNorm(0, -math.sqrt(reach), math.sqrt(reach)), mpl.colormaps["PuOr"]
 

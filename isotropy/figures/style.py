@@ -43,7 +43,7 @@ def use_style() -> None:
     )
 
 
-def look(i: int) -> tuple[str, str]:
+def line_style(i: int) -> tuple[str, str]:
     """Colour and marker of the i-th line: no two of the first 49 have both in common."""
     n = len(COLOURS)
     return COLOURS[i % n], MARKERS[(i + i // n) % len(MARKERS)]
@@ -64,7 +64,8 @@ def panels(
     table: pd.DataFrame, by: str, width: float, height: float
 ) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
     """A figure with one panel per group, with room for a legend on the right, and each panel with
-    its rows; in inches."""
+    its rows; in inches.
+    """
     groups = [group for _, group in table.groupby(by, sort=False)]
     columns = min(len(groups), PANELS_PER_ROW)
     rows = -(-len(groups) // columns)
@@ -100,7 +101,8 @@ def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
 
 def save(figure: Figure, path: Path, mark: str) -> None:
     """Write a figure in the format of the path's name, with the mark of its record, without dates
-    or versions."""
+    or versions.
+    """
     suffix = next(s for s in _METADATA if s in path.name)
     figure.savefig(
         path, format=suffix[1:], dpi=200, metadata=_METADATA[suffix] | {_MARK[suffix]: mark}

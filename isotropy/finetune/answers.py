@@ -107,7 +107,8 @@ def best_answers(
 
 def exact_match(answer: str, right: Sequence[str]) -> float:
     """1 if the answer equals one of the right ones but for case, punctuation, articles and blanks,
-    else 0."""
+    else 0.
+    """
     return float(any(_normalized(answer) == _normalized(r) for r in right))
 
 
@@ -125,14 +126,16 @@ def _f1(words: list[str], right: list[str]) -> float:
 
 def _normalized(text: str) -> str:
     """As SQuAD's own evaluation does: lower case, without punctuation, then without articles and
-    superfluous blanks."""
+    superfluous blanks.
+    """
     text = "".join(c for c in text.lower() if c not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
 def _place(spans: Sequence[tuple[int, ...] | None], start: int, end: int) -> tuple[int, int]:
     """First and last word piece of the characters from `start` to before `end`; (0, 0) if they are
-    not all here."""
+    not all here.
+    """
     inside = [
         i for i, span in enumerate(spans) if span is not None and span[0] < end and span[1] > start
     ]

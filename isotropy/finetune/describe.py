@@ -42,7 +42,8 @@ def describe_run(
     n_validation: int,
 ) -> FineTuned:
     """Facts about a run; the same for the same spec and inputs. `facts` come from `measure`,
-    `steps` from `finetune`."""
+    `steps` from `finetune`.
+    """
     return FineTuned(
         run=spec.run,
         task=spec.task,
@@ -62,9 +63,10 @@ def describe_run(
     )
 
 
-def departures(spec: FinetuneSpec, n_train: int, n_items: int) -> list[str]:
+def deviations(spec: FinetuneSpec, n_train: int, n_items: int) -> list[str]:
     """In what a run departs from the paper's protocol, as far as that is known, apart from the
-    data: why it is a stand-in."""
+    data: why it is a stand-in.
+    """
     found = []
     if spec.model not in MODELS[spec.paper]:
         found.append(f"fine-tuned is {spec.model}, which is not among the paper's encoders")

@@ -48,7 +48,8 @@ PROBE_ITEMS = 5000
 
 class Measured(NamedTuple):
     """What was measured: facts about the model; tables of layers, and of validation items as
-    points."""
+    points.
+    """
 
     facts: dict[str, Any]
     layers: pd.DataFrame
@@ -323,7 +324,8 @@ def _two_nn(X: np.ndarray) -> float:
 
 def _share_of_mean(X: np.ndarray) -> float:
     """Norm of the mean over the mean of the norms: 0 for a cloud around the origin, 1 for a single
-    point."""
+    point.
+    """
     points = X.astype(np.float64)
     return float(np.linalg.norm(points.mean(axis=0)) / np.linalg.norm(points, axis=1).mean())
 

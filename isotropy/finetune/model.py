@@ -67,7 +67,8 @@ def load_model(folder: Path, task: str, n_labels: int, seed: int) -> Any:
 
 def task_loss(outputs: Any, batch: Batch) -> torch.Tensor:
     """Mean over the batch: cross-entropy, squared error, or the mean of the cross-entropies of an
-    answer's two ends."""
+    answer's two ends.
+    """
     if "start_logits" in outputs:
         first, last = batch.targets[:, 0], batch.targets[:, 1]
         ends = functional.cross_entropy(outputs.start_logits, first) + functional.cross_entropy(

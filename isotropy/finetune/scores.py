@@ -1,5 +1,6 @@
 """How good a fine-tuned model is, by the metrics that each task is known by (Wang et al. 2018,
-GLUE; Rajpurkar et al. 2016)."""
+GLUE; Rajpurkar et al. 2016).
+"""
 
 from __future__ import annotations
 

@@ -88,7 +88,8 @@ class Rudman2024(Strict):
 
     def shown(self) -> dict[str, Run]:
         """Runs whose points and activations are drawn: none, CosReg, the smallest and largest
-        lambda at the first zeta."""
+        lambda at the first zeta.
+        """
         ends, zeta = (min(self.strengths), max(self.strengths)), self.zetas[0]
         return {
             name: run

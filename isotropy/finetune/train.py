@@ -67,7 +67,7 @@ def finetune(
     """
     run = _Run(spec, model, inputs, pad, device)
     checkpoint = work / "checkpoint.safetensors"
-    rows = run.take_up(checkpoint)
+    rows = run.resume(checkpoint)
     first = run.update
     if first:
         log.info("going on from update %d of a killed run", first)
@@ -142,7 +142,8 @@ class _Run:
 
     def step(self) -> dict[str, float]:
         """One update of the parameters; at the start of an epoch, the shrinkage covariance before
-        it."""
+        it.
+        """
         epoch, position = divmod(self.update, self.per_epoch)
         if self.order is None or position == 0:
             self.order = np.random.default_rng([self.spec.seed, epoch]).permutation(
@@ -187,7 +188,8 @@ class _Run:
 
     def save(self, path: Path, rows: list[dict[str, float]]) -> None:
         """Keep parameters, Adam's moments, the shrinkage covariance, the generators' states and the
-        rows so far."""
+        rows so far.
+        """
         tensors = {f"parameter.{name}": p.detach() for name, p in self.parameters.items()}
         for name, p in self.parameters.items():
             tensors |= {
@@ -210,7 +212,7 @@ class _Run:
                 metadata=metadata,
             )
 
-    def take_up(self, path: Path) -> list[dict[str, float]]:
+    def resume(self, path: Path) -> list[dict[str, float]]:
         """Put a checkpoint in place; return the rows before it. Nothing if there is none."""
         if not path.is_file():
             return []
@@ -271,7 +273,8 @@ class _Run:
     @contextmanager
     def _divergence_named(self) -> Iterator[None]:
         """Hidden states that are not finite, or all alike, are what a training that diverges looks
-        like to the penalty."""
+        like to the penalty.
+        """
         try:
             yield
         except ValueError as error:

@@ -1,5 +1,6 @@
 """In what a measurement departs from Cai et al. 2021, apart from its sources: why it is a
-stand-in."""
+stand-in.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ VECTORS = ("glove-twitter-100d", "glove-840b-300d", "word2vec-googlenews")
 """The paper's static vectors, inferred from the sizes that Table 3 prints."""
 
 
-def departures(spec: LayerSpec) -> list[str]:
+def deviations(spec: LayerSpec) -> list[str]:
     """Of the geometry of a layer."""
     found = [] if spec.model in MODELS else [f"{spec.model} is not among the paper's models"]
     if spec.source not in CORPORA:
@@ -29,7 +30,7 @@ def departures(spec: LayerSpec) -> list[str]:
     return found + _of_lid(spec.lid)
 
 
-def vectors_departures(spec: VectorsSpec) -> list[str]:
+def vectors_deviations(spec: VectorsSpec) -> list[str]:
     """Of the local dimension of static vectors."""
     found = [] if spec.vectors in VECTORS else [f"{spec.vectors} are not among the paper's vectors"]
     return found + _of_lid(spec.lid)

@@ -1,5 +1,6 @@
 """The local intrinsic dimension of a cloud, in both metrics and by both estimates (Cai et al. 2021,
-section 5)."""
+section 5).
+"""
 
 from __future__ import annotations
 

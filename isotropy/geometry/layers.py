@@ -1,5 +1,6 @@
 """The geometry of one layer: cosines within and between types, clusters, local dimension, pictures
-(Cai et al. 2021)."""
+(Cai et al. 2021).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ SEEN = 3  # principal components in the pictures
 
 class Axes(NamedTuple):
     """Mean and principal axes of a cloud: variances falling, shape (d,), axes as rows, shape (d,
-    d); float64."""
+    d); float64.
+    """
 
     mean: np.ndarray
     variances: np.ndarray
@@ -59,7 +61,8 @@ def principal_axes(vectors: np.ndarray) -> Axes:
 
 class Measurements(NamedTuple):
     """What is known of a cloud with one seed: scores; silhouettes per number of clusters; the
-    cluster of each point."""
+    cluster of each point.
+    """
 
     scores: dict[str, Any]
     silhouettes: dict[int, float]

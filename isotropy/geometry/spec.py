@@ -36,7 +36,8 @@ class Cloud(Strict):
 
 class Stability(Strict):
     """IsoScore* of small samples against the score of the whole (Rudman & Eickhoff 2024, poster,
-    Figure 4)."""
+    Figure 4).
+    """
 
     clouds: Annotated[dict[Name, Cloud], Field(min_length=1)]
     """Point clouds, by name."""

@@ -1,5 +1,6 @@
 """How far IsoScore* of a few points is from the score of the whole cloud (Rudman & Eickhoff 2024,
-poster, Figure 4)."""
+poster, Figure 4).
+"""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ def _stream(cloud: _Cloud, draw: Draw, generator: np.random.Generator, n: int) -
 
 def _normal(spec: StabilitySpec) -> _Cloud:
     """A normal distribution with the wanted IsoScore; the variances fall linearly, and the mean is
-    0."""
+    0.
+    """
     d, score = spec.cloud.d, spec.cloud.isoscore
     assert d is not None
     assert score is not None
@@ -109,7 +111,8 @@ def _normal(spec: StabilitySpec) -> _Cloud:
 
 def _drawn(spec: StabilitySpec, embeddings: np.ndarray) -> _Cloud:
     """Embeddings, drawn without replacement; those behind the shrinkage covariance are not drawn
-    again."""
+    again.
+    """
     n = len(embeddings)
     cut = min(spec.shrinkage_points, n // 2)
 

@@ -65,7 +65,8 @@ def mean_cosine(X: Points) -> float:
 
 class StreamingMeanCosine:
     """Mean cosine over all pairs i != j of vectors that arrive in batches, as `mean_cosine` gives
-    it for all at once."""
+    it for all at once.
+    """
 
     def __init__(self, d: int) -> None:
         self.total = torch.zeros(d, dtype=torch.float64)
@@ -73,7 +74,8 @@ class StreamingMeanCosine:
 
     def update(self, X: Points) -> None:
         """Add a batch of vectors, shape (n, d), n >= 1. Raises ValueError for bad shapes, NaN or
-        infinity."""
+        infinity.
+        """
         points = as_points(X, min_points=1, min_dims=1).detach().double()
         norms = torch.linalg.vector_norm(points, dim=1)
         self.total += (torch.where(norms > 0, 1 / norms, 0) @ points).cpu()
@@ -97,7 +99,8 @@ class StreamingMeanCosine:
 
 def s_inter(X: Points, types: Any, clusters: Any = None, *, weighted: bool = False) -> float:
     """Mean cosine between different types. Arguments and errors as in `type_cosines`; an error if
-    no two types meet."""
+    no two types meet.
+    """
     score = type_cosines(X, types, clusters, weighted=weighted).s_inter
     if np.isnan(score):
         raise ValueError("s_inter needs two types in one cluster at least")
@@ -106,7 +109,8 @@ def s_inter(X: Points, types: Any, clusters: Any = None, *, weighted: bool = Fal
 
 def s_intra(X: Points, types: Any, clusters: Any = None, *, weighted: bool = False) -> float:
     """Mean cosine within types. Arguments and errors as in `type_cosines`; an error if no type
-    occurs twice."""
+    occurs twice.
+    """
     score = type_cosines(X, types, clusters, weighted=weighted).s_intra
     if np.isnan(score):
         raise ValueError("s_intra needs a type with two occurrences in one cluster at least")
@@ -166,14 +170,16 @@ def type_cosines(
 
 def _least_square(dtype: torch.dtype) -> float:
     """A squared length below this has lost digits to the least float: such a vector counts as
-    zero."""
+    zero.
+    """
     info = torch.finfo(dtype)
     return info.tiny / info.eps
 
 
 def _needed_unit(points: torch.Tensor) -> float | None:
     """The largest coordinate, if squares of coordinates leave the float range; cosines do not
-    depend on the unit."""
+    depend on the unit.
+    """
     require_finite(points)
     unit = float(points.abs().amax())
     return unit if unit and not 1e-9 < unit < 1e9 else None
@@ -182,16 +188,16 @@ def _needed_unit(points: torch.Tensor) -> float | None:
 class _Sums(NamedTuple):
     squares: torch.Tensor  # |sum of unit vectors|^2 of each group, shape (groups,)
     units: torch.Tensor  # number of vectors in each group that have a direction
-    centres: (
-        torch.Tensor
-    )  # sum over the groups of a cluster of their mean unit vectors, shape (clusters, d)
+    # Sum over the groups of a cluster of their mean unit vectors, shape (clusters, d)
+    centres: torch.Tensor
 
 
 def _sums_by_torch(
     points: torch.Tensor, groups: torch.Tensor, of_cluster: torch.Tensor, means: torch.Tensor
 ) -> _Sums:
     """Sums of unit vectors over groups, shape (n,), each of which lies in one cluster; vectors are
-    moved by its mean."""
+    moved by its mean.
+    """
     device, (least, near) = points.device, _limits(points.dtype, means)
     groups, of_cluster = groups.to(device), of_cluster.to(device)
     totals = torch.zeros(len(of_cluster), points.shape[1], dtype=torch.float64, device=device)
@@ -261,7 +267,8 @@ def _add_units(
     centres: np.ndarray,
 ) -> None:
     """Fill squares and units of groups first..last-1, whose rows are order[starts[g]:starts[g +
-    1]], and add to centres."""
+    1]], and add to centres.
+    """
     d = X.shape[1]
     total = np.empty(d)
     moved, mean = np.empty(d, dtype=X.dtype), np.empty(d, dtype=X.dtype)
@@ -275,9 +282,8 @@ def _add_units(
             for c in range(d):
                 moved[c] = row[c] - mean[c]
                 square += moved[c] * moved[c]
-            if not (
-                square <= least or square <= near[of_cluster[g]]
-            ):  # NaN goes on, to be seen in the result
+            # NaN goes on, to be seen in the result
+            if not (square <= least or square <= near[of_cluster[g]]):
                 length = one / np.sqrt(square)
                 units[g] += length > zero  # not where the square left the float range
                 for c in range(d):
@@ -292,7 +298,8 @@ def _add_units(
 
 def _limits(dtype: torch.dtype, means: torch.Tensor) -> tuple[float, torch.Tensor]:
     """Squared lengths up to which a vector counts as zero: anywhere, and at each cluster's mean,
-    whose rounding they are."""
+    whose rounding they are.
+    """
     return _least_square(dtype), (4 * torch.finfo(dtype).eps) ** 2 * means.square().sum(dim=1).cpu()
 
 

@@ -66,9 +66,8 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
         )
     log_mu = np.sort(np.log(two[:, 1] / two[:, 0]))
     n = len(log_mu)
-    kept = min(
-        int(n * (1 - discard_fraction)), n - 1
-    )  # F = 1 at the last, where the logarithm ends
+    # F = 1 at the last, where the logarithm ends
+    kept = min(int(n * (1 - discard_fraction)), n - 1)
     x, y = log_mu[:kept], -np.log1p(-np.arange(1, kept + 1) / n)
     if not (x * x).sum() > 0:
         raise ValueError(
@@ -100,7 +99,8 @@ def lid_mle(
 
 class LidEstimates(NamedTuple):
     """Mean local intrinsic dimension by the conventional estimate, and as Cai et al. (2021) have
-    published it."""
+    published it.
+    """
 
     conventional: float
     published: float
@@ -214,7 +214,8 @@ def _drawn(
 
 def _clamped(r: np.ndarray, metric: str) -> np.ndarray:
     """Distances as the authors have them: 1 - cos, half the square of the distance of unit vectors,
-    is at least 1e-8."""
+    is at least 1e-8.
+    """
     clamped: np.ndarray = np.maximum(r, np.sqrt(2 * CLAMP)) if metric == "cosine" else r
     return clamped
 
@@ -230,7 +231,8 @@ def _estimates(r: np.ndarray, squared: bool) -> np.ndarray:
 
 def _first_of_equals(points: torch.Tensor, what: str) -> torch.Tensor | None:
     """Which points do not repeat an earlier one, shape (n,), with a warning that some do; None if
-    none does."""
+    none does.
+    """
     rows = points.cpu().numpy()
     # Rows with equal digests are compared; the rest, which is most, is neither sorted nor copied.
     width = rows.shape[1] * rows.dtype.itemsize // 4
@@ -264,7 +266,8 @@ def _first_of_equals(points: torch.Tensor, what: str) -> torch.Tensor | None:
 
 def _two_nearest(points: torch.Tensor) -> np.ndarray:
     """Distances to the two nearest neighbours, shape (n, 2), on the CPU; each pair of tiles is
-    visited once."""
+    visited once.
+    """
     points = scaled(points)
     cloud = centred(points)
     norms = squared_norms(cloud).numpy()
@@ -334,7 +337,8 @@ def _corrected(
     norms: torch.Tensor,
 ) -> torch.Tensor:
     """Squared distances, shape (rows, neighbours), float64: all anew for double points, else those
-    that lost digits."""
+    that lost digits.
+    """
     lost = squared < LOST * (norms[rows, None] + norms[found])
     i, j = torch.nonzero(lost | (points.dtype == torch.float64), as_tuple=True)
     exact = squared.clamp(min=0).double()
@@ -349,7 +353,8 @@ def _search_by_faiss(
     cloud: torch.Tensor, rows: torch.Tensor, k: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Squared distances to the k nearest neighbours and their numbers, shapes (rows, k), by search
-    in float32."""
+    in float32.
+    """
     faiss.omp_set_num_threads(torch.get_num_threads())
     base = cloud.float().numpy()
     queries = base if len(rows) == len(base) else base[rows.numpy()]
@@ -375,7 +380,8 @@ def _without_self(
     squared: torch.Tensor, found: torch.Tensor, rows: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Drop each row's own number from its k + 1 neighbours, or the last where equal points have
-    pushed it out."""
+    pushed it out.
+    """
     own = found == rows[:, None]
     own[~own.any(dim=1), -1] = True
     shape = (len(rows), found.shape[1] - 1)

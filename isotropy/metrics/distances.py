@@ -34,7 +34,8 @@ _compiled = njit(cache=KEPT, nogil=True, fastmath=True, error_model="numpy")
 
 def unit(points: torch.Tensor) -> float:
     """The unit in which squares of a cloud's coordinates stay in the float range: 1, or else the
-    largest coordinate."""
+    largest coordinate.
+    """
     least, largest = torch.aminmax(points)
     extent = max(-float(least), float(largest))
     return 1.0 if not extent or _TINY < extent < _HUGE else extent
@@ -64,7 +65,8 @@ def squared_norms(points: torch.Tensor) -> torch.Tensor:
 
 def distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Distances between rows of x, shape (m, d), and rows of y, shape (k, d), of a normalized
-    cloud; shape (m, k)."""
+    cloud; shape (m, k).
+    """
     nx, ny = squared_norms(x), squared_norms(y)
     squared = torch.addmm(ny, x, y.T, alpha=-2).add_(nx[:, None])
     i, j = torch.nonzero(squared < CLOSE * (nx[:, None] + ny), as_tuple=True)
@@ -76,7 +78,8 @@ def distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def sum_by_class(tile: torch.Tensor, codes: torch.Tensor, n_classes: int) -> torch.Tensor:
     """Sum each row of a tile, shape (m, k), over the classes of its columns, shape (k,): shape (m,
-    n_classes), float64."""
+    n_classes), float64.
+    """
     sums = tile.new_zeros(n_classes, len(tile))
     return sums.index_add_(0, codes, tile.T).T.double()
 
@@ -84,7 +87,8 @@ def sum_by_class(tile: torch.Tensor, codes: torch.Tensor, n_classes: int) -> tor
 @_compiled
 def _to_distances(row: np.ndarray, x: np.ndarray, y: np.ndarray, nx: Any, ny: np.ndarray) -> None:
     """Turn a row of scalar products, shape (k,), into distances between the point x, shape (d,),
-    and rows of y."""
+    and rows of y.
+    """
     zero, one, two, close = (
         row.dtype.type(0),
         row.dtype.type(1),
@@ -113,7 +117,8 @@ def tile_to_distances(
     tile: np.ndarray, x: np.ndarray, y: np.ndarray, nx: np.ndarray, ny: np.ndarray
 ) -> None:
     """Turn scalar products, shape (m, k), into distances, in place. nx and ny are the squared norms
-    of x and y."""
+    of x and y.
+    """
     for i in range(len(x)):
         _to_distances(tile[i], x[i], y, nx[i], ny)
 
@@ -243,7 +248,8 @@ def _keep(value: Any, least: np.ndarray) -> None:
 @_compiled
 def least_mean(sums: np.ndarray, counts: np.ndarray, own: np.ndarray) -> np.ndarray:
     """Least of sums / counts over the classes other than the own one, for each row of sums, shape
-    (m, K)."""
+    (m, K).
+    """
     least = np.empty(len(sums))
     for i in range(len(sums)):
         row = sums[i]

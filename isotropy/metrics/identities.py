@@ -34,9 +34,8 @@ def cosine_to_ones(X: Points) -> float:
     points = as_points(X).double()
     mean = points.mean(dim=0)
     S = scatter(points - mean)
-    rounding = (
-        4 * torch.finfo(torch.float64).eps * float(mean.abs().amax())
-    )  # equal points differ from their mean by it
+    # Equal points differ from their mean by it
+    rounding = 4 * torch.finfo(torch.float64).eps * float(mean.abs().amax())
     if not float((S.trace() / len(points)).sqrt()) > rounding:
         raise ValueError("all points are equal: the variances have no direction")
     return float(S.trace() / (math.sqrt(len(S)) * S.square().sum().sqrt()))
@@ -69,7 +68,8 @@ def variance_by_pairs(X: Points) -> torch.Tensor:
 
 def silhouette_objective(X: Points, labels: Any) -> float:
     """Equation 1: squared distances over ordered pairs of points, those between classes minus those
-    within."""
+    within.
+    """
     within, between, _ = _squared_distances(X, labels)
     return float((between - within).sum())
 
@@ -116,7 +116,8 @@ def hinged_triplet_objective(X: Points, labels: Any, margin: float = 0.0) -> flo
 
 def _squared_distances(X: Points, labels: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """For each point its squared distances summed within its class and to other classes, and the
-    size of its class."""
+    size of its class.
+    """
     points = as_points(X, min_dims=1).double()
     codes = as_codes(labels, len(points)).to(points.device)
     centred = points - points.mean(dim=0)

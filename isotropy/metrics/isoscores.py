@@ -154,7 +154,8 @@ def as_shrinkage(covariance: Points | ShrinkageCovariance) -> ShrinkageCovarianc
 
 def isoscore_from_covariance(covariance: Points) -> float | torch.Tensor:
     """IsoScore of a cloud whose covariance is known, shape (d, d). Returns and raises as
-    `isoscore`."""
+    `isoscore`.
+    """
     S = as_points(covariance)
     if S.shape[0] != S.shape[1]:
         raise ValueError(f"a covariance must have shape (d, d), got {tuple(S.shape)}")
@@ -252,13 +253,15 @@ class StreamingCovariance(nn.Module):
 
 class StreamingIsoScore(StreamingCovariance):
     """IsoScore of data that do not fit memory: `update` batch by batch, `merge` shards, then
-    `compute`."""
+    `compute`.
+    """
 
     def compute(
         self, zeta: float = 0.0, shrinkage_covariance: Points | ShrinkageCovariance | None = None
     ) -> float:
         """IsoScore, or IsoScore* with zeta > 0, of all points so far. Arguments and errors as in
-        `isoscore_star`."""
+        `isoscore_star`.
+        """
         covariance = self.covariance()
         if zeta == 0 and not _differ(covariance.diagonal(), self.mean):
             raise ValueError("all points are equal: the variance is zero, IsoScore is undefined")
@@ -332,9 +335,8 @@ class _IsoScoreStar(torch.autograd.Function):
     ) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None, None]:
         points, covariance = ctx.saved_tensors
         n, d = points.shape
-        if (
-            torch.is_grad_enabled()
-        ):  # a second derivative is wanted: write it out, for autograd to see
+        # A second derivative is wanted: write it out, for autograd to see
+        if torch.is_grad_enabled():
             with torch.enable_grad():
                 score = _written_out(points, covariance, ctx.zeta)
                 wanted = [
@@ -366,7 +368,8 @@ class _IsoScoreStar(torch.autograd.Function):
 
 def _differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:
     """Whether points differ in some dimension. Equal points differ from their mean by its rounding,
-    no more."""
+    no more.
+    """
     return bool(
         (variances.clamp(min=0).sqrt() > 4 * torch.finfo(mean.dtype).eps * mean.abs()).any()
     )

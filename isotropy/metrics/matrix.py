@@ -28,7 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def scatter(X: torch.Tensor) -> torch.Tensor:
     """X'X in float64, shape (d, d), from products in the dtype of X, shape (n, d). Not
-    differentiable."""
+    differentiable.
+    """
     X = X.detach()
     total = torch.zeros(X.shape[1], X.shape[1], dtype=torch.float64, device=X.device)
     for block in torch.split(X, ROWS_PER_BLOCK):
@@ -56,7 +57,8 @@ def gram(X: torch.Tensor) -> torch.Tensor:
 
 def product(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
     """x y' for shapes (m, d) and (k, d); the result, shape (m, k), lies in `out` if that is
-    given."""
+    given.
+    """
     if x.is_cpu and x.dtype == torch.float32 and onednn_is_faster():
         # With strides oneDNN falls back to a loop that is a thousand times slower.
         result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
@@ -69,7 +71,8 @@ def product(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -
 @cache
 def onednn_is_faster() -> bool:
     """Whether float32 products should go to oneDNN: on AMD processors with AVX-512, where torch.mm
-    stops at AVX2."""
+    stops at AVX2.
+    """
     if (
         torch.backends.cpu.get_cpu_capability() != "AVX512"
         or not torch.backends.mkldnn.is_available()
@@ -97,7 +100,8 @@ def rounds(n: int) -> Iterator[list[tuple[int, int]]]:
 
 def full_precision(function: F) -> F:
     """Compute in the precision of the input whatever is set outside: no autocast, no TF32 or
-    bfloat16 in its products."""
+    bfloat16 in its products.
+    """
 
     @wraps(function)
     def exact(*args: Any, **kwargs: Any) -> Any:
@@ -114,7 +118,8 @@ def full_precision(function: F) -> F:
 @contextmanager
 def _exact_products() -> Iterator[None]:
     """Products of float32 as such, on GPUs and on CPUs; then as they were set, by whichever of
-    torch's ways."""
+    torch's ways.
+    """
     backends: Any = torch.backends
     of, name, exact = [backends.cuda.matmul], "allow_tf32", cast(Any, False)
     if hasattr(backends.cuda.matmul, "fp32_precision"):  # torch 2.9 and later
@@ -165,7 +170,8 @@ class _AtOnce(Executor):
 
 def oriented(rows: np.ndarray) -> np.ndarray:
     """Directions as rows, each turned so that its entry of largest size is positive: solvers leave
-    the sign open."""
+    the sign open.
+    """
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
     signed: np.ndarray = np.where(largest < 0, -rows, rows)
     return signed

@@ -48,7 +48,8 @@ MAX_SUMS_BYTES = 256 * 2**20  # above this, distance sums are held for one tile 
 
 class _Chunk(NamedTuple):
     """Rows start:stop of the cloud sorted by class; they hold classes first..last. `pure`: one
-    class, a large one."""
+    class, a large one.
+    """
 
     start: int
     stop: int
@@ -100,9 +101,8 @@ def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
     most 256 MB; beyond that, symmetry is given up, and each thread holds 4 K kB. The number of
     threads is torch's and does not change the bytes.
     """
-    with (
-        worker_threads() as pool
-    ):  # for all of it: torch's own threads would linger beside the workers
+    # For all of it: torch's own threads would linger beside the workers
+    with worker_threads() as pool:
         points = as_points(X, min_dims=1).detach()
         codes, counts, order = _sorted(labels, len(points))
         order = order.to(points.device)
@@ -192,7 +192,8 @@ def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor
 
 def _sorted(labels: Any, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Class codes in ascending order, points of each class, and the order that sorts; all on the
-    CPU."""
+    CPU.
+    """
     codes = as_codes(labels, n)
     order = torch.argsort(codes, stable=True)
     counts = torch.bincount(codes)
@@ -205,7 +206,8 @@ def _distance_sums(
     cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, pool: Executor, keep: Keep
 ) -> None:
     """Hand sums of distances to each class to `keep`, by parts: rows of a normalized cloud sorted
-    by class, and their sums."""
+    by class, and their sums.
+    """
     if cloud.is_cpu:
         _sums_on_cpu(cloud, counts, pool, keep)
     else:
@@ -257,7 +259,8 @@ def _sums_on_cpu(cloud: torch.Tensor, counts: torch.Tensor, pool: Executor, keep
 
 def _chunks(counts: list[int]) -> list[_Chunk]:
     """Cut the sorted rows into chunks of at most TILE rows: large classes by themselves, small ones
-    packed together."""
+    packed together.
+    """
     chunks: list[_Chunk] = []
     start = packed = 0  # `packed`: rows of small classes that wait since `start`
     first = 0
@@ -300,7 +303,8 @@ class _Tiles:
 
     def scratch(self) -> torch.Tensor:
         """The thread's own tile, kept, for fresh memory costs more than arithmetic; whole, for
-        products with aligned rows."""
+        products with aligned rows.
+        """
         if not hasattr(self.kept, "tile"):
             self.kept.tile = torch.empty(TILE, TILE, dtype=self.cloud.dtype)
         tile: torch.Tensor = self.kept.tile
@@ -310,7 +314,8 @@ class _Tiles:
         self, rows: _Chunk, columns: _Chunk, row_sums: np.ndarray, column_sums: np.ndarray | None
     ) -> None:
         """Add the sums of distances of two chunks to their rows' sums, shape (rows, K), and to the
-        columns'."""
+        columns'.
+        """
         same_class = rows.pure and columns.pure and rows.first == columns.first
         cloud, norms = (self.own_cloud, self.own_norms) if same_class else (self.cloud, self.norms)
         x, y = cloud[rows.rows], cloud[columns.rows]
@@ -333,7 +338,8 @@ class _Tiles:
 
 def _sums_over_columns_by_torch(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.Tensor:
     """Distances times indicators, shape (n, K), float64, tile by tile in plain torch, on any
-    device."""
+    device.
+    """
     sums = torch.zeros(indicators.shape, dtype=torch.float64, device=cloud.device)
     for a in range(0, len(cloud), GPU_TILE):
         for b in range(0, len(cloud), GPU_TILE):
@@ -370,7 +376,8 @@ def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.T
 
 def _scores(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """Silhouettes from sums of distances to each class, shape (rows, K), which are overwritten on a
-    GPU."""
+    GPU.
+    """
     if sums.is_cpu:  # in one pass over the sums
         own, sizes = codes.numpy(), counts.numpy().astype(np.float64)
         separation = torch.from_numpy(least_mean(sums.numpy(), sizes, own))
@@ -385,6 +392,7 @@ def _scores(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> to
 
 def _compared(cohesion: torch.Tensor, separation: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
     """(b - a) / max(a, b). Classes of one point score 0 by definition; 0/0 (both classes in one
-    place) as in scikit-learn."""
+    place) as in scikit-learn.
+    """
     scores = (separation - cohesion) / torch.maximum(cohesion, separation)
     return torch.where(size > 1, scores, 0.0).nan_to_num(nan=0.0)

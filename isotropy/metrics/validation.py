@@ -58,9 +58,8 @@ def as_points(
 
 def require_finite(points: torch.Tensor) -> None:
     """Raise a ValueError that counts the points with NaN or infinity, if there are any."""
-    least, largest = torch.aminmax(
-        points.detach()
-    )  # NaN if any value is; one pass, 15 times faster than isfinite
+    # NaN if any value is; one pass, 15 times faster than isfinite
+    least, largest = torch.aminmax(points.detach())
     if not bool(torch.isfinite(least) & torch.isfinite(largest)):
         bad = int((~torch.isfinite(points)).any(dim=1).sum())
         raise ValueError(
@@ -93,7 +92,8 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
 
 def sample_rows(n: int, size: int, seed: int) -> torch.Tensor:
     """Row numbers, shape (min(n, size),), drawn without replacement from n by NumPy's generator, in
-    ascending order."""
+    ascending order.
+    """
     if size < 2:
         raise ValueError(f"sample_size must be at least 2, got {size}")
     rows = np.random.default_rng(seed).choice(n, size=min(n, size), replace=False)

@@ -41,9 +41,8 @@ class Classifier(nn.Module):
     ) -> None:
         super().__init__()
         self.embeddings = nn.Parameter(torch.from_numpy(vectors.astype(np.float32)))
-        with torch.random.fork_rng(
-            devices=[]
-        ):  # the layer's default initialization, from this seed alone
+        # The layer's default initialization, from this seed alone
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.linear = nn.Linear(rows.shape[1] * vectors.shape[1], n_labels, bias=bias)
         self.rows: torch.Tensor
@@ -66,7 +65,8 @@ class Classifier(nn.Module):
 
     def points(self, items: torch.Tensor | None = None) -> torch.Tensor:
         """Points of items (all, if none are named), shape (n, d), or (n, 2d) for pairs. Not
-        differentiable."""
+        differentiable.
+        """
         vectors = self.embeddings.detach()
         if self.one_to_one:
             return vectors if items is None else vectors[items]
@@ -109,7 +109,7 @@ class Descent:
         self.step = 0
         self._loss: torch.Tensor | None = None
 
-    def look(self) -> dict[str, Any]:
+    def evaluate(self) -> dict[str, Any]:
         """Step, loss and accuracy: the share of right decisions, one per item, or one per item and
         label.
 
@@ -134,7 +134,7 @@ class Descent:
     def update(self) -> None:
         """One update."""
         if self._loss is None:
-            self.look()
+            self.evaluate()
         assert self._loss is not None
         self.adam.zero_grad(set_to_none=True)
         torch.autograd.backward(self._loss)

@@ -48,9 +48,10 @@ def describe_run(
     )
 
 
-def departures(spec: OptimizeSpec, n_items: int) -> list[str]:
+def deviations(spec: OptimizeSpec, n_items: int) -> list[str]:
     """In what a run departs from the paper's protocol, apart from data and model: reasons why it is
-    a stand-in."""
+    a stand-in.
+    """
     found = []
     if spec.mean_norm is not None:
         found.append(f"vectors scaled to mean norm {spec.mean_norm:g}")

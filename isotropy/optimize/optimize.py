@@ -3,8 +3,8 @@ et al. 2024, section 3).
 
 Full-batch Adam at PyTorch's defaults on the whole set; no held-out data, by design: the question is
 how the geometry of the points changes as they become linearly separable. This is the loop;
-`descent` is an update, `gauge` a measurement, `windows` takes the measurements of many updates from
-a few.
+`descent` is an update, `evaluator` a measurement, `windows` takes the measurements of many updates
+from a few.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from isotropy.metrics.identities import (
     triplet_objective,
 )
 from isotropy.optimize.descent import Descent, Items
-from isotropy.optimize.gauge import Gauge
+from isotropy.optimize.evaluator import Evaluator
 from isotropy.optimize.spec import Objectives, OptimizeSpec
 from isotropy.optimize.windows import MIN_WIDTH, NO_WINDOWS, NODES, Windows
 
@@ -69,17 +69,17 @@ def optimize(
             finite.
     """
     descent = Descent(spec, items, n_labels, device)
-    gauge = Gauge(items.targets, spec.measure.sample_size, spec.seed)
+    evaluator = Evaluator(items.targets, spec.measure.sample_size, spec.seed)
     windows = None
-    if spec.measure.tolerance is not None and gauge.fits_windows(NODES):
-        windows = Windows(gauge, spec.measure.tolerance)
+    if spec.measure.tolerance is not None and evaluator.fits_windows(NODES):
+        windows = Windows(evaluator, spec.measure.tolerance)
     checkpoint = work / "checkpoint.safetensors"
     rows, objectives = _load(checkpoint, descent, windows)
     first = descent.step
     if first:
         log.info("going on from update %d of a killed run", first)
     else:
-        rows = [descent.look() | gauge.scores(descent.model, 0)._asdict()]
+        rows = [descent.evaluate() | evaluator.scores(descent.model, 0)._asdict()]
         objectives = [_objectives(descent, items.targets)]
     started = said = perf_counter()
     pace = Pace(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
@@ -104,7 +104,9 @@ def optimize(
                 rows += walked or []
             else:
                 descent.update()
-                rows.append(descent.look() | gauge.scores(descent.model, descent.step)._asdict())
+                rows.append(
+                    descent.evaluate() | evaluator.scores(descent.model, descent.step)._asdict()
+                )
                 direct = max(direct - 1, 0)
             bar.update(descent.step - bar.n)
             if not sys.stderr.isatty() and perf_counter() - said > LOG_SECONDS:
@@ -129,7 +131,8 @@ def optimize(
 
 def _objectives(descent: Descent, targets: np.ndarray) -> Objectives:
     """The objectives of Appendix B; the sample of items is the same at every step and for every
-    seed."""
+    seed.
+    """
     chosen = np.sort(np.random.default_rng(0).permutation(len(targets))[:OBJECTIVE_ITEMS])
     points = descent.model.points(torch.from_numpy(chosen).to(descent.goal.device)).cpu()
     labels = np.unique(targets[chosen], axis=0, return_inverse=True)[1].reshape(-1)
@@ -166,13 +169,14 @@ def _load(
     path: Path, descent: Descent, windows: Windows | None
 ) -> tuple[list[dict[str, Any]], list[Objectives]]:
     """Put a checkpoint into the descent and its windows; return the rows before it and the
-    objectives. Nothing if none."""
+    objectives. Nothing if none.
+    """
     if not path.is_file():
         return [], []
     tensors, metadata = read_checkpoint(path)
     descent.restore(tensors, int(metadata["step"]))
     if windows is not None:
-        windows.take_up(descent, json.loads(metadata["windows"]))
+        windows.resume(descent, json.loads(metadata["windows"]))
     return json.loads(metadata["rows"]), [
         Objectives.model_validate(o) for o in json.loads(metadata["objectives"])
     ]

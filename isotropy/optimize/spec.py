@@ -13,7 +13,8 @@ Loss = Literal["cross_entropy", "binary_cross_entropy"]
 
 class Measure(Strict):
     """How IsoScore and silhouette are taken: at step 0, before any update, and after every
-    update."""
+    update.
+    """
 
     tolerance: Annotated[float, Field(gt=0)] | None
     """Windows of updates are evaluated at a few steps and interpolated between them, as long as the

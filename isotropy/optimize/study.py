@@ -52,7 +52,8 @@ class Glue(Strict):
 
 class Sensitivity(Strict):
     """Setups of section 3 again, with one thing changed at a time: learning rate, bias, sampled
-    metrics."""
+    metrics.
+    """
 
     setups: Annotated[list[str], Field(min_length=1)]
     """Names from `setups`."""

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 
 from isotropy.optimize.descent import Descent
-from isotropy.optimize.gauge import Gauge, Scores
+from isotropy.optimize.evaluator import Evaluator, Scores
 
 NODES = 9
 MIN_WIDTH = 16  # updates; a narrower window saves too little
@@ -48,7 +48,8 @@ SAFETY = 0.8  # of the width at which the certificate is expected to reach the t
 
 def place_nodes(width: int) -> np.ndarray:
     """Steps of the nodes in a window of `width` updates: Chebyshev-Lobatto points, rounded; 0 and
-    `width` among them."""
+    `width` among them.
+    """
     x = np.cos(np.pi * np.arange(NODES) / (NODES - 1))[::-1]
     nodes = np.rint((x + 1) / 2 * width).astype(int)
     for i in range(1, NODES - 1):  # rounding may put two on one step
@@ -90,7 +91,7 @@ class Windows:
             run.
     """
 
-    gauge: Gauge
+    evaluator: Evaluator
     tolerance: float
     width: int = MIN_WIDTH
     facts: dict[str, Any] = field(default_factory=NO_WINDOWS.copy)
@@ -112,14 +113,14 @@ class Windows:
         there = None
         for step in steps:
             descent.update()
-            rows.append(descent.look())
+            rows.append(descent.evaluate())
             if step in nodes:
                 held.append(self._evaluate(descent))
             elif step == checked:
-                there = self.gauge.scores(descent.model, descent.step)
+                there = self.evaluator.scores(descent.model, descent.step)
                 self.facts["evaluations"] += 1
         window = _Window(
-            self.gauge, Evaluated(*(torch.stack(parts) for parts in zip(*held, strict=True)))
+            self.evaluator, Evaluated(*(torch.stack(parts) for parts in zip(*held, strict=True)))
         )
         bound = max(window.bounds(tails))
         error = (
@@ -149,27 +150,31 @@ class Windows:
             "evaluated": self._start is not None and self._start[0] == descent.step,
         }
 
-    def take_up(self, descent: Descent, kept: dict[str, Any]) -> None:
+    def resume(self, descent: Descent, kept: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
         self.width, self.facts = kept["width"], kept["facts"]
         if kept["evaluated"]:  # and counted, before the run was killed
             self._start = (
                 descent.step,
-                Evaluated(self.gauge.covariance(descent.model), self.gauge.sums(descent.model)),
+                Evaluated(
+                    self.evaluator.covariance(descent.model), self.evaluator.sums(descent.model)
+                ),
             )
 
     def _evaluate(self, descent: Descent) -> Evaluated:
         if self._start is not None and self._start[0] == descent.step:
             return self._start[1]
         self.facts["evaluations"] += 1
-        return Evaluated(self.gauge.covariance(descent.model), self.gauge.sums(descent.model))
+        return Evaluated(
+            self.evaluator.covariance(descent.model), self.evaluator.sums(descent.model)
+        )
 
 
 class _Window:
     """One window: what was evaluated at its nodes, and the scores and bounds that follow."""
 
-    def __init__(self, gauge: Gauge, nodes: Evaluated) -> None:
-        self.gauge, self.sums, self.d = gauge, nodes.sums, nodes.covariance.shape[1]
+    def __init__(self, evaluator: Evaluator, nodes: Evaluated) -> None:
+        self.evaluator, self.sums, self.d = evaluator, nodes.sums, nodes.covariance.shape[1]
         flat = nodes.covariance.flatten(start_dim=1)
         self.gram = (flat @ flat.T).cpu().numpy()
         self.trace = nodes.covariance.diagonal(dim1=1, dim2=2).sum(dim=1).cpu().numpy()
@@ -178,12 +183,13 @@ class _Window:
         """Scores at a step from its weights, shape (q,)."""
         ratio = (weights @ self.trace) ** 2 / (weights @ self.gram @ weights)
         return Scores(
-            float((ratio - 1) / (self.d - 1)), self.gauge.silhouette_of(self._combine(weights))
+            float((ratio - 1) / (self.d - 1)), self.evaluator.silhouette_of(self._combine(weights))
         )
 
     def bounds(self, tails: np.ndarray) -> Scores:
         """The certificate: bounds on the errors of both scores. `tails`: the weights of the two
-        highest coefficients."""
+        highest coefficients.
+        """
         t, f = self.trace, np.sqrt(np.diag(self.gram))
         dt, df = (
             np.abs(tails @ t).sum(),
@@ -196,7 +202,7 @@ class _Window:
             of_isoscore = (
                 2 * (t.max() + dt) ** 2 / least_f**2 * (dt / least_t + df / least_f) / (self.d - 1)
             )
-        codes = self.gauge.codes.to(self.sums.device)
+        codes = self.evaluator.codes.to(self.sums.device)
         sizes = torch.bincount(codes).double()
         own = torch.nn.functional.one_hot(codes, len(sizes)).bool()
         counted = torch.where(own, (sizes - 1).clamp(min=1), sizes)
@@ -212,9 +218,8 @@ class _Window:
         may_be_nearest = own | (least - e <= farthest[:, None])
         e = e.masked_fill(~may_be_nearest, 0).amax(dim=1)
         least_larger = larger - e  # between the nodes, too
-        point = torch.where(least_larger > e, 2 * e / (least_larger - e), 2.0).clamp(
-            max=2.0
-        )  # a score is in [-1, 1]
+        # A score is in [-1, 1]
+        point = torch.where(least_larger > e, 2 * e / (least_larger - e), 2.0).clamp(max=2.0)
         return Scores(float(of_isoscore), float(point.mean()))
 
     def _combine(self, weights: np.ndarray) -> torch.Tensor:
@@ -226,7 +231,8 @@ class _Window:
 
 def _farthest(nodes: np.ndarray) -> int:
     """The step in the middle of the widest gap between nodes; 0, a node, if there is none
-    between."""
+    between.
+    """
     gap = int(np.argmax(np.diff(nodes)))
     middle = int(nodes[gap] + nodes[gap + 1]) // 2
     return middle if middle not in nodes else 0

@@ -228,7 +228,8 @@ class Plan:
 
     def attempted(self, entry: TableSpec | FigureSpec) -> bool:
         """Whether the study has what a table or figure shows: parts of a paper may be left out of
-        the configuration."""
+        the configuration.
+        """
         return entry.needs is None or entry.needs in self._parts
 
 

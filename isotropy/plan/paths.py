@@ -27,7 +27,8 @@ def token_vectors(dataset: str, model: str) -> str:
 
 def shard_stems(dataset: str, model: str, n: int) -> list[str]:
     """The shards of token vectors, below the results and without suffixes; none where one job makes
-    them all."""
+    them all.
+    """
     return [f"embed/{dataset}/shards/{model}/{k}-of-{n}" for k in range(1, n + 1)] if n > 1 else []
 
 

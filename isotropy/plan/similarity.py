@@ -1,5 +1,6 @@
 """similarity: cluster-based isotropy enhancement (rajaee2021) of clouds, and classification on
-frozen features."""
+frozen features.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
 
 def is_tuned(plan: Plan, one: Measurement) -> bool:
     """Whether the numbers of a measurement are chosen by the tuning: those without clusters need
-    none."""
+    none.
+    """
     return plan.rajaee2021.embeddings[one.embedding].numbers is None and len(one.methods) > 1
 
 

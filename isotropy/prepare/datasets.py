@@ -1,5 +1,6 @@
 """From the rows of sources to the canonical tables of a data set (`isotropy.prepare.table`),
-checked against schemas."""
+checked against schemas.
+"""
 
 from __future__ import annotations
 

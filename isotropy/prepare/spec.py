@@ -22,7 +22,8 @@ class Sample(Strict):
 
 class Split(Strict):
     """One side of a seeded split of our own, where the source has only one part; results from it
-    are stand-ins."""
+    are stand-ins.
+    """
 
     part: Literal["train", "validation"]
     """Which side."""
@@ -91,7 +92,8 @@ class CorpusSpec(Spec):
 
 class WordsSpec(Spec):
     """Words with all the labels that a lexicon gives them (Mickus et al. 2024, setups iii and
-    iv)."""
+    iv).
+    """
 
     kind: Literal["words"]
     lexicon: str

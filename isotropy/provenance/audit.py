@@ -1,5 +1,6 @@
 """Audit: recompute every digest on the chain from results to sources, and say what is no longer
-what a record says."""
+what a record says.
+"""
 
 from __future__ import annotations
 
@@ -122,22 +123,22 @@ class _Audit:
         if self._is_link(path):
             self._note(path.as_posix(), "altered", LINK)
         elif not there.exists():
-            if (maker := self.chain.maker(path.as_posix())) is not None:
-                self._starts.append(maker)
+            if (writer := self.chain.producer(path.as_posix())) is not None:
+                self._starts.append(writer)
             else:
                 self._note(path.as_posix(), "missing", "there is no such file")
         elif there.is_dir():
             self._start_folder(path)
         elif path.name.endswith(RECORD_SUFFIX):
             self._starts.append(path.as_posix())
-        elif (maker := self.chain.maker(path.as_posix())) is not None:
-            self._starts.append(maker)
+        elif (writer := self.chain.producer(path.as_posix())) is not None:
+            self._starts.append(writer)
         else:
             self._note(path.as_posix(), "without record", f"{record_of(path)} does not speak of it")
 
     def _start_folder(self, path: Path) -> None:
-        if maker := self.chain.maker(path.as_posix()):  # a folder that a job wrote whole
-            self._starts.append(maker)
+        if writer := self.chain.producer(path.as_posix()):  # a folder that a job wrote whole
+            self._starts.append(writer)
         self._folders.append(path)
         self._starts += self.chain.names(path)
         files = self._files_below(path)
@@ -154,7 +155,8 @@ class _Audit:
 
     def _files_below(self, path: Path) -> list[Path]:
         """Files and links below a folder, without what Snakemake and jobs at work leave beside
-        results."""
+        results.
+        """
         found = [
             p.relative_to(self.root)
             for p in (self.root / path).rglob("*")
@@ -186,7 +188,8 @@ class _Audit:
 
     def _digest(self, paths: list[str], threads: int) -> dict[str, str | None]:
         """Digest files once each, the largest first, so that no thread is left with a large one at
-        the end."""
+        the end.
+        """
         sizes = {
             path: None if self._is_link(Path(path)) else _size(self.root / path) for path in paths
         }
@@ -227,9 +230,8 @@ class _Audit:
                 self._note(output.path, "intact")
 
         written = {f.path for f in record.outputs}
-        for (
-            name
-        ) in record.output_names.values():  # a folder holds what its job wrote, and nothing else
+        # A folder holds what its job wrote, and nothing else
+        for name in record.output_names.values():
             if (self.root / name).is_dir():
                 for file in self._files_below(Path(name)):
                     if file.as_posix() not in written:
@@ -239,14 +241,14 @@ class _Audit:
 
     def _judge_inputs(self, record: Record) -> None:
         for read in record.inputs:
-            maker = self.chain.maker(read.path)
-            producer = None if maker is None else self.chain.record(maker)
-            if maker is None or producer is None:
+            writer = self.chain.producer(read.path)
+            producer = None if writer is None else self.chain.record(writer)
+            if writer is None or producer is None:
                 if _size(self.root / read.path) is None:
                     self._note(read.path, "missing", f"{record.rule} read it")
                 else:
                     self._note(read.path, "without record", f"{record.rule} read it")
-            elif self.chain.written(maker).get(read.path) != read.sha256:
+            elif self.chain.written(writer).get(read.path) != read.sha256:
                 self._blame(
                     record,
                     f"made from another {read.path} than {producer.rule} wrote: run the workflow "
@@ -269,7 +271,8 @@ class _Audit:
 
     def _judge_ledger(self, whole: bool) -> None:
         """The ledger's lines follow on each other, and name every record with the digest that it
-        has."""
+        has.
+        """
         path = RESULTS / LEDGER
         file = self.root / path
         if self._is_link(path):
@@ -300,7 +303,8 @@ class _Audit:
 
     def _is_link(self, path: Path) -> bool:
         """Whether a path, or a folder on the way to it, is a symbolic link: its bytes would be
-        elsewhere."""
+        elsewhere.
+        """
         for part in (path, *path.parents):
             if part.name and part not in self._links:
                 self._links[part] = (self.root / part).is_symlink()
@@ -326,7 +330,8 @@ def _size(path: Path) -> int | None:
 
 def _passing(part: str) -> bool:
     """Whether a name is that of something passing: Snakemake's mark in folders, a job's work or
-    half-written output."""
+    half-written output.
+    """
     return part == ".snakemake_timestamp" or (
         part.startswith(".") and part.endswith((".tmp", ".work"))
     )

@@ -37,9 +37,10 @@ class Chain:
                     self.unreadable[name] = str(error)
         return self._records[name]
 
-    def maker(self, path: str) -> str | None:
+    def producer(self, path: str) -> str | None:
         """Name of the record that speaks of a file, or of the folder that a job wrote whole; None
-        if there is none."""
+        if there is none.
+        """
         name = producer(path, self._is_file)
         record = None if name is None else self.record(name)
         if name is None or record is None:
@@ -69,7 +70,8 @@ class Chain:
 
     def below(self, names: list[str]) -> dict[str, Record]:
         """Records and all that they stand on, through their inputs to the sources; what cannot be
-        read is left out."""
+        read is left out.
+        """
         found: dict[str, Record] = {}
         waiting = list(reversed(names))
         while waiting:

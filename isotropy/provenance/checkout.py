@@ -20,7 +20,8 @@ LOCK = "requirements.lock"
 
 class Plan(Protocol):
     """What a configuration asks for (`isotropy.plan.Plan`). Both raise LookupError for a result
-    that it does not have."""
+    that it does not have.
+    """
 
     def spec(self, stem: str) -> Spec:
         """The spec of a result."""
@@ -62,11 +63,15 @@ class Checkout:
 
     def spec_differs(self, name: str, record: Record) -> list[str]:
         """Fields of a record's spec, and inputs, that are not what the study asks for now, with
-        both values."""
+        both values.
+        """
         if self._plan is None:
             return []
         try:
-            now, inputs = self._plan.spec(stem_of(name)).told(), self._plan.inputs(stem_of(name))
+            now, inputs = (
+                self._plan.spec(stem_of(name)).recorded(),
+                self._plan.inputs(stem_of(name)),
+            )
         except LookupError:
             return ["the study has no such result"]
         except (IsotropyError, OSError) as error:
@@ -96,7 +101,8 @@ class Checkout:
 
     def packages_differ(self, record: Record) -> list[str]:
         """Packages that had another version than the lock's: name, version, locked version. Builds
-        (+cpu) do not count."""
+        (+cpu) do not count.
+        """
         found = {
             name: version.split("+")[0] for name, version in record.environment.packages.items()
         }

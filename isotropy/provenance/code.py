@@ -60,7 +60,8 @@ def rule_sha256(root: Path, rule: str) -> str:
 
 def code_param(root: Path, rule: str, *modules: str) -> str:
     """The parameter by which a rule carries its code identity: a digest, then the modules loaded by
-    name."""
+    name.
+    """
     return " ".join([digest(code_identity(root, rule, modules)), *modules])
 
 
@@ -71,7 +72,8 @@ def temporary_outputs(root: Path, rule: str) -> list[str]:
 
 def conda_packages(root: Path, rule: str) -> list[str]:
     """Distributions that the conda environment of a rule declares, under their names on PyPI; none
-    without such a rule."""
+    without such a rule.
+    """
     try:
         declared = re.search(r'^\s+"\.\./(envs/\w+\.yaml)"', _rule(root, rule)[0], re.M)
     except LookupError:
@@ -115,7 +117,8 @@ def _module_file(root: Path, module: str) -> Path | None:
 @cache
 def _imports(root: Path, file: Path, _stamp: tuple[int, int]) -> tuple[Path, ...]:
     """Project files that a file imports directly, the packages' own `__init__.py` on the way
-    included."""
+    included.
+    """
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text("utf8"), str(file))):
         if isinstance(node, ast.Import):

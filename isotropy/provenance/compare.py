@@ -10,7 +10,8 @@ ABSENT = "nothing"
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Leaves in which two JSON values differ: path of the field, value before, value after
-    (`ABSENT` where there is none)."""
+    (`ABSENT` where there is none).
+    """
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
             yield from differences(

@@ -1,5 +1,6 @@
 """Export: results, records and code as a Workflow Run RO-Crate (Provenance Run Crate 0.5) in one
-zip, with PROV-JSON."""
+zip, with PROV-JSON.
+"""
 
 from __future__ import annotations
 

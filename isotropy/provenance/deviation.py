@@ -36,7 +36,8 @@ class Deviation(NamedTuple):
 
 def largest_deviation(before: Path, after: Path) -> Deviation | None:
     """Compare the numbers of two Parquet, safetensors or JSON files; None: not files of numbers, or
-    one is not there."""
+    one is not there.
+    """
     if not (before.is_file() and after.is_file()):
         return None
     x, y = _arrays(before), _arrays(after)

@@ -22,7 +22,8 @@ LONGEST_LIST = 6
 
 class Divergence(NamedTuple):
     """A job whose inputs are the same in both runs and whose outputs are not, or that only one run
-    has."""
+    has.
+    """
 
     name: str
     """Stem of its results below `results/`."""
@@ -81,9 +82,8 @@ def _opened(run: Path) -> Iterator[Path]:
             with zipfile.ZipFile(run) as archive:
                 for name in archive.namelist():
                     if name.endswith(RECORD_SUFFIX):
-                        archive.extract(
-                            name, folder
-                        )  # which keeps it below the folder, whatever the name says
+                        # Which keeps it below the folder, whatever the name says
+                        archive.extract(name, folder)
         except (OSError, zipfile.BadZipFile, *NO_ZIP) as error:
             raise IsotropyError(
                 f"{run} is neither the folder of a run nor a bundle: {error}"
@@ -151,7 +151,8 @@ def _only_in_one(
     before: dict[str, Record], after: dict[str, Record]
 ) -> tuple[list[Divergence], int]:
     """Jobs that one run lacks, each paired with the job of the other run that comes nearest; how
-    many follow from others."""
+    many follow from others.
+    """
     gone, new = before.keys() - after.keys(), after.keys() - before.keys()
     first = sorted(n for n in gone if not before[n].input_records.keys() & gone)
     second = sorted(n for n in new if not after[n].input_records.keys() & new)

@@ -1,5 +1,6 @@
 """What did the work: Python, packages, processor, GPU. Facts that are not known are null with a
-reason, never guessed."""
+reason, never guessed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ PYPI_NAME = {
 
 def describe_environment(threads: int) -> dict[str, Any]:
     """Facts about the process that runs a job. Environment variables are not among them: they may
-    hold secrets."""
+    hold secrets.
+    """
     return {
         "python": platform.python_version(),
         "prefix": "conda"
@@ -49,9 +51,8 @@ def packages() -> dict[str, str]:
     """Installed distributions, normalised name -> version."""
     found: dict[str, str] = {}
     folders = list(dict.fromkeys(sys.path))  # Snakemake names its own once more
-    for distribution in metadata.distributions(
-        path=folders
-    ):  # the first of a name is the one that is imported
+    # The first of a name is the one that is imported
+    for distribution in metadata.distributions(path=folders):
         described = distribution.metadata  # `.name` and `.version` would parse the file anew
         if described["Name"]:
             found.setdefault(normalized_name(described["Name"]), described["Version"])
@@ -82,7 +83,8 @@ def unknown(reason: str) -> dict[str, Any]:
 
 def _slurm_job() -> Any:
     """Number of the SLURM job; Snakemake's executor keeps SLURM's variables from jobs, but not
-    their control group."""
+    their control group.
+    """
     try:
         group = re.search(
             r"/slurm\S*/job_(\d+)(?:/|$)", Path("/proc/self/cgroup").read_text(), re.M

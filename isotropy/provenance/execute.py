@@ -1,5 +1,6 @@
 """Run a rule's script without Snakemake: `python -m isotropy.provenance.execute JOB.json`, in the
-folder of the run."""
+folder of the run.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Named(list[Any]):
 
 def main(path: Path) -> None:
     """Run the job that a JSON file describes: script, rule, wildcards, spec, code, input, output,
-    log, threads."""
+    log, threads.
+    """
     job = json.loads(path.read_text("utf8"))
     told = SimpleNamespace(
         rule=job["rule"],

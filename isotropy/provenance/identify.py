@@ -1,5 +1,6 @@
 """Identify: which record a stray file belongs to, and whether the file is still what was
-written."""
+written.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The ledger: one line per run and per job, each with the digest of the line before, so that none
-can be taken out unseen."""
+can be taken out unseen.
+"""
 
 from __future__ import annotations
 

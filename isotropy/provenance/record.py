@@ -39,7 +39,8 @@ Inside = Annotated[str, AfterValidator(_inside)]
 
 class File(BaseModel):
     """A file as it was when a job read or wrote it; the path is relative to the folder of the
-    run."""
+    run.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -67,13 +68,14 @@ class Lineage(BaseModel):
             )
         )
 
-    def depart(self, reasons: list[str]) -> None:
+    def deviate(self, reasons: list[str]) -> None:
         """Note in what the job departs from the papers' own way; what does so anywhere is a
-        stand-in."""
+        stand-in.
+        """
         if reasons:
-            self.join(Lineage(status="stand-in", reasons=reasons))
+            self.merge(Lineage(status="stand-in", reasons=reasons))
 
-    def join(self, other: Lineage) -> None:
+    def merge(self, other: Lineage) -> None:
         """Add what another input stands on."""
         if other.status == "stand-in":
             self.status = "stand-in"
@@ -96,7 +98,8 @@ class Code(BaseModel):
 
 class Environment(BaseModel):
     """What did the work (`isotropy.provenance.environment`): what the audit asks of it, and more
-    that it only shows."""
+    that it only shows.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -151,7 +154,11 @@ class Record(BaseModel):
 
 
 def record_id(
-    rule: str, wildcards: dict[str, str], spec: Any, inputs: list[File], makers: Iterable[Record]
+    rule: str,
+    wildcards: dict[str, str],
+    spec: Any,
+    inputs: list[File],
+    producers: Iterable[Record],
 ) -> str:
     """Name of what a job makes, known before it is made, so that the outputs can carry it.
 
@@ -163,15 +170,17 @@ def record_id(
         wildcards: its wildcards.
         spec: its spec, as its record has it.
         inputs: files that it reads.
-        makers: the records of these files.
+        producers: the records of these files.
     """
-    fetched = [maker for maker in makers if maker.lineage.sources and not maker.inputs]
+    fetched = [
+        producer for producer in producers if producer.lineage.sources and not producer.inputs
+    ]
     contents = [
         [s.get("id"), s.get("status"), s.get("content")]
-        for maker in fetched
-        for s in maker.lineage.sources
+        for producer in fetched
+        for s in producer.lineage.sources
     ]
-    known = {f.path for maker in fetched for f in maker.outputs}
+    known = {f.path for producer in fetched for f in producer.outputs}
     return digest(
         [rule, wildcards, spec, contents, digests(f for f in inputs if f.path not in known)]
     )

@@ -1,5 +1,6 @@
 """Rerun: do a job again in a folder of its own, and judge what comes by what its record
-promises."""
+promises.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +50,8 @@ def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list
     chain = Chain(root)
     found: dict[str, None] = {}
     for path in paths:
-        maker = chain.maker(path.as_posix())
-        names = [maker] if maker else chain.names(path) if (root / path).is_dir() else []
+        writer = chain.producer(path.as_posix())
+        names = [writer] if writer else chain.names(path) if (root / path).is_dir() else []
         if not names:
             raise IsotropyError(
                 f"no record speaks of {path}: name a result, or a folder of results"
@@ -106,7 +107,8 @@ def _rerun(
 
 def _lay_out(root: Path, record: Record, folder: Path) -> None:
     """Copy the inputs of a job, with their records, into the folder. No links: a job might write to
-    what it reads."""
+    what it reads.
+    """
     for path in [*(f.path for f in record.inputs), *record.input_records]:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -170,12 +172,13 @@ def _execute(
 
 def _spec(record: Record, stem: str, plan: Plan | None, root: Path, folder: Path) -> dict[str, Any]:
     """The recorded spec, with what records do not say taken from the plan: where a mirror lies,
-    seen from the folder."""
+    seen from the folder.
+    """
     try:
         now = None if plan is None else plan.spec(stem)
     except LookupError:
         now = None
-    kept = {name: getattr(now, name) for name in now.not_told} if now is not None else {}
+    kept = {name: getattr(now, name) for name in now.machine_fields} if now is not None else {}
     if isinstance(kept.get("mirror"), str):
         kept["mirror"] = os.path.relpath(root / kept["mirror"], folder)
     return {**record.spec, **kept}

@@ -1,5 +1,6 @@
 """Trace: the lineage of a result, of a cell of a table, or of a claim, down to the source bytes, as
-records tell it."""
+records tell it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from rich.tree import Tree
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
-from isotropy.provenance.cells import locate
+from isotropy.provenance.address import locate
 from isotropy.provenance.chain import Chain
 from isotropy.provenance.record import Record, digests, read_record
 
@@ -22,7 +23,7 @@ def trace(root: Path, address: str) -> dict[str, Any]:
     Args:
         root: the folder of the run.
         address: path of a result, relative to `root`; of a cell, `TABLE#COLUMN=VALUE,…,COLUMN`; or
-            a claim's id. See `isotropy.provenance.cells.locate`.
+            a claim's id. See `isotropy.provenance.address.locate`.
 
     Returns:
         path, sha256, record, rule, determinism, status (original or stand-in), seeds, spec, code
@@ -69,7 +70,8 @@ def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
 
 def mermaid(node: dict[str, Any]) -> str:
     """The same as a Mermaid flow chart: a box per job, with the file that the first arrow from it
-    stands for."""
+    stands for.
+    """
     boxes: dict[str, str] = {}
     arrows: dict[tuple[str, str], None] = {}
 
@@ -107,7 +109,7 @@ def html(node: dict[str, Any]) -> str:
 
 
 def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict[str, Any]:
-    told = chain.maker(path)
+    told = chain.producer(path)
     record = None if told is None else chain.record(told)
     sha256 = next((f.sha256 for f in record.outputs if f.path == path), None) if record else None
     if record is None or told is None or sha256 is None:
@@ -148,8 +150,9 @@ def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict
 
 def _bears(chain: Chain, path: str, keys: dict[str, Any]) -> bool:
     """Whether a file bears on the rows of a table that are asked for: not if the spec of its job
-    names another case."""
-    told = chain.maker(path)
+    names another case.
+    """
+    told = chain.producer(path)
     record: Record | None = None if told is None else chain.record(told)
     return record is None or all(
         record.spec.get(name, value) == value for name, value in keys.items()

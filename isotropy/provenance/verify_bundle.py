@@ -65,14 +65,16 @@ def line_sha256(line: bytes) -> str:
 
 def record_name(path: str) -> str:
     """Name of the record of the job that wrote a file: beside it, under the file's name up to the
-    first dot."""
+    first dot.
+    """
     parent, _, name = path.rpartition("/")
     return (parent + "/" if parent else "") + name.split(".")[0] + RECORD_SUFFIX
 
 
 def producer(path: str, there: Callable[[str], bool]) -> str | None:
     """Name of the record that speaks of a file, or of a folder that holds it; None if there is
-    none."""
+    none.
+    """
     candidate = PurePosixPath(path)
     while candidate.name:
         if there(record_name(candidate.as_posix())):
@@ -160,7 +162,8 @@ def verify(bundle: str, head: str | None = None) -> tuple[list[str], str]:
 
 def _names(names: list[str]) -> list[str]:
     """Names that would not come out as files of their own, below the folder in which the bundle is
-    unpacked."""
+    unpacked.
+    """
     findings = [f"{n}: there twice" for n in sorted({n for n in names if names.count(n) > 1})]
     lower = [n.lower() for n in names]
     findings += [
@@ -206,7 +209,8 @@ def _listed(metadata: dict[str, Any]) -> dict[str, str]:
 
 def _chain(records: dict[str, bytes], digests: dict[str, str]) -> tuple[list[str], int]:
     """Hold records against files and against each other. Returns findings, and how many outputs are
-    not in the bundle."""
+    not in the bundle.
+    """
     findings, n_absent, spoken_of = [], 0, set(records)
     read: dict[str, Told] = {}
     for name, data in records.items():
@@ -234,8 +238,8 @@ def _chain(records: dict[str, bytes], digests: dict[str, str]) -> tuple[list[str
             else:
                 findings.append(f"{path}: missing, though {name} speaks of it")
         for path, sha256 in told.used.items():
-            maker = producer(path, read.__contains__)
-            if (read[maker].written if maker else {}).get(path) != sha256:
+            writer = producer(path, read.__contains__)
+            if (read[writer].written if writer else {}).get(path) != sha256:
                 findings.append(f"{name}: read another {path} than its record says was written")
         for other, expected in told.records.items():
             if other not in read or read[other].identity != expected:

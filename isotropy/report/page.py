@@ -1,5 +1,6 @@
 """The results page: one HTML file from which a reader finds a figure's numbers, code, paper section
-and record."""
+and record.
+"""
 
 from __future__ import annotations
 

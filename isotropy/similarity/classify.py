@@ -94,9 +94,8 @@ def classify(train: Features, validation: Features, spec: ClassifySpec) -> pd.Da
     for method in spec.methods:
         for clustering in ("none",) if method == "none" else ("transductive", "inductive"):
             for seed in spec.seeds:
-                if (
-                    seed == spec.seeds[0] or method in CLUSTERED
-                ):  # the rest does not depend on the seed
+                # The rest does not depend on the seed
+                if seed == spec.seeds[0] or method in CLUSTERED:
                     step = _step(method, spec.numbers, seed)
                     known, new = post_processed(
                         train.tokens,
@@ -176,7 +175,8 @@ def _mlp(
     known: np.ndarray, targets: np.ndarray, new: np.ndarray, mlp: Mlp, seed: int
 ) -> list[torch.Tensor]:
     """Logits of new items after each epoch: one hidden layer, ReLU, one logistic unit, as Keras
-    initializes them."""
+    initializes them.
+    """
     generator = torch.Generator().manual_seed(seed)
     x, y = torch.from_numpy(known.reshape(len(known), -1)), torch.from_numpy(targets).float()
     unseen = torch.from_numpy(new.reshape(len(new), -1))
@@ -185,9 +185,8 @@ def _mlp(
         torch.nn.init.xavier_uniform_(layer.weight, generator=generator)
         torch.nn.init.zeros_(layer.bias)
     parameters = [*hidden.parameters(), *out.parameters()]
-    adam = torch.optim.Adam(
-        parameters, lr=mlp.learning_rate, eps=1e-7, fused=True
-    )  # Keras' epsilon
+    # Keras' epsilon
+    adam = torch.optim.Adam(parameters, lr=mlp.learning_rate, eps=1e-7, fused=True)
     found = []
     for _ in range(mlp.epochs):
         for rows in torch.split(torch.randperm(len(x), generator=generator), mlp.batch_size):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy.embed.describe import departures as embedding_departures
+from isotropy.embed.describe import deviations as embedding_deviations
 from isotropy.similarity.spec import LAST, ClassifySpec, Clusterer, Numbers, SimilaritySpec
 
 AUTHORS = {
@@ -37,7 +37,7 @@ SETS = (
 TASKS = ("sst2", "rte", "cola", "mrpc", "wic", "boolq")
 
 
-def departures(spec: SimilaritySpec, numbers: Numbers | None) -> list[str]:
+def deviations(spec: SimilaritySpec, numbers: Numbers | None) -> list[str]:
     """Of a measurement of similarity and isotropy. Layers count where something is post-processed:
     Table 5 has all of them.
 
@@ -61,7 +61,7 @@ def departures(spec: SimilaritySpec, numbers: Numbers | None) -> list[str]:
     return found + _of_clusterer(spec.clusterer)
 
 
-def classification_departures(spec: ClassifySpec) -> list[str]:
+def classification_deviations(spec: ClassifySpec) -> list[str]:
     """Of a classification on frozen features, which the paper has for BERT alone."""
     found = _of_model(spec.embedding, "bert-base-uncased")
     if spec.task not in TASKS:
@@ -77,7 +77,7 @@ def classification_departures(spec: ClassifySpec) -> list[str]:
         found.append(
             f"learning rate {mlp.learning_rate:g}, the authors' are {RATES[0]:g} and {RATES[1]:g}"
         )
-    found += embedding_departures(spec.dtype)
+    found += embedding_deviations(spec.dtype)
     return found + _of_clusterer(spec.clusterer)
 
 

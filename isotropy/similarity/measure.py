@@ -1,5 +1,6 @@
 """Isotropy and semantic similarity before and after post-processing (Rajaee & Pilehvar 2021,
-sections 3 and 4)."""
+sections 3 and 4).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ Fitted = dict[tuple[str, int, int], ClusterBasedEnhancement]
 
 class Step(NamedTuple):
     """One method with its numbers and seed; what does not apply is None. `part`: what it is
-    measured for."""
+    measured for.
+    """
 
     method: MethodName
     n_clusters: int | None

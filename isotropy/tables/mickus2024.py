@@ -1,5 +1,6 @@
 """Tables of Mickus, Grönroos & Attieh (2024), "Isotropy, Clusters, and Classifiers", ACL: section 3
-and the appendices."""
+and the appendices.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ ENCODERS = {
 
 def trajectories(runs: Runs) -> pd.DataFrame:
     """Trajectories in one long table: the facts of each run that figures need, then a row per
-    step."""
+    step.
+    """
     parts = [
         pd.DataFrame([run.model_dump(include=FACTS)]).merge(steps, how="cross")
         for run, steps in runs
@@ -50,7 +52,8 @@ def trajectories(runs: Runs) -> pd.DataFrame:
 
 def table1(runs: Runs, published: pd.DataFrame) -> pd.DataFrame:
     """Table 1: number of items and of trainable parameters per setup, computed, beside the
-    published numbers."""
+    published numbers.
+    """
     rows = []
     for setup in dict.fromkeys(run.setup for run, _ in runs):
         run = next(r for r, _ in runs if r.setup == setup)
@@ -119,7 +122,8 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 def seeds(table: pd.DataFrame) -> pd.DataFrame:
     """Section 3.2: standard deviation (ddof = 1) over seeds, at most at any step and on average
-    over steps."""
+    over steps.
+    """
     rows = []
     for _, group in table.groupby("setup", sort=False):
         row = {
@@ -161,7 +165,8 @@ def table2(runs: Runs, published: pd.DataFrame) -> pd.DataFrame:
 
 def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Table 3: Pearson's r and Spearman's rho per task and encoder, mean over seeds; why a cell of
-    the paper is empty."""
+    the paper is empty.
+    """
     done = {
         (row["dataset"], row["model"]): row for _, row in table[table["seed"] == "mean"].iterrows()
     }

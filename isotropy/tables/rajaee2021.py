@@ -45,7 +45,8 @@ def measurements(runs: MeasuredRuns) -> pd.DataFrame:
 
 def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """The six methods (2020 slides): mean and sd over runs per data set, model and layer, beside
-    what the slides print."""
+    what the slides print.
+    """
     summary = _summary(_of_methods(measurements))
     printed = published[published["locator"].isin(["slides, comparison", "slides, seven sets"])]
     return _beside(
@@ -57,7 +58,8 @@ def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """No, global and cluster-based post-processing (2021, Tables 2 and 6), with the number of pairs
-    beside Dzubur's."""
+    beside Dzubur's.
+    """
     chosen = _of_methods(measurements)
     summary = _summary(chosen[chosen["method"].isin(PAPER_METHODS)])
     for i, name in enumerate(("n_pairs_dzubur", "n_pairs_official")):
@@ -74,7 +76,8 @@ def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """The effect of the number of clusters (2021, Table 1): isotropy after k-means and the mean of
-    each cluster."""
+    each cluster.
+    """
     whole = measurements[
         measurements["setup"].isin(measurements.loc[measurements["part"] == "clusters", "setup"])
     ]
@@ -99,7 +102,8 @@ def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 def directions(measurements: pd.DataFrame) -> pd.DataFrame:
     """What the claims on isotropy are about: by how many orders of magnitude it rises, per setup
-    and run."""
+    and run.
+    """
     rows = [
         {
             "isotropy_gain_orders": run["kmeans"]["log10_isotropy"] - run["none"]["log10_isotropy"],
@@ -154,7 +158,8 @@ def tuning(runs: TunedRuns) -> pd.DataFrame:
 
 def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
     """Scores on the validation set after each epoch (2021, Figure 4), and of the linear control
-    (epoch 0)."""
+    (epoch 0).
+    """
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
         facts: dict[str, object] = {"setup": f"{run.task}, {run.embedding}, layer {run.layer}"}
@@ -165,7 +170,8 @@ def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
 
 def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Classification on frozen features (2021, Table 3): the best epoch, as the authors, and the
-    last; over seeds."""
+    last; over seeds.
+    """
     keys = [
         "setup",
         "task",
@@ -196,7 +202,8 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
     """What the claims on classification are about: best scores against those without
-    post-processing, per setup and seed."""
+    post-processing, per setup and seed.
+    """
     rows = []
     per_seed = _best_and_last(convergence)
     for (setup, seed), group in per_seed.groupby(["setup", "seed"], sort=False):
@@ -215,7 +222,8 @@ def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
 
 def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """First tokens of every fine-tuned model layer by layer: isotropy, and the share of the mean in
-    the vectors."""
+    the vectors.
+    """
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, layers in fine_tuned:
         facts: dict[str, object] = {
@@ -242,7 +250,8 @@ def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Fine-tuning without and with the method inside (2020 slides): accuracy, and isotropy of first
-    tokens, last layer."""
+    tokens, last layer.
+    """
     last = cls_layers[cls_layers["layer"] == cls_layers.groupby("setup")["layer"].transform("max")]
     printed = _values(published[published["locator"] == "slides, fine-tuning"])
     rows = []
@@ -293,7 +302,8 @@ def _facts(run: Measured) -> dict[str, object]:
 
 def _of_methods(measurements: pd.DataFrame) -> pd.DataFrame:
     """Without the rows that show the effect of k alone, and without setups where nothing is
-    post-processed."""
+    post-processed.
+    """
     own = measurements[measurements["part"] == "methods"]
     several = own.groupby("setup")["method"].transform("nunique") > 1
     return own[several]
@@ -325,7 +335,8 @@ def _beside(
     summary: pd.DataFrame, published: pd.DataFrame, columns: dict[str, str]
 ) -> pd.DataFrame:
     """A published column beside each of ours that `columns` names, by quantity; isotropy as log10;
-    of the papers' layer."""
+    of the papers' layer.
+    """
     of_paper = summary["layer"] == LAST
     for column, quantity in columns.items():
         own = summary.assign(quantity=(summary["method"] + f" {quantity}").where(of_paper, ""))
@@ -359,7 +370,8 @@ def _log10(values: list[float]) -> list[float]:
 
 def _paired(rows: pd.DataFrame) -> Iterator[tuple[dict[str, object], dict[str, pd.Series]]]:
     """Per setup and run of k-means: facts, and the row of each method, that of the same run where a
-    method has several."""
+    method has several.
+    """
     for _, group in rows.groupby("setup", sort=False):
         clustered = group[group["method"] == "kmeans"]
         for _, own in clustered.iterrows():

@@ -23,7 +23,8 @@ NAMES = {"none": "none", "cosreg": "CosReg", "istar": "I-STAR"}
 
 def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """One row per model, task, method and seed: performance and geometry of the fine-tuned
-    model."""
+    model.
+    """
     rows = []
     for run, layers in fine_tuned:
         row = _facts(run) | {
@@ -54,7 +55,8 @@ def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """All-But-The-Top on the sentence embeddings of models without penalty: a linear model on them,
-    before and after."""
+    before and after.
+    """
     rows = []
     for run, _ in fine_tuned:
         found = {probe.method: probe for probe in run.probes}
@@ -96,7 +98,8 @@ def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """Figure 1: mean of each dimension of the validation set's sentence embeddings, last layer, of
-    the runs that are shown."""
+    the runs that are shown.
+    """
     return long_table(
         (
             _facts(run),
@@ -110,7 +113,8 @@ def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """Figures 2 and 3: sentence embeddings of the last layer in the plane of their mean and of
-    their first component."""
+    their first component.
+    """
     return long_table(
         (_facts(run), items.iloc[:: max(1, -(-len(items) // POINTS_SHOWN))])
         for run, items in fine_tuned
@@ -219,7 +223,8 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
 
 def stability(clouds: SampledClouds) -> pd.DataFrame:
     """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the
-    whole cloud."""
+    whole cloud.
+    """
     known = {"data", "embedding", "status", "d", "shrinkage_points"}
     return long_table(
         ({"setup": run.name, **run.model_dump(include=known), "whole": run.isoscore}, rows)
@@ -305,20 +310,23 @@ def _label(run: FineTuned) -> str:
 
 def _negative(rows: pd.DataFrame) -> pd.DataFrame:
     """I-STAR with negative lambda; zeta = 0, which is without shrinkage, is not the paper's method
-    but its ablation."""
+    but its ablation.
+    """
     return rows[(rows["kind"] == "istar") & (rows["strength"] < 0) & (rows["zeta"] > 0)]
 
 
 def _learned(group: pd.DataFrame) -> bool:
     """Whether models without penalty are better than the most frequent class, in the mean over
-    seeds."""
+    seeds.
+    """
     none = group[group["kind"] == "none"]
     return float(none["performance"].mean()) > float(none["chance"].mean())
 
 
 def _methods(group: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Rows of a task and model by method; of I-STAR those of the best negative lambda and zeta, if
-    there is one."""
+    there is one.
+    """
     for kind in ("none", "cosreg"):
         if (group["kind"] == kind).any():
             yield NAMES[kind], group[group["kind"] == kind]

@@ -33,7 +33,8 @@ def write_all(job: Writer, table: pd.DataFrame) -> None:
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
     """CSV with every digit (the shortest text that reads back to the same number); the one format
-    without a mark."""
+    without a mark.
+    """
     table.to_csv(path, index=False, lineterminator="\n")
 
 
@@ -46,7 +47,8 @@ def write_markdown(path: Path, table: pd.DataFrame, mark: str) -> None:
 
 def format_cell(value: object) -> str:
     """A cell for readers: grouped integers, four significant digits, nothing for what is not
-    there."""
+    there.
+    """
     if value is None or value is pd.NA:
         return ""
     if isinstance(value, bool | np.bool_):

@@ -4,24 +4,24 @@ import pandas as pd
 import torch
 
 from isotropy.device import pick_device
-from isotropy.embed.describe import departures
+from isotropy.embed.describe import deviations
 from isotropy.embed.sentences import SentenceEncoder
 from isotropy.embed.spec import TokensSpec
 from isotropy.embed.tokens import Extraction, extract
 from isotropy.errors import IsotropyError
 from isotropy.job import Job
 
-with Job(snakemake, TokensSpec, aids=("shards",)) as job:
+with Job(snakemake, TokensSpec, shortcut_inputs=("shards",)) as job:
     spec, shards = job.spec, job.inputs("shards")
     # What shards have computed is only put together.
     device = torch.device("cpu") if shards else pick_device(spec.device)
-    if any(record.spec["tokens"] != spec.told() for record in job.aid_records):
+    if any(record.spec["tokens"] != spec.recorded() for record in job.shortcut_records):
         raise IsotropyError(f"{shards[0].parent} holds shares of other token vectors: delete it")
     exact = device.type == "cpu" and all(
-        record.determinism == "bitwise" for record in job.aid_records
+        record.determinism == "bitwise" for record in job.shortcut_records
     )
     job.determinism = "bitwise" if exact else "tolerance"
-    job.lineage.depart(departures(spec.dtype))
+    job.lineage.deviate(deviations(spec.dtype))
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     texts = list(pd.read_parquet(job.input["texts"])["text"])
     how = spec.model_dump(include={"layers", "window", "token_budget"})
@@ -37,5 +37,5 @@ with Job(snakemake, TokensSpec, aids=("shards",)) as job:
         )
     if shards:
         job.measurements["device"] = sorted(
-            {record.measurements["device"] for record in job.aid_records}
+            {record.measurements["device"] for record in job.shortcut_records}
         )

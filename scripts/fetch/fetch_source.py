@@ -1,5 +1,6 @@
 """Puts a source's files, verified, into a folder: from the first of its origins that can be
-reached."""
+reached.
+"""
 
 from isotropy.files import write_json
 from isotropy.job import Job
@@ -12,6 +13,6 @@ with Job(snakemake, FetchSpec) as job, job.write("source") as folder:
     source, job.measurements["origins_not_used"] = fetch(job.spec, job.work, folder)
     write_json(folder / FACTS, source.model_dump(mode="json"))
     reasons = [source.content.title] if source.status == "stand-in" else []
-    job.lineage.join(
+    job.lineage.merge(
         Lineage(status=source.status, reasons=reasons, sources=[source.model_dump(mode="json")])
     )

@@ -1,11 +1,12 @@
 """Makes the geometry of one layer of a model on a corpus: cosines, clusters, local dimension,
-pictures."""
+pictures.
+"""
 
 import pandas as pd
 
 from isotropy.embed.layers import read_tokens
 from isotropy.geometry.clouds import read_typed
-from isotropy.geometry.describe import departures
+from isotropy.geometry.describe import deviations
 from isotropy.geometry.layers import measure_layer, pictures, principal_axes
 from isotropy.geometry.spec import LayerSpec, MeasuredLayer
 from isotropy.job import Job
@@ -31,7 +32,7 @@ with Job(snakemake, LayerSpec) as job:
     for name, table in {"rows": rows, "silhouettes": tried, "points": drawn}.items():
         with job.write(name) as path:
             write_parquet(path, pd.DataFrame(table), job.mark)
-    job.lineage.depart(departures(spec))
+    job.lineage.deviate(deviations(spec))
     facts = MeasuredLayer(
         dataset=spec.dataset,
         embedding=spec.model,

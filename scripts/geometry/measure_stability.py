@@ -14,7 +14,7 @@ with Job(snakemake, StabilitySpec) as job:
     )
     rows, whole, known = sample_scores(spec, embeddings)
     reason = "of the paper's cloud only dimensions, size and IsoScore are known, quoted by others"
-    job.lineage.depart([reason])
+    job.lineage.deviate([reason])
     drawn = f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore {spec.cloud.isoscore}"
     with job.write("scores") as path:
         write_parquet(path, rows, job.mark)

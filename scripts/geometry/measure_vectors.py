@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from isotropy.geometry.describe import vectors_departures
+from isotropy.geometry.describe import vectors_deviations
 from isotropy.geometry.dimension import lid_scores
 from isotropy.geometry.spec import MeasuredVectors, VectorsSpec
 from isotropy.job import Job
@@ -17,7 +17,7 @@ with Job(snakemake, VectorsSpec) as job:
     rows = [{"seed": seed, **lid_scores(vectors, spec.lid, seed)} for seed in spec.seeds]
     with job.write("rows") as path:
         write_parquet(path, pd.DataFrame(rows), job.mark)
-    job.lineage.depart(vectors_departures(spec))
+    job.lineage.deviate(vectors_deviations(spec))
     facts = MeasuredVectors(
         embedding=spec.vectors,
         model=job.lineage.titles("vectors")[0],

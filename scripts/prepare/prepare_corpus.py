@@ -12,7 +12,7 @@ with Job(snakemake, CorpusSpec) as job:
     lines = prepare_corpus(job.spec, read_rows(fetched(source).content, source))
     if job.spec.blocks is not None:
         reason = f"{len(lines)} lines of {job.spec.source}, in blocks"
-        job.lineage.depart([reason])
+        job.lineage.deviate([reason])
         job.seeds["blocks"] = job.spec.blocks.seed
     with job.write("texts") as path:
         write_parquet(path, lines, job.mark)

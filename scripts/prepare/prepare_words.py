@@ -19,7 +19,7 @@ with Job(snakemake, WordsSpec) as job:
         read_rows(fetched(lists[0]).content, lists[0]) if lists else None,
     )
     if job.spec.n_items is not None:
-        job.lineage.depart(["words chosen by frequency, not from the authors' list"])
+        job.lineage.deviate(["words chosen by frequency, not from the authors' list"])
     with job.write("texts") as path:
         write_parquet(path, texts, job.mark)
     with job.write("dataset") as path:

@@ -1,5 +1,6 @@
 """Writes the results page: every figure and table with its caption, status, numbers, code and
-record."""
+record.
+"""
 
 from isotropy.job import Job
 from isotropy.report.page import render

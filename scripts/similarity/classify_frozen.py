@@ -1,5 +1,6 @@
 """Makes a task's classification on frozen features: each method, transductive and inductive, MLP
-and linear control."""
+and linear control.
+"""
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from isotropy.finetune.scores import classification_scores
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.similarity.classify import classify, features
-from isotropy.similarity.describe import classification_departures
+from isotropy.similarity.describe import classification_deviations
 from isotropy.similarity.read import read_columns
 from isotropy.similarity.spec import Classified, ClassifySpec
 
@@ -24,9 +25,9 @@ with Job(snakemake, ClassifySpec) as job:
     unseen, right, n_validation = read_columns(
         job.input["validation_texts"], job.input["validation_items"], None
     )
-    reasons = classification_departures(spec)
+    reasons = classification_deviations(spec)
     reasons += [f"trained on {len(targets):,} of {n_all:,} items"] if len(targets) < n_all else []
-    job.lineage.depart(reasons)
+    job.lineage.deviate(reasons)
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     train = features(encoder, columns, targets, spec, job.threads)
     validation = features(encoder, unseen, right, spec, job.threads)

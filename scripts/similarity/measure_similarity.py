@@ -1,11 +1,12 @@
 """Makes one layer's measurements: isotropy and semantic similarity before and after each method,
-and pictures."""
+and pictures.
+"""
 
 import pandas as pd
 
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.similarity.describe import departures
+from isotropy.similarity.describe import deviations
 from isotropy.similarity.measure import measure, pictures, steps
 from isotropy.similarity.read import read_cloud
 from isotropy.similarity.spec import Measured, SimilaritySpec, Tuned
@@ -26,7 +27,7 @@ with Job(snakemake, SimilaritySpec) as job:
     )
     with job.write("points") as path:
         write_parquet(path, drawn, job.mark)
-    job.lineage.depart(departures(spec, numbers))
+    job.lineage.deviate(deviations(spec, numbers))
     facts = Measured(
         dataset=spec.dataset,
         embedding=spec.embedding,

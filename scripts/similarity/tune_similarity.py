@@ -1,5 +1,6 @@
 """Makes the choice of one layer's numbers of clusters and components: the highest Spearman
-correlation on tuning data."""
+correlation on tuning data.
+"""
 
 from isotropy.job import Job
 from isotropy.parquet import write_parquet

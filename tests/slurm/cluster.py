@@ -127,7 +127,7 @@ class Cluster:
             )
         return done.stdout
 
-    def told(self) -> str:
+    def recorded(self) -> str:
         """What SLURM says of its jobs and nodes, and the ends of its logs, for failures."""
         found = []
         jobs = "JobID,Comment%40,State%20,ExitCode,NodeList,Submit,Start,End"
@@ -326,9 +326,8 @@ class Cluster:
             os.mknod(self.folder / f"dev/nvidia{n}", 0o20666, os.makedev(1, 3))
         lines.append("PartitionName=cpu Nodes=cpu1 Default=YES MaxTime=2-00:00:00 OverTimeLimit=0")
         lines.append("PartitionName=gpu Nodes=gpu1,gpu2 MaxTime=2-00:00:00 OverTimeLimit=0")
-        lines.append(
-            "PartitionName=urgent Nodes=gpu1,gpu2 PriorityTier=10"
-        )  # ends jobs of the others for its own
+        # Ends jobs of the others for its own
+        lines.append("PartitionName=urgent Nodes=gpu1,gpu2 PriorityTier=10")
         _write(etc / "slurm.conf", lines)
         _write(etc / "gres.conf", gres)
         mounted = ["CgroupPlugin=cgroup/v1", f"CgroupMountpoint={CGROUPS}", "CgroupAutomount=no"]

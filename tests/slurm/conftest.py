@@ -74,7 +74,7 @@ def pytest_runtest_makereport(
     report = yield
     cluster = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and cluster is not None:
-        report.sections.append(("SLURM", cluster.told()))
+        report.sections.append(("SLURM", cluster.recorded()))
         for driver in [d for d in DRIVERS if d.out.exists()][-3:]:
             ended = f"exit code {driver.process.poll()}\n{driver.said[-6000:]}\n{driver.jobs_said}"
             report.sections.append((str(driver.out), ended))
@@ -86,9 +86,8 @@ def cluster() -> Iterator[Cluster]:
     if why := obstacle():
         pytest.skip(f"no SLURM: {why}")
     cluster = Cluster(Path(tempfile.mkdtemp(prefix="isotropy-slurm-")))
-    with FileLock(
-        Path(tempfile.gettempdir()) / "isotropy-slurm.lock"
-    ):  # one at a time on a machine
+    # One at a time on a machine
+    with FileLock(Path(tempfile.gettempdir()) / "isotropy-slurm.lock"):
         try:
             cluster.start()
             yield cluster

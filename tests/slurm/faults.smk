@@ -15,7 +15,7 @@ rule hungry:
     output:
         "results/faults/hungry",
     resources:
-        mem_mb=grows(1000),
+        mem_mb=doubles_with_attempt(1000),
         runtime=10,
     params:
         python=sys.executable,
@@ -30,7 +30,7 @@ rule endless:
         "results/faults/endless",
     resources:
         mem_mb=1000,
-        runtime=grows(3),
+        runtime=doubles_with_attempt(3),
     shell:
         RAN + "if [ {resources.runtime} -lt 6 ]; then sleep 600; fi; touch {output}"
 

@@ -120,9 +120,8 @@ def test_the_smoke_study_has_the_same_bytes(
         for job in cluster.states("_optimize_embeddings")
         if job["Comment"].startswith("rule_optimize-")
     ]
-    assert len(trained) == len(
-        {record["wildcards"]["setup"] for record in records}
-    )  # the seeds of a setup go together
+    # The seeds of a setup go together
+    assert len(trained) == len({record["wildcards"]["setup"] for record in records})
     assert {(job["Partition"], job["State"]) for job in trained} == {("cpu", "COMPLETED")}
     if (CGROUPS / "freezer").is_dir():  # SLURM's number of a job is known by its control group
         assert {record["environment"]["slurm_job"] for record in records} == {
@@ -238,9 +237,8 @@ def test_small_jobs_are_sent_together(faulty: Path, submit: Submit, cluster: Clu
     assert "cpu=1," in last["AllocTRES"]
     assert "gres/gpu=1" in last["AllocTRES"]
     assert failed.runs_of("small-1") == 3
-    assert all(
-        failed.runs_of(f"small-{n}") in (1, 2, 3) for n in (0, 2, 3)
-    )  # again, or not begun before
+    # Again, or not begun before
+    assert all(failed.runs_of(f"small-{n}") in (1, 2, 3) for n in (0, 2, 3))
 
 
 def test_a_killed_driver_is_taken_up(faulty: Path, submit: Submit, cluster: Cluster) -> None:

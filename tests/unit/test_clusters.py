@@ -19,9 +19,8 @@ def test_equals_scikit_learn() -> None:
     """Each silhouette is that of scikit-learn for the same k-means; the best k is found."""
     found = cluster_count(CLUSTERED, sample_size=None)
     assert found.k == 4
-    assert (
-        len(set(zip(found.labels, LABELS, strict=True))) <= 8
-    )  # nearly the clusters that were put in
+    # Nearly the clusters that were put in
+    assert len(set(zip(found.labels, LABELS, strict=True))) <= 8
     for k, score in found.silhouettes.items():
         labels = KMeans(k, n_init=1, random_state=0).fit_predict(CLUSTERED)
         assert score == pytest.approx(silhouette_score(CLUSTERED, labels), abs=1e-9)

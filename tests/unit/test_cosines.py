@@ -208,9 +208,8 @@ def test_a_cluster_of_equal_vectors(dtype: type) -> None:
     )
     cut = type_cosines(X.astype(dtype), TYPES, CLUSTERS)
     both = type_cosines(cloud.astype(dtype), types, clusters)
-    assert both == pytest.approx(
-        [c * 4 / 5 for c in cut], abs=1e-6
-    )  # the fifth cluster has cosines of 0
+    # The fifth cluster has cosines of 0
+    assert both == pytest.approx([c * 4 / 5 for c in cut], abs=1e-6)
     arguments = torch.from_numpy(cloud.astype(dtype)), torch.from_numpy(types)
     codes = torch.unique(torch.from_numpy(clusters) * 100 + arguments[1], return_inverse=True)
     means = module._means(

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from isotropy.figures import cai2021, claims, mickus2024, rajaee2021, rudman2024
 from isotropy.figures.catalogue import FIGURES
-from isotropy.figures.style import look, save, use_style
+from isotropy.figures.style import line_style, save, use_style
 from isotropy.provenance.record import MARK, read_record
 from isotropy.tables.catalogue import TABLES
 from isotropy.tables.write import format_cell, write_markdown
@@ -57,7 +57,7 @@ def test_drawn_twice_gives_the_same_bytes(
 
 
 def test_lines_differ_in_colour_or_marker() -> None:
-    assert len({look(i) for i in range(49)}) == 49
+    assert len({line_style(i) for i in range(49)}) == 49
 
 
 def test_published_numbers_stand_in_their_own_unit(smoke: Workflow) -> None:

@@ -37,7 +37,7 @@ from isotropy.finetune import train
 from isotropy.finetune.answers import Window, best_answers, exact_match, f1, windows
 from isotropy.finetune.clustering import BatchClustering
 from isotropy.finetune.data import Inputs, Side, collate, read_side
-from isotropy.finetune.describe import departures
+from isotropy.finetune.describe import deviations
 from isotropy.finetune.measure import Reader, measure, probes, projection
 from isotropy.finetune.model import load_model, load_tokenizer, task_loss
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
@@ -518,11 +518,11 @@ def test_mistakes_are_named(change: dict[str, object], message: str, project: Pa
         load_study(read_configuration([project / "config.yaml"], {"rudman2024": change}), project)
 
 
-def test_departures() -> None:
+def test_deviations() -> None:
     authors = {"keep_padding": True, "max_grad_norm": None, "shrinkage_tokens": 250_000}
     own = spec(**authors).model_copy(update={"task": "sst2", "model": "bert-base-cased"})
-    assert departures(own, 10, 10) == []
-    assert departures(spec(), 5, 10) == [
+    assert deviations(own, 10, 10) == []
+    assert deviations(spec(), 5, 10) == [
         "fine-tuned is m, which is not among the paper's encoders",
         "t is not among the paper's tasks",
         "trained on 5 of 10 items",
@@ -638,9 +638,8 @@ def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path
         starts.append(start)
         ends.append(end)
     answers = best_answers(side.inputs.windows, starts, ends, side.contexts)
-    assert (
-        answer_scores(answers, side.inputs.answers)["exact_match"] > 95
-    )  # a word piece may be longer than the answer
+    # A word piece may be longer than the answer
+    assert answer_scores(answers, side.inputs.answers)["exact_match"] > 95
     model = load_model(minilm, "extractive", 0, 0)
     assert isinstance(model, type(AutoModelForQuestionAnswering.from_config(model.config)))
     chosen = spec(Method(kind="none")).model_copy(

@@ -16,11 +16,11 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import r2_score, silhouette_score
 
-from isotropy.embed.describe import departures as embedding_departures
+from isotropy.embed.describe import deviations as embedding_deviations
 from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
 from isotropy.geometry.clouds import TypedCloud, read_typed
-from isotropy.geometry.describe import departures, vectors_departures
+from isotropy.geometry.describe import deviations, vectors_deviations
 from isotropy.geometry.dimension import lid_scores
 from isotropy.geometry.layers import (
     count_clusters,
@@ -120,12 +120,10 @@ def test_axes_are_the_principal_components() -> None:
     cloud = clustered()
     axes = principal_axes(cloud.vectors)
     reference = PCA().fit(cloud.vectors.astype(np.float64))
-    assert np.allclose(
-        axes.variances, reference.explained_variance_, rtol=1e-4
-    )  # products are float32
-    covariance = np.cov(
-        cloud.vectors.astype(np.float64), rowvar=False
-    )  # axes of close variances may turn, the residual not
+    # Products are float32
+    assert np.allclose(axes.variances, reference.explained_variance_, rtol=1e-4)
+    # Axes of close variances may turn, the residual not
+    covariance = np.cov(cloud.vectors.astype(np.float64), rowvar=False)
     residual = axes.axes @ covariance - axes.variances[:, None] * axes.axes
     assert np.abs(residual).max() < 1e-5 * axes.variances[0]
     assert np.allclose(axes.axes @ axes.axes.T, np.eye(12), atol=1e-10)
@@ -294,22 +292,22 @@ def test_what_departs_from_the_paper_is_said() -> None:
             "lid": Lid(k=100, n_queries=None),
         }
     )
-    assert departures(own) == []
-    assert departures(own.model_copy(update={"source": "brown"})) == [
+    assert deviations(own) == []
+    assert deviations(own.model_copy(update={"source": "brown"})) == [
         "brown is not among the paper's corpora"
     ]
-    assert departures(own.model_copy(update={"model": "m"})) == [
+    assert deviations(own.model_copy(update={"model": "m"})) == [
         "m is not among the paper's models"
     ]
-    assert len(departures(SPEC)) == 5
-    assert departures(own.model_copy(update={"source": "wikitext-2"})) == [
+    assert len(deviations(SPEC)) == 5
+    assert deviations(own.model_copy(update={"source": "wikitext-2"})) == [
         "empty lines do not read as in the official file"
     ]
-    assert departures(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
-    assert embedding_departures("bfloat16") == ["computed in bfloat16"]
-    assert embedding_departures("float32") == []
+    assert deviations(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
+    assert embedding_deviations("bfloat16") == ["computed in bfloat16"]
+    assert embedding_deviations("float32") == []
     few = own.model_copy(update={"lid": Lid(k=100, n_queries=50)})
-    assert departures(few) == ["local dimension at 50 points only"]
+    assert deviations(few) == ["local dimension at 50 points only"]
 
 
 def test_too_few_points_are_said_in_one_sentence() -> None:
@@ -324,4 +322,4 @@ def test_vectors_of_the_paper() -> None:
     vectors = VectorsSpec(
         paper="cai2021", vectors="glove-6b-50d", lid=Lid(k=100, n_queries=None), seeds=[0]
     )
-    assert vectors_departures(vectors) == ["glove-6b-50d are not among the paper's vectors"]
+    assert vectors_deviations(vectors) == ["glove-6b-50d are not among the paper's vectors"]

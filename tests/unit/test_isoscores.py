@@ -243,9 +243,8 @@ def test_where_the_published_package_is_wrong() -> None:
     with pytest.warns(UserWarning, match="copy construct"):
         assert not published_package.IsoScore(X).requires_grad
     assert isoscore(X).requires_grad
-    isotropic = np.random.default_rng(0).standard_normal(
-        (2000, 4)
-    )  # version 1.0 and its README: (d, n)
+    # Version 1.0 and its README: (d, n)
+    isotropic = np.random.default_rng(0).standard_normal((2000, 4))
     assert float(published_package.IsoScore(isotropic)) > 0.99
     assert float(published_package.IsoScore(isotropic.T)) < 0.01
     assert np.isnan(float(published_package.IsoScore(np.ones((5, 3)))))

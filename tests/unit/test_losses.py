@@ -107,9 +107,8 @@ def test_a_positive_strength_raises_isotropy_of_a_real_model_and_a_negative_lowe
         ids, mask = torch.randint(0, 50, (8, 12)), torch.ones(8, 12, dtype=torch.int64)
         mask[::2, 8:] = 0
         loss = IStarLoss(32, strength=strength, zeta=0.2)
-        states = lambda: (
-            model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-        )  # noqa: B023, E731
+        given = {"input_ids": ids, "attention_mask": mask, "output_hidden_states": True}
+        states = lambda model=model, given=given: model(**given).hidden_states  # noqa: E731
         seen = loss.update_shrinkage(states(), mask)
         assert seen == 2 * int(mask.sum())
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -282,9 +281,8 @@ def test_gradient_where_eigenvalues_coincide(values: list[float], n: int, zeta: 
     theirs = gradient(
         lambda points: authors_istar(points, shrinkage.to(points.dtype), zeta), X.float()
     )
-    scale = max(
-        float(exact.abs().max()), 1 / n
-    )  # where all are equal the score is at its largest, and the gradient is 0
+    # Where all are equal the score is at its largest, and the gradient is 0
+    scale = max(float(exact.abs().max()), 1 / n)
     error, their_error = (float((g - exact).abs().max()) / scale for g in (single, theirs))
     assert error < 2e-6
     assert error < 3 * their_error + 3e-7

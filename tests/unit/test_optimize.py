@@ -21,7 +21,7 @@ from sklearn.metrics import silhouette_score
 from isotropy.errors import IsotropyError
 from isotropy.optimize import optimize as module
 from isotropy.optimize.descent import Classifier, Items
-from isotropy.optimize.describe import departures
+from isotropy.optimize.describe import deviations
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import Measure, OptimizeSpec
 
@@ -58,12 +58,10 @@ def points(n: int = 90, d: int = 16) -> np.ndarray:
 SINGLE = np.random.default_rng(1).integers(0, 2, 90)
 MULTI = (np.random.default_rng(2).random((90, 5)) < 0.3).astype(np.float32)
 ONE = np.arange(90)[:, None]
-REPEATED = np.random.default_rng(3).integers(
-    0, 60, (90, 1)
-)  # as in CoLA: some sentences occur twice
-PAIRS = np.random.default_rng(4).integers(
-    0, 60, (90, 2)
-)  # as in SNLI: a premise has several hypotheses
+# As in CoLA: some sentences occur twice
+REPEATED = np.random.default_rng(3).integers(0, 60, (90, 1))
+# As in SNLI: a premise has several hypotheses
+PAIRS = np.random.default_rng(4).integers(0, 60, (90, 2))
 THREE = np.random.default_rng(5).integers(0, 3, 90)
 
 
@@ -130,11 +128,11 @@ def test_interrupted_run_has_the_same_bytes(
         import tests.unit.test_optimize as t
         from isotropy.optimize import optimize as m
         m.CHECKPOINT_SECONDS = 0.05
-        look = m.Descent.look
+        evaluate = m.Descent.evaluate
         def slow(self):
             t.time.sleep(0.05)
-            return look(self)
-        m.Descent.look = slow
+            return evaluate(self)
+        m.Descent.evaluate = slow
         measure = t.Measure.model_validate_json({measure.model_dump_json()!r})
         m.optimize(t.spec(updates=400, measure=measure), t.items(), 2, t.CPU, Path({str(tmp_path / "b")!r}))
     """
@@ -178,9 +176,8 @@ def test_sampled_metrics(tmp_path: Path) -> None:
     first, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "a")
     again, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "b")
     pd.testing.assert_frame_equal(first, again, check_exact=True)
-    assert (
-        first["silhouette"].nunique() == first["isoscore"].nunique() == 6
-    )  # points that do not move, other samples
+    # Points that do not move, other samples
+    assert first["silhouette"].nunique() == first["isoscore"].nunique() == 6
     whole, _, _ = optimize(
         spec(measure=Measure(tolerance=None, sample_size=90)),
         items(THREE, PAIRS),
@@ -255,17 +252,17 @@ def test_departures_from_the_protocol_make_a_stand_in() -> None:
     """The paper's own hyper-parameters do not; GLUE has its own number of updates, and its samples
     are the paper's."""
     paper = spec(updates=1000, measure=WINDOWS)
-    assert departures(paper, 10662) == []
-    assert departures(paper.model_copy(update={"updates": 999}), 10662) == [
+    assert deviations(paper, 10662) == []
+    assert deviations(paper.model_copy(update={"updates": 999}), 10662) == [
         "999 updates, not 1,000"
     ]
-    assert departures(paper.model_copy(update={"learning_rate": 0.01}), 10662) == [
+    assert deviations(paper.model_copy(update={"learning_rate": 0.01}), 10662) == [
         "learning rate 0.01, not 0.001"
     ]
     sampled = paper.model_copy(update={"measure": Measure(tolerance=None, sample_size=500)})
-    assert departures(sampled, 10662) == ["metrics on 500 items drawn at each step"]
-    assert departures(sampled, 500) == []
-    assert departures(sampled.model_copy(update={"group": "glue", "updates": 250}), 10662) == []
-    assert departures(paper.model_copy(update={"mean_norm": 3.0}), 10662) == [
+    assert deviations(sampled, 10662) == ["metrics on 500 items drawn at each step"]
+    assert deviations(sampled, 500) == []
+    assert deviations(sampled.model_copy(update={"group": "glue", "updates": 250}), 10662) == []
+    assert deviations(paper.model_copy(update={"mean_norm": 3.0}), 10662) == [
         "vectors scaled to mean norm 3"
     ]

@@ -89,7 +89,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path) -> Path:
     stand_in = Lineage(status="stand-in", reasons=["not the paper's"], sources=[{"id": "a"}])
     with Job(snakemake_object(project, "source"), NoteSpec) as job, job.write("note") as path:
         path.write_text("bytes")
-        job.lineage.join(stand_in)
+        job.lineage.merge(stand_in)
     write_note(project, "note", inputs={"source": "results/source.txt"})
     return tmp_path
 
@@ -148,10 +148,10 @@ def test_packages_are_those_that_are_imported(
 
 def test_departures_make_a_stand_in() -> None:
     lineage = Lineage(sources=[{"id": "a"}])
-    lineage.depart([])
+    lineage.deviate([])
     assert lineage == Lineage(sources=[{"id": "a"}])
-    lineage.depart(["trained on a part"])
-    lineage.depart(["trained on a part", "in float16"])
+    lineage.deviate(["trained on a part"])
+    lineage.deviate(["trained on a part", "in float16"])
     assert lineage == Lineage(
         status="stand-in", reasons=["trained on a part", "in float16"], sources=[{"id": "a"}]
     )
@@ -235,9 +235,8 @@ def test_what_cannot_be_cleared_up_fails_no_write(
 
 
 def test_a_lock_of_another_user_is_one_sentence(run: Path, project: Path) -> None:
-    (run / "results/.mine.work/lock").mkdir(
-        parents=True
-    )  # cannot be opened for writing, whoever tries
+    # Cannot be opened for writing, whoever tries
+    (run / "results/.mine.work/lock").mkdir(parents=True)
     with pytest.raises(SystemExit), Job(snakemake_object(project, "mine"), NoteSpec):
         pass
     log = (run / "results/logs/mine.log").read_text()
@@ -603,9 +602,8 @@ def test_code_identity_follows_imports(tmp_path: Path, project: Path) -> None:
         rule: code_param(root, rule)
         for rule in ("embed_sentences", "optimize_embeddings", "fetch_source")
     }
-    with (root / "isotropy/metrics/validation.py").open(
-        "a"
-    ) as stream:  # reached through silhouette
+    # Reached through silhouette
+    with (root / "isotropy/metrics/validation.py").open("a") as stream:
         stream.write("# edited\n")
     after = {rule: code_param(root, rule) for rule in before}
     assert [rule for rule in before if before[rule] != after[rule]] == ["optimize_embeddings"]

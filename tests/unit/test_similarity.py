@@ -30,7 +30,7 @@ from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import Dataset
 from isotropy.similarity.classify import Features, classify, post_processed
 from isotropy.similarity.clouds import Cloud, token_cloud, word_cloud
-from isotropy.similarity.describe import classification_departures, departures
+from isotropy.similarity.describe import classification_deviations, deviations
 from isotropy.similarity.measure import (
     Step,
     log10_isotropy,
@@ -377,9 +377,8 @@ def test_the_authors_parse_loses_what_pandas_loses(project: Path, mirror: Path) 
     ours = quoted_parse(rows)
     assert [row.texts[0] for row in ours] == list(theirs[0])
     assert len(ours) == 1463
-    assert (
-        len(quoted_parse(pairs_of(project, mirror, "sts-benchmark-test"))) == 1116
-    )  # Dzubur (2022) has 1,095
+    # Dzubur (2022) has 1,095
+    assert len(quoted_parse(pairs_of(project, mirror, "sts-benchmark-test"))) == 1116
 
 
 def test_quotes_join_lines() -> None:
@@ -467,34 +466,34 @@ def test_what_departs_from_the_paper_is_said() -> None:
     bert = {"embedding": "bert-base-uncased", "dataset": "sts12", "layer": 12}
     numbers = Numbers(n_clusters=27, n_components=12, n_components_global=15)
     own = similarity_spec(**bert, numbers=numbers)
-    assert departures(own, numbers) == []
-    assert departures(own.model_copy(update={"numbers": None}), numbers) == []  # tuned, to the same
-    assert departures(own, NUMBERS) == ["numbers of clusters and components are not the paper's"]
-    hidden = departures(own.model_copy(update={"layer": 1}), numbers)
+    assert deviations(own, numbers) == []
+    assert deviations(own.model_copy(update={"numbers": None}), numbers) == []  # tuned, to the same
+    assert deviations(own, NUMBERS) == ["numbers of clusters and components are not the paper's"]
+    hidden = deviations(own.model_copy(update={"layer": 1}), numbers)
     assert hidden == ["layer 1, the paper has the last of its models, 12"]
     whole = own.model_copy(update={"drop": "nothing"})
-    assert departures(whole, numbers) == [
+    assert deviations(whole, numbers) == [
         "tokens that do not count: nothing, the authors' are special"
     ]
     assert (
         len(
-            departures(
+            deviations(
                 own.model_copy(update={"clusterer": CONVERGED, "repeat_texts": False}), numbers
             )
         )
         == 2
     )
     words = own.model_copy(update={"embedding": "v", "layer": None})
-    assert departures(words, numbers) == ["v is not among the paper's models"]
+    assert deviations(words, numbers) == ["v is not among the paper's models"]
     mlp = Mlp(hidden=100, epochs=10, batch_size=32, learning_rate=0.005)
     frozen = classify_spec(
         task="rte", embedding="bert-base-uncased", layer=12, numbers=numbers, max_length=64, mlp=mlp
     )
-    assert classification_departures(frozen) == []
+    assert classification_deviations(frozen) == []
     faster = frozen.model_copy(
         update={"mlp": mlp.model_copy(update={"learning_rate": 0.1}), "dtype": "bfloat16"}
     )
-    assert classification_departures(faster) == [
+    assert classification_deviations(faster) == [
         "learning rate 0.1, the authors' are 3e-05 and 0.005",
         "computed in bfloat16",
     ]

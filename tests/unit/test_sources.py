@@ -397,9 +397,8 @@ def test_registry_is_valid_and_pinned(project: Path) -> None:
     for name, entry in registry.sources.items():
         for origin in entry.origins:
             unpinned = origin.content in ("nlpl-222", "codwoe")  # nobody publishes a digest
-            unpinned |= (
-                origin.content == "super-glue"
-            )  # its rows are those of WiC, with other spaces
+            # Its rows are those of WiC, with other spaces
+            unpinned |= origin.content == "super-glue"
             unpinned |= name in UNPINNED_MODELS
             assert entry.pins(origin) or unpinned, f"{name}: {origin.describe()} cannot be verified"
 

@@ -143,9 +143,8 @@ def test_directions_are_extremes_over_layers(layers: pd.DataFrame) -> None:
 def test_reference_stands_beside_its_own_layer(
     layers: pd.DataFrame, published: pd.DataFrame
 ) -> None:
-    assert (
-        cai2021.reference(layers, published)["published_isoscore"].isna().all()
-    )  # of another corpus
+    # Of another corpus
+    assert cai2021.reference(layers, published)["published_isoscore"].isna().all()
     wikitext = layers.assign(dataset="wikitext-2", setup="wikitext-2, gpt2")
     table = cai2021.reference(wikitext, published)
     assert list(table["layer"]) == [1, 2, 3]

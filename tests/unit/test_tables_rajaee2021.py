@@ -97,12 +97,10 @@ def test_slides_and_paper_stand_beside_their_own_numbers(published: pd.DataFrame
     assert slides.loc["none", "published_log10_isotropy"] == pytest.approx(math.log10(1.35e-5))
     paper = tables.table2(long, published).set_index("method")
     assert list(paper.index) == ["none", "abtt", "kmeans"]
-    assert (
-        paper.loc["kmeans", "published_spearman"] == 64.37
-    )  # the paper's Table 2, another protocol
-    assert math.isnan(
-        paper.loc["none", "published_log10_isotropy"]
-    )  # the paper's baselines are of sentences
+    # The paper's Table 2, another protocol
+    assert paper.loc["kmeans", "published_spearman"] == 64.37
+    # The paper's baselines are of sentences
+    assert math.isnan(paper.loc["none", "published_log10_isotropy"])
     assert paper.loc["none", "published_log10_isotropy_sentences"] == pytest.approx(
         math.log10(3.7e-7)
     )
@@ -263,9 +261,8 @@ def test_the_epoch_is_that_of_the_best_accuracy_and_then_of_the_smallest_loss(
     long = tables.convergence([(facts.model_copy(update={"metric": "matthews"}), rows)])
     table = tables.table3(long, published).set_index(["clustering", "classifier"])
     assert table.loc[("transductive", "mlp"), ["best", "last"]].tolist() == [20, 30]
-    assert (
-        table.loc[("inductive", "mlp"), "best"] == 20
-    )  # 55, 55, 53: the second has the smaller loss
+    # 55, 55, 53: the second has the smaller loss
+    assert table.loc[("inductive", "mlp"), "best"] == 20
 
 
 def test_fine_tuning_compares_seeds(published: pd.DataFrame) -> None:
@@ -324,6 +321,5 @@ def test_fine_tuning_compares_seeds(published: pd.DataFrame) -> None:
         tables.cls_layers([(f.model_copy(update={"metric": "f1"}), rows) for f, rows in runs]),
         published,
     )
-    assert (
-        other[["none_published", "cluster_published"]].isna().all(axis=None)
-    )  # the slides have accuracy
+    # The slides have accuracy
+    assert other[["none_published", "cluster_published"]].isna().all(axis=None)

@@ -102,9 +102,8 @@ def test_directions_per_zeta_and_where_something_is_missing() -> None:
     assert list(found.index) == ["a--m, zeta 0.2", "a--m, zeta 0.6"]
     assert found.loc["a--m, zeta 0.6", "lambda_isoscore_rho"] == 1
     assert np.isnan(found.loc["a--m, zeta 0.6", "isoscore_silhouette_rho"])
-    assert np.isnan(
-        found.loc["a--m, zeta 0.6", "isoscore_performance_r"]
-    )  # performance does not vary
+    # Performance does not vary
+    assert np.isnan(found.loc["a--m, zeta 0.6", "isoscore_performance_r"])
     assert found["n_lambdas"].tolist() == [4, 4]
 
 

@@ -192,9 +192,11 @@ def test_empty_clusters() -> None:
 
 def test_seed() -> None:
     """The same seed gives the same bytes; few iterations from random points depend on it."""
-    fit = lambda seed: ClusterBasedEnhancement(
-        12, 2, init="random", max_iter=9, tol=0, random_state=seed
-    ).fit_transform(X)  # noqa: E731
+
+    def fit(seed: int) -> np.ndarray:
+        settings = {"init": "random", "max_iter": 9, "tol": 0, "random_state": seed}
+        return ClusterBasedEnhancement(12, 2, **settings).fit_transform(X)
+
     assert fit(1).tobytes() == fit(1).tobytes()
     assert not np.array_equal(fit(1), fit(2))
     assert ClusterBasedEnhancement(5, 1, init="random", max_iter=9, tol=0).fit(X).n_iter_ <= 9

@@ -83,9 +83,8 @@ def kill_when(
 
 def test_killed_four_times(smoke: Workflow, tmp_path: Path) -> None:
     undisturbed = study(tmp_path / "undisturbed")
-    for path in (smoke.folder / "results/fetch").glob(
-        "[ap][lo]l*"
-    ):  # all-MiniLM-L6-v2 and polarity, with their records
+    # All-MiniLM-L6-v2 and polarity, with their records
+    for path in (smoke.folder / "results/fetch").glob("[ap][lo]l*"):
         target = undisturbed.folder / "results/fetch" / path.name
         if path.is_dir():
             shutil.copytree(path, target)
@@ -99,9 +98,10 @@ def test_killed_four_times(smoke: Workflow, tmp_path: Path) -> None:
     assert not list(results.glob("optimize/**/*.parquet"))
 
     embedding = "embed/polarity/.*.work/*/cpu/part00000.safetensors"
+    # A lost terminal
     kill_when(
         killed, lambda: list(results.glob(embedding)), "part of the embeddings", by=signal.SIGHUP
-    )  # a lost terminal
+    )
     assert not list(results.glob("embed/polarity/*.safetensors"))
 
     kill_when(

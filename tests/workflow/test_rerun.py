@@ -184,9 +184,8 @@ def test_graph_builds(checkout: Workflow, overlay: str, trajectories: int, model
         *(checkout.folder / name for name in checkout.overlays),
     ]
     study = load_study(read_configuration(files, {}), checkout.folder)
-    assert sum(planned.values()) == len(
-        Plan(study, checkout.folder, checkout.folder).stems()
-    )  # which `isotropy plan` counts
+    # Which `isotropy plan` counts
+    assert sum(planned.values()) == len(Plan(study, checkout.folder, checkout.folder).stems())
 
 
 def test_shards_change_no_byte(smoke_copy: Workflow) -> None:

@@ -73,9 +73,8 @@ def dry_run(workflow: Workflow, *overlays: str) -> list[dict[str, Any]]:
     )
     assert shown.returncode == 0, shown.stdout + shown.stderr
     found = []
-    for block in re.split(
-        r"\n(?= *(?:local)?rule \w+:)", shown.stdout + shown.stderr
-    ):  # jobs of a group stand further in
+    # Jobs of a group stand further in
+    for block in re.split(r"\n(?= *(?:local)?rule \w+:)", shown.stdout + shown.stderr):
         if not (head := re.match(r" *(?:local)?rule (\w+):", block)):
             continue
         own = re.search(r"^ +resources: (.*)$", block, re.M)
@@ -156,9 +155,8 @@ def test_every_gpu_rule_asks_for_its_gpu(checkout: Workflow, project: Path) -> N
     assert "-p 'gpu'" in seeds
     assert seeds.endswith("--gpus=1"), seeds
     memory = one["optimize_embeddings"]["resources"]["mem_mb"]
-    assert f" -t 300 --mem {memory} --cpus-per-task=1 " in seeds, (
-        seeds
-    )  # ten times the time of one, and no more of the rest
+    # Ten times the time of one, and no more of the rest
+    assert f" -t 300 --mem {memory} --cpus-per-task=1 " in seeds, seeds
     one["finetune_model"]["resources"]["gpu_model"] = "h200"
     assert submission(project, "finetune_model", one["finetune_model"]).endswith("--gpus=h200:1")
     merge = submission(project, "embed_tokens", several["embed_tokens"])
@@ -193,9 +191,8 @@ def test_no_job_is_planned_above_what_it_asks_for(
     overlay: dict[str, Any] = {"rudman2024": {"seeds": [0], "strengths": [1]}}
     if study == "mirror":
         overlay["sources"] = {"mirror": str(request.getfixturevalue("mirror"))}
-    (checkout.folder / "fewer.yaml").write_text(
-        yaml.safe_dump(overlay)
-    )  # seeds and strengths cost the same
+    # Seeds and strengths cost the same
+    (checkout.folder / "fewer.yaml").write_text(yaml.safe_dump(overlay))
     overlays = [f"config/{study}.yaml", "fewer.yaml"]
     files = [checkout.folder / name for name in ("config.yaml", *overlays)]
     plan = Plan(

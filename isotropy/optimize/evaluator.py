@@ -1,5 +1,6 @@
 """IsoScore and silhouette of the points of a classifier, and what they follow from: covariance and
-sums of distances."""
+sums of distances.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +15,8 @@ from isotropy.metrics.silhouettes import distance_sums, silhouette, silhouette_f
 from isotropy.metrics.validation import as_codes, sample_rows
 from isotropy.optimize.descent import Classifier
 
-MAX_SUMS_BYTES = (
-    2**29
-)  # of the sums that a window holds at its nodes; beyond, steps are evaluated one by one
+# Of the sums that a window holds at its nodes; beyond, steps are evaluated one by one
+MAX_SUMS_BYTES = 2**29
 
 
 class Scores(NamedTuple):
@@ -26,7 +26,7 @@ class Scores(NamedTuple):
     silhouette: float
 
 
-class Gauge:
+class Evaluator:
     """Measures a classifier's points: IsoScore on the unpaired vectors, silhouette on the items
     (section 3.1).
 
@@ -81,7 +81,8 @@ class Gauge:
 
     def sums(self, model: Classifier) -> torch.Tensor:
         """Distances of each item to the items of each class, summed, shape (n, K), float64:
-        silhouettes follow from them."""
+        silhouettes follow from them.
+        """
         return distance_sums(model.points(), self.codes)
 
     def silhouette_of(self, sums: torch.Tensor) -> float:
