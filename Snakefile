@@ -1,4 +1,5 @@
-"""Replication of four papers on the geometry of embedding spaces. `README.md` says how to run it, `docs/` what it does."""
+"""Replication of four papers on the geometry of embedding spaces. `README.md` says how to run it,
+`docs/` what it does."""
 
 from snakemake.utils import min_version
 
@@ -27,7 +28,8 @@ onstart:
     start_run()
 
 
-# On a cluster these run where Snakemake does: they need the network, or less time than a submission.
+# On a cluster these run where Snakemake does: they need the network, or less time than a
+# submission.
 localrules:
     all,
     figures,

@@ -21,7 +21,7 @@ from IsoScore import IsoScore as published_package
 
 from isotropy.finetune.data import read_side
 from isotropy.finetune.model import load_model, load_tokenizer
-from isotropy.finetune.spec import FinetuneSpec, Measure, Method, Training
+from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
 from isotropy.finetune.train import _Run
 from isotropy.losses import IStarLoss
 from isotropy.metrics.isoscores import isoscore_star
@@ -94,7 +94,7 @@ def main() -> None:
             model="",
             method=method,
             training=training,
-            measure=Measure(zeta=0.75, tokens=2),
+            measure=GeometrySettings(zeta=0.75, tokens=2),
             seed=0,
             device="cpu",
         )

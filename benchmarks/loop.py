@@ -25,7 +25,7 @@ from sklearn.metrics import silhouette_score
 from isotropy.optimize.descent import Descent, Items
 from isotropy.optimize.evaluator import Evaluator
 from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Measure, OptimizeSpec
+from isotropy.optimize.spec import Evaluation, OptimizeSpec
 from isotropy.prepare.table import read_items, targets, text_rows
 
 CPU = torch.device("cpu")
@@ -112,7 +112,7 @@ def spec(name: str, n_labels: int, updates: int, tolerance: float | None) -> Opt
         seed=0,
         updates=updates,
         learning_rate=0.001,
-        measure=Measure(tolerance=tolerance, sample_size=None),
+        measure=Evaluation(tolerance=tolerance, sample_size=None),
         device="cpu",
     )
 

@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -140,6 +141,12 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
     def inputs(self, name: str) -> list[Path]:
         """All paths of a named input, in the rule's order; none if the rule left it empty."""
         return [Path(path) for path in (self._named | self._shortcuts).get(name, [])]
+
+    def load(self, entry: str) -> Any:
+        """What the rule loads by name: `module`, or `module:function`."""
+        module, _, name = entry.partition(":")
+        found = import_module(module)
+        return getattr(found, name) if name else found
 
     @contextmanager
     def write(self, name: str) -> Iterator[Path]:

@@ -1,6 +1,6 @@
-"""audit: of the finished study. Needs: everything. Gives: a report on the terminal; results/bundle.zip.
-These rules make no results, and so have no record: they check, or pack, what is there.
-"""
+"""audit: of the finished study. Needs: everything. Gives: a report on the terminal;
+results/bundle.zip. These rules make no results, and so have no record: they check, or pack, what is
+there."""
 
 
 localrules:

@@ -3,7 +3,8 @@ Gives: results/claims.parquet, .csv, .md and .html."""
 
 
 rule evaluate_claims:
-    """Every claim against our number: reproduced, deviates, contradicted; consistent or not for stand-ins."""
+    """Every claim against our number: reproduced, deviates, contradicted; consistent or not for
+    stand-ins."""
     input:
         tables=PLAN.table_files(),
     output:

@@ -1,12 +1,15 @@
-"""Helpers of all rules: the validated configuration, specs, code identities, paths. Helpers take wildcards only.
+"""Helpers of all rules: the validated configuration, specs, code identities, paths. Helpers take
+wildcards only.
 
-Needs: the merged configuration. Gives: nothing that writes files; a mistake ends the run here, before the first job.
+Needs: the merged configuration. Gives: nothing that writes files; a mistake ends the run here,
+before the first job.
 """
 
 import atexit
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -21,21 +24,23 @@ os.environ.update(
     TRANSFORMERS_OFFLINE="1",
     HF_DATASETS_OFFLINE="1",
 )
-# Where SLURM's partitions are described; a relative path in the profile would be lost with --directory.
+# Where SLURM's partitions are described; a relative path in the profile would be lost with
+# --directory.
 os.environ.setdefault(
     "SNAKEMAKE_SLURM_PARTITIONS", f"{workflow.basedir}/profiles/slurm/partitions.yaml"
 )
 
 from isotropy.config import load_study
 from isotropy.errors import IsotropyError
+from isotropy.papers.registry import CLAIMS, KEYS, package
+from isotropy.paths import shard_stems
 from isotropy.plan import Plan
-from isotropy.plan.paths import shard_stems
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.provenance.code import CodeIdentity, code_param
 from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import read_record
-from isotropy.report.spec import PAPERS
 from isotropy.spec import digest
+from isotropy.tables.runs import FACTS
 
 PROJECT = Path(workflow.basedir)
 
@@ -47,7 +52,6 @@ except IsotropyError as error:
 CONFIG = STUDY.config
 SOURCES = STUDY.registry.sources
 PLAN = Plan(STUDY, PROJECT, Path.cwd())
-TRAJECTORIES = PLAN.trajectories
 
 
 def alternatives(names):
@@ -65,20 +69,23 @@ VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
 wildcard_constraints:
     source="|".join(SOURCES),
     dataset="|".join(CONFIG.datasets),
-    setup="|".join(TRAJECTORIES),
+    setup=r"[A-Za-z0-9_-]+",
     layer=r"layer\d+|words",
     run=r"[A-Za-z0-9_-]+",  # a list of a thousand names would slow every path down
-    cloud=alternatives(PLAN.clouds),
-    paper="|".join(p.key for p in PAPERS),
+    cloud=r"[A-Za-z0-9_-]+",
+    paper="|".join([CLAIMS, *KEYS]),
     model=alternatives(MODELS),
     seed=r"\d+",
 
 
+def job_spec(stem, wildcards):
+    """Spec of the result at a stem below results/, with wildcards in it."""
+    return PLAN.spec(stem.format(**dict(wildcards.items())))
+
+
 def spec(stem):
-    """Spec of the result at a stem below results/, as a function of the wildcards in it."""
-    return lambda wildcards: PLAN.spec(
-        stem.format(**dict(wildcards.items()))
-    ).canonical()
+    """The parameter `spec` of a rule, a function of the wildcards in a stem below results/."""
+    return lambda wildcards: job_spec(stem, wildcards).canonical()
 
 
 def inputs(stem, name=None):
@@ -91,9 +98,46 @@ def inputs(stem, name=None):
     return named
 
 
-def code(rule, *modules):
-    """Identity of the code behind a rule, see isotropy.provenance.code."""
-    return code_param(PROJECT, rule, *modules)
+@cache
+def code_once(rule, *entries):
+    """Identity of the code behind a rule: its script, and modules or functions loaded by name."""
+    return code_param(PROJECT, rule, *entries)
+
+
+def code(rule, *entries):
+    """The parameter `code` of a rule, a function of the wildcards.
+
+    An entry is what the script loads by name, given the wildcards: `module` or `module:function`.
+    """
+
+    def of_job(wildcards):
+        found = [entry(wildcards) for entry in entries]
+        return code_once(rule, *(name for name in found if name is not None))
+
+    return of_job
+
+
+def protocol(function):
+    """A function of the paper's protocol, as an entry of `code`."""
+    return lambda wildcards: f"isotropy.papers.{wildcards.paper}.protocol:{function}"
+
+
+def table_function(wildcards):
+    """The function that makes a table, as an entry of `code`."""
+    entry = job_spec("tables/{paper}/{table}", wildcards)
+    return f"{package(wildcards.paper)}.tables:{entry.function}"
+
+
+def table_facts(wildcards):
+    """What describes the runs that a table is made from, as an entry of `code`, if it has runs."""
+    kind = job_spec("tables/{paper}/{table}", wildcards).kind
+    return None if kind is None else FACTS[kind]
+
+
+def figure_function(wildcards):
+    """The function that draws a figure, as an entry of `code`."""
+    entry = job_spec("figures/{paper}/{figure}", wildcards)
+    return f"{package(wildcards.paper)}.figures:{entry.function}"
 
 
 def gpus():
@@ -102,14 +146,19 @@ def gpus():
 
 
 def shards(wildcards):
-    """Shards of token vectors. Of finished ones those that they were made from, so that another number makes nothing anew."""
+    """Shards of token vectors. Of finished ones those that they were made from, so that another
+    number makes nothing again.
+    """
     stem = f"embed/{wildcards.dataset}/tokens/{wildcards.model}"
     made = Path(f"results/{stem}.record.json")
     n = CONFIG.compute.shards
     if made.is_file():
         record = read_record(made)
         behind = digest(CodeIdentity(record.code.files, record.code.rule))
-        if record.spec == PLAN.spec(stem).recorded() and behind == code("embed_tokens"):
+        if (
+            record.spec == PLAN.spec(stem).recorded()
+            and behind == code_once("embed_tokens").split()[0]
+        ):
             n = record.measurements.get("shards", 0)
     stems = shard_stems(wildcards.dataset, wildcards.model, n)
     return [f"results/{shard}" for shard in stems]
@@ -121,7 +170,10 @@ def token_gpus(wildcards):
 
 
 def doubles_with_attempt(first):
-    """A resource that doubles with each attempt, from a number or a function of the wildcards: what ran out asks for more."""
+    """A resource that doubles with each attempt: a job that ran out of it asks for more.
+
+    `first` is a number, or a function of the wildcards.
+    """
 
     def of_attempt(wildcards, attempt):
         value = first(wildcards) if callable(first) else first
@@ -130,21 +182,31 @@ def doubles_with_attempt(first):
     return of_attempt
 
 
+def registered_rows(source):
+    """Rows of a source, at most, as far as the registry knows."""
+    return max(content.rows or 10**9 for content in SOURCES[source].contents.values())
+
+
 def optimize_memory(wildcards):
-    """Memory of a trajectory in MB: GLUE has sets of half a million sentences."""
-    return 16000 if TRAJECTORIES[wildcards.setup].group == "glue" else 3000
+    """Memory of a trajectory in MB: data sets can have half a million sentences."""
+    dataset = CONFIG.datasets[
+        job_spec("optimize/{paper}/{setup}/seed{seed}", wildcards).dataset
+    ]
+    words = dataset.kind == "words"
+    return 3000 if words or registered_rows(dataset.source) <= 20000 else 16000
 
 
 def finetune_memory(wildcards):
-    """Memory of a fine-tuning job in MB: windows of long contexts and half a million pairs take their room."""
-    small = PLAN.training(wildcards.paper, wildcards.run).n_train
-    return 6000 if small is not None and small <= 20000 else 24000
+    """Memory of a fine-tuning job in MB: more for long contexts and half a million pairs."""
+    n_train = job_spec("finetune/{paper}/{run}/seed{seed}", wildcards).training.n_train
+    return 6000 if n_train is not None and n_train <= 20000 else 24000
 
 
 def classify_memory(wildcards):
-    """Memory of a classification on frozen features in MB: all token vectors of all items, several times."""
-    small = CONFIG.rajaee2021.classification.n_train
-    return 16000 if small is not None and small <= 10000 else 96000
+    """Memory of a classification in MB: all token vectors of all items, several times."""
+    stem = "similarity/{paper}/classification/{task}/{model}"
+    n_train = job_spec(stem, wildcards).n_train
+    return 16000 if n_train is not None and n_train <= 10000 else 96000
 
 
 def layer_memory(wildcards):
@@ -152,23 +214,15 @@ def layer_memory(wildcards):
     corpus = CONFIG.datasets[wildcards.dataset]
     if corpus.blocks is not None:
         return 4000
-    lines = [c.rows or 10**9 for c in SOURCES[corpus.source].contents.values()]
-    return 8000 if max(lines) <= 5000 else 56000
-
-
-def table_code(wildcards):
-    """Code of a table: the script and the module of its paper."""
-    return code("make_table", f"isotropy.tables.{wildcards.paper}")
-
-
-def figure_code(wildcards):
-    """Code of a figure: the script and the module of its paper."""
-    return code("draw_figure", f"isotropy.figures.{wildcards.paper}")
+    return 8000 if registered_rows(corpus.source) <= 5000 else 56000
 
 
 def start_run():
-    """Note in the ledger that a run starts, and with which configuration: the workflow's own, files given, values given."""
+    """Note in the ledger that a run starts, and how it is configured; make SLURM's states plain."""
     atexit.register(cancel_submitted)
+    slurm = sys.modules.get("snakemake_executor_plugin_slurm")
+    if slurm is not None:
+        slurm.query_job_status = normalise_slurm_states(slurm.query_job_status)
     given = workflow.config_settings.configfiles
     files = [f for f in workflow.configfiles if f not in given] + list(given)
     append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
@@ -177,7 +231,8 @@ def start_run():
 def cancel_submitted():
     """Cancel what this run still has on SLURM when it ends: nothing, unless it was interrupted.
 
-    At Ctrl-C the executor cancels the jobs on its list, and the list is empty while it asks for their states.
+    At Ctrl-C the executor cancels the jobs on its list, and the list is empty while it asks for
+    their states.
     """
     run = getattr(getattr(workflow.scheduler, "_executor", None), "run_uuid", None)
     if run is not None:
@@ -185,28 +240,24 @@ def cancel_submitted():
 
 
 def normalise_slurm_states(query):
-    """The executor's query of states, in the words that it knows: for jobs in others it would wait for ever.
+    """The executor's query of job states, with the states that it knows.
 
-    Such are `CANCELLED by 1000`, and PREEMPTED where SLURM is told not to start jobs again.
+    For a job in another it would wait for ever: `CANCELLED by 1000`, and PREEMPTED where SLURM is
+    told not to start jobs again.
     """
 
-    async def asked(*args):
-        states, seconds = await query(*args)
+    async def normalised(*args):
+        found, seconds = await query(*args)
         ended = {"PREEMPTED"} if workflow.executor_settings.no_requeue else set()
-        words = {job: s.partition(" ")[0] for job, s in (states or {}).items()}
-        words = {job: "CANCELLED" if w in ended else w for job, w in words.items()}
-        return states and words, seconds
+        states = {job: s.partition(" ")[0] for job, s in (found or {}).items()}
+        states = {job: "CANCELLED" if s in ended else s for job, s in states.items()}
+        return found and states, seconds
 
-    return asked
-
-
-SLURM = sys.modules.get("snakemake_executor_plugin_slurm")
-if SLURM is not None:
-    SLURM.query_job_status = normalise_slurm_states(SLURM.query_job_status)
+    return normalised
 
 
 def run_audit(log, *arguments):
-    """Run an audit command; its report goes to the terminal and to the log, and findings fail the rule."""
+    """Run an audit command: its report goes to the terminal and the log, findings fail the rule."""
     command = [
         sys.executable,
         "-m",

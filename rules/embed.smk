@@ -1,11 +1,11 @@
-"""embed: a vector for each text of a data set, or for each token. Needs: a prepared data set, and a fetched model or vectors.
-Gives: results/embed/{dataset}/{model}.safetensors, with the array `vectors` (n, d), float32; results/embed/{dataset}/tokens/{model}/,
-a file per layer and a table of tokens (isotropy/embed/tokens.py).
-"""
+"""embed: a vector for each text of a data set, or for each token. Needs: a prepared data set, and a
+fetched model or vectors. Gives: results/embed/{dataset}/{model}.safetensors, with the array
+`vectors` (n, d), float32; results/embed/{dataset}/tokens/{model}/, a file per layer and a table of
+tokens (isotropy/embed/tokens.py)."""
 
 
 rule embed_sentences:
-    """Sentence embeddings of an encoder (mickus2024, section 3.1)."""
+    """Sentence embeddings of an encoder (Mickus et al. 2024, section 3.1)."""
     input:
         texts="results/prepare/{dataset}.texts.parquet",
         model="results/fetch/{model}",
@@ -31,7 +31,7 @@ rule embed_sentences:
 
 
 rule embed_words:
-    """Static vectors of words (mickus2024, section 3.1)."""
+    """Static vectors of words (Mickus et al. 2024, section 3.1)."""
     input:
         texts="results/prepare/{dataset}.texts.parquet",
         vectors_source="results/fetch/{vectors}",
@@ -58,7 +58,8 @@ rule embed_words:
 
 
 rule embed_tokens:
-    """Token vectors of chosen layers (rajaee2021, section 3; cai2021, section 3), streamed to disk."""
+    """Token vectors of chosen layers (Rajaee & Pilehvar 2021, section 3; Cai et al. 2021, section
+    3), streamed to disk."""
     input:
         texts="results/prepare/{dataset}.texts.parquet",
         model="results/fetch/{model}",

@@ -1,6 +1,6 @@
-"""fetch: sources of the registry, verified. Needs: a network, a mirror folder, or neither if fetched before.
-Gives: results/fetch/{source}/, its files and source.json, which says what came and from where.
-"""
+"""fetch: sources of the registry, verified. Needs: a network, a mirror folder, or neither if
+fetched before. Gives: results/fetch/{source}/, its files and source.json, which says what came and
+from where."""
 
 
 rule fetch_source:

@@ -1,5 +1,6 @@
-"""figures: drawn from tables alone. Needs: the tables that the figure's entry in isotropy/figures/catalogue.py names.
-Gives: results/figures/{paper}/{figure}.pdf, .svg and .png."""
+"""figures: drawn from tables alone. Needs: the tables that the figure's entry in
+isotropy/figures/catalogue.py names. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png.
+"""
 
 
 rule draw_figure:
@@ -23,6 +24,6 @@ rule draw_figure:
         runtime=30,
     params:
         spec=spec("figures/{paper}/{figure}"),
-        code=figure_code,
+        code=code("draw_figure", figure_function),
     script:
         "../scripts/figures/draw_figure.py"

@@ -1,10 +1,11 @@
-"""finetune: encoders trained on tasks, with and without a penalty on their geometry. Needs: prepared data sets and a fetched
-model. Gives: results/finetune/{paper}/{run}/seed{seed}.json, facts; .steps, .layers, .points: tables.
-"""
+"""finetune: encoders trained on tasks, with and without a penalty on their geometry. Needs:
+prepared data sets and a fetched model. Gives: results/finetune/{paper}/{run}/seed{seed}.json,
+facts; .steps, .layers, .points: tables."""
 
 
 rule finetune_model:
-    """One fine-tuned model and its geometry (rudman2024, sections 3 to 5; rajaee2021, slides). One thread: runs go side by side."""
+    """One fine-tuned model and its geometry (Rudman & Eickhoff 2024, sections 3 to 5; Rajaee &
+    Pilehvar 2021, slides). One thread: runs go side by side."""
     input:
         unpack(inputs("finetune/{paper}/{run}/seed{seed}")),
     output:
@@ -26,6 +27,6 @@ rule finetune_model:
         runtime=doubles_with_attempt(480),
     params:
         spec=spec("finetune/{paper}/{run}/seed{seed}"),
-        code=code("finetune_model"),
+        code=code("finetune_model", protocol("finetune_deviations")),
     script:
         "../scripts/finetune/finetune_model.py"

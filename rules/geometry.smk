@@ -1,21 +1,21 @@
-"""geometry: measurements of point clouds. Needs: embeddings, unless the cloud is drawn; token vectors; static vectors.
-Gives: results/geometry/rudman2024/{cloud}.parquet, a row per sample and zeta; results/geometry/cai2021/{dataset}/{model}/
-{layer}.parquet and vectors/{vectors}.parquet, a row per seed; .silhouettes, .points: pictures; facts as JSON.
-"""
+"""geometry: measurements of point clouds. Needs: embeddings, unless the cloud is drawn; token
+vectors; static vectors. Gives: results/geometry/{paper}/{cloud}.parquet, a row per sample and zeta;
+results/geometry/{paper}/{dataset}/{model}/ {layer}.parquet and vectors/{vectors}.parquet, a row per
+seed; .silhouettes, .points: pictures; facts as JSON."""
 
 
 rule measure_stability:
-    """IsoScore* against sample size and shrinkage (rudman2024, poster, Figure 4)."""
+    """IsoScore* against sample size and shrinkage (Rudman & Eickhoff 2024, poster, Figure 4)."""
     input:
-        unpack(inputs("geometry/rudman2024/{cloud}")),
+        unpack(inputs("geometry/{paper}/{cloud}")),
     output:
-        scores="results/geometry/rudman2024/{cloud}.parquet",
-        run="results/geometry/rudman2024/{cloud}.json",
-        record="results/geometry/rudman2024/{cloud}.record.json",
+        scores="results/geometry/{paper}/{cloud}.parquet",
+        run="results/geometry/{paper}/{cloud}.json",
+        record="results/geometry/{paper}/{cloud}.record.json",
     log:
-        "results/logs/geometry/rudman2024/{cloud}.log",
+        "results/logs/geometry/{paper}/{cloud}.log",
     benchmark:
-        "results/logs/geometry/rudman2024/{cloud}.jsonl"
+        "results/logs/geometry/{paper}/{cloud}.jsonl"
     conda:
         "../envs/geometry.yaml"
     threads: 1
@@ -23,26 +23,26 @@ rule measure_stability:
         mem_mb=doubles_with_attempt(2000),
         runtime=doubles_with_attempt(60),
     params:
-        spec=spec("geometry/rudman2024/{cloud}"),
-        code=code("measure_stability"),
+        spec=spec("geometry/{paper}/{cloud}"),
+        code=code("measure_stability", protocol("stability_deviations")),
     script:
         "../scripts/geometry/measure_stability.py"
 
 
 rule measure_layer:
-    """Cosines, clusters and local dimension of a layer (cai2021, sections 3 to 5)."""
+    """Cosines, clusters and local dimension of a layer (Cai et al. 2021, sections 3 to 5)."""
     input:
-        unpack(inputs("geometry/cai2021/{dataset}/{model}/{layer}")),
+        unpack(inputs("geometry/{paper}/{dataset}/{model}/{layer}")),
     output:
-        rows="results/geometry/cai2021/{dataset}/{model}/{layer}.parquet",
-        silhouettes="results/geometry/cai2021/{dataset}/{model}/{layer}.silhouettes.parquet",
-        points="results/geometry/cai2021/{dataset}/{model}/{layer}.points.parquet",
-        run="results/geometry/cai2021/{dataset}/{model}/{layer}.json",
-        record="results/geometry/cai2021/{dataset}/{model}/{layer}.record.json",
+        rows="results/geometry/{paper}/{dataset}/{model}/{layer}.parquet",
+        silhouettes="results/geometry/{paper}/{dataset}/{model}/{layer}.silhouettes.parquet",
+        points="results/geometry/{paper}/{dataset}/{model}/{layer}.points.parquet",
+        run="results/geometry/{paper}/{dataset}/{model}/{layer}.json",
+        record="results/geometry/{paper}/{dataset}/{model}/{layer}.record.json",
     log:
-        "results/logs/geometry/cai2021/{dataset}/{model}/{layer}.log",
+        "results/logs/geometry/{paper}/{dataset}/{model}/{layer}.log",
     benchmark:
-        "results/logs/geometry/cai2021/{dataset}/{model}/{layer}.jsonl"
+        "results/logs/geometry/{paper}/{dataset}/{model}/{layer}.jsonl"
     conda:
         "../envs/geometry.yaml"
     threads: 1
@@ -50,24 +50,24 @@ rule measure_layer:
         mem_mb=doubles_with_attempt(layer_memory),
         runtime=doubles_with_attempt(600),
     params:
-        spec=spec("geometry/cai2021/{dataset}/{model}/{layer}"),
-        code=code("measure_layer"),
+        spec=spec("geometry/{paper}/{dataset}/{model}/{layer}"),
+        code=code("measure_layer", protocol("layer_deviations")),
     script:
         "../scripts/geometry/measure_layer.py"
 
 
 rule measure_vectors:
-    """Local dimension of static vectors (cai2021, Table 3)."""
+    """Local dimension of static vectors (Cai et al. 2021, Table 3)."""
     input:
-        vectors_source=inputs("geometry/cai2021/vectors/{vectors}", "vectors_source"),
+        vectors_source=inputs("geometry/{paper}/vectors/{vectors}", "vectors_source"),
     output:
-        rows="results/geometry/cai2021/vectors/{vectors}.parquet",
-        run="results/geometry/cai2021/vectors/{vectors}.json",
-        record="results/geometry/cai2021/vectors/{vectors}.record.json",
+        rows="results/geometry/{paper}/vectors/{vectors}.parquet",
+        run="results/geometry/{paper}/vectors/{vectors}.json",
+        record="results/geometry/{paper}/vectors/{vectors}.record.json",
     log:
-        "results/logs/geometry/cai2021/vectors/{vectors}.log",
+        "results/logs/geometry/{paper}/vectors/{vectors}.log",
     benchmark:
-        "results/logs/geometry/cai2021/vectors/{vectors}.jsonl"
+        "results/logs/geometry/{paper}/vectors/{vectors}.jsonl"
     wildcard_constraints:
         vectors=alternatives(VECTORS),
     conda:
@@ -77,7 +77,7 @@ rule measure_vectors:
         mem_mb=doubles_with_attempt(28000),
         runtime=doubles_with_attempt(600),
     params:
-        spec=spec("geometry/cai2021/vectors/{vectors}"),
-        code=code("measure_vectors"),
+        spec=spec("geometry/{paper}/vectors/{vectors}"),
+        code=code("measure_vectors", protocol("vectors_deviations")),
     script:
         "../scripts/geometry/measure_vectors.py"

@@ -1,6 +1,6 @@
-"""optimize: embeddings as parameters of a classification task, measured on the way. Needs: a prepared data set and its
-embeddings. Gives: results/optimize/mickus2024/{setup}/seed{seed}.parquet, a row per step, and facts as JSON.
-"""
+"""optimize: embeddings as parameters of a classification task, measured on the way. Needs: a
+prepared data set and its embeddings. Gives: results/optimize/{paper}/{setup}/seed{seed}.parquet, a
+row per step, and facts as JSON."""
 
 
 # Within one submission of several seeds (profiles/slurm/config.yaml), one runs at a time.
@@ -9,17 +9,18 @@ resource_scopes:
 
 
 rule optimize_embeddings:
-    """One trajectory of direct optimization (mickus2024, section 3, Appendix A). One thread: seeds run side by side."""
+    """One trajectory of direct optimization (Mickus et al. 2024, section 3, Appendix A). One
+    thread: seeds run side by side."""
     input:
-        unpack(inputs("optimize/mickus2024/{setup}/seed{seed}")),
+        unpack(inputs("optimize/{paper}/{setup}/seed{seed}")),
     output:
-        trajectory="results/optimize/mickus2024/{setup}/seed{seed}.parquet",
-        run="results/optimize/mickus2024/{setup}/seed{seed}.json",
-        record="results/optimize/mickus2024/{setup}/seed{seed}.record.json",
+        trajectory="results/optimize/{paper}/{setup}/seed{seed}.parquet",
+        run="results/optimize/{paper}/{setup}/seed{seed}.json",
+        record="results/optimize/{paper}/{setup}/seed{seed}.record.json",
     log:
-        "results/logs/optimize/mickus2024/{setup}/seed{seed}.log",
+        "results/logs/optimize/{paper}/{setup}/seed{seed}.log",
     benchmark:
-        "results/logs/optimize/mickus2024/{setup}/seed{seed}.jsonl"
+        "results/logs/optimize/{paper}/{setup}/seed{seed}.jsonl"
     conda:
         "../envs/optimize.yaml"
     threads: 1
@@ -29,7 +30,7 @@ rule optimize_embeddings:
         mem_mb=doubles_with_attempt(optimize_memory),
         runtime=doubles_with_attempt(30),
     params:
-        spec=spec("optimize/mickus2024/{setup}/seed{seed}"),
-        code=code("optimize_embeddings"),
+        spec=spec("optimize/{paper}/{setup}/seed{seed}"),
+        code=code("optimize_embeddings", protocol("optimize_deviations")),
     script:
         "../scripts/optimize/optimize_embeddings.py"

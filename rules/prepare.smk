@@ -1,11 +1,10 @@
-"""prepare: canonical tables of data sets. Needs: fetched sources.
-Gives: results/prepare/{dataset}.texts.parquet, the distinct texts, and {dataset}.items.parquet: rows of it, and labels; of a
-corpus, its lines as texts.
-"""
+"""prepare: canonical tables of data sets. Needs: fetched sources. Gives:
+results/prepare/{dataset}.texts.parquet, the distinct texts, and {dataset}.items.parquet: rows of
+it, and labels; of a corpus, its lines as texts."""
 
 
 rule prepare_sentences:
-    """Labelled sentences or pairs (mickus2024, section 3.1, setups i and ii; Appendix A)."""
+    """Labelled sentences or pairs (Mickus et al. 2024, section 3.1, setups i and ii; Appendix A)."""
     input:
         source=inputs("prepare/{dataset}", "source"),
     output:
@@ -32,7 +31,7 @@ rule prepare_sentences:
 
 
 rule prepare_words:
-    """Words with the labels of a lexicon (mickus2024, section 3.1, setups iii and iv)."""
+    """Words with the labels of a lexicon (Mickus et al. 2024, section 3.1, setups iii and iv)."""
     input:
         unpack(inputs("prepare/{dataset}")),
     output:
@@ -59,7 +58,7 @@ rule prepare_words:
 
 
 rule prepare_corpus:
-    """Lines of running text (cai2021, section 2)."""
+    """Lines of running text (Cai et al. 2021, section 2)."""
     input:
         source=inputs("prepare/{dataset}", "source"),
     output:

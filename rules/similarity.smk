@@ -1,21 +1,22 @@
-"""similarity: post-processed representations. Needs: prepared pairs, and token vectors or static vectors. Gives:
-results/similarity/rajaee2021/{dataset}/{embedding}/{layer}.parquet, a row per method and run; .points: pictures; .json: facts.
-"""
+"""similarity: post-processed representations. Needs: prepared pairs, and token vectors or static
+vectors. Gives: results/similarity/{paper}/{dataset}/{embedding}/{layer}.parquet, a row per method
+and run; .points: pictures; .json: facts."""
 
 
 rule measure_similarity:
-    """Isotropy and similarity before and after each method (rajaee2021, sections 3 and 4). One thread: layers side by side."""
+    """Isotropy and similarity before and after each method (Rajaee & Pilehvar 2021, sections 3 and
+    4). One thread: layers side by side."""
     input:
-        unpack(inputs("similarity/rajaee2021/{dataset}/{embedding}/{layer}")),
+        unpack(inputs("similarity/{paper}/{dataset}/{embedding}/{layer}")),
     output:
-        rows="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}.parquet",
-        points="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}.points.parquet",
-        run="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}.json",
-        record="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}.record.json",
+        rows="results/similarity/{paper}/{dataset}/{embedding}/{layer}.parquet",
+        points="results/similarity/{paper}/{dataset}/{embedding}/{layer}.points.parquet",
+        run="results/similarity/{paper}/{dataset}/{embedding}/{layer}.json",
+        record="results/similarity/{paper}/{dataset}/{embedding}/{layer}.record.json",
     log:
-        "results/logs/similarity/rajaee2021/{dataset}/{embedding}/{layer}.log",
+        "results/logs/similarity/{paper}/{dataset}/{embedding}/{layer}.log",
     benchmark:
-        "results/logs/similarity/rajaee2021/{dataset}/{embedding}/{layer}.jsonl"
+        "results/logs/similarity/{paper}/{dataset}/{embedding}/{layer}.jsonl"
     conda:
         "../envs/similarity.yaml"
     threads: 1
@@ -23,24 +24,24 @@ rule measure_similarity:
         mem_mb=doubles_with_attempt(8000),
         runtime=doubles_with_attempt(240),
     params:
-        spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}"),
-        code=code("measure_similarity"),
+        spec=spec("similarity/{paper}/{dataset}/{embedding}/{layer}"),
+        code=code("measure_similarity", protocol("similarity_deviations")),
     script:
         "../scripts/similarity/measure_similarity.py"
 
 
 rule tune_similarity:
-    """Clusters and components that fit best (rajaee2021, appendix B.2)."""
+    """Clusters and components that fit best (Rajaee & Pilehvar 2021, appendix B.2)."""
     input:
-        unpack(inputs("similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning")),
+        unpack(inputs("similarity/{paper}/{dataset}/{embedding}/{layer}-tuning")),
     output:
-        trials="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning.parquet",
-        tuned="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning.json",
-        record="results/similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning.record.json",
+        trials="results/similarity/{paper}/{dataset}/{embedding}/{layer}-tuning.parquet",
+        tuned="results/similarity/{paper}/{dataset}/{embedding}/{layer}-tuning.json",
+        record="results/similarity/{paper}/{dataset}/{embedding}/{layer}-tuning.record.json",
     log:
-        "results/logs/similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning.log",
+        "results/logs/similarity/{paper}/{dataset}/{embedding}/{layer}-tuning.log",
     benchmark:
-        "results/logs/similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning.jsonl"
+        "results/logs/similarity/{paper}/{dataset}/{embedding}/{layer}-tuning.jsonl"
     conda:
         "../envs/similarity.yaml"
     threads: 1
@@ -48,24 +49,24 @@ rule tune_similarity:
         mem_mb=doubles_with_attempt(6000),
         runtime=doubles_with_attempt(240),
     params:
-        spec=spec("similarity/rajaee2021/{dataset}/{embedding}/{layer}-tuning"),
+        spec=spec("similarity/{paper}/{dataset}/{embedding}/{layer}-tuning"),
         code=code("tune_similarity"),
     script:
         "../scripts/similarity/tune_similarity.py"
 
 
 rule classify_frozen:
-    """Classification on frozen features (rajaee2021, section 4.2)."""
+    """Classification on frozen features (Rajaee & Pilehvar 2021, section 4.2)."""
     input:
-        unpack(inputs("similarity/rajaee2021/classification/{task}/{model}")),
+        unpack(inputs("similarity/{paper}/classification/{task}/{model}")),
     output:
-        rows="results/similarity/rajaee2021/classification/{task}/{model}.parquet",
-        run="results/similarity/rajaee2021/classification/{task}/{model}.json",
-        record="results/similarity/rajaee2021/classification/{task}/{model}.record.json",
+        rows="results/similarity/{paper}/classification/{task}/{model}.parquet",
+        run="results/similarity/{paper}/classification/{task}/{model}.json",
+        record="results/similarity/{paper}/classification/{task}/{model}.record.json",
     log:
-        "results/logs/similarity/rajaee2021/classification/{task}/{model}.log",
+        "results/logs/similarity/{paper}/classification/{task}/{model}.log",
     benchmark:
-        "results/logs/similarity/rajaee2021/classification/{task}/{model}.jsonl"
+        "results/logs/similarity/{paper}/classification/{task}/{model}.jsonl"
     conda:
         "../envs/similarity.yaml"
     threads: 1
@@ -74,7 +75,7 @@ rule classify_frozen:
         mem_mb=doubles_with_attempt(classify_memory),
         runtime=doubles_with_attempt(480),
     params:
-        spec=spec("similarity/rajaee2021/classification/{task}/{model}"),
-        code=code("classify_frozen"),
+        spec=spec("similarity/{paper}/classification/{task}/{model}"),
+        code=code("classify_frozen", protocol("classification_deviations")),
     script:
         "../scripts/similarity/classify_frozen.py"

@@ -1,6 +1,6 @@
-"""tables: numbers in the papers' shapes, published values beside ours. Needs: what the table's entry in
-isotropy/tables/catalogue.py names. Gives: results/tables/{paper}/{table}.parquet, .csv and .md.
-"""
+"""tables: numbers in the papers' shapes, published values beside ours. Needs: what the table's
+entry in isotropy/tables/catalogue.py names. Gives: results/tables/{paper}/{table}.parquet, .csv and
+.md."""
 
 
 rule make_table:
@@ -24,6 +24,6 @@ rule make_table:
         runtime=30,
     params:
         spec=spec("tables/{paper}/{table}"),
-        code=table_code,
+        code=code("make_table", table_function, table_facts),
     script:
         "../scripts/tables/make_table.py"

@@ -1,22 +1,22 @@
 """Claims of the papers as data: what each says, which of our numbers bears on it, and when that
 number agrees.
 
-`published/claims.yaml` has one entry per claim, or one for a family of claims that differ in a few
-words: `each` lists what to put for the names in braces. A published number stands in the entry, or
-    is looked up in `published/<paper>.csv`.
+`claims.yaml` in a paper's folder has one entry per claim, or one for a family of claims that differ
+in a few words: `each` lists what to put for the names in braces. A published number stands in the
+entry, or is looked up in the paper's `published.csv`.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from isotropy.errors import IsotropyError
+from isotropy.papers.registry import Paper
 from isotropy.spec import Spec, Strict
-from isotropy.tables.catalogue import PublishedNumber, read_published
+from isotropy.tables.spec import PublishedNumber
 
 
 class Quantity(Strict):
@@ -104,34 +104,31 @@ class ClaimsSpec(Spec):
     """Tables of the study, in the order of the job's inputs."""
 
 
-def read_claims(folder: Path) -> list[Claim]:
-    """All claims of `claims.yaml` in a folder, families written out and published numbers looked
-    up.
+def read_claims(paper: Paper) -> list[Claim]:
+    """All claims of a paper, families written out and published numbers looked up.
 
     Raises:
         IsotropyError: an entry that does not fit, two of the same id, or a published number that is
-            not in the table.
+            not in the paper's table.
     """
-    path = folder / "claims.yaml"
+    path = paper.folder / "claims.yaml"
     try:
         entries = yaml.safe_load(path.read_text("utf8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise IsotropyError(f"claims {path}: {error}") from error
-    numbers: dict[str, list[PublishedNumber]] = {}
+    numbers = paper.published()
     claims: list[Claim] = []
     for entry in entries or []:
         for values in entry.pop("each", [{}]):
-            one = _fill(entry, values)
+            one = _fill(entry, values) | {"paper": paper.key}
             try:
-                if one["paper"] not in numbers:
-                    numbers[one["paper"]] = read_published(folder / f"{one['paper']}.csv")
-                claims.append(Claim.model_validate(_look_up(one, numbers[one["paper"]])))
-            except (KeyError, OSError, ValidationError, ValueError) as error:
+                claims.append(Claim.model_validate(_look_up(one, numbers)))
+            except (KeyError, ValidationError, ValueError) as error:
                 reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
                 raise IsotropyError(f"claims {path}: {one.get('id')}: {reason}") from error
     ids = [claim.id for claim in claims]
-    if repeated := {i for i in ids if ids.count(i) > 1}:
-        raise IsotropyError(f"claims {path}: {sorted(repeated)[0]} stands there twice")
+    if repeated := sorted({i for i in ids if ids.count(i) > 1}):
+        raise IsotropyError(f"claims {path}: duplicate id {repeated[0]}")
     return claims
 
 

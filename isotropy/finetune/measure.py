@@ -4,7 +4,7 @@ the validation set.
 Shrinkage covariances come from training tokens of the same layer, and zeta is 0.75, as in the
 authors' analysis, which takes IsoScore* of sentence embeddings (`sentence_isoscore_star`);
 IsoScore* of all tokens is ours. The whole validation set is scored, padding is no token, and TwoNN
-is that of sentences in d dimensions (docs/rudman2024.md).
+is that of sentences in d dimensions (docs/papers).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TOKEN_BUDGET = 4096  # most tokens in one batch, padding included
 PROBE_ITEMS = 5000
 
 
-class Measured(NamedTuple):
+class Measurements(NamedTuple):
     """What was measured: facts about the model; tables of layers, and of validation items as
     points.
     """
@@ -91,8 +91,8 @@ class Reader:
             yield rows[chosen], batch, self.model(**batch.model_inputs, output_hidden_states=True)
 
 
-def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Measured:
-    """Measure a fine-tuned model.
+def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Measurements:
+    """GeometrySettings a fine-tuned model.
 
     Args:
         reader: the model.
@@ -178,7 +178,7 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
     points = pd.DataFrame(
         {"label": labels.astype(np.float64), "predicted": answers, "x": x, "y": y}
     )
-    return Measured(facts, pd.DataFrame(of_layers), points)
+    return Measurements(facts, pd.DataFrame(of_layers), points)
 
 
 def probes(

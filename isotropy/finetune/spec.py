@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -84,7 +85,7 @@ class Training(Strict):
     """Of the forward pass; the penalty is always float32. float16 needs a GPU."""
 
 
-class Measure(Strict):
+class GeometrySettings(Strict):
     """How the geometry of a fine-tuned model is measured."""
 
     zeta: Annotated[float, Field(ge=0, le=1)]
@@ -109,10 +110,41 @@ class FinetuneSpec(Spec):
     model: str
     method: Method
     training: Training
-    measure: Measure
+    measure: GeometrySettings
     seed: int
     """Of the classifier's initialization, the order of items and dropout."""
     device: Literal["auto", "cpu", "cuda"]
+
+    def deviations(
+        self,
+        models: Sequence[str],
+        tasks: Sequence[str],
+        training: Mapping[str, object],
+        n_train: int,
+        n_items: int,
+    ) -> list[str]:
+        """What deviates from a paper's protocol, apart from the data: why it is a stand-in.
+
+        Args:
+            models: those of the paper.
+            tasks: those of the paper.
+            training: fields of `Training` as the authors have them, as far as they are known.
+            n_train: items that the model was trained on.
+            n_items: items that there are.
+        """
+        found = []
+        if self.model not in models:
+            found.append(f"fine-tuned is {self.model}, which is not among the paper's encoders")
+        if self.task not in tasks:
+            found.append(f"{self.task} is not among the paper's tasks")
+        if n_train < n_items:
+            found.append(f"trained on {n_train:,} of {n_items:,} items")
+        own = self.training.model_dump(include=set(training))
+        return found + [
+            f"{name} is {own[name]}, the authors have {value}"
+            for name, value in training.items()
+            if own[name] != value
+        ]
 
 
 class Probe(Strict):
@@ -127,7 +159,7 @@ class Probe(Strict):
     """Principal components that were removed."""
 
 
-class FineTuned(Spec):
+class FinetuneFacts(Spec):
     """Facts about one fine-tuned model, written beside it for tables and figures."""
 
     run: str

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from isotropy.errors import IsotropyError
-from isotropy.geometry.clouds import TypedCloud
 from isotropy.geometry.dimension import lid_scores
 from isotropy.geometry.spec import Clustering, LayerSpec
+from isotropy.geometry.typed import TypedCloud
 from isotropy.metrics.clusters import ClusterCount, cluster_count
 from isotropy.metrics.cosines import mean_cosine, type_cosines
 from isotropy.metrics.isoscores import StreamingCovariance, isoscore_from_covariance

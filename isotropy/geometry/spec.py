@@ -10,7 +10,7 @@ from isotropy.names import Name, distinct
 from isotropy.spec import Spec, Strict
 
 
-class Cloud(Strict):
+class PointCloud(Strict):
     """A point cloud: drawn from a normal distribution, or the embeddings of a data set."""
 
     kind: Literal["normal", "embeddings"]
@@ -24,7 +24,7 @@ class Cloud(Strict):
     """A model of the source registry (embeddings)."""
 
     @model_validator(mode="after")
-    def _complete(self) -> Cloud:
+    def _complete(self) -> PointCloud:
         normal, embeddings = (self.d, self.isoscore), (self.dataset, self.embedding)
         needed, other = (normal, embeddings) if self.kind == "normal" else (embeddings, normal)
         if None in needed or other != (None, None):
@@ -39,7 +39,7 @@ class Stability(Strict):
     Figure 4).
     """
 
-    clouds: Annotated[dict[Name, Cloud], Field(min_length=1)]
+    clouds: Annotated[dict[Name, PointCloud], Field(min_length=1)]
     """Point clouds, by name."""
     zetas: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=2)]
     """Shares of the shrinkage covariance; 0, which is IsoScore, must be among them."""
@@ -64,18 +64,18 @@ class StabilitySpec(Spec):
 
     paper: str
     name: str
-    cloud: Cloud
+    cloud: PointCloud
     zetas: list[float]
     sizes: list[int]
     shrinkage_points: int
     repeats: int
 
 
-class Sampled(Spec):
+class StabilityFacts(Spec):
     """Facts about the samples of a cloud, written beside them."""
 
     name: str
-    cloud: Cloud
+    cloud: PointCloud
     data: str
     """Title of the data set, or what was drawn."""
     embedding: str
@@ -139,7 +139,7 @@ class LayerSpec(Spec):
     """Of k-means, samples and queries."""
 
 
-class MeasuredLayer(Spec):
+class LayerFacts(Spec):
     """Facts about a layer, written beside its rows."""
 
     dataset: str
@@ -169,7 +169,7 @@ class VectorsSpec(Spec):
     seeds: list[int]
 
 
-class MeasuredVectors(Spec):
+class VectorsFacts(Spec):
     """Facts about static vectors, written beside their rows."""
 
     embedding: str

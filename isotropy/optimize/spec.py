@@ -11,7 +11,7 @@ from isotropy.spec import Spec, Strict
 Loss = Literal["cross_entropy", "binary_cross_entropy"]
 
 
-class Measure(Strict):
+class Evaluation(Strict):
     """How IsoScore and silhouette are taken: at step 0, before any update, and after every
     update.
     """
@@ -23,6 +23,10 @@ class Measure(Strict):
     sample_size: Annotated[int, Field(ge=2)] | None
     """Items drawn afresh at every step, where there are more (Mickus et al. 2024, Appendix A);
     null: all of them."""
+
+    def samples(self, n_items: int) -> bool:
+        """Whether the scores are taken on a sample of so many items."""
+        return self.sample_size is not None and self.sample_size < n_items
 
 
 class OptimizeSpec(Spec):
@@ -43,7 +47,7 @@ class OptimizeSpec(Spec):
     seed: int
     updates: int
     learning_rate: float
-    measure: Measure
+    measure: Evaluation
     device: Literal["auto", "cpu", "cuda"]
 
 
@@ -62,7 +66,7 @@ class Objectives(Strict):
     many for all items."""
 
 
-class Run(Spec):
+class TrajectoryFacts(Spec):
     """Facts about one trajectory, written beside it for tables and figures."""
 
     setup: str

@@ -13,7 +13,8 @@ Certificate: what polynomials of degree NODES - 3 leave out is measured by the t
 T_(q-1) and T_(q-2). With e_i their sum in the mean distances of point i to its own and the nearest
 classes, a and b its cohesion and separation,
 
-    |error of s_i| <= 2 e_i / (max(a, b) - e_i),    |error of IsoScore| <= 2 PR (dt/t + df/f) / (d - 1),
+    |error of s_i| <= 2 e_i / (max(a, b) - e_i)
+    |error of IsoScore| <= 2 PR (dt/t + df/f) / (d - 1)
 
 t and f the trace and Frobenius norm of the covariance, dt and df those of its two coefficients,
 each taken at its worst over the nodes and moved by the error once more, for the steps between them.

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from isotropy.embed.spec import EmbedSpec, LookUpSpec, ShardSpec, TokensSpec
-from isotropy.plan.paths import fetched, prepared
+from isotropy.paths import fetched, prepared
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
 from isotropy.sources.fetch import FetchSpec
 
@@ -22,7 +22,7 @@ def spec(plan: Plan, path: list[str]) -> Spec | None:
         case ["fetch", source]:
             return _fetch(plan, source)
         case ["prepare", dataset]:
-            return plan.study.config.datasets[dataset]
+            return plan.context.datasets[dataset]
         case ["embed", dataset, embedding]:
             return _embed(plan, dataset, embedding)
         case ["embed", dataset, "tokens", model]:
@@ -42,7 +42,7 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
         case ["fetch", _]:
             return {}
         case ["prepare", name]:
-            dataset = plan.study.config.datasets[name]
+            dataset = plan.context.datasets[name]
             if isinstance(dataset, SentencesSpec | CorpusSpec):
                 return {"source": [fetched(dataset.source)]}
             words = {"lexicon": [fetched(dataset.lexicon)], "vectors": [fetched(dataset.vectors)]}
@@ -51,9 +51,7 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
             )
         case ["embed", dataset, embedding]:
             role = (
-                "vectors_source"
-                if plan.study.registry.sources[embedding].kind == "vectors"
-                else "model"
+                "vectors_source" if plan.context.registry[embedding].kind == "vectors" else "model"
             )
             return {"texts": [prepared(dataset, "texts")], role: [fetched(embedding)]}
         case ["embed", dataset, "tokens", model] | ["embed", dataset, "shards", model, _]:
@@ -63,7 +61,7 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
 
 def _fetch(plan: Plan, name: str) -> FetchSpec:
     """Mirror and trust are named only where they can make a difference."""
-    source, sources = plan.study.registry.sources[name], plan.study.config.sources
+    source, sources = plan.context.registry[name], plan.study.config.sources
     usable = source.usable(sources.order, mirror=sources.mirror is not None)
     mirror = sources.mirror if any(o.type == "mirror" for o in usable) else None
     return FetchSpec(
@@ -77,33 +75,24 @@ def _fetch(plan: Plan, name: str) -> FetchSpec:
 
 
 def _embed(plan: Plan, dataset: str, embedding: str) -> EmbedSpec | LookUpSpec:
-    source = plan.study.registry.sources[embedding]
+    source = plan.context.registry[embedding]
     if source.kind == "vectors":
         return LookUpSpec(dataset=dataset, vectors=embedding)
     if source.encoder is None:
         raise LookupError(f"{embedding} is a {source.kind}: it makes no embeddings")
-    compute = plan.study.config.compute.of_encoders()
+    compute = plan.context.compute.for_encoders()
     return EmbedSpec(dataset=dataset, model=embedding, encoder=source.encoder, **compute)
 
 
 def _tokens(plan: Plan, dataset: str, model: str) -> TokensSpec:
-    encoder = plan.study.registry.sources[model].encoder
-    stream = isinstance(plan.study.config.datasets[dataset], CorpusSpec)
-    if stream:
-        layers = [
-            layer
-            for corpus, name, layer in plan.cai2021.measured()
-            if (corpus, name) == (dataset, model)
-        ]
-    else:
-        layers = plan.rajaee2021.layers(dataset, model)
-    if encoder is None or not layers:
+    encoder, wanted = plan.context.registry[model].encoder, plan.tokens.get((dataset, model))
+    if encoder is None or wanted is None:
         raise LookupError(f"the study reads no layers of {model} for {dataset}")
     return TokensSpec(
         dataset=dataset,
         model=model,
         encoder=encoder,
-        layers=layers,
-        window=plan.cai2021.window if stream else None,
-        **plan.study.config.compute.of_encoders(),
+        layers=wanted.layers,
+        window=wanted.window,
+        **plan.context.compute.for_encoders(),
     )

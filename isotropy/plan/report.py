@@ -4,38 +4,76 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from isotropy.claims import catalogue as verdicts
 from isotropy.claims.spec import ClaimsSpec, read_claims
-from isotropy.figures.catalogue import FIGURES
+from isotropy.figures.spec import FigureSpec
 from isotropy.files import RESULTS
-from isotropy.plan.paths import table_file
-from isotropy.plan.similarity import is_tuned, tuning_stem
-from isotropy.report.spec import PAPERS, PageSpec
-from isotropy.tables.catalogue import TABLES, VERDICTS, TableSpec, read_published
+from isotropy.papers.registry import CLAIMS, Paper, PaperPlan, paper, papers
+from isotropy.paths import table_file
+from isotropy.report.spec import PageSpec, PaperTitle
+from isotropy.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from isotropy.plan import Plan
     from isotropy.spec import Spec
 
 
+def tables(plan: Plan) -> dict[str, TableSpec]:
+    """Entries of all tables of the study, by id."""
+    return {
+        entry.id: entry
+        for one, made in plan.attempted.values()
+        for entry in one.tables
+        if _has(made, entry)
+    }
+
+
+def figures(plan: Plan) -> dict[str, FigureSpec]:
+    """Entries of all figures of the study, by id: those of the verdicts first."""
+    own = [
+        entry for one, made in plan.attempted.values() for entry in one.figures if _has(made, entry)
+    ]
+    return {entry.id: entry for entry in [*verdicts.FIGURES, *own]}
+
+
+def table_files(plan: Plan) -> list[str]:
+    """Parquet files of all tables."""
+    return [table_file(name) for name in tables(plan)]
+
+
+def figure_files(plan: Plan) -> list[str]:
+    """One file of each figure."""
+    return [f"{RESULTS}/figures/{name}.png" for name in figures(plan)]
+
+
 def spec(plan: Plan, path: list[str]) -> Spec | None:
     """The spec of a table, a figure, the verdicts or the page."""
     match path:
-        case ["tables", paper, table]:
-            return _table(plan, f"{paper}/{table}")
-        case ["figures", paper, figure]:
-            return FIGURES[f"{paper}/{figure}"]
+        case ["tables", key, table]:
+            entry = tables(plan)[f"{key}/{table}"]
+            if entry.published is None:
+                return entry
+            return entry.model_copy(update={"published": paper(key).published()})
+        case ["figures", key, figure]:
+            return figures(plan)[f"{key}/{figure}"]
         case ["claims"]:
             return ClaimsSpec(
                 study=plan.study.config.study,
-                claims=read_claims(plan.project / "published"),
-                attempted=[name for name, entry in TABLES.items() if plan.attempted(entry)],
+                claims=[claim for one in papers() for claim in read_claims(one)],
+                attempted=list(tables(plan)),
             )
         case ["index"]:
             return PageSpec(
                 study=plan.study.config.study,
-                papers=PAPERS,
-                figures=[entry for entry in FIGURES.values() if plan.attempted(entry)],
-                tables=[VERDICTS, *(entry for entry in TABLES.values() if plan.attempted(entry))],
+                papers=[
+                    verdicts.TITLE,
+                    *(
+                        PaperTitle(key=p.key, title=p.title, reference=p.reference)
+                        for p in papers()
+                    ),
+                ],
+                figures=list(figures(plan).values()),
+                tables=[verdicts.VERDICTS, *tables(plan).values()],
             )
     return None
 
@@ -43,93 +81,34 @@ def spec(plan: Plan, path: list[str]) -> Spec | None:
 def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
     """Its inputs, by name."""
     match path:
-        case ["tables", paper, table]:
-            return _table_inputs(plan, TABLES[f"{paper}/{table}"])
-        case ["figures", paper, figure]:
-            return {"tables": [table_file(t) for t in FIGURES[f"{paper}/{figure}"].tables]}
+        case ["tables", key, table]:
+            return _table_inputs(plan.attempted[key][1], tables(plan)[f"{key}/{table}"])
+        case ["figures", key, figure]:
+            entry = figures(plan)[f"{key}/{figure}"]
+            return {"tables": [table_file(name) for name in entry.tables]}
         case ["claims"]:
-            return {"tables": plan.table_files()}
+            return {"tables": table_files(plan)}
         case ["index"]:
-            return {"results": [*plan.figure_files(), table_file("claims"), *plan.table_files()]}
+            claims = table_file(CLAIMS)
+            return {"results": [*figure_files(plan), claims, *table_files(plan)]}
     return None
 
 
-def _table(plan: Plan, name: str) -> TableSpec:
-    """With the numbers that its paper prints, if it shows them."""
-    entry = TABLES[name]
-    if entry.published is None:
-        return entry
-    published = read_published(plan.project / "published" / f"{name.split('/')[0]}.csv")
-    return entry.model_copy(update={"published": published})
+def _title(one: Paper) -> PaperTitle:
+    return PaperTitle(key=one.key, title=one.title, reference=one.reference)
 
 
-def _table_inputs(plan: Plan, entry: TableSpec) -> dict[str, list[str]]:
+def _has(made: PaperPlan, entry: TableSpec | FigureSpec) -> bool:
+    """Whether the study has what a table or figure shows: it may leave out parts of a paper."""
+    return entry.needs is None or entry.needs in made.parts
+
+
+def _table_inputs(made: PaperPlan, entry: TableSpec) -> dict[str, list[str]]:
     """Tables, and runs: in the configured order, then seeds."""
     inputs = {"tables": [table_file(name) for name in entry.tables]}
     if entry.runs is not None:
-        stems = _runs(plan, entry.runs)
+        stems = [f"{RESULTS}/{stem}" for stem in made.groups.get(entry.runs, [])]
+        suffix = f".{entry.part}.parquet" if entry.part else ".parquet"
         inputs["runs"] = [f"{stem}.json" for stem in stems]
-        inputs["rows"] = [
-            f"{stem}.{entry.part}.parquet" if entry.part else f"{stem}.parquet" for stem in stems
-        ]
+        inputs["rows"] = [f"{stem}{suffix}" for stem in stems]
     return inputs
-
-
-def _runs(plan: Plan, group: str) -> list[str]:
-    """Results of a part of a paper, without suffixes."""
-    if group in ("finetune", "clustered"):
-        paper = "rudman2024" if group == "finetune" else "rajaee2021"
-        seeds = plan.fine_tuning(paper).seeds
-        return [
-            f"{RESULTS}/finetune/{paper}/{name}/seed{s}"
-            for p, name in plan.fine_tuned
-            if p == paper
-            for s in seeds
-        ]
-    if group == "shown":
-        return [
-            f"{RESULTS}/finetune/rudman2024/{n}/seed{min(plan.rudman2024.seeds)}"
-            for n in plan.rudman2024.shown()
-        ]
-    if group == "tuning":
-        return list(
-            dict.fromkeys(
-                tuning_stem(plan, one) for one in plan.measured.values() if is_tuned(plan, one)
-            )
-        )
-    if group == "classification":
-        assert plan.rajaee2021.classification is not None
-        pairs = [
-            (t, e)
-            for t in plan.rajaee2021.classification.attempt
-            for e in plan.rajaee2021.classification.embeddings
-        ]
-        return [
-            f"{RESULTS}/similarity/rajaee2021/classification/{task}/{embedding}"
-            for task, embedding in pairs
-        ]
-    if group == "similarity":
-        return [f"{RESULTS}/similarity/rajaee2021/{stem}" for stem in plan.measured]
-    if group == "pictured":
-        return [
-            f"{RESULTS}/similarity/rajaee2021/{stem}"
-            for stem, one in plan.measured.items()
-            if one.pictured
-        ]
-    if group == "layers":
-        return [
-            f"{RESULTS}/geometry/cai2021/{d}/{model}/layer{n}"
-            for d, model, n in plan.cai2021.measured()
-        ]
-    if group == "vectors":
-        return [f"{RESULTS}/geometry/cai2021/vectors/{name}" for name in plan.cai2021.vectors]
-    if group == "stability":
-        return [
-            f"{RESULTS}/geometry/rudman2024/{name}" for name in plan.rudman2024.stability.clouds
-        ]
-    return [
-        f"{RESULTS}/optimize/mickus2024/{name}/seed{seed}"
-        for name, run in plan.trajectories.items()
-        if run.group == group
-        for seed in run.seeds
-    ]

@@ -11,12 +11,14 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from isotropy.claims.catalogue import VERDICTS
 from isotropy.claims.write import readable
-from isotropy.figures.catalogue import FigureSpec
+from isotropy.figures.spec import FigureSpec
 from isotropy.files import record_of
+from isotropy.papers.registry import package
 from isotropy.provenance.record import read_record
 from isotropy.report.spec import PageSpec
-from isotropy.tables.catalogue import VERDICTS, TableSpec
+from isotropy.tables.spec import TableSpec
 from isotropy.tables.write import format_cell
 
 LONGEST_TABLE = 40  # rows; a longer table is linked, not shown
@@ -45,10 +47,11 @@ def render(spec: PageSpec, results: list[Path], folder: Path, mark: str) -> str:
 
 def _modules(entry: FigureSpec | TableSpec) -> list[str]:
     """Modules in which a reader finds how a figure or table is made."""
-    paper = entry.id.split("/")[0]
-    if isinstance(entry, FigureSpec):
-        return [f"isotropy/figures/{paper}.py"]
-    return ["isotropy/claims/evaluate.py"] if paper == "claims" else [f"isotropy/tables/{paper}.py"]
+    if entry == VERDICTS:
+        return ["isotropy/claims/evaluate.py"]
+    room = "figures" if isinstance(entry, FigureSpec) else "tables"
+    folder = package(entry.id.split("/")[0]).replace(".", "/")
+    return [f"{folder}/{room}.py"]
 
 
 def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, Any]:

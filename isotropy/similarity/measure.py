@@ -15,7 +15,7 @@ from scipy import stats
 
 from isotropy.errors import IsotropyError
 from isotropy.metrics.partition import partition_isotropy
-from isotropy.similarity.clouds import Cloud
+from isotropy.similarity.sentences import SentenceCloud
 from isotropy.similarity.spec import Clusterer, MethodName, Numbers, SimilaritySpec, TuningSpec
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
 
@@ -69,7 +69,7 @@ def steps(spec: SimilaritySpec, numbers: Numbers | None) -> list[Step]:
 
 
 def measure(
-    cloud: Cloud, todo: Sequence[Step], clusterer: Clusterer
+    cloud: SentenceCloud, todo: Sequence[Step], clusterer: Clusterer
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Measure a cloud after each step.
 
@@ -176,7 +176,7 @@ def estimator(step: Step, clusterer: Clusterer) -> Any:
     )
 
 
-def similarity(sentences: np.ndarray, cloud: Cloud) -> dict[str, float]:
+def similarity(sentences: np.ndarray, cloud: SentenceCloud) -> dict[str, float]:
     """Correlation of scores with cosines, times 100; NaN without pairs, or where all cosines are
     the same.
 
@@ -213,7 +213,7 @@ def log10_isotropy(vectors: np.ndarray) -> float:
         raise IsotropyError(f"isotropy: {error}") from error
 
 
-def tune(cloud: Cloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
+def tune(cloud: SentenceCloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
     """Spearman correlation for each pair of numbers, mean over runs, and the best; of equals, the
     smaller numbers.
 
@@ -264,7 +264,7 @@ def tune(cloud: Cloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
     )
 
 
-def pictures(cloud: Cloud, numbers: Numbers, clusterer: Clusterer) -> pd.DataFrame:
+def pictures(cloud: SentenceCloud, numbers: Numbers, clusterer: Clusterer) -> pd.DataFrame:
     """A seeded part of the cloud in the plane of its first two principal components, before and
     after the method.
 

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from isotropy.prepare.table import read_items, targets, text_rows
-from isotropy.similarity.clouds import Cloud, token_cloud, word_cloud
+from isotropy.similarity.sentences import SentenceCloud, token_cloud, word_cloud
 from isotropy.similarity.spec import SimilaritySpec, TuningSpec
 from isotropy.sources.fetched import fetched
 from isotropy.sources.readers import read_vectors
 
 
-def read_cloud(spec: SimilaritySpec | TuningSpec, inputs: dict[str, Path]) -> Cloud:
+def read_cloud(spec: SimilaritySpec | TuningSpec, inputs: dict[str, Path]) -> SentenceCloud:
     """The cloud of a data set: of tokens in a layer, or of words.
 
     Args:

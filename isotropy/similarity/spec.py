@@ -25,8 +25,6 @@ METHOD_TITLES: dict[str, str] = {
     "gmm": "GMM + mean + PCA",
     "kmeans": "k-means + mean + PCA",
 }
-LAST = 12
-"""The papers' layer: the last of BERT, GPT-2 and RoBERTa of base size."""
 CLUSTERED = ("kmeans-mean", "gmm", "kmeans")
 
 Drop = Literal["special", "ends", "nothing"]
@@ -113,7 +111,7 @@ class TuningSpec(Spec):
     clusterer: Clusterer
 
 
-class Tuned(Spec):
+class TuningFacts(Spec):
     """The numbers with the highest Spearman correlation."""
 
     embedding: str
@@ -125,7 +123,7 @@ class Tuned(Spec):
     """Title of the data that they were chosen on."""
 
 
-class Measured(Spec):
+class SimilarityFacts(Spec):
     """Facts about the measurements, written beside them for tables and figures."""
 
     dataset: str
@@ -179,7 +177,7 @@ class ClassifySpec(Spec):
     dtype: Literal["float32", "bfloat16"]
 
 
-class Classified(Spec):
+class ClassificationFacts(Spec):
     """Facts about the classification of a task, written beside its rows."""
 
     task: str

@@ -1,4 +1,4 @@
-"""Runs as tables read them: trajectories, fine-tuned models, sampled clouds."""
+"""Runs as tables read them: the facts about each, and its rows."""
 
 from __future__ import annotations
 
@@ -7,53 +7,34 @@ from pathlib import Path
 
 import pandas as pd
 
-from isotropy.finetune.spec import FineTuned
-from isotropy.geometry.spec import MeasuredLayer, MeasuredVectors, Sampled
-from isotropy.optimize.spec import Run
-from isotropy.similarity.spec import Classified, Measured, Tuned
 from isotropy.spec import Spec
+from isotropy.tables.spec import RunKind
 
-Runs = Sequence[tuple[Run, pd.DataFrame]]
-"""Facts about each trajectory, and its rows."""
-FineTunedRuns = Sequence[tuple[FineTuned, pd.DataFrame]]
-"""Facts about each fine-tuned model, and one of its tables."""
-SampledClouds = Sequence[tuple[Sampled, pd.DataFrame]]
-"""Facts about each cloud, and the scores of its samples."""
-
-MeasuredRuns = Sequence[tuple[Measured, pd.DataFrame]]
-"""Facts about each data set in each layer, and a row per method and run, or per token."""
-TunedRuns = Sequence[tuple[Tuned, pd.DataFrame]]
-"""Each choice of numbers, and its trials."""
-LayerRuns = Sequence[tuple[MeasuredLayer, pd.DataFrame]]
-"""Facts about each layer, and one of its tables."""
-VectorRuns = Sequence[tuple[MeasuredVectors, pd.DataFrame]]
-"""Facts about static vectors, and a row per seed."""
-ClassifiedRuns = Sequence[tuple[Classified, pd.DataFrame]]
-"""Facts about each classification on frozen features, and its scores."""
-
-_FACTS: dict[str, type[Spec]] = {
-    "finetune": FineTuned,
-    "shown": FineTuned,
-    "clustered": FineTuned,
-    "stability": Sampled,
-    "similarity": Measured,
-    "pictured": Measured,
-    "tuning": Tuned,
-    "classification": Classified,
-    "layers": MeasuredLayer,
-    "vectors": MeasuredVectors,
+FACTS: dict[RunKind, str] = {
+    "trajectory": "isotropy.optimize.spec:TrajectoryFacts",
+    "finetuned": "isotropy.finetune.spec:FinetuneFacts",
+    "stability": "isotropy.geometry.spec:StabilityFacts",
+    "layer": "isotropy.geometry.spec:LayerFacts",
+    "vectors": "isotropy.geometry.spec:VectorsFacts",
+    "similarity": "isotropy.similarity.spec:SimilarityFacts",
+    "tuning": "isotropy.similarity.spec:TuningFacts",
+    "classified": "isotropy.similarity.spec:ClassificationFacts",
 }
+"""What describes a run of each kind: module and class, loaded by name."""
 
 
 def read_runs(
-    group: str, facts: Sequence[Path], tables: Sequence[Path]
+    kind: type[Spec], facts: Sequence[Path], tables: Sequence[Path]
 ) -> list[tuple[Spec, pd.DataFrame]]:
-    """Runs of a part of a paper (`TableSpec.runs`), with the facts about them."""
-    kind = _FACTS.get(group, Run)
-    return [
-        (kind.parse(f.read_text("utf8")), pd.read_parquet(t))
-        for f, t in zip(facts, tables, strict=True)
-    ]
+    """Runs with the facts about them.
+
+    Args:
+        kind: what the facts are (`FACTS`).
+        facts: a JSON file per run.
+        tables: a Parquet file per run, in the same order.
+    """
+    pairs = zip(facts, tables, strict=True)
+    return [(kind.parse(f.read_text("utf8")), pd.read_parquet(t)) for f, t in pairs]
 
 
 def long_table(parts: Iterable[tuple[dict[str, object], pd.DataFrame]]) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import pandas as pd
 import torch
 
 from isotropy.device import pick_device
-from isotropy.embed.describe import deviations
+from isotropy.embed.deviations import precision_deviations
 from isotropy.embed.sentences import SentenceEncoder
 from isotropy.embed.spec import TokensSpec
 from isotropy.embed.tokens import Extraction, extract
@@ -21,7 +21,7 @@ with Job(snakemake, TokensSpec, shortcut_inputs=("shards",)) as job:
         record.determinism == "bitwise" for record in job.shortcut_records
     )
     job.determinism = "bitwise" if exact else "tolerance"
-    job.lineage.deviate(deviations(spec.dtype))
+    job.lineage.deviate(precision_deviations(spec.dtype))
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     texts = list(pd.read_parquet(job.input["texts"])["text"])
     how = spec.model_dump(include={"layers", "window", "token_budget"})

@@ -1,17 +1,16 @@
 """Draws one figure from tables, as PDF, SVG and PNG."""
 
-from importlib import import_module
-
 import pandas as pd
 
-from isotropy.figures.catalogue import FigureSpec
+from isotropy.figures.spec import FigureSpec
 from isotropy.figures.style import save, use_style
 from isotropy.job import Job
+from isotropy.papers.registry import package
 
 with Job(snakemake, FigureSpec) as job:
     use_style()
     paper = job.spec.id.split("/")[0]
-    draw = getattr(import_module(f"isotropy.figures.{paper}"), job.spec.function)
+    draw = job.load(f"{package(paper)}.figures:{job.spec.function}")
     figure = draw(*(pd.read_parquet(path) for path in job.inputs("tables")))
     for kind in ("pdf", "svg", "png"):
         with job.write(kind) as path:

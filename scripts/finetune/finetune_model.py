@@ -5,7 +5,7 @@ training curve.
 from isotropy.device import pick_device
 from isotropy.finetune.clustering import BatchClustering
 from isotropy.finetune.data import read_side
-from isotropy.finetune.describe import describe_run, deviations
+from isotropy.finetune.facts import describe_run
 from isotropy.finetune.measure import Reader, measure
 from isotropy.finetune.model import load_model, load_tokenizer
 from isotropy.finetune.spec import FinetuneSpec
@@ -26,6 +26,7 @@ with Job(snakemake, FinetuneSpec) as job:
     validation = read_side(
         tokenizer, job.input["validation_texts"], job.input["validation_items"], spec.training
     )
+    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:finetune_deviations")
     job.lineage.deviate(deviations(spec, train.n_items, train.n_all))
     model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed)
     clustering = BatchClustering(spec.method, spec.seed) if spec.method.kind == "cluster" else None

@@ -5,10 +5,9 @@ pictures.
 import pandas as pd
 
 from isotropy.embed.layers import read_tokens
-from isotropy.geometry.clouds import read_typed
-from isotropy.geometry.describe import deviations
 from isotropy.geometry.layers import measure_layer, pictures, principal_axes
-from isotropy.geometry.spec import LayerSpec, MeasuredLayer
+from isotropy.geometry.spec import LayerFacts, LayerSpec
+from isotropy.geometry.typed import read_typed
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 
@@ -32,8 +31,9 @@ with Job(snakemake, LayerSpec) as job:
     for name, table in {"rows": rows, "silhouettes": tried, "points": drawn}.items():
         with job.write(name) as path:
             write_parquet(path, pd.DataFrame(table), job.mark)
+    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:layer_deviations")
     job.lineage.deviate(deviations(spec))
-    facts = MeasuredLayer(
+    facts = LayerFacts(
         dataset=spec.dataset,
         embedding=spec.model,
         layer=spec.layer,

@@ -2,7 +2,7 @@
 
 from safetensors.numpy import load_file
 
-from isotropy.geometry.spec import Sampled, StabilitySpec
+from isotropy.geometry.spec import StabilityFacts, StabilitySpec
 from isotropy.geometry.stability import sample_scores
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
@@ -13,12 +13,15 @@ with Job(snakemake, StabilitySpec) as job:
         load_file(job.input["embeddings"])["vectors"] if "embeddings" in job.input else None
     )
     rows, whole, known = sample_scores(spec, embeddings)
-    reason = "of the paper's cloud only dimensions, size and IsoScore are known, quoted by others"
-    job.lineage.deviate([reason])
-    drawn = f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore {spec.cloud.isoscore}"
+    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:stability_deviations")
+    job.lineage.deviate(deviations(spec))
+    drawn = (
+        f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore "
+        f"{spec.cloud.isoscore}"
+    )
     with job.write("scores") as path:
         write_parquet(path, rows, job.mark)
-    facts = Sampled(
+    facts = StabilityFacts(
         name=spec.name,
         cloud=spec.cloud,
         data=drawn if embeddings is None else job.lineage.titles("dataset", "lexicon")[0],

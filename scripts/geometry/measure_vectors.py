@@ -2,9 +2,8 @@
 
 import pandas as pd
 
-from isotropy.geometry.describe import vectors_deviations
 from isotropy.geometry.dimension import lid_scores
-from isotropy.geometry.spec import MeasuredVectors, VectorsSpec
+from isotropy.geometry.spec import VectorsFacts, VectorsSpec
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.sources.fetched import fetched
@@ -17,8 +16,9 @@ with Job(snakemake, VectorsSpec) as job:
     rows = [{"seed": seed, **lid_scores(vectors, spec.lid, seed)} for seed in spec.seeds]
     with job.write("rows") as path:
         write_parquet(path, pd.DataFrame(rows), job.mark)
-    job.lineage.deviate(vectors_deviations(spec))
-    facts = MeasuredVectors(
+    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:vectors_deviations")
+    job.lineage.deviate(deviations(spec))
+    facts = VectorsFacts(
         embedding=spec.vectors,
         model=job.lineage.titles("vectors")[0],
         status=job.lineage.status,

@@ -5,7 +5,7 @@ from safetensors.numpy import load_file
 from isotropy.device import pick_device
 from isotropy.job import Job
 from isotropy.optimize.descent import Items
-from isotropy.optimize.describe import describe_run, deviations
+from isotropy.optimize.facts import describe_run
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import OptimizeSpec
 from isotropy.parquet import write_parquet
@@ -15,6 +15,7 @@ with Job(snakemake, OptimizeSpec) as job:
     table, dataset = read_items(job.input["dataset"])
     vectors = load_file(job.input["embeddings"])["vectors"]
     items = Items(vectors, text_rows(table), targets(table, dataset))
+    deviations = job.load(f"isotropy.papers.{job.spec.paper}.protocol:optimize_deviations")
     job.lineage.deviate(deviations(job.spec, len(items.targets)))
     job.seeds["initialization"] = job.spec.seed
     device = pick_device(job.spec.device)

@@ -11,9 +11,8 @@ from isotropy.finetune.scores import classification_scores
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.similarity.classify import classify, features
-from isotropy.similarity.describe import classification_deviations
 from isotropy.similarity.read import read_columns
-from isotropy.similarity.spec import Classified, ClassifySpec
+from isotropy.similarity.spec import ClassificationFacts, ClassifySpec
 
 with Job(snakemake, ClassifySpec) as job:
     spec, device = job.spec, pick_device(job.spec.device)
@@ -25,7 +24,8 @@ with Job(snakemake, ClassifySpec) as job:
     unseen, right, n_validation = read_columns(
         job.input["validation_texts"], job.input["validation_items"], None
     )
-    reasons = classification_deviations(spec)
+    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:classification_deviations")
+    reasons = deviations(spec)
     reasons += [f"trained on {len(targets):,} of {n_all:,} items"] if len(targets) < n_all else []
     job.lineage.deviate(reasons)
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
@@ -34,7 +34,7 @@ with Job(snakemake, ClassifySpec) as job:
     with job.write("rows") as path:
         write_parquet(path, classify(train, validation, spec), job.mark)
     most = np.full(n_validation, np.bincount(targets).argmax())
-    facts = Classified(
+    facts = ClassificationFacts(
         task=spec.task,
         embedding=spec.embedding,
         layer=spec.layer,

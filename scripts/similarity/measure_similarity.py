@@ -6,15 +6,16 @@ import pandas as pd
 
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.similarity.describe import deviations
 from isotropy.similarity.measure import measure, pictures, steps
 from isotropy.similarity.read import read_cloud
-from isotropy.similarity.spec import Measured, SimilaritySpec, Tuned
+from isotropy.similarity.spec import SimilarityFacts, SimilaritySpec, TuningFacts
 
 with Job(snakemake, SimilaritySpec) as job:
     spec = job.spec
     cloud = read_cloud(spec, job.input)
-    tuned = Tuned.parse(job.input["tuning"].read_text("utf8")) if "tuning" in job.input else None
+    tuned = (
+        TuningFacts.parse(job.input["tuning"].read_text("utf8")) if "tuning" in job.input else None
+    )
     numbers = spec.numbers if tuned is None else tuned.numbers
     job.seeds = {f"run{i}": i for i in range(spec.runs)}
     rows, job.measurements = measure(cloud, steps(spec, numbers), spec.clusterer)
@@ -27,8 +28,9 @@ with Job(snakemake, SimilaritySpec) as job:
     )
     with job.write("points") as path:
         write_parquet(path, drawn, job.mark)
+    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:similarity_deviations")
     job.lineage.deviate(deviations(spec, numbers))
-    facts = Measured(
+    facts = SimilarityFacts(
         dataset=spec.dataset,
         embedding=spec.embedding,
         layer=spec.layer,

@@ -6,13 +6,13 @@ from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.similarity.measure import tune
 from isotropy.similarity.read import read_cloud
-from isotropy.similarity.spec import Tuned, TuningSpec
+from isotropy.similarity.spec import TuningFacts, TuningSpec
 
 with Job(snakemake, TuningSpec) as job:
     table, numbers = tune(read_cloud(job.spec, job.input), job.spec)
     with job.write("trials") as path:
         write_parquet(path, table, job.mark)
-    tuned = Tuned(
+    tuned = TuningFacts(
         embedding=job.spec.embedding,
         layer=job.spec.layer,
         status=job.lineage.status,

@@ -37,11 +37,11 @@ from isotropy.finetune import train
 from isotropy.finetune.answers import Window, best_answers, exact_match, f1, windows
 from isotropy.finetune.clustering import BatchClustering
 from isotropy.finetune.data import Inputs, Side, collate, read_side
-from isotropy.finetune.describe import deviations
+from isotropy.finetune.facts import deviations
 from isotropy.finetune.measure import Reader, measure, probes, projection
 from isotropy.finetune.model import load_model, load_tokenizer, task_loss
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
-from isotropy.finetune.spec import FinetuneSpec, Measure, Method, Training
+from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
 from isotropy.finetune.train import finetune
 from isotropy.plan import Plan
 from isotropy.prepare.datasets import prepare_sentences
@@ -81,7 +81,7 @@ def spec(method: Method = ISTAR, **changes: Any) -> FinetuneSpec:
         model="m",
         method=method,
         training=TRAINING.model_copy(update=changes),
-        measure=Measure(zeta=0.75, tokens=200),
+        measure=GeometrySettings(zeta=0.75, tokens=200),
         seed=3,
         device="cpu",
     )
@@ -313,7 +313,7 @@ def test_isoscore_star_takes_its_covariance_from_training_tokens() -> None:
         Reader(model, 0, CPU),
         inputs,
         side,
-        spec(Method(kind="none")).model_copy(update={"measure": Measure(zeta=0.75, tokens=10**6)}),
+        spec(Method(kind="none")).model_copy(update={"measure": GeometrySettings(zeta=0.75, tokens=10**6)}),
     )
     other = measure(Reader(model, 0, CPU), known, side, spec(Method(kind="none")))
     assert own.facts["isoscore_star"] == pytest.approx(own.facts["isoscore"], abs=1e-9)

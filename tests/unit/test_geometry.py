@@ -19,7 +19,7 @@ from sklearn.metrics import r2_score, silhouette_score
 from isotropy.embed.describe import deviations as embedding_deviations
 from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
-from isotropy.geometry.clouds import TypedCloud, read_typed
+from isotropy.geometry.typed import TypedCloud, read_typed
 from isotropy.geometry.describe import deviations, vectors_deviations
 from isotropy.geometry.dimension import lid_scores
 from isotropy.geometry.layers import (

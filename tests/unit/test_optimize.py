@@ -21,13 +21,13 @@ from sklearn.metrics import silhouette_score
 from isotropy.errors import IsotropyError
 from isotropy.optimize import optimize as module
 from isotropy.optimize.descent import Classifier, Items
-from isotropy.optimize.describe import deviations
+from isotropy.optimize.facts import deviations
 from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Measure, OptimizeSpec
+from isotropy.optimize.spec import Evaluation, OptimizeSpec
 
 CPU = torch.device("cpu")
-DIRECT = Measure(tolerance=None, sample_size=None)
-WINDOWS = Measure(tolerance=1e-5, sample_size=None)
+DIRECT = Evaluation(tolerance=None, sample_size=None)
+WINDOWS = Evaluation(tolerance=1e-5, sample_size=None)
 
 
 def spec(**changes: object) -> OptimizeSpec:
@@ -115,7 +115,7 @@ def test_equals_the_papers_loop(
 
 @pytest.mark.parametrize("measure", [DIRECT, WINDOWS], ids=["direct", "windows"])
 def test_interrupted_run_has_the_same_bytes(
-    measure: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measure: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process killed with SIGKILL between two checkpoints; the next one goes on to the same bits
     and the same facts."""
@@ -133,7 +133,7 @@ def test_interrupted_run_has_the_same_bytes(
             t.time.sleep(0.05)
             return evaluate(self)
         m.Descent.evaluate = slow
-        measure = t.Measure.model_validate_json({measure.model_dump_json()!r})
+        measure = t.Evaluation.model_validate_json({measure.model_dump_json()!r})
         m.optimize(t.spec(updates=400, measure=measure), t.items(), 2, t.CPU, Path({str(tmp_path / "b")!r}))
     """
     process = subprocess.Popen(
@@ -159,7 +159,7 @@ def test_measuring_does_not_change_the_trajectory(tmp_path: Path) -> None:
     """Loss and accuracy are the same bits however the scores are taken."""
     runs = [
         optimize(spec(updates=60, measure=measure), items(), 2, CPU, tmp_path / str(i))[0]
-        for i, measure in enumerate((DIRECT, WINDOWS, Measure(tolerance=None, sample_size=40)))
+        for i, measure in enumerate((DIRECT, WINDOWS, Evaluation(tolerance=None, sample_size=40)))
     ]
     for other in runs[1:]:
         pd.testing.assert_frame_equal(
@@ -172,14 +172,14 @@ def test_measuring_does_not_change_the_trajectory(tmp_path: Path) -> None:
 def test_sampled_metrics(tmp_path: Path) -> None:
     """Appendix A: another sample at each step, the same in each run; IsoScore of the vectors of the
     sampled items."""
-    sampled = spec(measure=Measure(tolerance=1e-5, sample_size=40), updates=5, learning_rate=1e-12)
+    sampled = spec(measure=Evaluation(tolerance=1e-5, sample_size=40), updates=5, learning_rate=1e-12)
     first, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "a")
     again, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "b")
     pd.testing.assert_frame_equal(first, again, check_exact=True)
     # Points that do not move, other samples
     assert first["silhouette"].nunique() == first["isoscore"].nunique() == 6
     whole, _, _ = optimize(
-        spec(measure=Measure(tolerance=None, sample_size=90)),
+        spec(measure=Evaluation(tolerance=None, sample_size=90)),
         items(THREE, PAIRS),
         3,
         CPU,
@@ -259,7 +259,7 @@ def test_departures_from_the_protocol_make_a_stand_in() -> None:
     assert deviations(paper.model_copy(update={"learning_rate": 0.01}), 10662) == [
         "learning rate 0.01, not 0.001"
     ]
-    sampled = paper.model_copy(update={"measure": Measure(tolerance=None, sample_size=500)})
+    sampled = paper.model_copy(update={"measure": Evaluation(tolerance=None, sample_size=500)})
     assert deviations(sampled, 10662) == ["metrics on 500 items drawn at each step"]
     assert deviations(sampled, 500) == []
     assert deviations(sampled.model_copy(update={"group": "glue", "updates": 250}), 10662) == []

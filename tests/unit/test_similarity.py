@@ -29,7 +29,7 @@ from isotropy.prepare.datasets import prepare_sentences, quoted_parse
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import Dataset
 from isotropy.similarity.classify import Features, classify, post_processed
-from isotropy.similarity.clouds import Cloud, token_cloud, word_cloud
+from isotropy.similarity.sentences import SentenceCloud, token_cloud, word_cloud
 from isotropy.similarity.describe import classification_deviations, deviations
 from isotropy.similarity.measure import (
     Step,
@@ -69,7 +69,7 @@ def made(seed: int = 0, n: int = 600, d: int = 12) -> np.ndarray:
     return points.astype(np.float32)
 
 
-def cloud(vectors: np.ndarray, seed: int = 0) -> Cloud:
+def cloud(vectors: np.ndarray, seed: int = 0) -> SentenceCloud:
     """Sentences of three tokens each, paired by chance."""
     generator = np.random.default_rng(seed)
     m = len(vectors) // 3
@@ -77,7 +77,7 @@ def cloud(vectors: np.ndarray, seed: int = 0) -> Cloud:
     pairs[:3, 1] = pairs[:3, 0]  # equal sentences, whose ranks must be equal
     types = generator.integers(0, 9, len(vectors))
     names = [f"t{i}" for i in range(9)]
-    return Cloud(vectors, None, 3 * np.arange(m + 1), pairs, generator.random(m), m, types, names)
+    return SentenceCloud(vectors, None, 3 * np.arange(m + 1), pairs, generator.random(m), m, types, names)
 
 
 def similarity_spec(**changes: Any) -> SimilaritySpec:

@@ -7,12 +7,12 @@ import pytest
 from IsoScore import IsoScore as published_package
 
 from isotropy.errors import IsotropyError
-from isotropy.geometry.spec import Cloud, StabilitySpec
+from isotropy.geometry.spec import PointCloud, StabilitySpec
 from isotropy.geometry.stability import _normal, _stream, sample_scores
 from isotropy.metrics import isoscore, isoscore_star
 
 
-def spec(cloud: Cloud, **changes: object) -> StabilitySpec:
+def spec(cloud: PointCloud, **changes: object) -> StabilitySpec:
     made = {
         "sizes": [5, 20, 4000],
         "zetas": [0.0, 0.2, 0.8],
@@ -22,7 +22,7 @@ def spec(cloud: Cloud, **changes: object) -> StabilitySpec:
     return StabilitySpec(paper="rudman2024", name="c", cloud=cloud, **(made | changes))  # type: ignore[arg-type]
 
 
-NORMAL = Cloud(kind="normal", d=30, isoscore=0.86)
+NORMAL = PointCloud(kind="normal", d=30, isoscore=0.86)
 
 
 def test_the_normal_cloud_has_the_isoscore_that_was_asked_for() -> None:
@@ -52,7 +52,7 @@ def test_small_samples_are_far_off_without_shrinkage_and_large_ones_near() -> No
 def test_embeddings_behind_the_shrinkage_are_not_drawn_again() -> None:
     generator = np.random.default_rng(1)
     X = (generator.standard_normal((60, 4)) * [3, 2, 1, 1]).astype(np.float32)
-    cloud = Cloud(kind="embeddings", dataset="d", embedding="e")
+    cloud = PointCloud(kind="embeddings", dataset="d", embedding="e")
     rows, whole, known = sample_scores(spec(cloud, sizes=[5, 30, 31], shrinkage_points=100), X)
     assert known == 30  # at most half
     assert sorted(rows["n"].unique()) == [5, 30]

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isotropy.optimize.spec import Objectives, Run
+from isotropy.optimize.spec import Objectives, TrajectoryFacts
 from isotropy.tables import mickus2024 as tables
 
 SAMPLE = {"sample_triplet": 1.0, "sample_hinged": -1.0}
 
 
-def run(setup: str, seed: int, sign: float = -1, **changes: object) -> tuple[Run, pd.DataFrame]:
+def run(setup: str, seed: int, sign: float = -1, **changes: object) -> tuple[TrajectoryFacts, pd.DataFrame]:
     """IsoScore and silhouette that move together (sign 1) or against each other."""
     rng = np.random.default_rng(seed)
     isoscore = np.linspace(0.5, 0.1, 6) + rng.random(6) / 100
@@ -43,7 +43,7 @@ def run(setup: str, seed: int, sign: float = -1, **changes: object) -> tuple[Run
         "learning_rate": 0.001,
         "objectives": [Objectives(step=i, silhouette=2.0, triplet=3.0, **SAMPLE) for i in (0, 5)],
     }
-    return Run(**(facts | changes)), frame
+    return TrajectoryFacts(**(facts | changes)), frame
 
 
 @pytest.fixture

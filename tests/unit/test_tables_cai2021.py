@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isotropy.geometry.spec import MeasuredLayer, MeasuredVectors
+from isotropy.geometry.spec import LayerFacts, VectorsFacts
 from isotropy.tables import cai2021
 
 
 def layer(
     n: int, *, dataset: str = "ptb", model: str = "gpt2", status: str = "original"
-) -> MeasuredLayer:
-    return MeasuredLayer(
+) -> LayerFacts:
+    return LayerFacts(
         dataset=dataset,
         embedding=model,
         layer=n,
@@ -69,7 +69,7 @@ def layers() -> pd.DataFrame:
 
 @pytest.fixture
 def vectors() -> pd.DataFrame:
-    about = MeasuredVectors(
+    about = VectorsFacts(
         embedding="glove-twitter-100d",
         model="GloVe",
         status="original",

@@ -12,8 +12,8 @@ import pytest
 
 from isotropy.claims.evaluate import evaluate
 from isotropy.claims.spec import read_claims
-from isotropy.finetune.spec import FineTuned, Method
-from isotropy.similarity.spec import Classified, Measured, Numbers, Tuned
+from isotropy.finetune.spec import FinetuneFacts, Method
+from isotropy.similarity.spec import ClassificationFacts, SimilarityFacts, Numbers, TuningFacts
 from isotropy.tables import rajaee2021 as tables
 from isotropy.tables.catalogue import read_published
 
@@ -29,7 +29,7 @@ LEVEL |= {"gmm": (61.0, -0.3), "kmeans": (63.0, -0.2)}
 
 def measured(
     dataset: str = "sts15", embedding: str = "bert-base-uncased", **changes: Any
-) -> tuple[Measured, pd.DataFrame]:
+) -> tuple[SimilarityFacts, pd.DataFrame]:
     facts: dict[str, Any] = {
         "dataset": dataset,
         "embedding": embedding,
@@ -57,7 +57,7 @@ def measured(
         for k in (1, 3)
         for seed in range(2)
     ]
-    return Measured(**(facts | changes)), pd.DataFrame(rows).astype(
+    return SimilarityFacts(**(facts | changes)), pd.DataFrame(rows).astype(
         {"n_clusters": "Int64", "n_components": "Int64"}
     )
 
@@ -166,7 +166,7 @@ def test_directions_pair_runs_and_turn_verdicts(request: pytest.FixtureRequest) 
 
 
 def test_chosen_numbers_are_marked() -> None:
-    tuned = Tuned(embedding="m", layer=3, status="original", dataset="dev", numbers=NUMBERS)
+    tuned = TuningFacts(embedding="m", layer=3, status="original", dataset="dev", numbers=NUMBERS)
     trials = pd.DataFrame(
         {
             "method": ["abtt", "abtt", "kmeans", "kmeans", "kmeans"],
@@ -179,8 +179,8 @@ def test_chosen_numbers_are_marked() -> None:
     assert tables.tuning([(tuned, trials)])["chosen"].tolist() == [False, True, True, False, False]
 
 
-def classified() -> tuple[Classified, pd.DataFrame]:
-    facts = Classified(
+def classified() -> tuple[ClassificationFacts, pd.DataFrame]:
+    facts = ClassificationFacts(
         task="rte",
         embedding="bert-base-uncased",
         layer=12,
@@ -268,13 +268,13 @@ def test_the_epoch_is_that_of_the_best_accuracy_and_then_of_the_smallest_loss(
 def test_fine_tuning_compares_seeds(published: pd.DataFrame) -> None:
     def run(
         kind: str, seed: int, performance: float, isotropy: float
-    ) -> tuple[FineTuned, pd.DataFrame]:
+    ) -> tuple[FinetuneFacts, pd.DataFrame]:
         method = (
             Method(kind="none")
             if kind == "none"
             else Method(kind="cluster", n_clusters=3, n_components=1)
         )
-        facts = FineTuned(
+        facts = FinetuneFacts(
             run="r",
             task="rte",
             model="bert-base-uncased",

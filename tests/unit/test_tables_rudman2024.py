@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isotropy.finetune.spec import FineTuned, Method, Probe
-from isotropy.geometry.spec import Cloud, Sampled
+from isotropy.finetune.spec import FinetuneFacts, Method, Probe
+from isotropy.geometry.spec import PointCloud, StabilityFacts
 from isotropy.tables import rudman2024 as tables
 
 SCORE = {-5: 0.1, -1: 0.2, 0: 0.3, 2: 0.6}
@@ -15,7 +15,7 @@ SCORE = {-5: 0.1, -1: 0.2, 0: 0.3, 2: 0.6}
 
 def run(
     task: str, method: Method, seed: int, score: float, performance: float, **changes: object
-) -> tuple[FineTuned, pd.DataFrame]:
+) -> tuple[FinetuneFacts, pd.DataFrame]:
     facts = {
         "run": f"{task}--m--{method.name}",
         "task": task,
@@ -51,12 +51,12 @@ def run(
             "sentence_silhouette": -score,
         }
     )
-    return FineTuned.model_validate(facts | changes), layers
+    return FinetuneFacts.model_validate(facts | changes), layers
 
 
 def study(
     tasks: tuple[str, ...] = ("a", "b"), seeds: int = 2
-) -> list[tuple[FineTuned, pd.DataFrame]]:
+) -> list[tuple[FinetuneFacts, pd.DataFrame]]:
     """IsoScore* rises with lambda, performance falls with it, by 1 per seed; CosReg is one worse
     than no penalty."""
     runs = []
@@ -212,9 +212,9 @@ def test_stability_of_batches() -> None:
             for z, s in zip((0.0, 0.2, 0.8), scores, strict=True)
         ]
     )
-    facts = Sampled(
+    facts = StabilityFacts(
         name="normal",
-        cloud=Cloud(kind="normal", d=20, isoscore=0.8),
+        cloud=PointCloud(kind="normal", d=20, isoscore=0.8),
         data="drawn",
         embedding="",
         status="original",

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from isotropy.errors import IsotropyError
 from isotropy.optimize.descent import Items
 from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Measure
+from isotropy.optimize.spec import Evaluation
 from isotropy.optimize.windows import MIN_WIDTH, NODES, interpolation, place_nodes
 from isotropy.prepare.table import read_items, targets, text_rows
 from tests.conftest import Workflow
@@ -65,7 +65,7 @@ def test_windows_equal_direct_evaluation(name: str, tolerance: float, tmp_path: 
     tolerance."""
     items, changes = CLOUDS[name]
     n_labels = int(items.targets.max()) + 1 if items.targets.ndim == 1 else items.targets.shape[1]
-    measure = Measure(tolerance=tolerance, sample_size=None)
+    measure = Evaluation(tolerance=tolerance, sample_size=None)
     windowed, facts, _ = optimize(
         spec(updates=300, measure=measure, **changes), items, n_labels, CPU, tmp_path / "w"
     )
@@ -83,7 +83,7 @@ def test_falls_back_to_direct_evaluation(tmp_path: Path) -> None:
     """Where no window meets the tolerance, each step is evaluated: the bytes are those of a direct
     run."""
     items, changes = CLOUDS["two classes"]
-    out_of_reach = Measure(tolerance=1e-15, sample_size=None)
+    out_of_reach = Evaluation(tolerance=1e-15, sample_size=None)
     windowed, facts, _ = optimize(
         spec(updates=40, measure=out_of_reach, **changes), items, 2, CPU, tmp_path / "w"
     )
@@ -100,7 +100,7 @@ def test_a_sample_without_a_score_is_named(tmp_path: Path) -> None:
     items, changes = CLOUDS["two classes"]
     with pytest.raises(IsotropyError, match=r"items drawn at step .* choose a larger sample_size"):
         optimize(
-            spec(updates=50, measure=Measure(tolerance=None, sample_size=3), **changes),
+            spec(updates=50, measure=Evaluation(tolerance=None, sample_size=3), **changes),
             items,
             2,
             CPU,
@@ -115,7 +115,7 @@ def test_real_sentences(smoke: Workflow, tmp_path: Path) -> None:
     table, dataset = read_items(results / "prepare/polarity.items.parquet")
     vectors = load_file(results / "embed/polarity/all-MiniLM-L6-v2.safetensors")["vectors"]
     items = Items(vectors, text_rows(table), targets(table, dataset))
-    measure = Measure(tolerance=1e-5, sample_size=None)
+    measure = Evaluation(tolerance=1e-5, sample_size=None)
     windowed, facts, _ = optimize(spec(updates=400, measure=measure), items, 2, CPU, tmp_path / "w")
     direct, _, _ = optimize(spec(updates=400, measure=DIRECT), items, 2, CPU, tmp_path / "d")
     tenth = windowed["step"] % 10 == 0

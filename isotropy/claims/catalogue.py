@@ -1,0 +1,33 @@
+"""The table and the figures of the verdicts on all papers' claims."""
+
+from __future__ import annotations
+
+from isotropy.figures.spec import FigureSpec
+from isotropy.report.spec import PaperTitle
+from isotropy.tables.spec import TableSpec
+
+TITLE = PaperTitle(
+    key="claims", title="Verdicts", reference="Every claim of the papers against our numbers"
+)
+
+VERDICTS = TableSpec(
+    id="claims/verdicts",
+    function="evaluate",
+    section="all",
+    caption=(
+        "Every claim of the papers against our number. Reproduced, deviates, contradicted: on the "
+        "paper's own data and model; consistent, inconsistent: on a stand-in, which never counts "
+        "as a reproduction; undecided: the interval over seeds does not tell."
+    ),
+)
+"""The table that the stage `claims` makes: `results/claims.parquet`."""
+
+FIGURES = (
+    FigureSpec(
+        id="claims/published",
+        function="published_against_obtained",
+        tables=["claims"],
+        section="all",
+        caption="Published numbers beside ours, each with its 95 % interval over seeds.",
+    ),
+)

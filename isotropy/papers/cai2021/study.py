@@ -1,0 +1,64 @@
+"""What a study of Cai et al. 2021 chooses, and the measurements that follow from it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from isotropy.context import Context
+from isotropy.geometry.spec import Clustering, Lid, TypesName
+from isotropy.names import Seeds, distinct, rising
+from isotropy.papers.registry import PaperStudy
+from isotropy.spec import Strict
+
+
+class Contextual(Strict):
+    """How one model is measured."""
+
+    corpora: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
+    """Names from `datasets`: corpora."""
+    layers: Annotated[
+        list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(rising)
+    ]
+    """Hidden layers: 1 is the first block's output. The embedding layer is not read."""
+
+
+class Cai2021(PaperStudy):
+    """Clusters and manifolds of contextual embeddings, layer by layer."""
+
+    models: Annotated[dict[str, Contextual], Field(min_length=1)]
+    """Models of the source registry."""
+    vectors: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
+    """Static vectors of the source registry, for Table 3."""
+    window: Annotated[int, Field(ge=2)]
+    """Tokens that a model reads at once: all lines, each with its special tokens, are one stream,
+    cut without regard to lines; 512 in the authors' code."""
+    types: Annotated[list[TypesName], Field(min_length=1), AfterValidator(distinct)]
+    """What types are; the authors' are subwords."""
+    clustering: Clustering
+    """How clusters are found."""
+    lid: Lid
+    """How the local intrinsic dimension is measured."""
+    n_points: Annotated[int, Field(ge=10)]
+    """Tokens in the pictures of a layer."""
+    seeds: Seeds
+    """Of k-means, samples and queries; the authors seed nothing."""
+
+    def check(self, context: Context) -> None:
+        """Refuse names that do not exist and choices that do not fit."""
+        for name, model in self.models.items():
+            context.require_source(f"cai2021.models.{name}", name, "model")
+            for i, corpus in enumerate(model.corpora):
+                context.require_corpus(f"cai2021.models.{name}.corpora.{i}", corpus)
+        for i, name in enumerate(self.vectors):
+            context.require_source(f"cai2021.vectors.{i}", name, "vectors")
+
+    def measured(self) -> list[tuple[str, str, int]]:
+        """All measurements: corpus, model, layer."""
+        return [
+            (corpus, name, n)
+            for name, model in self.models.items()
+            for corpus in model.corpora
+            for n in model.layers
+        ]

@@ -1,0 +1,184 @@
+"""Tables of Cai, Huang, Bian & Church 2021. `setup` is a corpus with a model, or static vectors.
+
+The local intrinsic dimension (LID) has two estimates: the conventional one, and the published one,
+which takes squares of distances for distances and so is half of it. They stand beside each other,
+and only the published one beside the paper's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import scipy
+
+from isotropy.geometry.spec import LayerFacts, VectorsFacts
+from isotropy.tables.runs import long_table
+
+LayerRuns = Sequence[tuple[LayerFacts, pd.DataFrame]]
+"""Facts about each layer, and one of its tables."""
+VectorRuns = Sequence[tuple[VectorsFacts, pd.DataFrame]]
+"""Facts about static vectors, and a row per seed."""
+
+FACTS = ["setup", "dataset", "embedding", "data", "model", "status"]
+LID = ["lid_cosine_published", "lid_cosine", "lid_euclidean_published", "lid_euclidean"]
+
+
+def layers(runs: LayerRuns) -> pd.DataFrame:
+    """Every score of every layer: a row per corpus, model, layer, kind of types and seed. The
+    authors' types are subwords.
+    """
+    return _words_stand_in(long_table((_facts(run.model_dump()), rows) for run, rows in runs))
+
+
+def silhouettes(runs: LayerRuns) -> pd.DataFrame:
+    """Silhouette for each number of clusters that was tried, per layer, kind of types and seed."""
+    return _words_stand_in(
+        long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
+    )
+
+
+def points(runs: LayerRuns) -> pd.DataFrame:
+    """A part of the tokens of each layer on its first three principal components, and on those of
+    its largest cluster.
+    """
+    return _words_stand_in(
+        long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
+    )
+
+
+_WHERE = {"dataset", "embedding", "layer", "data", "model", "status"}
+
+
+def vectors(runs: VectorRuns) -> pd.DataFrame:
+    """LID of static vectors, a row per seed."""
+    facts = ({"setup": run.embedding, "dataset": "", **run.model_dump()} for run, _ in runs)
+    return long_table(zip(facts, (rows for _, rows in runs), strict=True)).assign(
+        data=lambda t: t["model"]
+    )
+
+
+def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """LID of contextual and static vectors (Table 3): mean over layers, as the paper's most
+    probably is; mean over seeds.
+    """
+    contextual = _subwords(layers).rename(columns={"n_tokens": "n"})
+    rows = []
+    for kind, table in (("contextual", contextual), ("static", vectors)):
+        for key, group in table.groupby(FACTS, sort=False, dropna=False):
+            per_seed = group.groupby("seed")[LID].mean()
+            found: dict[str, object] = dict(zip(FACTS, key, strict=True)) | {
+                "kind": kind,
+                "n": group["n"].iloc[0],
+            }
+            found |= {
+                "d": group["d"].iloc[0],
+                "n_layers": group["layer"].nunique() if kind == "contextual" else 0,
+            }
+            found |= {name: per_seed[name].mean() for name in LID} | {
+                f"{name}_sd": per_seed[name].std(ddof=1) for name in LID
+            }
+            rows.append(found | {"n_seeds": len(per_seed)})
+    table = pd.DataFrame(rows)
+    printed = published[published["locator"] == "Table 3"]
+    for name, quantity in {"published_n": "n", "published_lid": "lid"}.items():
+        table[name] = _printed(table, printed, quantity)
+    return table
+
+
+def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """IsoScore and mean cosine of all tokens per layer, beside those that Rudman et al. (2022)
+    found with the same stream.
+    """
+    chosen = _subwords(layers)
+    columns = [*FACTS, "layer", "n_tokens", "d", "isoscore", "mean_cosine"]
+    table: pd.DataFrame = chosen[chosen["seed"] == chosen["seed"].min()][columns].reset_index(
+        drop=True
+    )
+    printed = published[published["locator"] == "IsoScore (2022), WikiText-2"]
+    for name in ("isoscore", "mean_cosine"):
+        values = [
+            _printed(table.iloc[[i]], printed, f"{name} layer {layer}")[0]
+            for i, layer in enumerate(table["layer"].tolist())
+        ]
+        table[f"published_{name}"] = values
+    return table
+
+
+def directions(layers: pd.DataFrame) -> pd.DataFrame:
+    """What the claims are about, per corpus, model and seed: extremes over layers, and how LID goes
+    with depth.
+    """
+    rows = []
+    for key, group in _subwords(layers).groupby([*FACTS, "seed"], sort=False):
+        own = group.sort_values("layer")
+        low = own[own["layer"] <= max(2, own["layer"].max() // 3)]
+        several = len(own) > 2
+        rows.append(
+            dict(zip([*FACTS, "seed"], key, strict=True))
+            | {
+                "n_layers": len(own),
+                "s_inter_least": own["s_inter"].min(),
+                "s_intra_least": own["s_intra"].min(),
+                "share_of_layers_with_clusters": (own["n_clusters"] > 1).mean(),
+                "s_inter_adjusted_largest": own["s_inter_adjusted"].abs().max(),
+                "s_inter_reduction": (own["s_inter"].abs() - own["s_inter_adjusted"].abs()).min(),
+                "s_intra_minus_inter_adjusted": (
+                    own["s_intra_adjusted"] - own["s_inter_adjusted"]
+                ).min(),
+                "position_share_low": low["position_share"].max(),
+                "lid_depth_rho": scipy.stats.spearmanr(own["layer"], own["lid_euclidean"]).statistic
+                if several
+                else math.nan,
+                "lid_cosine": own["lid_cosine"].mean(),
+            }
+        )
+    table = pd.DataFrame(rows)
+    return table.assign(seed=table["seed"].astype(str))
+
+
+def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
+    """Conventional LID by cosines, mean over layers, against that of each static vectors, with the
+    same seed.
+    """
+    per_seed = (
+        _subwords(layers).groupby([*FACTS, "seed"], sort=False)["lid_cosine"].mean().reset_index()
+    )
+    static = vectors[["embedding", "seed", "lid_cosine", "status"]].rename(
+        columns={"embedding": "vectors", "lid_cosine": "lid_static", "status": "status_static"}
+    )
+    pairs = per_seed.merge(static, on="seed")
+    pairs["setup"] = pairs["setup"] + " against " + pairs["vectors"]
+    both = (pairs["status"] == "original") & (pairs["status_static"] == "original")
+    pairs["status"] = np.where(both, "original", "stand-in")
+    pairs["static_minus_contextual"] = pairs["lid_static"] - pairs["lid_cosine"]
+    table: pd.DataFrame = pairs.drop(columns="status_static").assign(seed=pairs["seed"].astype(str))
+    return table
+
+
+def _facts(about: dict[str, object]) -> dict[str, object]:
+    return {"setup": f"{about['dataset']}, {about['embedding']}", **about}
+
+
+def _subwords(layers: pd.DataFrame) -> pd.DataFrame:
+    """The authors' types, or those that there are."""
+    own = layers[layers["types"] == "subwords"]
+    return own if len(own) else layers
+
+
+def _words_stand_in(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(status=table["status"].mask(table["types"] != "subwords", "stand-in"))
+
+
+def _printed(rows: pd.DataFrame, published: pd.DataFrame, quantity: str) -> list[float]:
+    """The published value of each row's data set and model; NaN where there is none."""
+    chosen = published[published["quantity"] == quantity]
+    values = {
+        (str(p["dataset"]), str(p["model"])): float(p["value"]) for p in chosen.to_dict("records")
+    }
+    return [
+        values.get((d, e), math.nan)
+        for d, e in zip(rows["dataset"], rows["embedding"], strict=True)
+    ]

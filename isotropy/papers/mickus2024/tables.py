@@ -1,0 +1,316 @@
+"""Tables of Mickus, Grönroos & Attieh (2024), "Isotropy, Clusters, and Classifiers", ACL: section 3
+and the appendices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+import scipy
+
+from isotropy.optimize.spec import TrajectoryFacts
+
+Trajectories = Sequence[tuple[TrajectoryFacts, pd.DataFrame]]
+"""Facts about each trajectory, and its rows."""
+
+FACTS = {
+    "setup",
+    "base",
+    "variant",
+    "dataset",
+    "model",
+    "bias",
+    "seed",
+    "status",
+    "data",
+    "embedding",
+    "evaluation",
+}
+FACTS |= {"error_bound"}
+SCORES = ("isoscore", "silhouette")
+AGREES = 0.01  # the tolerance of the claims on correlations, see claims.yaml
+NOT_ATTEMPTED = "not attempted: not in this study's configuration"
+ENCODERS = {
+    "all-MiniLM-L6-v2": "miniLM",
+    "all-mpnet-base-v2": "mpnet",
+    "all-distilroberta-v1": "roberta",
+}  # the paper's names
+
+
+def trajectories(runs: Trajectories) -> pd.DataFrame:
+    """Trajectories in one long table: the facts of each run that figures need, then a row per
+    step.
+    """
+    parts = [
+        pd.DataFrame([run.model_dump(include=FACTS)]).merge(steps, how="cross")
+        for run, steps in runs
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    first = [c for c in TrajectoryFacts.model_fields if c in FACTS and c != "seed"] + [
+        "seed",
+        "step",
+    ]
+    return table[first + [c for c in table.columns if c not in first]]
+
+
+def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
+    """Table 1: number of items and of trainable parameters per setup, computed, beside the
+    published numbers.
+    """
+    rows = []
+    for setup in dict.fromkeys(run.setup for run, _ in runs):
+        run = next(r for r, _ in runs if r.setup == setup)
+        known = _published(published, run.dataset, run.model)
+        rows.append(
+            {
+                "setup": setup,
+                "dataset": run.dataset,
+                "model": run.model,
+                "data": run.data,
+                "embedding": run.embedding,
+                "status": run.status,
+                "n_items": run.n_items,
+                "published_n_items": known["value"].get("n_items"),
+                "n_params": run.n_params,
+                "published_n_params": known["value"].get("n_params"),
+                "n_vectors": run.n_vectors,
+                "dim": run.dim,
+                "n_labels": run.n_labels,
+                "n_classes": run.n_classes,
+                "bias": run.bias,
+            }
+        )
+    return pd.DataFrame(rows).astype({"published_n_items": "Int64", "published_n_params": "Int64"})
+
+
+def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Section 3.2: correlation of IsoScore with silhouette over the updates of a trajectory.
+
+    One row per setup and seed, then one with the mean and one with the standard deviation (ddof =
+    1) over seeds; Pearson and Spearman, with step 0 and without, since the paper does not say
+    which; and the change of both scores from step 0 to the last. The published value stands on the
+    row of the mean, with how far to trust it.
+    """
+    rows = []
+    for setup, group in table.groupby("setup", sort=False):
+        values = pd.DataFrame(
+            [{"seed": str(seed), **_correlate(steps)} for seed, steps in group.groupby("seed")]
+        )
+        numbers = values.drop(columns="seed")
+        summary = pd.DataFrame(
+            [{"seed": "mean", **numbers.mean()}, {"seed": "sd", **numbers.std(ddof=1)}]
+        )
+        both = pd.concat([values, summary], ignore_index=True)
+        for i, name in enumerate(
+            ("base", "dataset", "model", "bias", "status", "data", "embedding")
+        ):
+            both.insert(i, name, group[name].iloc[0])
+        both.insert(0, "setup", setup)
+        both["updates"] = group["step"].max()
+        both["error_bound"] = group["error_bound"].max()
+        known = _published(published, group["dataset"].iloc[0], group["model"].iloc[0])
+        mean = both["seed"] == "mean"
+        both["published_pearson_r"] = np.where(
+            mean, known["value"].get("pearson_r", np.nan), np.nan
+        )
+        both["published_spearman_below"] = np.where(
+            mean, known["value"].get("spearman_rho_upper_bound", np.nan), np.nan
+        )
+        both["published_trust"] = np.where(
+            mean, known["trust"].get("pearson_r", "nothing published"), ""
+        )
+        rows.append(both)
+    return pd.concat(rows, ignore_index=True)
+
+
+def seeds(table: pd.DataFrame) -> pd.DataFrame:
+    """Section 3.2: standard deviation (ddof = 1) over seeds, at most at any step and on average
+    over steps.
+    """
+    rows = []
+    for _, group in table.groupby("setup", sort=False):
+        row = {
+            name: group[name].iloc[0] for name in ("setup", "dataset", "model", "bias", "status")
+        }
+        row["n_seeds"] = group["seed"].nunique()
+        for score in SCORES:
+            sd = group.groupby("step")[score].std(ddof=1)
+            row |= {f"{score}_sd_max": sd.max(), f"{score}_sd_mean": sd.mean()}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
+    """Table 2: items and parameters of the GLUE tasks, computed where the study has the task,
+    beside the published ones.
+
+    One row per task and encoder of the paper, then those that the paper does not have.
+    """
+    done = {(run.dataset, run.model): run for run, _ in runs}
+    rows = []
+    for task, model in _cells(published, done):
+        run, known = done.get((task, model)), _published(published, task, model)
+        rows.append(
+            {
+                "task": task,
+                "encoder": ENCODERS.get(model, model),
+                "status": NOT_ATTEMPTED if run is None else run.status,
+                "n_items": None if run is None else run.n_items,
+                "published_n_items": known["value"].get("n_items"),
+                "n_params": None if run is None else run.n_params,
+                "published_n_params": known["value"].get("n_params"),
+                "n_vectors": None if run is None else run.n_vectors,
+            }
+        )
+    numbers = ["n_items", "published_n_items", "n_params", "published_n_params", "n_vectors"]
+    return pd.DataFrame(rows).astype(dict.fromkeys(numbers, "Int64"))
+
+
+def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Table 3: Pearson's r and Spearman's rho per task and encoder, mean over seeds; why a cell of
+    the paper is empty.
+    """
+    done = {
+        (row["dataset"], row["model"]): row for _, row in table[table["seed"] == "mean"].iterrows()
+    }
+    rows = []
+    for task, model in _cells(published, done):
+        row = done.get((task, model))
+        rows.append(
+            {
+                "encoder": ENCODERS.get(model, model),
+                "task": task,
+                "status": NOT_ATTEMPTED if row is None else row["status"],
+                "pearson_r": np.nan if row is None else row["pearson_r"],
+                "spearman_rho": np.nan if row is None else row["spearman_rho"],
+                "isoscore_change": np.nan if row is None else row["isoscore_change"],
+                "silhouette_change": np.nan if row is None else row["silhouette_change"],
+                "n_seeds": 0
+                if row is None
+                else int(
+                    (~table["seed"].isin(["mean", "sd"]) & (table["setup"] == row["setup"])).sum()
+                ),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def sensitivity(
+    main: pd.DataFrame, variants: pd.DataFrame, published: pd.DataFrame
+) -> pd.DataFrame:
+    """What changes the result of a setup: one row per setup and variant, mean over the variant's
+    seeds.
+
+    `trend` says whether IsoScore falls, silhouette rises, and the two are negatively correlated;
+    `near_published` whether Pearson's r is within AGREES of the published value;
+    `changes_the_verdict` whether either differs from the setup itself.
+    """
+    rows: list[dict[str, object]] = []
+    for base, group in variants.groupby("base", sort=False):
+        printed = _published(published, group["dataset"].iloc[0], group["model"].iloc[0])
+        known = printed["value"].get("pearson_r", np.nan)
+        own = main[(main["setup"] == base) & main["seed"].isin(group["seed"].unique())].assign(
+            variant="as configured"
+        )
+        first = len(rows)
+        for variant, steps in pd.concat([own, group]).groupby("variant", sort=False):
+            values = pd.DataFrame([_correlate(s) for _, s in steps.groupby("seed")])
+            rows.append(_trend(str(base), str(variant), steps, values, known))
+            if variant == "as configured":
+                rest = values.drop(columns=["pearson_r", "spearman_rho"])
+                without = rest.rename(columns=lambda c: c.removesuffix("_without_step_0"))
+                rows.append(
+                    _trend(str(base), "without step 0", steps[steps["step"] > 0], without, known)
+                )
+        for row in rows[first:]:
+            row["published_trust"] = printed["trust"].get("pearson_r", "")
+            row["changes_the_verdict"] = any(
+                row[name] != rows[first][name] for name in ("trend", "near_published")
+            )
+    return pd.DataFrame(rows)
+
+
+def appendix_b(runs: Trajectories) -> pd.DataFrame:
+    """Appendix B: equation 5, and the silhouette objective (equation 1) and triplet objective that
+    it is said to bound.
+
+    Before and after training, per setup and seed. The triplet objective, a sum over all triplets,
+    is taken on a sample of items, and compared with equation 5 on the same sample.
+    """
+    rows = []
+    for run, _ in runs:
+        for when, found in zip(("before", "after"), run.objectives, strict=True):
+            bound, hinged = (
+                np.nan if x is None else x for x in (found.sample_triplet, found.sample_hinged)
+            )
+            rows.append(
+                {
+                    "setup": run.setup,
+                    "dataset": run.dataset,
+                    "model": run.model,
+                    "bias": run.bias,
+                    "status": run.status,
+                    "seed": str(run.seed),
+                    "when": when,
+                    "equation_5": found.triplet,
+                    "equation_1": found.silhouette,
+                    "above_equation_1": found.triplet - found.silhouette,
+                    "equation_5_of_sample": bound,
+                    "triplet_objective_of_sample": hinged,
+                    "above_triplet_objective": bound - hinged,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _trend(
+    base: str, variant: str, steps: pd.DataFrame, values: pd.DataFrame, published: float
+) -> dict[str, object]:
+    mean = values.mean()
+    ends = steps.groupby("step")[list(SCORES)].mean().iloc[[0, -1]]
+    falls = ends["isoscore"].iloc[1] < ends["isoscore"].iloc[0]
+    rises = ends["silhouette"].iloc[1] > ends["silhouette"].iloc[0]
+    return {
+        "setup": base,
+        "variant": variant,
+        "status": steps["status"].iloc[0],
+        "n_seeds": len(values),
+        "pearson_r": mean["pearson_r"],
+        "pearson_r_sd": values["pearson_r"].std(ddof=1),
+        "spearman_rho": mean["spearman_rho"],
+        "isoscore_change": ends["isoscore"].diff().iloc[1],
+        "silhouette_change": ends["silhouette"].diff().iloc[1],
+        "trend": "holds" if falls and rises and mean["pearson_r"] < 0 else "does not hold",
+        "published_pearson_r": published,
+        "near_published": "yes" if abs(mean["pearson_r"] - published) <= AGREES else "no",
+    }
+
+
+def _cells(published: pd.DataFrame, done: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs of task and encoder: the paper's, encoder by encoder, then others of the study."""
+    printed = published[published["locator"] == "Table 2"]
+    known = sorted(
+        set(zip(printed["dataset"], printed["model"], strict=True)),
+        key=lambda c: (list(ENCODERS).index(c[1]), c[0]),
+    )
+    return [*known, *(cell for cell in done if cell not in known)]
+
+
+def _published(published: pd.DataFrame, dataset: str, model: str) -> pd.DataFrame:
+    """What the paper prints for a data set and model, by quantity; nothing for another pair."""
+    return published[(published["dataset"] == dataset) & (published["model"] == model)].set_index(
+        "quantity"
+    )
+
+
+def _correlate(steps: pd.DataFrame) -> dict[str, float]:
+    result = {}
+    for suffix, first in (("", 0), ("_without_step_0", 1)):
+        a, b = (steps[score].to_numpy()[first:] for score in SCORES)
+        result[f"pearson_r{suffix}"] = float(scipy.stats.pearsonr(a, b).statistic)
+        result[f"spearman_rho{suffix}"] = float(scipy.stats.spearmanr(a, b).statistic)
+    for score in SCORES:
+        result[f"{score}_change"] = float(steps[score].iloc[-1] - steps[score].iloc[0])
+    return result

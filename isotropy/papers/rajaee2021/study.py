@@ -1,0 +1,299 @@
+"""What a study of Rajaee & Pilehvar 2021 and Rajaee & Sheikhi 2020 chooses, and the measurements
+that follow from it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, Field, model_validator
+
+from isotropy.context import Context, require_known
+from isotropy.errors import IsotropyError
+from isotropy.finetune.spec import Method, Metric
+from isotropy.finetune.tasks import FinetuneRun, FineTuning, check_sides
+from isotropy.names import Name, Seeds, distinct, rising
+from isotropy.papers.registry import PaperStudy
+from isotropy.similarity.spec import Clusterer, Drop, MethodName, Mlp, Numbers
+from isotropy.spec import Strict
+
+Layers = Annotated[list[Annotated[int, Field(ge=0)]], AfterValidator(rising)]
+Counts = Annotated[list[Annotated[int, Field(ge=1)]], AfterValidator(rising)]
+
+
+class Encoding(Strict):
+    """How one model, or static vectors, are measured."""
+
+    sets: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
+    """Names from `datasets`: pairs with a score; of other sentences only the isotropy is
+    measured."""
+    layers: Layers = []
+    """Hidden layers for all methods; 0 is the embedding layer. Empty for static vectors."""
+    profile: Layers = []
+    """Hidden layers whose isotropy alone is measured, on the data set `profile`."""
+    numbers: Numbers | None
+    """Clusters and components; null: chosen by `tuning`."""
+    drop: Drop = "special"
+    """Tokens that do not count."""
+
+    def check(self, name: str, context: Context) -> None:
+        """Refuse names that do not exist and choices that do not fit."""
+        path = f"rajaee2021.embeddings.{name}"
+        source = context.require_source(path, name, "model", "vectors")
+        if source.kind == "model":
+            if not self.layers:
+                raise IsotropyError(f"config: {path}.layers: expected layers of a model, got none")
+            for i, dataset in enumerate(self.sets):
+                context.require_sentences(f"{path}.sets.{i}", dataset)
+            return
+        if self.layers or self.profile:
+            raise IsotropyError(
+                f"config: {path}.layers: expected none, got {self.layers or self.profile}: static "
+                "vectors have no layers"
+            )
+        for i, dataset in enumerate(self.sets):
+            context.require_sentences(f"{path}.sets.{i}", dataset, "regression")
+        if self.numbers is None:
+            raise IsotropyError(
+                f"config: {path}.numbers: expected numbers, got null: static vectors are not tuned"
+            )
+
+
+class Tuning(Strict):
+    """The choice of numbers: the highest Spearman correlation."""
+
+    dataset: str
+    """A name from `datasets`: pairs with a score."""
+    n_clusters: Annotated[Counts, Field(min_length=1)]
+    """Numbers of clusters to try; the paper's range is 5 to 30."""
+    n_components: Annotated[Counts, Field(min_length=1)]
+    """Numbers of components to try; the paper's range is 5 to 30."""
+
+
+class ClassTask(Strict):
+    """A task with two classes."""
+
+    train: str
+    """A name from `datasets`."""
+    validation: str
+    """A name from `datasets`: the whole of it is scored."""
+    metric: Metric
+    """The task's own metric."""
+
+
+class Frozen(Strict):
+    """The layer of a model whose token vectors are features, and the numbers of the methods."""
+
+    layer: Annotated[int, Field(ge=0)]
+    """Hidden layer; 0 is the embedding layer."""
+    numbers: Numbers
+    """Clusters and components."""
+
+
+class Classification(Strict):
+    """Classification on frozen features."""
+
+    tasks: Annotated[dict[Name, ClassTask], Field(min_length=1)]
+    """Tasks that there are, by name."""
+    attempt: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
+    """Tasks to run."""
+    embeddings: Annotated[dict[str, Frozen], Field(min_length=1)]
+    """Models of the source registry."""
+    methods: Annotated[list[MethodName], Field(min_length=1), AfterValidator(distinct)]
+    """Post-processing; `none` must be among them."""
+    n_train: Annotated[int, Field(ge=2)] | None
+    """Training items, drawn once, where there are more; null: all."""
+    max_length: Annotated[int, Field(ge=8)]
+    """Tokens of an item, special tokens and padding included; the rest is cut. 64 in the paper."""
+    mlp: Mlp
+    """The authors' classifier."""
+    seeds: Seeds
+    """Of clustering, initialization and order."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Classification:
+        if "none" not in self.methods:
+            raise ValueError("methods must hold none, which the others are compared with")
+        return self
+
+    def check(self, context: Context) -> None:
+        """Refuse names that do not exist and choices that do not fit."""
+        path = "rajaee2021.classification"
+        for i, name in enumerate(self.attempt):
+            require_known(f"{path}.attempt.{i}", name, self.tasks, "task")
+        for name in self.embeddings:
+            encoder = context.require_source(f"{path}.embeddings.{name}", name, "model").encoder
+            if encoder is not None and encoder.max_length < self.max_length:
+                raise IsotropyError(
+                    f"config: {path}.max_length: expected at most {encoder.max_length}, which "
+                    f"{name} reads, got {self.max_length}"
+                )
+        for name, task in self.tasks.items():
+            train = check_sides(f"{path}.tasks.{name}", task, context)
+            if train.task != "single-label" or len(train.label_names) != 2:
+                raise IsotropyError(
+                    f"config: {path}.tasks.{name}.train: expected two classes, as the classifier "
+                    f"has, got {task.train!r}"
+                )
+
+
+class ClusterFineTuning(FineTuning):
+    """Fine-tuning with the method inside, on the first tokens of each batch (2020 slides)."""
+
+    n_clusters: Annotated[int, Field(ge=1)]
+    """Clusters of a batch; the slides do not say."""
+    n_components: Annotated[int, Field(ge=1)]
+    """Components removed from each cluster; the slides do not say."""
+
+    def runs(self) -> dict[str, FinetuneRun]:
+        """All runs, by name: every task with every model, without and with the method."""
+        cluster = Method(kind="cluster", n_clusters=self.n_clusters, n_components=self.n_components)
+        return self.runs_of([Method(kind="none"), cluster])
+
+    def check(self, context: Context) -> None:
+        """Refuse names that do not exist and choices that do not fit."""
+        path = "rajaee2021.finetuning"
+        self.check_tasks(path, context)
+        for name, task in self.tasks.items():
+            train = context.require_sentences(f"{path}.tasks.{name}.train", task.train)
+            if train.task == "extractive":
+                raise IsotropyError(
+                    f"config: {path}.tasks.{name}: expected a task whose head reads the first "
+                    "token, got an extractive one"
+                )
+            if task.trained(self.training).batch_size < 3:
+                raise IsotropyError(
+                    f"config: {path}: expected a batch_size of 3 or more for {name}, got 2: the "
+                    "method leaves batches of two as they are"
+                )
+
+
+class Rajaee2021(PaperStudy):
+    """Cluster-based isotropy enhancement."""
+
+    embeddings: Annotated[dict[str, Encoding], Field(min_length=1)]
+    """Models and vectors of the source registry."""
+    methods: Annotated[list[MethodName], Field(min_length=1), AfterValidator(distinct)]
+    """Post-processing; `none` must be among them."""
+    runs: Annotated[int, Field(ge=1)]
+    """Clusterings per method, with seeds 0, 1, …"""
+    clusterer: Clusterer
+    """How clusters are found."""
+    repeat_texts: bool
+    """A sentence that occurs in several pairs counts as often in the cloud, as in the authors'
+    code."""
+    profile: str | None
+    """A name from `datasets`, for the isotropy of each layer and the effect of the number of
+    clusters; null: none."""
+    more_clusters: Counts
+    """Numbers of clusters whose effect is shown, on the data set `profile`."""
+    pictured: str | None
+    """A name from `datasets`, whose tokens are drawn before and after the method; null: none."""
+    tuning: Tuning | None
+    """How numbers are chosen; null: not."""
+    classification: Classification | None
+    """Classification on frozen features; null: not attempted."""
+    finetuning: ClusterFineTuning | None
+    """Fine-tuning with the method inside; null: not attempted."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Rajaee2021:
+        if "none" not in self.methods or len(self.methods) == 1:
+            raise ValueError(
+                "methods must hold none, which the others are compared with, and others"
+            )
+        if self.tuning is None and any(e.numbers is None for e in self.embeddings.values()):
+            raise ValueError(
+                "numbers is null for an embedding, and tuning is null: there is nothing to choose "
+                "them"
+            )
+        if self.profile is None and (
+            self.more_clusters or any(e.profile for e in self.embeddings.values())
+        ):
+            raise ValueError(
+                "profile is null: there is no data set for the layers or for more_clusters"
+            )
+        return self
+
+    def check(self, context: Context) -> None:
+        """Refuse names that do not exist and choices that do not fit."""
+        for name, encoding in self.embeddings.items():
+            encoding.check(name, context)
+        for field in ("profile", "pictured"):
+            name = getattr(self, field)
+            if name is not None:
+                context.require_sentences(f"rajaee2021.{field}", name)
+        measured = self.measured().values()
+        if self.pictured is not None and not any(one.pictured for one in measured):
+            raise IsotropyError(
+                f"config: rajaee2021.pictured: no embedding has {self.pictured!r} among its sets, "
+                "or kmeans is not among methods"
+            )
+        if self.more_clusters and not any(one.more_clusters for one in measured):
+            raise IsotropyError(
+                "config: rajaee2021.more_clusters: no embedding has a layer both in layers and in "
+                "profile"
+            )
+        if self.tuning is not None:
+            path = "rajaee2021.tuning.dataset"
+            context.require_sentences(path, self.tuning.dataset, "regression")
+        for part in (self.finetuning, self.classification):
+            if part is not None:
+                part.check(context)
+
+    def is_tuned(self, one: Measurement) -> bool:
+        """Whether the numbers of a measurement are chosen by the tuning: those without clusters
+        need none.
+        """
+        return self.embeddings[one.embedding].numbers is None and len(one.methods) > 1
+
+    def parts(self) -> list[str]:
+        """Parts that the study has beside the measurements: tables and figures of others are left
+        out.
+        """
+        there = {
+            "pictured": any(one.pictured for one in self.measured().values()),
+            "profile": any(one.profiled for one in self.measured().values()),
+            "more-clusters": any(one.more_clusters for one in self.measured().values()),
+            "tuning": any(e.numbers is None for e in self.embeddings.values()),
+            "classification": self.classification is not None,
+            "finetuning": self.finetuning is not None,
+        }
+        return [name for name, yes in there.items() if yes]
+
+    def measured(self) -> dict[str, Measurement]:
+        """All measurements, by the end of their path: data set, embedding, layer."""
+        found: dict[str, Measurement] = {}
+        for name, encoding in self.embeddings.items():
+            layers: list[int | None] = [*encoding.layers] or [None]
+            both = set(encoding.layers) & set(encoding.profile)
+            wanted = [
+                (dataset, layer, self.methods) for dataset in encoding.sets for layer in layers
+            ]
+            if self.profile is not None:
+                wanted += [(self.profile, layer, ["none"]) for layer in encoding.profile]
+            for dataset, layer, methods in wanted:
+                profiled = dataset == self.profile and layer in encoding.profile
+                more = self.more_clusters if profiled and layer in both else []
+                pictured = dataset == self.pictured and "kmeans" in methods
+                one = Measurement(dataset, name, layer, methods, more, profiled, pictured)
+                found.setdefault(one.stem, one)
+        return found
+
+
+class Measurement(NamedTuple):
+    """One data set with one embedding, in one layer."""
+
+    dataset: str
+    embedding: str
+    layer: int | None
+    methods: list[MethodName]
+    more_clusters: list[int]
+    profiled: bool
+    pictured: bool
+
+    @property
+    def stem(self) -> str:
+        """The end of its path."""
+        layer = "words" if self.layer is None else f"layer{self.layer}"
+        return f"{self.dataset}/{self.embedding}/{layer}"

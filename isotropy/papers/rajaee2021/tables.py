@@ -1,0 +1,425 @@
+"""Tables of Rajaee & Sheikhi 2020 (slides) and Rajaee & Pilehvar 2021; the two have different
+protocols and own columns.
+
+Isotropy is log10 of I(W): that of decoder models has no place in double precision. `setup` is a
+data set with a model and a layer; `seed` numbers the clusterings, and what does not cluster stands
+there once, with seed 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from isotropy.finetune.spec import FinetuneFacts
+from isotropy.papers.rajaee2021.protocol import LAST
+from isotropy.similarity.spec import (
+    METHOD_TITLES,
+    ClassificationFacts,
+    SimilarityFacts,
+    TuningFacts,
+)
+from isotropy.tables.runs import long_table
+
+MeasuredRuns = Sequence[tuple[SimilarityFacts, pd.DataFrame]]
+"""Facts about each data set in each layer, and a row per method and run, or per token."""
+TunedRuns = Sequence[tuple[TuningFacts, pd.DataFrame]]
+"""Each choice of numbers, and its trials."""
+ClassifiedRuns = Sequence[tuple[ClassificationFacts, pd.DataFrame]]
+"""Facts about each classification on frozen features, and its scores."""
+FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
+"""Facts about each fine-tuned model, and one of its tables."""
+
+FACTS = ["setup", "dataset", "embedding", "layer", "data", "model", "status"]
+PAPER_METHODS = ["none", "abtt", "kmeans"]
+# Pairs that Dzubur (2022) counts, after contact with the authors, and in the official releases.
+PAIRS = {
+    "sts12": (3101, 3108),
+    "sts13": (2250, 2250),
+    "sts14": (3746, 3750),
+    "sts15": (2983, 3000),
+    "sts16": (1162, 1186),
+    "sts-benchmark-dev": (1444, 1500),
+    "sts-benchmark-dev-quoted": (1444, 1500),
+    "sts-benchmark-test": (1095, 1379),
+    "sts-benchmark-test-quoted": (1095, 1379),
+    "sick-r": (9840, 9927),
+}
+
+
+def measurements(runs: MeasuredRuns) -> pd.DataFrame:
+    """One row per data set, model, layer, method and run."""
+    table = long_table((_facts(run), rows) for run, rows in runs)
+    # Table 5 has all layers, Table 1 the last.
+    hidden = (table["part"] == "clusters") & (table["layer"] != LAST)
+    status = table["status"].mask(hidden, "stand-in")
+    return table.assign(status=status, title=table["method"].map(METHOD_TITLES))
+
+
+def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """The six methods (2020 slides): mean and sd over runs per data set, model and layer, beside
+    what the slides print.
+    """
+    summary = _summary(_of_methods(measurements))
+    printed = published[published["locator"].isin(["slides, comparison", "slides, seven sets"])]
+    return _beside(
+        summary,
+        printed,
+        {"pearson": "pearson", "spearman": "spearman", "log10_isotropy": "isotropy"},
+    )
+
+
+def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """No, global and cluster-based post-processing (2021, Tables 2 and 6), with the number of pairs
+    beside Dzubur's.
+    """
+    chosen = _of_methods(measurements)
+    summary = _summary(chosen[chosen["method"].isin(PAPER_METHODS)])
+    for i, name in enumerate(("n_pairs_dzubur", "n_pairs_official")):
+        counts = [PAIRS[d][i] if d in PAIRS else None for d in summary["dataset"]]
+        summary[name] = pd.Series(counts, dtype="Int64")
+    printed = published[published["locator"].isin(["Table 2", "Table 6"])]
+    table = _beside(summary, printed, {"spearman": "spearman", "log10_isotropy": "isotropy"})
+    # The paper's baselines are most probably of sentences, its other rows of tokens.
+    none = table["method"] == "none"
+    table["published_log10_isotropy_sentences"] = table["published_log10_isotropy"].where(none)
+    table["published_log10_isotropy"] = table["published_log10_isotropy"].where(~none)
+    return table
+
+
+def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """The effect of the number of clusters (2021, Table 1): isotropy after k-means and the mean of
+    each cluster.
+    """
+    whole = measurements[
+        measurements["setup"].isin(measurements.loc[measurements["part"] == "clusters", "setup"])
+    ]
+    chosen = whole[(whole["part"] == "clusters") | (whole["method"] == "none")]
+    rows = _summary(chosen, "n_clusters")
+    rows["quantity"] = ["none" if pd.isna(k) else f"k={k}" for k in rows["n_clusters"]]
+    rows.loc[rows["layer"] != LAST, "quantity"] = ""
+    found = _printed(rows, _values(published[published["locator"] == "Table 1"]))
+    return rows.assign(published_log10_isotropy=_log10(found)).drop(
+        columns=["quantity", *_similarity_columns(rows)]
+    )
+
+
+def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Isotropy of every layer without post-processing (2021, Table 5)."""
+    chosen = measurements[(measurements["method"] == "none") & measurements["profiled"]]
+    rows = chosen[[*FACTS, "n_tokens", "d", "log10_isotropy"]].reset_index(drop=True)
+    rows["quantity"] = [f"layer {layer:.0f}" for layer in rows["layer"]]
+    found = _printed(rows, _values(published[published["locator"] == "Table 5"]))
+    return rows.assign(published_log10_isotropy=_log10(found)).drop(columns="quantity")
+
+
+def directions(measurements: pd.DataFrame) -> pd.DataFrame:
+    """What the claims on isotropy are about: by how many orders of magnitude it rises, per setup
+    and run.
+    """
+    rows = [
+        {
+            "isotropy_gain_orders": run["kmeans"]["log10_isotropy"] - run["none"]["log10_isotropy"],
+            "isotropy_cluster_minus_global": run["kmeans"]["log10_isotropy"]
+            - _of(run, "abtt", "log10_isotropy"),
+            **facts,
+        }
+        for facts, run in _paired(_of_methods(measurements))
+    ]
+    return _facts_first(rows)
+
+
+def directions_similarity(measurements: pd.DataFrame) -> pd.DataFrame:
+    """What the claims on similarity are about: Spearman correlations (times 100) and their
+    differences, per setup and run.
+
+    Runs of k-means and of the mixture have nothing in common but their number: their difference is
+    one of means.
+    """
+    chosen = _of_methods(measurements)
+    rows = [
+        {
+            "gain": run["kmeans"]["spearman"] - run["none"]["spearman"],
+            "cluster_minus_global": run["kmeans"]["spearman"] - _of(run, "abtt", "spearman"),
+            "kmeans": run["kmeans"]["spearman"],
+            "gmm": _of(run, "gmm", "spearman"),
+            "global_minus_none": _of(run, "abtt", "spearman") - run["none"]["spearman"],
+            **facts,
+        }
+        for facts, run in _paired(chosen[chosen["n_pairs"] > 0])
+    ]
+    return _facts_first(rows)
+
+
+def words(runs: MeasuredRuns) -> pd.DataFrame:
+    """Tokens in the plane of their first two principal components, before and after the method."""
+    return long_table((_facts(run), rows) for run, rows in runs)
+
+
+def tuning(runs: TunedRuns) -> pd.DataFrame:
+    """All numbers that were tried, and whether they were chosen."""
+    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
+    for run, rows in runs:
+        best = rows["n_components"] == np.where(
+            rows["method"] == "abtt", run.numbers.n_components_global, run.numbers.n_components
+        )
+        best &= (rows["method"] == "abtt") | (rows["n_clusters"] == run.numbers.n_clusters)
+        facts = run.model_dump(include={"embedding", "layer", "status", "dataset"})
+        parts.append((facts, rows.assign(chosen=best)))
+    return long_table(parts)
+
+
+def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
+    """Scores on the validation set after each epoch (2021, Figure 4), and of the linear control
+    (epoch 0).
+    """
+    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
+    for run, rows in runs:
+        facts: dict[str, object] = {"setup": f"{run.task}, {run.embedding}, layer {run.layer}"}
+        facts |= run.model_dump(exclude={"numbers"}) | run.numbers.model_dump()
+        parts.append((facts, rows.assign(score=rows[run.metric])))
+    return long_table(parts).assign(title=lambda t: t["method"].map(METHOD_TITLES))
+
+
+def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Classification on frozen features (2021, Table 3): the best epoch, as the authors, and the
+    last; over seeds.
+    """
+    keys = [
+        "setup",
+        "task",
+        "embedding",
+        "layer",
+        "metric",
+        "status",
+        "chance",
+        "n_train",
+        "n_validation",
+    ]
+    rows = []
+    per_seed = _best_and_last(convergence)
+    for key, group in per_seed.groupby(
+        [*keys, "method", "title", "clustering", "classifier"], sort=False
+    ):
+        found = dict(zip([*keys, "method", "title", "clustering", "classifier"], key, strict=True))
+        for name in ("best", "last", "log10_isotropy"):
+            found |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
+        rows.append(found | {"n_seeds": len(group)})
+    table = pd.DataFrame(rows)
+    values = _values(published[published["locator"] == "Table 3"])
+    authors = (table["classifier"] == "mlp") & table["clustering"].isin(["none", "transductive"])
+    authors &= table["metric"] == np.where(table["task"] == "cola", "matthews", "accuracy")
+    found_values = _printed(table.assign(dataset=table["task"], quantity=table["method"]), values)
+    return table.assign(published=np.where(authors, found_values, math.nan))
+
+
+def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
+    """What the claims on classification are about: best scores against those without
+    post-processing, per setup and seed.
+    """
+    rows = []
+    per_seed = _best_and_last(convergence)
+    for (setup, seed), group in per_seed.groupby(["setup", "seed"], sort=False):
+        best = group.set_index(["method", "clustering", "classifier"])["best"]
+        if "kmeans" not in best.index.get_level_values(0):
+            continue
+        facts = group.iloc[0][["task", "embedding", "data", "model", "status"]].to_dict()
+        found = {"setup": setup, **facts, "seed": str(seed)}
+        for clustering in ("transductive", "inductive"):
+            for classifier in ("mlp", "logistic"):
+                gain = best["kmeans", clustering, classifier] - best["none", "none", classifier]
+                found[f"{clustering}_{classifier}_gain"] = gain
+        rows.append(found)
+    return pd.DataFrame(rows)
+
+
+def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
+    """First tokens of every fine-tuned model layer by layer: isotropy, and the share of the mean in
+    the vectors.
+    """
+    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
+    for run, layers in fine_tuned:
+        facts: dict[str, object] = {
+            "setup": f"{run.task}, {run.model}",
+            "task": run.task,
+            "embedding": run.model,
+        }
+        facts |= {"method": run.method.kind, "metric": run.metric}
+        facts |= {
+            "data": run.data,
+            "model": run.embedding,
+            "status": run.status,
+            "seed": run.seed,
+            "n_train": run.n_train,
+        }
+        facts |= {"performance": run.performance, "chance": run.chance, "updates": run.updates}
+        rows = layers[["layer", "sentence_log10_isotropy", "sentence_mean_norm"]]
+        rows = rows.rename(
+            columns={"sentence_log10_isotropy": "log10_isotropy", "sentence_mean_norm": "mean_norm"}
+        )
+        parts.append((facts, rows))
+    return long_table(parts)
+
+
+def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Fine-tuning without and with the method inside (2020 slides): accuracy, and isotropy of first
+    tokens, last layer.
+    """
+    last = cls_layers[cls_layers["layer"] == cls_layers.groupby("setup")["layer"].transform("max")]
+    printed = _values(published[published["locator"] == "slides, fine-tuning"])
+    rows = []
+    for (setup, seed), group in last.groupby(["setup", "seed"], sort=False):
+        by = group.set_index("method")
+        facts = group.iloc[0][
+            [
+                "task",
+                "embedding",
+                "data",
+                "model",
+                "status",
+                "metric",
+                "n_train",
+                "updates",
+                "chance",
+            ]
+        ].to_dict()
+        key = (facts["task"], facts["embedding"])
+        own_printed = printed if facts["metric"] == "accuracy" else {}
+        found = {"setup": setup, **facts, "seed": str(seed)}
+        for method in ("none", "cluster"):
+            own = by.loc[method]
+            found |= {
+                f"{method}_performance": own["performance"],
+                f"{method}_log10_isotropy": own["log10_isotropy"],
+            }
+            found |= {
+                f"{method}_published": own_printed.get((*key, f"{method}_accuracy"), math.nan)
+            }
+            isotropy = _log10([printed.get((*key, f"{method}_isotropy"), math.nan)])[0]
+            found |= {f"{method}_published_log10_isotropy": isotropy}
+        found["none_mean_norm"] = by.loc["none", "mean_norm"]
+        found["performance_change"] = found["cluster_performance"] - found["none_performance"]
+        found["isotropy_change"] = found["cluster_log10_isotropy"] - found["none_log10_isotropy"]
+        rows.append(found)
+    return pd.DataFrame(rows)
+
+
+def _facts(run: SimilarityFacts) -> dict[str, object]:
+    where = "words" if run.layer is None else f"layer {run.layer}"
+    facts = {
+        "setup": f"{run.dataset}, {run.embedding}, {where}",
+        **run.model_dump(exclude={"numbers"}),
+    }
+    return facts | {"layer": math.nan if run.layer is None else float(run.layer)}
+
+
+def _of_methods(measurements: pd.DataFrame) -> pd.DataFrame:
+    """Without the rows that show the effect of k alone, and without setups where nothing is
+    post-processed.
+    """
+    own = measurements[measurements["part"] == "methods"]
+    several = own.groupby("setup")["method"].transform("nunique") > 1
+    return own[several]
+
+
+def _summary(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
+    """Mean and sd over runs per setup and method."""
+    keys = [*FACTS, "n_pairs", "n_tokens", "method", "title", *more]
+    found = []
+    for key, group in rows.groupby(keys, sort=False, dropna=False):
+        row: dict[str, object] = dict(zip(keys, key, strict=True))
+        for name in (
+            "pearson",
+            "spearman",
+            "spearman_of_removed",
+            "log10_isotropy",
+            "log10_isotropy_sentences",
+        ):
+            row |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
+        found.append(row | {"n_runs": len(group)})
+    return pd.DataFrame(found)
+
+
+def _similarity_columns(table: pd.DataFrame) -> list[str]:
+    return [c for c in table.columns if c.startswith(("pearson", "spearman"))]
+
+
+def _beside(
+    summary: pd.DataFrame, published: pd.DataFrame, columns: dict[str, str]
+) -> pd.DataFrame:
+    """A published column beside each of ours that `columns` names, by quantity; isotropy as log10;
+    of the papers' layer.
+    """
+    of_paper = summary["layer"] == LAST
+    for column, quantity in columns.items():
+        own = summary.assign(quantity=(summary["method"] + f" {quantity}").where(of_paper, ""))
+        values = _printed(own, _values(published))
+        summary[f"published_{column}"] = _log10(values) if quantity == "isotropy" else values
+    return summary
+
+
+def _values(published: pd.DataFrame) -> dict[tuple[str, str, str], float]:
+    """Published values by data set, model and quantity."""
+    return {
+        (str(p["dataset"]), str(p["model"]), str(p["quantity"])): float(p["value"])
+        for p in published.to_dict("records")
+    }
+
+
+def _printed(rows: pd.DataFrame, values: dict[tuple[str, str, str], float]) -> list[float]:
+    """The published value of each row's data set, model and quantity; NaN where there is none."""
+    names = rows["dataset"].str.removesuffix("-quoted")
+    return [
+        values.get((dataset, embedding, quantity), math.nan)
+        for dataset, embedding, quantity in zip(
+            names, rows["embedding"], rows["quantity"], strict=True
+        )
+    ]
+
+
+def _log10(values: list[float]) -> list[float]:
+    return [math.log10(v) if v > 0 else math.nan for v in values]
+
+
+def _paired(rows: pd.DataFrame) -> Iterator[tuple[dict[str, object], dict[str, pd.Series]]]:
+    """Per setup and run of k-means: facts, and the row of each method, that of the same run where a
+    method has several.
+    """
+    for _, group in rows.groupby("setup", sort=False):
+        clustered = group[group["method"] == "kmeans"]
+        for _, own in clustered.iterrows():
+            run = {}
+            for method, of_method in group.groupby("method"):
+                same = of_method[of_method["seed"] == own["seed"]]
+                run[str(method)] = (same if len(same) else of_method).iloc[0]
+            facts = {name: own[name] for name in FACTS}
+            yield facts | {"seed": str(own["seed"])}, run
+
+
+def _of(run: dict[str, pd.Series], method: str, column: str) -> float:
+    return float(run[method][column]) if method in run else math.nan
+
+
+def _facts_first(rows: list[dict[str, object]]) -> pd.DataFrame:
+    columns = [*FACTS, "seed"]
+    table = pd.DataFrame(rows, columns=None if rows else columns)
+    return table[[*columns, *(c for c in table.columns if c not in columns)]]
+
+
+def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
+    """Per method, classifier and seed: the score of the epoch that the authors keep, and of the
+    last.
+
+    They keep the best accuracy, and of equal ones the smallest loss.
+    """
+    keys = ["setup", "method", "clustering", "classifier", "seed"]
+    ordered = convergence.sort_values("epoch", kind="stable")
+    ranked = ordered.sort_values(["accuracy", "loss"], ascending=[False, True], kind="stable")
+    best = ranked.drop_duplicates(keys)[[*keys, "score"]]
+    last = ordered.groupby(keys, sort=False).agg(last=("score", "last")).reset_index()
+    found = best.rename(columns={"score": "best"}).merge(last, on=keys)
+    facts = convergence.drop_duplicates(keys).drop(columns=["epoch", "score"])
+    return facts.merge(found, on=keys, how="left", validate="one_to_one")

@@ -1,0 +1,102 @@
+"""The papers, and what each provides. A new paper is one folder and one line in `KEYS`."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from isotropy.context import Context
+from isotropy.figures.spec import FigureSpec
+from isotropy.results import Results, TokenLayers
+from isotropy.spec import Strict
+from isotropy.tables.spec import PublishedNumber, TableSpec
+
+KEYS = ("mickus2024", "rudman2024", "rajaee2021", "cai2021")
+"""Folders of the papers, in the order of the results page."""
+
+CLAIMS = "claims"
+"""Stands for the papers together: figures and tables of the verdicts on all claims."""
+
+
+class PaperStudy(Strict):
+    """What a study chooses of a paper: its section of the configuration."""
+
+    def check(self, context: Context) -> None:
+        """Refuse names that do not exist and choices that do not fit.
+
+        Raises:
+            IsotropyError: the first mistake: the field's path, the value, and what is expected.
+        """
+
+
+@dataclass(frozen=True)
+class PaperPlan:
+    """What a study makes of a paper.
+
+    Attributes:
+        results: what stages make for it, by stem.
+        groups: stems of the runs that a table is made from, by the name in its entry.
+        parts: parts of the paper that the study has; entries of others are left out.
+        tokens: token vectors that its measurements read.
+    """
+
+    results: Results
+    groups: dict[str, list[str]]
+    parts: frozenset[str] = frozenset()
+    tokens: list[TokenLayers] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One paper.
+
+    Attributes:
+        key: its folder, and its name in paths and in the configuration.
+        title, reference: as the results page has them.
+        study: model of its section of the configuration.
+        plan: what a study makes of it.
+        tables, figures: entries, in the order of the results page.
+    """
+
+    key: str
+    title: str
+    reference: str
+    study: type[PaperStudy]
+    plan: Callable[[Any, Context], PaperPlan]
+    tables: tuple[TableSpec, ...]
+    figures: tuple[FigureSpec, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Folder of its modules, claims and published numbers."""
+        return Path(__file__).parent / self.key
+
+    def published(self) -> list[PublishedNumber]:
+        """The numbers that it prints."""
+        with (self.folder / "published.csv").open(encoding="utf8", newline="") as stream:
+            return [
+                PublishedNumber.model_validate({**row, "value": float(row["value"])})
+                for row in csv.DictReader(stream)
+            ]
+
+
+@cache
+def paper(key: str) -> Paper:
+    """A paper by its key. Raises ModuleNotFoundError: there is no such folder."""
+    found: Paper = import_module(f"isotropy.papers.{key}.catalogue").PAPER
+    return found
+
+
+def papers() -> list[Paper]:
+    """All papers, in the order of the results page."""
+    return [paper(key) for key in KEYS]
+
+
+def package(key: str) -> str:
+    """The package with a paper's tables and figures; for `CLAIMS`, that of the verdicts."""
+    return "isotropy.claims" if key == CLAIMS else f"isotropy.papers.{key}"

@@ -1,0 +1,37 @@
+"""What Rudman & Eickhoff (2024) did, as values, and what of a job deviates from it."""
+
+from __future__ import annotations
+
+from isotropy.finetune.spec import FinetuneSpec
+from isotropy.geometry.spec import StabilitySpec
+
+MODELS = ("bert-base-cased", "distilbert-base-cased", "albert-base-v2")
+"""Section 4."""
+TASKS = ("sst2", "qnli", "rte", "mrpc", "qqp", "cola", "stsb", "sst5", "squad")
+"""Section 4."""
+TRAINING: dict[str, object] = {
+    "schedule": "constant",
+    "warmup": 0.0,
+    "weight_decay": 0.0,
+    "max_grad_norm": None,
+    "token_types": False,
+    "keep_padding": True,
+    "shrinkage_tokens": 250_000,
+}
+"""How they train, as far as their code says."""
+
+
+def finetune_deviations(spec: FinetuneSpec, n_train: int, n_items: int) -> list[str]:
+    """What of a fine-tuned model deviates from the protocol, apart from the data.
+
+    Args:
+        spec: of the model.
+        n_train: items that it was trained on.
+        n_items: items that there are.
+    """
+    return spec.deviations(MODELS, TASKS, TRAINING, n_train, n_items)
+
+
+def stability_deviations(_spec: StabilitySpec) -> list[str]:
+    """What of the samples of a cloud deviates from the protocol."""
+    return ["of the paper's cloud only dimensions, size and IsoScore are known, quoted by others"]

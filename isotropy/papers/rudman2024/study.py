@@ -1,0 +1,67 @@
+"""What a study of Rudman & Eickhoff 2024 chooses, and the runs that follow from it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from isotropy.context import Context
+from isotropy.finetune.spec import Method
+from isotropy.finetune.tasks import FinetuneRun, FineTuning
+from isotropy.geometry.spec import Stability
+from isotropy.names import distinct
+from isotropy.papers.registry import PaperStudy
+
+
+def _strengths(values: list[float]) -> list[float]:
+    """Distinct to six digits, which is what paths have of them, and not 0."""
+    distinct([f"{value:g}" for value in values])
+    if 0 in values:
+        raise ValueError("0 is no penalty, which is always there")
+    return values
+
+
+class Rudman2024(FineTuning, PaperStudy):
+    """Stable Anisotropic Regularization: fine-tuning with I-STAR and CosReg."""
+
+    strengths: Annotated[list[float], Field(min_length=1), AfterValidator(_strengths)]
+    """lambda of I-STAR, not 0: that is `none`, which is always there."""
+    zetas: Annotated[
+        list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1), AfterValidator(distinct)
+    ]
+    """Shares of the shrinkage covariance in I-STAR."""
+    cosreg: float | None
+    """lambda of CosReg; null: not attempted."""
+    stability: Stability
+    """Figure 4."""
+
+    def check(self, context: Context) -> None:
+        """Refuse names that do not exist and choices that do not fit."""
+        self.check_tasks("rudman2024", context)
+        for name, cloud in self.stability.clouds.items():
+            if cloud.dataset is not None and cloud.embedding is not None:
+                path = f"rudman2024.stability.clouds.{name}"
+                dataset = context.require_items(f"{path}.dataset", cloud.dataset)
+                context.require_embedding(f"{path}.embedding", cloud.embedding, dataset)
+
+    def runs(self) -> dict[str, FinetuneRun]:
+        """All runs, by name: every task with every model and method."""
+        methods = [Method(kind="none")]
+        methods += [] if self.cosreg is None else [Method(kind="cosreg", strength=self.cosreg)]
+        methods += [
+            Method(kind="istar", strength=s, zeta=z) for z in self.zetas for s in self.strengths
+        ]
+        return self.runs_of(methods)
+
+    def shown(self) -> dict[str, FinetuneRun]:
+        """Runs whose points and activations are drawn: none, CosReg, the smallest and largest
+        lambda at the first zeta.
+        """
+        ends, zeta = (min(self.strengths), max(self.strengths)), self.zetas[0]
+        return {
+            name: run
+            for name, run in self.runs().items()
+            if run.method.kind != "istar"
+            or (run.method.strength in ends and run.method.zeta == zeta)
+        }

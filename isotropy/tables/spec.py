@@ -1,0 +1,49 @@
+"""What defines a table, and the published numbers that it sets beside ours."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from isotropy.spec import Spec, Strict
+
+RunKind = Literal[
+    "trajectory", "finetuned", "stability", "layer", "vectors", "similarity", "tuning", "classified"
+]
+"""Kinds of runs that a table can be made from (`isotropy.tables.runs`)."""
+
+
+class PublishedNumber(Strict):
+    """A number that a paper prints, and how far to trust it: a row of its `published.csv`."""
+
+    locator: str
+    """Table, figure or section."""
+    dataset: str
+    model: str
+    quantity: str
+    value: float
+    trust: str
+
+
+class TableSpec(Spec):
+    """What defines a table; also its entry on the results page."""
+
+    id: str
+    """Paper and name: `results/tables/<id>.parquet`, `.csv`, `.md`."""
+    function: str
+    """Function in the paper's `tables.py`. Its arguments: runs, tables, published numbers, as far
+    as named."""
+    runs: str | None = None
+    """Runs that it is made from: a group in the paper's `plan.py`."""
+    kind: RunKind | None = None
+    """Of these runs."""
+    part: Literal["steps", "layers", "points", "silhouettes"] | None = None
+    """Which of the tables of a run, where it has several."""
+    tables: list[str] = []
+    """Tables that it is made from."""
+    published: list[PublishedNumber] | None = None
+    """What the paper prints, for the tables that set it beside our numbers."""
+    needs: str | None = None
+    """Part of the paper without which there is no such table."""
+    section: str
+    """Section of the paper."""
+    caption: str
