@@ -1,5 +1,4 @@
-"""Replication of four papers on the geometry of embedding spaces. `README.md` says how to run it,
-`docs/` what it does."""
+"""Replication of papers on the geometry of embedding spaces: see `README.md` and `docs/`."""
 
 from snakemake.utils import min_version
 
@@ -28,8 +27,7 @@ onstart:
     start_run()
 
 
-# On a cluster these run where Snakemake does: they need the network, or less time than a
-# submission.
+# On a cluster these run where Snakemake does: for the network, or to save a submission.
 localrules:
     all,
     figures,

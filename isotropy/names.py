@@ -16,16 +16,16 @@ Value = TypeVar("Value")
 
 
 def distinct(values: list[Value]) -> list[Value]:
-    """The list, if no value stands there twice; else a ValueError."""
+    """The list, if its values are distinct. Raises ValueError: a duplicate value."""
     if len(set(values)) < len(values):
-        raise ValueError("a value stands there twice")
+        raise ValueError(f"duplicate value {next(v for v in values if values.count(v) > 1)!r}")
     return values
 
 
 def rising(values: list[int]) -> list[int]:
-    """The list, if each value is larger than the one before; else a ValueError."""
+    """The list, if each value is larger than the one before. Raises ValueError: it is not."""
     if sorted(set(values)) != values:
-        raise ValueError("must rise, without repetition")
+        raise ValueError("expected rising values without repetition")
     return values
 
 

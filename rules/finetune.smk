@@ -4,8 +4,7 @@ facts; .steps, .layers, .points: tables."""
 
 
 rule finetune_model:
-    """One fine-tuned model and its geometry (Rudman & Eickhoff 2024, sections 3 to 5; Rajaee &
-    Pilehvar 2021, slides). One thread: runs go side by side."""
+    """One fine-tuned model and its geometry (Rudman & Eickhoff 2024; Rajaee & Sheikhi 2020)."""
     input:
         unpack(inputs("finetune/{paper}/{run}/seed{seed}")),
     output:

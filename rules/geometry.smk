@@ -1,6 +1,6 @@
 """geometry: measurements of point clouds. Needs: embeddings, unless the cloud is drawn; token
 vectors; static vectors. Gives: results/geometry/{paper}/{cloud}.parquet, a row per sample and zeta;
-results/geometry/{paper}/{dataset}/{model}/ {layer}.parquet and vectors/{vectors}.parquet, a row per
+results/geometry/{paper}/{dataset}/{model}/{layer}.parquet and vectors/{vectors}.parquet, a row per
 seed; .silhouettes, .points: pictures; facts as JSON."""
 
 
@@ -32,7 +32,7 @@ rule measure_stability:
 rule measure_layer:
     """Cosines, clusters and local dimension of a layer (Cai et al. 2021, sections 3 to 5)."""
     input:
-        unpack(inputs("geometry/{paper}/{dataset}/{model}/{layer}")),
+        tokens="results/embed/{dataset}/tokens/{model}",
     output:
         rows="results/geometry/{paper}/{dataset}/{model}/{layer}.parquet",
         silhouettes="results/geometry/{paper}/{dataset}/{model}/{layer}.silhouettes.parquet",
@@ -59,7 +59,7 @@ rule measure_layer:
 rule measure_vectors:
     """Local dimension of static vectors (Cai et al. 2021, Table 3)."""
     input:
-        vectors_source=inputs("geometry/{paper}/vectors/{vectors}", "vectors_source"),
+        vectors_source="results/fetch/{vectors}",
     output:
         rows="results/geometry/{paper}/vectors/{vectors}.parquet",
         run="results/geometry/{paper}/vectors/{vectors}.json",

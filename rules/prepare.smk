@@ -4,7 +4,7 @@ it, and labels; of a corpus, its lines as texts."""
 
 
 rule prepare_sentences:
-    """Labelled sentences or pairs (Mickus et al. 2024, section 3.1, setups i and ii; Appendix A)."""
+    """Labelled sentences or pairs (Mickus et al. 2024, section 3.1, setups i, ii; Appendix A)."""
     input:
         source=inputs("prepare/{dataset}", "source"),
     output:

@@ -19,9 +19,6 @@ from isotropy.tables.spec import PublishedNumber, TableSpec
 KEYS = ("mickus2024", "rudman2024", "rajaee2021", "cai2021")
 """Folders of the papers, in the order of the results page."""
 
-CLAIMS = "claims"
-"""Stands for the papers together: figures and tables of the verdicts on all claims."""
-
 
 class PaperStudy(Strict):
     """What a study chooses of a paper: its section of the configuration."""
@@ -95,8 +92,3 @@ def paper(key: str) -> Paper:
 def papers() -> list[Paper]:
     """All papers, in the order of the results page."""
     return [paper(key) for key in KEYS]
-
-
-def package(key: str) -> str:
-    """The package with a paper's tables and figures; for `CLAIMS`, that of the verdicts."""
-    return "isotropy.claims" if key == CLAIMS else f"isotropy.papers.{key}"

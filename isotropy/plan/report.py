@@ -8,7 +8,8 @@ from isotropy.claims import catalogue as verdicts
 from isotropy.claims.spec import ClaimsSpec, read_claims
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import RESULTS
-from isotropy.papers.registry import CLAIMS, Paper, PaperPlan, paper, papers
+from isotropy.papers.names import CLAIMS
+from isotropy.papers.registry import Paper, PaperPlan, paper, papers
 from isotropy.paths import table_file
 from isotropy.report.spec import PageSpec, PaperTitle
 from isotropy.tables.spec import TableSpec

@@ -14,8 +14,9 @@ from isotropy.claims.evaluate import SCHEMA, Estimate, evaluate, judge
 from isotropy.claims.spec import Claim, read_claims
 from isotropy.claims.write import readable, write_page
 from isotropy.errors import IsotropyError
-from isotropy.tables.catalogue import TABLES
+from isotropy.papers.registry import Paper, paper, papers
 from tests.conftest import Workflow
+from tests.unit.entries import TABLES
 
 EQUALS = {"kind": "equals", "tolerance": 0.01}
 BELOW = {"kind": "below", "bound": 0}
@@ -227,9 +228,10 @@ def test_without_a_number() -> None:
     assert evaluated(why)["verdict"][0] == "not attempted because the number is lost"
 
 
-def test_claims_of_the_papers(project: Path) -> None:
+def test_claims_of_the_papers() -> None:
     """Every entry is valid, names a table that we make, and its published number is in the list."""
-    claims = read_claims(project / "published")
+    claims = [claim for one in papers() for claim in read_claims(one)]
+    assert len({claim.id for claim in claims}) == len(claims)
     assert len(claims) > 150
     assert {c.quantity.table for c in claims if c.quantity} <= set(TABLES)
     published = {c.id: c.published for c in claims if c.published}
@@ -270,28 +272,30 @@ def test_smoke_study(smoke: Workflow) -> None:
     ("text", "message"),
     [
         (
-            "- {id: a, paper: p, locator: l, statement: s, quantity: null, test: null}",
+            "- {id: a, locator: l, statement: s, quantity: null, test: null}",
             "either `quantity` and `test`",
         ),
         (
-            "- {id: a, paper: p, locator: l, statement: s, quantity: null, because: b, test: "
-            "null}\n" * 2,
-            "a stands there twice",
+            "- {id: a, locator: l, statement: s, quantity: null, because: b, test: null}\n" * 2,
+            "duplicate id a",
         ),
         ("- [", "claims"),
         (
-            "- {id: a, paper: p, locator: l, statement: s, quantity: {table: t, column: c, where: "
+            "- {id: a, locator: l, statement: s, quantity: {table: t, column: c, where: "
             "{}}, "
             "published: {dataset: no}, test: {kind: below, bound: 0}}",
             "0 published numbers fit",
         ),
     ],
 )
-def test_mistakes_in_claims(text: str, message: str, tmp_path: Path) -> None:
+def test_mistakes_in_claims(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Paper, "folder", tmp_path)
     (tmp_path / "claims.yaml").write_text(text)
-    (tmp_path / "p.csv").write_text("locator,dataset,model,quantity,value,trust\n")
+    (tmp_path / "published.csv").write_text("locator,dataset,model,quantity,value,trust\n")
     with pytest.raises(IsotropyError, match=message):
-        read_claims(tmp_path)
+        read_claims(paper("mickus2024"))
 
 
 def test_readers_see_escaped_text(tmp_path: Path) -> None:

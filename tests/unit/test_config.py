@@ -64,9 +64,13 @@ MISTAKES = [
         ["hub", "cloud"],
         "sources.order.1: Input should be 'hub', 'url', 'mirror' or 'package'",
     ),
-    (("sources", "order"), ["package"], "sources.order: snli comes by hub, mirror, url only"),
-    (("sources", "mirror"), "nowhere", "sources.mirror: 'nowhere' is not a folder"),
-    (("mickus2024", "seeds"), [1, 1], "seeds: Value error, a value stands there twice"),
+    (
+        ("sources", "order"),
+        ["package"],
+        "sources.order: expected one of hub, mirror, url for snli, got package",
+    ),
+    (("sources", "mirror"), "nowhere", "sources.mirror: expected a folder, got 'nowhere'"),
+    (("mickus2024", "seeds"), [1, 1], "seeds: Value error, duplicate value"),
     (("mickus2024", "setups"), {}, "setups: Dictionary should have at least 1 item"),
     (
         ("datasets", "supersenses", "n_items"),
@@ -81,7 +85,7 @@ MISTAKES = [
     (
         ("mickus2024", "setups", "polarity", "loss"),
         "binary_cross_entropy",
-        "polarity.loss: 'binary_cross_entropy' does not",
+        "polarity.loss: expected 'cross_entropy' for polarity, got 'binary_cross_entropy'",
     ),
     (("sources", "registry"), "no.yaml", "source registry .*no.yaml: .*No such file"),
     (
@@ -108,18 +112,18 @@ MISTAKES = [
     (
         ("mickus2024", "setups", "polarity", "embedding"),
         "wordnet",
-        "'wordnet' is a lexicon, needed is a model",
+        "expected a source of kind model, got 'wordnet' of kind lexicon",
     ),
     (("mickus2024", "setups", "a--b"), POLARITY, "two hyphens stand before the name of a variant"),
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "layers"),
         [],
-        "all-MiniLM-L6-v2.layers: a model needs layers, and static vectors have none",
+        "all-MiniLM-L6-v2.layers: expected layers of a model, got none",
     ),
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "layers"),
         [3, 1],
-        "layers: Value error, must rise",
+        "layers: Value error, expected rising values",
     ),
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "sets"),
@@ -129,7 +133,7 @@ MISTAKES = [
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "sets"),
         ["pos"],
-        "sets.0: 'pos' holds no sentences, which a model needs",
+        "sets.0: expected sentences, got 'pos', a data set of words",
     ),
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "numbers"),
@@ -144,7 +148,7 @@ MISTAKES = [
     (
         ("rajaee2021", "embeddings", "word2vec-enwiki-2021", "sets"),
         ["polarity"],
-        "'polarity' holds no pairs with scores",
+        "expected sentences with task regression, got 'polarity' with task single-label",
     ),
     (
         ("rajaee2021", "embeddings", "wordnet"),
@@ -169,17 +173,17 @@ MISTAKES = [
     (
         ("rajaee2021", "classification", "max_length"),
         600,
-        "max_length: 600, but all-MiniLM-L6-v2 reads at most 256",
+        "max_length: expected at most 256, which all-MiniLM-L6-v2 reads, got 600",
     ),
     (
         ("rajaee2021", "finetuning", "tasks", "squad"),
         {"train": "squad", "validation": "squad-validation", "metric": "f1"},
-        "finetuning.tasks.squad: extractive, and its head reads no",
+        "finetuning.tasks.squad: expected a task whose head reads the first",
     ),
     (
         ("rajaee2021", "finetuning", "training", "batch_size"),
         2,
-        "batches of two .* would be left as they are",
+        "batch_size of 3 or more for .*, got 2: the method leaves batches of two",
     ),
     (
         ("rajaee2021", "methods"),
@@ -196,7 +200,7 @@ MISTAKES = [
     (
         ("rajaee2021", "tuning"),
         {"dataset": "rte", "n_clusters": [5], "n_components": [5]},
-        "'rte' holds no pairs with scores",
+        "expected sentences with task regression, got 'rte' with task single-label",
     ),
     (
         ("rajaee2021", "classification", "attempt"),
@@ -206,12 +210,12 @@ MISTAKES = [
     (
         ("rajaee2021", "classification", "tasks", "mnli"),
         {"train": "mnli", "validation": "snli", "metric": "accuracy"},
-        "classification.tasks.mnli.train: 'mnli' has not two classes",
+        "classification.tasks.mnli.train: expected two classes, as the classifier has, got 'mnli'",
     ),
     (
         ("rajaee2021", "classification", "tasks", "polarity", "validation"),
         "polarity",
-        "classification.tasks.polarity: train and validation are of one source",
+        "classification.tasks.polarity: train and validation share the source",
     ),
     (("rajaee2021", "finetuning", "models"), ["gpt3"], "finetuning.models.0: no source 'gpt3'"),
     (("datasets", "polarity", "reading"), "quoted", "reading: quoted is for task: regression"),
@@ -228,23 +232,27 @@ MISTAKES = [
     (
         ("mickus2024", "sensitivity", "seeds"),
         [7],
-        "sensitivity.seeds: 7 is not in mickus2024.seeds",
+        "sensitivity.seeds: expected seeds of mickus2024.seeds, got 7",
     ),
     (
         ("datasets", "supersenses", "word_list"),
         "polarity",
-        "word_list: 'polarity' is a dataset, needed is a lexicon",
+        "word_list: expected a source of kind lexicon, got 'polarity' of kind dataset",
     ),
     (
         ("mickus2024", "glue"),
         GLUE | {"tasks": ["colaa"]},
         "glue.tasks.0: no data set 'colaa'.*did you mean 'cola'",
     ),
-    (("mickus2024", "glue"), GLUE | {"tasks": ["pos"]}, "glue.tasks.0: 'pos' holds no sentences"),
+    (
+        ("mickus2024", "glue"),
+        GLUE | {"tasks": ["pos"]},
+        "glue.tasks.0: expected sentences with task single-label, got 'pos'",
+    ),
     (
         ("mickus2024", "glue"),
         GLUE | {"embeddings": ["wordnet"]},
-        "glue.embeddings.0: 'wordnet' is a lexicon",
+        "glue.embeddings.0: expected a source of kind model, got 'wordnet' of kind lexicon",
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -11,13 +12,17 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from isotropy.figures import cai2021, claims, mickus2024, rajaee2021, rudman2024
-from isotropy.figures.catalogue import FIGURES
+from isotropy.claims import figures as claims
 from isotropy.figures.style import line_style, save, use_style
+from isotropy.papers.cai2021 import figures as cai2021
+from isotropy.papers.mickus2024 import figures as mickus2024
+from isotropy.papers.names import package
+from isotropy.papers.rajaee2021 import figures as rajaee2021
+from isotropy.papers.rudman2024 import figures as rudman2024
 from isotropy.provenance.record import MARK, read_record
-from isotropy.tables.catalogue import TABLES
 from isotropy.tables.write import format_cell, write_markdown
 from tests.conftest import Workflow
+from tests.unit.entries import FIGURES, TABLES
 
 
 def texts(figure: Figure) -> str:
@@ -38,14 +43,7 @@ def test_drawn_twice_gives_the_same_bytes(
     """And they are the bytes that the workflow's own job wrote, in another process."""
     use_style()
     entry = FIGURES[name]
-    modules = {
-        "mickus2024": mickus2024,
-        "rudman2024": rudman2024,
-        "rajaee2021": rajaee2021,
-        "cai2021": cai2021,
-        "claims": claims,
-    }
-    module = modules[name.split("/")[0]]
+    module = import_module(f"{package(name.split('/')[0])}.figures")
     figure = getattr(module, entry.function)(*(tables[t] for t in entry.tables))
     mark = MARK + read_record(smoke.folder / f"results/figures/{name}.record.json").id
     for kind in ("pdf", "svg", "png"):

@@ -37,12 +37,12 @@ from isotropy.finetune import train
 from isotropy.finetune.answers import Window, best_answers, exact_match, f1, windows
 from isotropy.finetune.clustering import BatchClustering
 from isotropy.finetune.data import Inputs, Side, collate, read_side
-from isotropy.finetune.facts import deviations
 from isotropy.finetune.measure import Reader, measure, probes, projection
 from isotropy.finetune.model import load_model, load_tokenizer, task_loss
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
 from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
 from isotropy.finetune.train import finetune
+from isotropy.papers.rudman2024.protocol import finetune_deviations
 from isotropy.plan import Plan
 from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
@@ -313,7 +313,9 @@ def test_isoscore_star_takes_its_covariance_from_training_tokens() -> None:
         Reader(model, 0, CPU),
         inputs,
         side,
-        spec(Method(kind="none")).model_copy(update={"measure": GeometrySettings(zeta=0.75, tokens=10**6)}),
+        spec(Method(kind="none")).model_copy(
+            update={"measure": GeometrySettings(zeta=0.75, tokens=10**6)}
+        ),
     )
     other = measure(Reader(model, 0, CPU), known, side, spec(Method(kind="none")))
     assert own.facts["isoscore_star"] == pytest.approx(own.facts["isoscore"], abs=1e-9)
@@ -518,11 +520,11 @@ def test_mistakes_are_named(change: dict[str, object], message: str, project: Pa
         load_study(read_configuration([project / "config.yaml"], {"rudman2024": change}), project)
 
 
-def test_deviations() -> None:
+def test_deviations_from_the_protocol() -> None:
     authors = {"keep_padding": True, "max_grad_norm": None, "shrinkage_tokens": 250_000}
     own = spec(**authors).model_copy(update={"task": "sst2", "model": "bert-base-cased"})
-    assert deviations(own, 10, 10) == []
-    assert deviations(spec(), 5, 10) == [
+    assert finetune_deviations(own, 10, 10) == []
+    assert finetune_deviations(spec(), 5, 10) == [
         "fine-tuned is m, which is not among the paper's encoders",
         "t is not among the paper's tasks",
         "trained on 5 of 10 items",

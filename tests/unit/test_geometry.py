@@ -16,11 +16,9 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import r2_score, silhouette_score
 
-from isotropy.embed.describe import deviations as embedding_deviations
+from isotropy.embed.deviations import precision_deviations
 from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
-from isotropy.geometry.typed import TypedCloud, read_typed
-from isotropy.geometry.describe import deviations, vectors_deviations
 from isotropy.geometry.dimension import lid_scores
 from isotropy.geometry.layers import (
     count_clusters,
@@ -30,8 +28,10 @@ from isotropy.geometry.layers import (
     share_of_positions,
 )
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid, VectorsSpec
+from isotropy.geometry.typed import TypedCloud, read_typed
 from isotropy.metrics.dimension import lid_mle, lid_mle_estimates
 from isotropy.metrics.isoscores import isoscore
+from isotropy.papers.cai2021.protocol import layer_deviations, vectors_deviations
 
 HOW = Clustering(k_max=5, sample_size=None, threshold=0.1, n_components=None, max_iter=300)
 SPEC = LayerSpec(
@@ -292,22 +292,22 @@ def test_what_departs_from_the_paper_is_said() -> None:
             "lid": Lid(k=100, n_queries=None),
         }
     )
-    assert deviations(own) == []
-    assert deviations(own.model_copy(update={"source": "brown"})) == [
+    assert layer_deviations(own) == []
+    assert layer_deviations(own.model_copy(update={"source": "brown"})) == [
         "brown is not among the paper's corpora"
     ]
-    assert deviations(own.model_copy(update={"model": "m"})) == [
+    assert layer_deviations(own.model_copy(update={"model": "m"})) == [
         "m is not among the paper's models"
     ]
-    assert len(deviations(SPEC)) == 5
-    assert deviations(own.model_copy(update={"source": "wikitext-2"})) == [
+    assert len(layer_deviations(SPEC)) == 5
+    assert layer_deviations(own.model_copy(update={"source": "wikitext-2"})) == [
         "empty lines do not read as in the official file"
     ]
-    assert deviations(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
-    assert embedding_deviations("bfloat16") == ["computed in bfloat16"]
-    assert embedding_deviations("float32") == []
+    assert layer_deviations(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
+    assert precision_deviations("bfloat16") == ["computed in bfloat16"]
+    assert precision_deviations("float32") == []
     few = own.model_copy(update={"lid": Lid(k=100, n_queries=50)})
-    assert deviations(few) == ["local dimension at 50 points only"]
+    assert layer_deviations(few) == ["local dimension at 50 points only"]
 
 
 def test_too_few_points_are_said_in_one_sentence() -> None:

@@ -21,9 +21,9 @@ from sklearn.metrics import silhouette_score
 from isotropy.errors import IsotropyError
 from isotropy.optimize import optimize as module
 from isotropy.optimize.descent import Classifier, Items
-from isotropy.optimize.facts import deviations
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import Evaluation, OptimizeSpec
+from isotropy.papers.mickus2024.protocol import optimize_deviations
 
 CPU = torch.device("cpu")
 DIRECT = Evaluation(tolerance=None, sample_size=None)
@@ -172,7 +172,9 @@ def test_measuring_does_not_change_the_trajectory(tmp_path: Path) -> None:
 def test_sampled_metrics(tmp_path: Path) -> None:
     """Appendix A: another sample at each step, the same in each run; IsoScore of the vectors of the
     sampled items."""
-    sampled = spec(measure=Evaluation(tolerance=1e-5, sample_size=40), updates=5, learning_rate=1e-12)
+    sampled = spec(
+        measure=Evaluation(tolerance=1e-5, sample_size=40), updates=5, learning_rate=1e-12
+    )
     first, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "a")
     again, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "b")
     pd.testing.assert_frame_equal(first, again, check_exact=True)
@@ -248,21 +250,24 @@ def test_objectives_of_appendix_b(tmp_path: Path) -> None:
     assert all(o.sample_triplet >= o.sample_hinged for o in facts["objectives"])
 
 
-def test_departures_from_the_protocol_make_a_stand_in() -> None:
+def test_deviations_from_the_protocol_make_a_stand_in() -> None:
     """The paper's own hyper-parameters do not; GLUE has its own number of updates, and its samples
     are the paper's."""
     paper = spec(updates=1000, measure=WINDOWS)
-    assert deviations(paper, 10662) == []
-    assert deviations(paper.model_copy(update={"updates": 999}), 10662) == [
+    assert optimize_deviations(paper, 10662) == []
+    assert optimize_deviations(paper.model_copy(update={"updates": 999}), 10662) == [
         "999 updates, not 1,000"
     ]
-    assert deviations(paper.model_copy(update={"learning_rate": 0.01}), 10662) == [
+    assert optimize_deviations(paper.model_copy(update={"learning_rate": 0.01}), 10662) == [
         "learning rate 0.01, not 0.001"
     ]
     sampled = paper.model_copy(update={"measure": Evaluation(tolerance=None, sample_size=500)})
-    assert deviations(sampled, 10662) == ["metrics on 500 items drawn at each step"]
-    assert deviations(sampled, 500) == []
-    assert deviations(sampled.model_copy(update={"group": "glue", "updates": 250}), 10662) == []
-    assert deviations(paper.model_copy(update={"mean_norm": 3.0}), 10662) == [
+    assert optimize_deviations(sampled, 10662) == ["metrics on 500 items drawn at each step"]
+    assert optimize_deviations(sampled, 500) == []
+    assert (
+        optimize_deviations(sampled.model_copy(update={"group": "glue", "updates": 250}), 10662)
+        == []
+    )
+    assert optimize_deviations(paper.model_copy(update={"mean_norm": 3.0}), 10662) == [
         "vectors scaled to mean norm 3"
     ]

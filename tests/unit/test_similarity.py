@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from isotropy.tables.rajaee2021 import PAIRS
 from scipy import stats
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans
@@ -25,12 +26,14 @@ from isotropy.errors import IsotropyError
 from isotropy.finetune.clustering import BatchClustering
 from isotropy.finetune.measure import _mixed
 from isotropy.finetune.spec import Method
+from isotropy.papers.rajaee2021.protocol import (
+    classification_deviations,
+    similarity_deviations,
+)
 from isotropy.prepare.datasets import prepare_sentences, quoted_parse
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import Dataset
 from isotropy.similarity.classify import Features, classify, post_processed
-from isotropy.similarity.sentences import SentenceCloud, token_cloud, word_cloud
-from isotropy.similarity.describe import classification_deviations, deviations
 from isotropy.similarity.measure import (
     Step,
     log10_isotropy,
@@ -40,6 +43,7 @@ from isotropy.similarity.measure import (
     transformed,
     tune,
 )
+from isotropy.similarity.sentences import SentenceCloud, token_cloud, word_cloud
 from isotropy.similarity.spec import (
     ClassifySpec,
     Clusterer,
@@ -51,7 +55,6 @@ from isotropy.similarity.spec import (
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.readers import Row, StaticVectors, read_rows, verify_rows
 from isotropy.sources.registry import load_registry
-from isotropy.tables.rajaee2021 import PAIRS
 from isotropy.transforms import ClusterBasedEnhancement
 
 AUTHORS = Clusterer(init="random", max_iter=9, tol=0)
@@ -77,7 +80,9 @@ def cloud(vectors: np.ndarray, seed: int = 0) -> SentenceCloud:
     pairs[:3, 1] = pairs[:3, 0]  # equal sentences, whose ranks must be equal
     types = generator.integers(0, 9, len(vectors))
     names = [f"t{i}" for i in range(9)]
-    return SentenceCloud(vectors, None, 3 * np.arange(m + 1), pairs, generator.random(m), m, types, names)
+    return SentenceCloud(
+        vectors, None, 3 * np.arange(m + 1), pairs, generator.random(m), m, types, names
+    )
 
 
 def similarity_spec(**changes: Any) -> SimilaritySpec:
@@ -347,7 +352,7 @@ def test_pictures_hold_the_plane_of_largest_variance() -> None:
 
 
 # -- the official sets
-# ---------------------------------------------------------------------------------------------------
+# ---
 
 
 @pytest.mark.parametrize("name", [n for n in PAIRS if not n.endswith("-quoted")])
@@ -390,7 +395,7 @@ def test_quotes_join_lines() -> None:
 
 
 # -- classification on frozen features
-# -----------------------------------------------------------------------------------
+# ---
 
 
 def classify_spec(**changes: Any) -> ClassifySpec:
@@ -466,25 +471,29 @@ def test_what_departs_from_the_paper_is_said() -> None:
     bert = {"embedding": "bert-base-uncased", "dataset": "sts12", "layer": 12}
     numbers = Numbers(n_clusters=27, n_components=12, n_components_global=15)
     own = similarity_spec(**bert, numbers=numbers)
-    assert deviations(own, numbers) == []
-    assert deviations(own.model_copy(update={"numbers": None}), numbers) == []  # tuned, to the same
-    assert deviations(own, NUMBERS) == ["numbers of clusters and components are not the paper's"]
-    hidden = deviations(own.model_copy(update={"layer": 1}), numbers)
+    assert similarity_deviations(own, numbers) == []
+    assert (
+        similarity_deviations(own.model_copy(update={"numbers": None}), numbers) == []
+    )  # tuned, to the same
+    assert similarity_deviations(own, NUMBERS) == [
+        "numbers of clusters and components are not the paper's"
+    ]
+    hidden = similarity_deviations(own.model_copy(update={"layer": 1}), numbers)
     assert hidden == ["layer 1, the paper has the last of its models, 12"]
     whole = own.model_copy(update={"drop": "nothing"})
-    assert deviations(whole, numbers) == [
+    assert similarity_deviations(whole, numbers) == [
         "tokens that do not count: nothing, the authors' are special"
     ]
     assert (
         len(
-            deviations(
+            similarity_deviations(
                 own.model_copy(update={"clusterer": CONVERGED, "repeat_texts": False}), numbers
             )
         )
         == 2
     )
     words = own.model_copy(update={"embedding": "v", "layer": None})
-    assert deviations(words, numbers) == ["v is not among the paper's models"]
+    assert similarity_deviations(words, numbers) == ["v is not among the paper's models"]
     mlp = Mlp(hidden=100, epochs=10, batch_size=32, learning_rate=0.005)
     frozen = classify_spec(
         task="rte", embedding="bert-base-uncased", layer=12, numbers=numbers, max_length=64, mlp=mlp
@@ -500,7 +509,7 @@ def test_what_departs_from_the_paper_is_said() -> None:
 
 
 # -- the method inside fine-tuning
-# ---------------------------------------------------------------------------------------
+# ---
 
 
 def test_clustering_a_batch_is_the_method() -> None:

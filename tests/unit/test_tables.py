@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 
 from isotropy.optimize.spec import Objectives, TrajectoryFacts
-from isotropy.tables import mickus2024 as tables
+from isotropy.papers.mickus2024 import tables
 
 SAMPLE = {"sample_triplet": 1.0, "sample_hinged": -1.0}
 
 
-def run(setup: str, seed: int, sign: float = -1, **changes: object) -> tuple[TrajectoryFacts, pd.DataFrame]:
+def run(
+    setup: str, seed: int, sign: float = -1, **changes: object
+) -> tuple[TrajectoryFacts, pd.DataFrame]:
     """IsoScore and silhouette that move together (sign 1) or against each other."""
     rng = np.random.default_rng(seed)
     isoscore = np.linspace(0.5, 0.1, 6) + rng.random(6) / 100

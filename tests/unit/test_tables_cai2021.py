@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from isotropy.geometry.spec import LayerFacts, VectorsFacts
-from isotropy.tables import cai2021
+from isotropy.papers.cai2021 import tables as cai2021
 
 
 def layer(

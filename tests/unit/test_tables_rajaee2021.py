@@ -13,9 +13,9 @@ import pytest
 from isotropy.claims.evaluate import evaluate
 from isotropy.claims.spec import read_claims
 from isotropy.finetune.spec import FinetuneFacts, Method
-from isotropy.similarity.spec import ClassificationFacts, SimilarityFacts, Numbers, TuningFacts
-from isotropy.tables import rajaee2021 as tables
-from isotropy.tables.catalogue import read_published
+from isotropy.papers.rajaee2021 import tables
+from isotropy.papers.registry import paper
+from isotropy.similarity.spec import ClassificationFacts, Numbers, SimilarityFacts, TuningFacts
 
 NUMBERS = Numbers(n_clusters=27, n_components=12, n_components_global=15)
 LEVEL = {
@@ -81,9 +81,8 @@ def row(
 
 
 @pytest.fixture(scope="module")
-def published(request: pytest.FixtureRequest) -> pd.DataFrame:
-    path = request.config.rootpath / "published/rajaee2021.csv"
-    return pd.DataFrame([number.model_dump() for number in read_published(path)])
+def published() -> pd.DataFrame:
+    return pd.DataFrame([number.model_dump() for number in paper("rajaee2021").published()])
 
 
 def test_slides_and_paper_stand_beside_their_own_numbers(published: pd.DataFrame) -> None:

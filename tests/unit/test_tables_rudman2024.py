@@ -8,7 +8,7 @@ import pytest
 
 from isotropy.finetune.spec import FinetuneFacts, Method, Probe
 from isotropy.geometry.spec import PointCloud, StabilityFacts
-from isotropy.tables import rudman2024 as tables
+from isotropy.papers.rudman2024 import tables
 
 SCORE = {-5: 0.1, -1: 0.2, 0: 0.3, 2: 0.6}
 
