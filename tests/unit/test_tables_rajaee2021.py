@@ -149,7 +149,7 @@ def test_directions_pair_runs_and_turn_verdicts(request: pytest.FixtureRequest) 
     assert isotropy["isotropy_cluster_minus_global"].tolist() == pytest.approx([0.3] * 6)
     claims = [
         c
-        for c in read_claims(request.config.rootpath / "published")
+        for c in read_claims(paper("rajaee2021"))
         if c.id == "rajaee2021-similarity-rises"
     ]
     name = "rajaee2021/directions_similarity"
