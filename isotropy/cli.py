@@ -32,9 +32,7 @@ def plan(
     configfile: Annotated[
         list[Path] | None, typer.Option(help="Configuration after config.yaml.")
     ] = None,
-    rates: Annotated[
-        Path | None, typer.Option(help="Sizes and speeds instead of config/rates.yaml.")
-    ] = None,
+    rates: Annotated[Path | None, typer.Option(help="Speeds instead of config/rates.yaml.")] = None,
     project: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
 ) -> None:
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage,
@@ -43,13 +41,13 @@ def plan(
     from rich.console import Console
     from rich.table import Table
 
-    from isotropy.costs import Estimate, read_rates, totals
+    from isotropy.costs import CostModel, read_rates, totals
 
     console = Console(highlight=False)
     with one_sentence():
         known = read_rates(rates or project / "config/rates.yaml")
-        estimate = Estimate(study_plan(project, Path(), configfile or []), known)
-        found = totals(estimate)
+        costs = CostModel(study_plan(project, Path(), configfile or []), known)
+        found = totals(costs)
     table = Table(
         "stage",
         *(
@@ -78,11 +76,12 @@ def plan(
             end_section=stage == "report",
         )
     console.print(table)
-    told = f"GPU: {known.hardware.gpu}. CPU: {known.hardware.cpu}. Sizes and speeds: {rates or 'config/rates.yaml'}."
-    console.print(told, markup=False, soft_wrap=True)
-    if estimate.unknown:
-        told = f"Of unknown size, and counted as empty: {', '.join(sorted(estimate.unknown))}"
-        console.print(told, style="yellow", markup=False, soft_wrap=True)
+    hardware = known.hardware
+    said = f"GPU: {hardware.gpu}. CPU: {hardware.cpu}. Speeds: {rates or 'config/rates.yaml'}."
+    console.print(said, markup=False, soft_wrap=True)
+    if costs.unknown:
+        said = f"Of unknown size, and counted as empty: {', '.join(sorted(costs.unknown))}"
+        console.print(said, style="yellow", markup=False, soft_wrap=True)
 
 
 @app.command()
