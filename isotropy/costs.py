@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 import yaml
 from pydantic import Field, ValidationError
 
-from isotropy.config import DataSpec
+from isotropy.context import DataSpec
 from isotropy.embed.spec import EmbedSpec, LookUpSpec, ShardSpec, TokensSpec
 from isotropy.errors import IsotropyError
 from isotropy.finetune.spec import FinetuneSpec
