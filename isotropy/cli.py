@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from isotropy.audit_cli import app as audit_app
 from isotropy.audit_cli import one_sentence, study_plan
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from isotropy.costs import Total
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results."
@@ -41,7 +47,6 @@ def plan(
     if nothing is there yet.
     """
     from rich.console import Console
-    from rich.table import Table
 
     from isotropy.costs import Estimate, read_rates, totals
 
@@ -50,18 +55,29 @@ def plan(
         known = read_rates(rates or project / "config/rates.yaml")
         estimate = Estimate(study_plan(project, Path(), configfile or []), known)
         found = totals(estimate)
-    table = Table(
-        "stage",
-        *(
-            "jobs",
-            "hours of GPU jobs",
-            "of CPU jobs",
-            "of the longest",
-            "disk, GB",
-            "largest job, GB",
-        ),
-        box=None,
+    console.print(_cost_table(found))
+    hardware = f"GPU: {known.hardware.gpu}. CPU: {known.hardware.cpu}."
+    origin = f"Sizes and speeds: {rates or 'config/rates.yaml'}."
+    console.print(f"{hardware} {origin}", markup=False, soft_wrap=True)
+    if estimate.unknown:
+        names = ", ".join(sorted(estimate.unknown))
+        warning = f"Of unknown size, and counted as empty: {names}"
+        console.print(warning, style="yellow", markup=False, soft_wrap=True)
+
+
+def _cost_table(found: Mapping[str, Total]) -> Table:
+    """One row per stage, and one for all."""
+    from rich.table import Table
+
+    numbers = (
+        "jobs",
+        "hours of GPU jobs",
+        "of CPU jobs",
+        "of the longest",
+        "disk, GB",
+        "largest job, GB",
     )
+    table = Table("stage", *numbers, box=None)
     for column in table.columns[1:]:
         column.justify = "right"
     for stage, row in found.items():
@@ -77,12 +93,7 @@ def plan(
             f"{row.memory:,.1f}",
             end_section=stage == "report",
         )
-    console.print(table)
-    told = f"GPU: {known.hardware.gpu}. CPU: {known.hardware.cpu}. Sizes and speeds: {rates or 'config/rates.yaml'}."
-    console.print(told, markup=False, soft_wrap=True)
-    if estimate.unknown:
-        told = f"Of unknown size, and counted as empty: {', '.join(sorted(estimate.unknown))}"
-        console.print(told, style="yellow", markup=False, soft_wrap=True)
+    return table
 
 
 @app.command()

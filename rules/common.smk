@@ -7,6 +7,7 @@ import atexit
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -31,11 +32,10 @@ from isotropy.errors import IsotropyError
 from isotropy.plan import Plan
 from isotropy.plan.paths import shard_stems
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
-from isotropy.provenance.code import CodeIdentity, code_param
+from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
-from isotropy.provenance.record import read_record
+from isotropy.provenance.record import find_record
 from isotropy.report.spec import PAPERS
-from isotropy.spec import digest
 
 PROJECT = Path(workflow.basedir)
 
@@ -91,9 +91,10 @@ def inputs(stem, name=None):
     return named
 
 
-def code(rule, *modules):
-    """Identity of the code behind a rule, see isotropy.provenance.code."""
-    return code_param(PROJECT, rule, *modules)
+@cache
+def code(rule, *entries):
+    """Identity of the code behind a rule; entries are what its script loads by name, see isotropy.provenance.code."""
+    return code_param(PROJECT, rule, *entries)
 
 
 def gpus():
@@ -104,12 +105,11 @@ def gpus():
 def shards(wildcards):
     """Shards of token vectors. Of finished ones those that they were made from, so that another number makes nothing anew."""
     stem = f"embed/{wildcards.dataset}/tokens/{wildcards.model}"
-    made = Path(f"results/{stem}.record.json")
     n = CONFIG.compute.shards
-    if made.is_file():
-        record = read_record(made)
-        behind = digest(CodeIdentity(record.code.files, record.code.rule))
-        if record.spec == PLAN.spec(stem).recorded() and behind == code("embed_tokens"):
+    record = find_record(Path(f"results/{stem}.record.json"))
+    if record is not None:
+        same_spec = record.spec == PLAN.spec(stem).recorded()
+        if same_spec and record.code.param() == code("embed_tokens"):
             n = record.measurements.get("shards", 0)
     stems = shard_stems(wildcards.dataset, wildcards.model, n)
     return [f"results/{shard}" for shard in stems]

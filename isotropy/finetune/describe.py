@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isotropy.finetune.spec import FineTuned, FinetuneSpec
-from isotropy.provenance.record import Lineage
+from isotropy.provenance.lineage import Lineage
 
 # The papers' models and tasks: rudman2024, section 4; rajaee2021, the slides of 2020.
 MODELS = {

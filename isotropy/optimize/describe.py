@@ -9,7 +9,7 @@ import numpy as np
 from isotropy.optimize.descent import Items
 from isotropy.optimize.spec import OptimizeSpec, Run
 from isotropy.prepare.table import Dataset
-from isotropy.provenance.record import Lineage
+from isotropy.provenance.lineage import Lineage
 
 # The paper's protocol (section 3.1, Appendix A).
 UPDATES, GLUE_UPDATES, LEARNING_RATE = 1000, 250, 0.001

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.provenance.chain import Chain
-from isotropy.provenance.record import MARK
+from isotropy.provenance.identity import MARK
 
 
 class Identity(NamedTuple):
@@ -47,7 +47,7 @@ def identify(root: Path, file: Path) -> Identity:
         file: the file.
 
     Raises:
-        IsotropyError: there is no such file, or no record in the run speaks of it.
+        IsotropyError: there is no such file, or no record in the run lists it.
     """
     if not file.is_file():
         raise IsotropyError(f"{file} is not a file")

@@ -30,7 +30,7 @@ from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.code import code_identity, code_param
 from isotropy.provenance.environment import packages
 from isotropy.provenance.ledger import append_run
-from isotropy.provenance.record import Lineage
+from isotropy.provenance.lineage import Lineage
 from isotropy.spec import Spec
 from tests.conftest import NOT_COPIED
 
@@ -483,7 +483,7 @@ def test_verify_finds_code_and_packages_that_have_changed(
         .endswith("1 stale, 0 mismatched, 0 without record, 0 missing, 1 altered")
     )
     assert (
-        "incomplete: specs were not compared: results/ledger.jsonl does not tell of a run"
+        "incomplete: specs were not compared: results/ledger.jsonl names no run"
         in found.output
     )
 
@@ -590,7 +590,7 @@ def test_trace(run: Path, project: Path) -> None:
     assert "(by a job above)" in shown.output
     for missing in ("results/none.txt", "elsewhere"):
         refused = cli.invoke(app, ["audit", "trace", missing])
-        assert (refused.exit_code, "no record speaks of" in refused.output) == (2, True)
+        assert (refused.exit_code, "no record lists" in refused.output) == (2, True)
 
 
 def test_code_identity_follows_imports(tmp_path: Path, project: Path) -> None:
