@@ -69,6 +69,8 @@ def identify(root: Path, file: Path) -> Identity:
             )
     if marked is not None:
         return marked
+    for reason in chain.other_format.values():
+        raise IsotropyError(reason)
     if mark is not None:
         raise IsotropyError(
             f"{file} carries the id {mark}, of which {root} has no record: it comes from another "

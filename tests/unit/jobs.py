@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,13 +31,17 @@ class Named(list):
 
 
 def snakemake_object(
-    project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None
+    project: Path,
+    stem: str,
+    text: str = "hello",
+    inputs: dict[str, Any] | None = None,
+    entries: Sequence[str] = (),
 ) -> SimpleNamespace:
     """What Snakemake gives a script, for a job that writes results/<stem>.txt."""
     return SimpleNamespace(
         rule=RULE,
         params=SimpleNamespace(
-            spec=NoteSpec(text=text).canonical(), code=code_param(project, RULE)
+            spec=NoteSpec(text=text).canonical(), code=code_param(project, RULE, *entries)
         ),
         input=Named((inputs or {}).items()),
         output=Named(

@@ -35,8 +35,12 @@ def test_record_says_what_happened(run: Path) -> None:
         "sources": [{"id": "a"}],
     }
     assert record["exit"] == "completed"
-    assert "isotropy/job.py" not in record["code"]["rule"]
-    assert f"scripts/prepare/{RULE}.py" in record["code"]["files"]
+    code = record["code"]
+    assert code["files"].keys() == code["sha256"].keys()
+    assert f"scripts/prepare/{RULE}.py" in code["files"]
+    assert "isotropy/job.py" in code["machinery"]
+    assert not code["files"].keys() & code["machinery"].keys()
+    assert (record["format"], code["entries"]) == (3, [])
     environment = record["environment"]
     assert environment["packages"]["numpy"]
     gpu = environment["gpu"]
@@ -47,11 +51,12 @@ def test_record_says_what_happened(run: Path) -> None:
 def test_peak_memory_is_the_processes_own() -> None:
     """Not that of the larger one that started it, as `getrusage` has it."""
     small = "from isotropy.provenance.environment import peak_memory_bytes as peak; print(peak())"
-    program = f"import subprocess, sys; held = b'x' * 10**9; subprocess.run([sys.executable, '-c', {small!r}], check=True)"
-    told = subprocess.run(
+    start = f"subprocess.run([sys.executable, '-c', {small!r}], check=True)"
+    program = f"import subprocess, sys; held = b'x' * 10**9; {start}"
+    done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert 1e6 < int(told.stdout) < 5e8
+    assert 1e6 < int(done.stdout) < 5e8
 
 
 def test_packages_are_those_that_are_imported(
@@ -76,7 +81,7 @@ def test_packages_are_those_that_are_imported(
         assert found[name] == metadata.version(name)
 
 
-def test_departures_make_a_stand_in() -> None:
+def test_deviations_make_a_stand_in() -> None:
     lineage = Lineage(sources=[{"id": "a"}])
     lineage.deviate([])
     assert lineage == Lineage(sources=[{"id": "a"}])

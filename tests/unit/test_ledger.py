@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from isotropy.errors import IsotropyError
-from isotropy.provenance.ledger import append_job, append_run, last_run
 from isotropy.provenance.format import LEDGER, read_ledger
+from isotropy.provenance.ledger import append_job, append_run, last_run
 
 
 def written(folder: Path, n: int = 6) -> list[bytes]:

@@ -13,13 +13,16 @@ from typer.testing import CliRunner
 
 from isotropy.audit_cli import study_plan
 from isotropy.cli import app
+from isotropy.errors import IsotropyError
 from isotropy.files import read_json, record_of, write_json
+from isotropy.job import Job
 from isotropy.provenance.audit import verify, verify_all
 from isotropy.provenance.checkout import Checkout
-from isotropy.provenance.ledger import append_run
+from isotropy.provenance.ledger import append_job, append_run
 from isotropy.provenance.lineage import Lineage
+from isotropy.provenance.record import find_record, read_record
 from tests.conftest import NOT_COPIED
-from tests.unit.jobs import RULE, states, write_note
+from tests.unit.jobs import RULE, NoteSpec, snakemake_object, states, write_note
 
 
 def test_paths_of_home_and_user_are_found_again(
@@ -152,10 +155,10 @@ def test_verify_finds_code_and_packages_that_have_changed(
         "stale",
         "prepare_sentences: the text of rule prepare_sentences",
     )
-    with (checkout / "isotropy/errors.py").open("a") as stream:
-        stream.write("# edited\n")
+    with (checkout / "isotropy/prepare/table.py").open("a") as stream:
+        stream.write("EDITED = True\n")
     stale = verify(run, [note], Checkout(checkout))[0]
-    assert stale.detail.startswith("prepare_sentences: isotropy/errors.py, ")
+    assert stale.detail.startswith("prepare_sentences: isotropy/prepare/table.py, ")
     (run / "results/note.txt").write_text("HELLO")
     assert states(verify(run, [note], Checkout(checkout))) == {
         "results/note.txt": "altered",
@@ -163,7 +166,7 @@ def test_verify_finds_code_and_packages_that_have_changed(
     }
     found = CliRunner().invoke(app, ["audit", "verify", "--all", "--project", str(checkout)])
     assert found.exit_code == 1
-    assert "stale: results/source.txt (prepare_sentences: isotropy/errors.py" in found.output
+    assert "stale: results/source.txt (prepare_sentences: isotropy/prepare/table.py" in found.output
     assert (
         found.output.splitlines()[-1]
         .split(";")[0]
@@ -251,6 +254,102 @@ def test_temporary_outputs_may_be_gone(
     assert (found["results/brief.txt"], found["results/note.txt"]) == ("temporary", "missing")
 
 
+def test_comments_and_changed_machinery_are_no_findings(
+    run: Path, project: Path, tmp_path: Path
+) -> None:
+    """Of the machinery it is shown by name what has changed, and the exit code stays."""
+    checkout = tmp_path / "checkout"
+    shutil.copytree(project, checkout, ignore=NOT_COPIED)
+    for name in ("isotropy/files.py", "scripts/prepare/prepare_sentences.py"):
+        with (checkout / name).open("a") as stream:
+            stream.write('# edited\n"""And a text."""\n')
+    seen = Checkout(checkout)
+    assert {f.state for f in verify_all(run, seen)} == {"intact"}
+    assert not seen.changed_machinery
+    with (checkout / "isotropy/job.py").open("a") as stream:
+        stream.write("EDITED = True\n")
+    (checkout / "isotropy/locks.py").unlink()
+    seen = Checkout(checkout)
+    assert {f.state for f in verify_all(run, seen)} == {"intact"}
+    assert seen.changed_machinery == {"isotropy/job.py": 2, "isotropy/locks.py": 2}
+    arguments = ["audit", "verify", "--all", "--project", str(checkout)]
+    append_run(run / "results", checkout, [checkout / "config.yaml"], {})
+    found = CliRunner().invoke(app, arguments)
+    assert "machinery changed since: isotropy/job.py (2 files)" in found.output
+    assert "machinery changed since: isotropy/locks.py (2 files)" in found.output
+    assert "2 stale" in found.output  # they are no results of the study
+    assert "isotropy/job.py" not in [f.path for f in verify_all(run, seen)]
+
+
+def test_stale_names_the_function(run: Path, project: Path, tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    shutil.copytree(project, checkout, ignore=NOT_COPIED)
+    entry = "isotropy.provenance.compare:shown"
+    script = snakemake_object(project, "loaded", entries=[entry])
+    with Job(script, NoteSpec) as job, job.write("note") as path:
+        path.write_text(job.load(entry)("text"))
+        with pytest.raises(IsotropyError, match="expected one of the entries"):
+            job.load("isotropy.provenance.compare:differences")
+    assert read_record(run / "results/loaded.record.json").code.entries == [entry]
+    loaded = [Path("results/loaded.txt")]
+    module = checkout / "isotropy/provenance/compare.py"
+    text = module.read_text()
+    module.write_text(text.replace("ABSENT = ", "NEW = 1\nABSENT = "))
+    assert {f.state for f in verify(run, loaded, Checkout(checkout))} == {"intact"}
+    module.write_text(text.replace("str(value)", "repr(value)"))
+    stale = verify(run, loaded, Checkout(checkout))[0]
+    assert (stale.state, stale.detail) == (
+        "stale",
+        "prepare_sentences: isotropy/provenance/compare.py, function shown",
+    )
+
+
+FORMER = "expected a record of format 3, got 2, made by a former layout of the project"
+
+
+def make_former(record: Path) -> None:
+    """Give a record the form that it had before, and the ledger what it then had said."""
+    content = read_json(record)
+    content["code"] = {"files": {}, "rule": "0" * 64, "modules": []}
+    write_json(record, {**content, "format": 2})
+    append_job(Path("results"), record)
+
+
+def test_results_of_a_former_layout(run: Path, project: Path) -> None:
+    """One sentence, whatever is asked; where some were made again, the rest is stale."""
+    cli = CliRunner()
+    make_former(Path("results/note.record.json"))
+    found = {f.path: f for f in verify_all(run, Checkout(project))}
+    assert found["results/source.txt"].state == "intact"
+    for path in ("results/note.txt", "results/note.record.json"):
+        assert found[path].state == "stale"
+        assert FORMER in found[path].detail
+    make_former(Path("results/source.record.json"))
+    for command in (
+        ["verify", "--all", "--digests-only"],
+        ["verify", "results/note.txt", "--project", str(project)],
+        ["trace", "results/note.txt"],
+        ["identify", "results/note.txt"],
+        ["diff", ".", "."],
+        ["export", "--project", str(project)],
+    ):
+        refused = cli.invoke(app, ["audit", *command])
+        assert (refused.exit_code, FORMER in refused.output) == (2, True), command
+        assert len(refused.output.splitlines()) == 1
+        assert isinstance(refused.exception, SystemExit)
+    again = cli.invoke(app, ["audit", "rerun", "results/note.txt", "--project", str(project)])
+    assert again.exit_code == 2
+    assert find_record(Path("results/note.record.json")) is None
+    assert find_record(Path("results/none.record.json")) is None
+
+
+def test_record_of_a_later_layout(run: Path) -> None:
+    record = run / "results/note.record.json"
+    write_json(record, {**read_json(record), "format": 4})
+    with pytest.raises(IsotropyError, match="got 4, made by a later version of the project"):
+        read_record(record)
+
+
 def test_trace(run: Path, project: Path) -> None:
     """From a result to its source: jobs, seeds, code, origin; a job that was met before is named,
     not repeated."""
@@ -266,6 +365,7 @@ def test_trace(run: Path, project: Path) -> None:
     )
     assert note["inputs"][0]["sources"][0]["id"] == "a"
     assert f"scripts/prepare/{RULE}.py" in note["code"]
+    assert "isotropy/job.py" in note["machinery"]
     assert set(source) == {"path", "sha256", "record"}
     assert source["sha256"] == note["inputs"][0]["sha256"]
     shown = cli.invoke(app, ["audit", "trace", "results/end.txt"])
