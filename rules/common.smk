@@ -37,11 +37,10 @@ from isotropy.papers.registry import KEYS
 from isotropy.paths import shard_stems
 from isotropy.plan import Plan
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
-from isotropy.provenance.code import CodeIdentity, code_param
+from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
-from isotropy.provenance.record import read_record
+from isotropy.provenance.record import find_record
 from isotropy.sources import formats
-from isotropy.spec import digest
 from isotropy.tables.runs import FACTS
 
 PROJECT = Path(workflow.basedir)
@@ -163,15 +162,11 @@ def shards(wildcards):
     number makes nothing again.
     """
     stem = f"embed/{wildcards.dataset}/tokens/{wildcards.model}"
-    made = Path(f"results/{stem}.record.json")
     n = CONFIG.compute.shards
-    if made.is_file():
-        record = read_record(made)
-        behind = digest(CodeIdentity(record.code.files, record.code.rule))
-        if (
-            record.spec == PLAN.spec(stem).recorded()
-            and behind == code_param_once("embed_tokens").split()[0]
-        ):
+    record = find_record(Path(f"results/{stem}.record.json"))
+    if record is not None:
+        same_spec = record.spec == PLAN.spec(stem).recorded()
+        if same_spec and record.code.param() == code_param_once("embed_tokens"):
             n = record.measurements.get("shards", 0)
     stems = shard_stems(wildcards.dataset, wildcards.model, n)
     return [f"results/{shard}" for shard in stems]

@@ -26,7 +26,7 @@ from isotropy.provenance.audit import GOOD, verify_all
 from isotropy.provenance.diff import diff
 from isotropy.provenance.identify import identify
 from isotropy.provenance.record import read_record
-from isotropy.provenance.verify_bundle import LEDGER
+from isotropy.provenance.format import LEDGER
 from tests.conftest import Workflow
 
 N_ALTERATIONS = 220
