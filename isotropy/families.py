@@ -21,7 +21,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 class _UniqueKeys(yaml.SafeLoader):
     """A loader to which a key that a mapping has twice is a mistake; YAML's own keeps the last."""
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
         seen: set[tuple[str, str]] = set()
         for key, _ in node.value:

