@@ -5,12 +5,17 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from isotropy.audit_cli import app as audit_app
 from isotropy.audit_cli import one_sentence, study_plan
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from isotropy.costs import Total
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results."
@@ -39,7 +44,6 @@ def plan(
     if nothing is there yet.
     """
     from rich.console import Console
-    from rich.table import Table
 
     from isotropy.costs import CostModel, read_rates, totals
 
@@ -48,18 +52,21 @@ def plan(
         known = read_rates(rates or project / "config/rates.yaml")
         costs = CostModel(study_plan(project, Path(), configfile or []), known)
         found = totals(costs)
-    table = Table(
-        "stage",
-        *(
-            "jobs",
-            "hours of GPU jobs",
-            "of CPU jobs",
-            "of the longest",
-            "disk, GB",
-            "largest job, GB",
-        ),
-        box=None,
-    )
+    console.print(_cost_table(found))
+    hardware = known.hardware
+    said = f"GPU: {hardware.gpu}. CPU: {hardware.cpu}. Speeds: {rates or 'config/rates.yaml'}."
+    console.print(said, markup=False, soft_wrap=True)
+    if costs.unknown:
+        said = f"Of unknown size, and counted as empty: {', '.join(sorted(costs.unknown))}"
+        console.print(said, style="yellow", markup=False, soft_wrap=True)
+
+
+def _cost_table(found: dict[str, Total]) -> Table:
+    """Costs of a study's stages, for the terminal."""
+    from rich.table import Table
+
+    columns = ("jobs", "hours of GPU jobs", "of CPU jobs", "of the longest", "disk, GB")
+    table = Table("stage", *columns, "largest job, GB", box=None)
     for column in table.columns[1:]:
         column.justify = "right"
     for stage, row in found.items():
@@ -67,21 +74,9 @@ def plan(
             f"{value:,.1f}" if value else ""
             for value in (row.gpu_hours, row.cpu_hours, row.longest)
         ]
-        table.add_row(
-            stage,
-            f"{row.jobs:,}",
-            *hours,
-            f"{row.disk:,.1f}",
-            f"{row.memory:,.1f}",
-            end_section=stage == "report",
-        )
-    console.print(table)
-    hardware = known.hardware
-    said = f"GPU: {hardware.gpu}. CPU: {hardware.cpu}. Speeds: {rates or 'config/rates.yaml'}."
-    console.print(said, markup=False, soft_wrap=True)
-    if costs.unknown:
-        said = f"Of unknown size, and counted as empty: {', '.join(sorted(costs.unknown))}"
-        console.print(said, style="yellow", markup=False, soft_wrap=True)
+        sizes = [f"{value:,.1f}" for value in (row.disk, row.memory)]
+        table.add_row(stage, f"{row.jobs:,}", *hours, *sizes, end_section=stage == "report")
+    return table
 
 
 @app.command()
