@@ -280,11 +280,15 @@ def with_back_off(download: Callable[[], Any], what: str) -> Any:
                 raise
             last = attempt == DOWNLOAD_ATTEMPTS - 1
             if last or time.monotonic() - started > TRANSFER_SECONDS:
-                raise Unavailable(f"{what}: {error or type(error).__name__}") from error
+                raise Unavailable(f"{what}: {_said(error)}") from error
             wait = FIRST_WAIT_SECONDS * WAIT_FACTOR**attempt
-            log.warning("%s: %s; trying again in %g s", what, error, wait)
+            log.warning("%s: %s; trying again in %g s", what, _said(error), wait)
             time.sleep(wait)
     raise AssertionError("unreachable")
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _is_broken_transfer(error: Exception) -> bool:

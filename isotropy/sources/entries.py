@@ -35,20 +35,14 @@ MODEL_FILES = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_
 """What a hub's repository of a model delivers unless the entry says otherwise."""
 EXPECTED = ("rows", "unique_texts", "content_sha256", "files")
 """Fields of a content that stand below `expect` in a file."""
-FIELDS = {
-    name
-    for model in (
-        Source,
-        Content,
-        HubOrigin,
-        UrlOrigin,
-        MirrorOrigin,
-        PackageOrigin,
-        Piece,
-        Encoder,
-    )
-    for name in model.model_fields
-} | {"size", "expect", "each"}
+ORIGINS = (HubOrigin, UrlOrigin, MirrorOrigin, PackageOrigin, Piece)
+FIELDS: dict[str, set[str]] = {
+    "": {*Source.model_fields, "size", "each"},
+    "contents": {*Content.model_fields, "expect"},
+    "origins": {name for model in ORIGINS for name in model.model_fields} | {"mirror"},
+    "encoder": {*Encoder.model_fields},
+}
+"""Fields by the part of an entry that they belong to, for hints."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -195,18 +189,19 @@ def _validated(
         if path[:1] == ["contents"] and len(path) > 2 and path[2] in EXPECTED:
             path.insert(2, "expect")
         field = ".".join(str(part) for part in ([under] if under else []) + path)
-        raise Mistake(field, _explain(dict(first))) from error
+        known = FIELDS.get(str(path[0]) if path[1:] else under, {*model.model_fields})
+        raise Mistake(field, _explain(dict(first), known)) from error
 
 
-def _explain(error: dict[str, Any]) -> str:
-    """What was expected and what came, in words."""
+def _explain(error: dict[str, Any], fields: set[str]) -> str:
+    """What was expected and what came, in words; with the fields that there could be."""
     value, context = error["input"], error.get("ctx", {})
     match error["type"]:
         case "missing":
             return "expected a value, got none"
         case "extra_forbidden":
             return (
-                f"unknown field; {suggest(str(error['loc'][-1]), FIELDS, 'in docs/extending.md')}"
+                f"unknown field; {suggest(str(error['loc'][-1]), fields, 'in docs/extending.md')}"
             )
         case "value_error":
             return str(context["error"])

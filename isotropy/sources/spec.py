@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from isotropy.errors import suggest
 from isotropy.scrub import scrub
 from isotropy.sources.encoder import Encoder
 from isotropy.spec import Strict
@@ -36,11 +37,11 @@ class _Origin(Strict):
     @classmethod
     def _plain_names(cls, files: dict[str, str]) -> dict[str, str]:
         if not files:
-            raise ValueError("an origin needs at least one file")
+            raise ValueError("expected at least one file, got none")
         for name, member in files.items():
             for path in (PurePosixPath(name), PurePosixPath(member)):
                 if path.is_absolute() or ".." in path.parts:
-                    raise ValueError(f"{path} leaves its folder")
+                    raise ValueError(f"expected a path inside its folder, got {path}")
         return files
 
 
@@ -198,16 +199,22 @@ class Source(Strict):
     def _consistent(self) -> Source:
         for origin in self.origins:
             if origin.content not in self.contents:
-                raise ValueError(f"origin {origin.describe()}: no content {origin.content!r}")
+                raise ValueError(
+                    f"origin {origin.describe()}: expected one of the contents, got "
+                    f"{origin.content!r}; {suggest(origin.content, self.contents, 'in contents')}"
+                )
             if missing := set(self.contents[origin.content].files) - set(origin.files):
                 raise ValueError(
-                    f"origin {origin.describe()} does not deliver {', '.join(sorted(missing))}"
+                    f"origin {origin.describe()}: expected all files that its content names, got "
+                    f"no {', '.join(sorted(missing))}"
                 )
         if (self.kind == "model") != (self.encoder is not None):
-            raise ValueError("a model needs `encoder`, and nothing else has one")
+            expected, got = ("none", "one") if self.encoder else ("one", "none")
+            raise ValueError(f"encoder: expected {expected} of a {self.kind}, got {got}")
         for name, content in self.contents.items():
             if (self.kind == "model") != (content.format is None):
+                expected = "none of a model" if content.format else f"one of a {self.kind}"
                 raise ValueError(
-                    f"content {name}: a reader's `format` is for everything but models"
+                    f"contents.{name}.format: expected {expected}, got {content.format or 'none'}"
                 )
         return self
