@@ -85,7 +85,7 @@ def silhouette(X: Points, labels: Any, *, sample_size: int | None = None, seed: 
             its own.
     """
     if sample_size is not None:
-        points = as_points(X, min_dims=1)
+        points = as_points(X, min_dims=1, in_place=True)
         rows = sample_rows(len(points), sample_size, seed)
         codes = as_codes(labels, len(points))
         return float(silhouette_samples(points[rows.to(points.device)], codes[rows]).mean())
@@ -103,7 +103,7 @@ def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
     """
     # For all of it: torch's own threads would linger beside the workers
     with worker_threads() as pool:
-        points = as_points(X, min_dims=1).detach()
+        points = as_points(X, min_dims=1, in_place=True).detach()
         codes, counts, order = _sorted(labels, len(points))
         order = order.to(points.device)
         scores = torch.empty(len(points), dtype=torch.float64, device=points.device)
@@ -135,7 +135,7 @@ def distance_sums(X: Points, labels: Any) -> torch.Tensor:
         ValueError: as in `silhouette`.
     """
     with worker_threads() as pool:
-        points = as_points(X, min_dims=1).detach()
+        points = as_points(X, min_dims=1, in_place=True).detach()
         codes, counts, order = _sorted(labels, len(points))
         sums = torch.empty(len(points), len(counts), dtype=torch.float64, device=points.device)
         order = order.to(points.device)
@@ -171,7 +171,7 @@ def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor
     For comparing numbers of clusters: n^2 (d + 2 K) operations for K classes in all labelings
     together. Arguments and errors as in `silhouette`; float64, on the CPU.
     """
-    points = as_points(X, min_dims=1).detach()
+    points = as_points(X, min_dims=1, in_place=True).detach()
     n = points.shape[0]
     codes = [as_codes(labels, n).to(points.device) for labels in labelings]
     counts = [torch.bincount(c) for c in codes]
