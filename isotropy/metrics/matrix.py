@@ -10,14 +10,14 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 # Float32 products are summed over at most this many rows before they join a float64 total.
 ROWS_PER_BLOCK = 4096
@@ -160,15 +160,26 @@ def worker_threads(n: int | None = None) -> Iterator[Executor]:
         torch.set_num_threads(threads)
 
 
-def ordered_threads() -> threadpool_limits:
+def ordered_threads() -> AbstractContextManager[Any]:
     """A context in which OpenMP has two threads at most, for scikit-learn's k-means.
 
     It adds up the sums of its threads in the order in which they end: three would give other last
     digits from run to run.
     """
-    found = threadpool_info()
-    most = max((p["num_threads"] for p in found if p["user_api"] == "openmp"), default=1)
-    return threadpool_limits(min(most, ORDERED_THREADS), user_api="openmp")
+    libraries = _libraries()
+    found = [p["num_threads"] for p in libraries.info() if p["user_api"] == "openmp"]
+    if max(found, default=1) <= ORDERED_THREADS:
+        return nullcontext()
+    limited: AbstractContextManager[Any] = libraries.limit(
+        limits=ORDERED_THREADS, user_api="openmp"
+    )
+    return limited
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries with threads that are loaded, looked for once: that takes milliseconds."""
+    return ThreadpoolController()
 
 
 class _AtOnce(Executor):
