@@ -31,12 +31,13 @@ from threadpoolctl import threadpool_limits
 from isotropy import losses, metrics, transforms
 
 SHAPES = ((50, 4), (61, 7), (120, 33), (500, 100))
+SMALL = ((61, 7),)
 DTYPES = ("float32", "float64")
 KINDS = ("array", "tensor")
 THREADS = (1, 2)
 LINE = 64  # bytes; places are counted from the beginning of one
 NOISE = 40  # blocks of memory held between calls
-HINGED = 60  # points of the objective that costs n^3
+HINGED = 30  # points of the objective that costs n^3
 STAGES = ("trajectory", "fine-tuned model", "measurement of a layer")
 
 Seen = dict[str, dict[str, set[str]]]  # digests by name of the function and by group
@@ -227,7 +228,14 @@ class Noise:
 
 
 def seen(
-    names: list[str], calls: int, offsets: int, seed: int, shapes: Any = SHAPES, drawn: bool = False
+    names: list[str],
+    calls: int,
+    offsets: int,
+    seed: int,
+    shapes: tuple[tuple[int, int], ...] = SHAPES,
+    threads: tuple[int, ...] = THREADS,
+    *,
+    drawn: bool = False,
 ) -> Seen:
     """Digests of some functions.
 
@@ -237,14 +245,15 @@ def seen(
         offsets: number of places, each a multiple of the size of a number.
         seed: of the memory between calls, and of the places.
         shapes: of the clouds.
+        threads: numbers of them.
         drawn: places are drawn; else they come in turn.
     """
     draws = np.random.default_rng(seed)
     noise, found = Noise(draws), {name: dict[str, set[str]]() for name in names}
-    for threads in THREADS:
-        with computing_with(threads):
+    for number in threads:
+        with computing_with(number):
             for name, (n, d), dtype, kind in product(names, shapes, DTYPES, KINDS):
-                values = found[name].setdefault(f"{n} x {d} {dtype} {kind} {threads}", set())
+                values = found[name].setdefault(f"{n} x {d} {dtype} {kind} {number}", set())
                 for call in range(calls):
                     noise.stir()
                     place = int(draws.integers(offsets)) if drawn else call % offsets
@@ -394,10 +403,10 @@ def main() -> None:
     parser.add_argument("--offsets", type=int, default=16)
     parser.add_argument("--processes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--small", action="store_true", help="the two smallest shapes, no stages")
+    parser.add_argument("--small", action="store_true", help="one small shape, no stages")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    shapes = SHAPES[:2] if given.small else SHAPES
+    shapes = SMALL if given.small else SHAPES
     if given.child:
         found = seen(list(CASES), given.calls, given.offsets, given.seed, shapes, drawn=True)
         if not given.small:

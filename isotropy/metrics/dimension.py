@@ -276,10 +276,8 @@ def _two_nearest(points: torch.Tensor) -> np.ndarray:
 
     def visit(pair: tuple[int, int]) -> None:
         a, b = parts[pair[0]], parts[pair[1]]
-        x, y = (
-            points[a].numpy(),
-            points[b].numpy(),
-        )  # differences of near points lose no digits before centring
+        # Differences of near points lose no digits before centring.
+        x, y = points[a].numpy(), points[b].numpy()
         keep_two_least(
             product(cloud[a], cloud[b]).numpy(), x, y, norms[a], norms[b], least[a], least[b]
         )

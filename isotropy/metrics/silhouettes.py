@@ -294,9 +294,8 @@ class _Tiles:
         self.kept = threading.local()
         self.cloud, self.norms = cloud, squared_norms(cloud)
         self.own_cloud, self.own_norms = torch.empty_like(cloud), torch.empty_like(self.norms)
-        for label in {
-            c.first for c in chunks if c.pure
-        }:  # each large class by itself, moved to its own mean
+        for label in {c.first for c in chunks if c.pure}:
+            # Each large class by itself, moved to its own mean.
             rows = slice(starts[label], starts[label + 1])
             torch.sub(cloud[rows], cloud[rows].mean(dim=0), out=self.own_cloud[rows])
             self.own_norms[rows] = squared_norms(self.own_cloud[rows])
