@@ -201,7 +201,7 @@ def _explain(error: dict[str, Any], fields: set[str]) -> str:
             return "expected a value, got none"
         case "extra_forbidden":
             return (
-                f"unknown field; {suggest(str(error['loc'][-1]), fields, 'in docs/extending.md')}"
+                f"unknown field; {suggest(str(error['loc'][-1]), fields, 'in CONTRIBUTING.md')}"
             )
         case "value_error":
             return str(context["error"])
