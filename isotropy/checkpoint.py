@@ -34,4 +34,5 @@ class Pace:
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """The tensors of a checkpoint, and what was written beside them."""
     with safe_open(path, framework="pt") as file:
-        return {key: file.get_tensor(key) for key in file.keys()}, file.metadata()  # noqa: SIM118 (not a dict)
+        names = list(file.keys())
+        return {name: file.get_tensor(name) for name in names}, file.metadata()

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from isotropy.claims.spec import Claim, Equals, Quantity
+from isotropy.claims.spec import Beyond, Claim, Equals, Quantity
 
 CONFIDENCE = 0.95
 SUMMARIES = ["mean", "sd"]  # rows of a table over its seeds
@@ -237,36 +237,44 @@ def _numbers(column: pd.Series) -> np.ndarray:
 
 def judge(claim: Claim, estimate: Estimate) -> tuple[str, str]:
     """Verdict on a number as if it were the paper's own case, and what to add."""
-    test, mean = claim.test, estimate.mean
-    if isinstance(test, Equals):
+    if isinstance(claim.test, Equals):
         assert claim.published is not None
-        difference = mean - claim.published.value
-        # The tolerance is a decimal number, the difference a rounded one.
-        if abs(difference) <= test.tolerance * (1 + 1e-9):
-            return "reproduced", ""
-        low, high = estimate.interval
-        if low <= claim.published.value <= high:
-            return "undecided", "the interval over seeds includes the published value"
-        if mean * claim.published.value < 0 and not low < 0 < high:
-            return "contradicted", f"the opposite sign, by {difference:+.3g}"
-        return f"deviates by {difference:+.3g}", ""
-    assert test is not None
-    sign = 1 if test.kind == "above" else -1
-    beyond = sign * (estimate.values - test.bound)
-    low, high = sorted(sign * (edge - test.bound) for edge in estimate.interval)
-    if test.every and (beyond > 0).all():
+        return _judge_value(claim.published.value, claim.test.tolerance, estimate)
+    assert claim.test is not None
+    judge_bound = _judge_every_value if claim.test.every else _judge_mean
+    return judge_bound(claim.test, estimate)
+
+
+def _judge_value(published: float, tolerance: float, estimate: Estimate) -> tuple[str, str]:
+    """Verdict on a claim that gives a number."""
+    difference = estimate.mean - published
+    # The tolerance is a decimal number, the difference a rounded one.
+    if abs(difference) <= tolerance * (1 + 1e-9):
         return "reproduced", ""
-    if test.every:
-        worst = float(estimate.values[beyond.argmin()])
-        if test.bound == 0:
-            return (
-                "contradicted",
-                f"{(beyond <= 0).sum()} of {len(beyond)} values, {worst:.3g} at worst",
-            )
-        return (
-            f"deviates by {worst - test.bound:+.3g}",
-            f"{(beyond <= 0).sum()} of {len(beyond)} values",
-        )
+    low, high = estimate.interval
+    if low <= published <= high:
+        return "undecided", "the interval over seeds includes the published value"
+    if estimate.mean * published < 0 and not low < 0 < high:
+        return "contradicted", f"the opposite sign, by {difference:+.3g}"
+    return f"deviates by {difference:+.3g}", ""
+
+
+def _judge_every_value(test: Beyond, estimate: Estimate) -> tuple[str, str]:
+    """Verdict on a claim that no value is on the other side of a bound."""
+    beyond = _beyond(test, estimate.values)
+    if (beyond > 0).all():
+        return "reproduced", ""
+    worst = float(estimate.values[beyond.argmin()])
+    failed = f"{(beyond <= 0).sum()} of {len(beyond)} values"
+    if test.bound == 0:
+        return "contradicted", f"{failed}, {worst:.3g} at worst"
+    return f"deviates by {worst - test.bound:+.3g}", failed
+
+
+def _judge_mean(test: Beyond, estimate: Estimate) -> tuple[str, str]:
+    """Verdict on a claim that the mean is on one side of a bound."""
+    mean, beyond = estimate.mean, _beyond(test, estimate.values)
+    low, high = sorted(_beyond(test, np.array(estimate.interval)))
     if low < 0 < high:
         return "undecided", "the interval over seeds includes the bound"
     if beyond.mean() > 0:
@@ -276,6 +284,12 @@ def judge(claim: Claim, estimate: Estimate) -> tuple[str, str]:
     if test.bound == 0 or mean * test.bound < 0:
         return "contradicted", f"{-beyond.mean():.3g} on the other side"
     return f"deviates by {mean - test.bound:+.3g}", ""
+
+
+def _beyond(test: Beyond, values: np.ndarray) -> np.ndarray:
+    """How far values are on the side of the bound that the claim names."""
+    distances: np.ndarray = values - test.bound
+    return distances if test.kind == "above" else -distances
 
 
 def _expected(claim: Claim) -> str:

@@ -64,12 +64,13 @@ class SentenceEncoder:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.encoder, self.device = encoder, device
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # loading is over before a bar could be read
+        # Loading is over before a bar could be read.
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         gguf = next(folder.glob("*.gguf"), None)
         self._unpacked = gguf is not None
-        packed: dict[str, Any] = {"local_files_only": True} | (
-            {} if gguf is None else {"gguf_file": gguf.name}
-        )
+        packed: dict[str, Any] = {"local_files_only": True}
+        if gguf is not None:
+            packed["gguf_file"] = gguf.name
         self.tokenizer = AutoTokenizer.from_pretrained(folder, **packed)
         self.config: Any = AutoConfig.from_pretrained(folder, **packed)
         if hasattr(self.config, "max_position_embeddings") and encoder.max_length > self.longest:
@@ -115,9 +116,8 @@ class SentenceEncoder:
         """Tokens that the model has positions for."""
         # MPNet and RoBERTa number their positions from the padding's number plus one.
         shifted = self.config.model_type in ("mpnet", "roberta", "xlm-roberta")
-        return int(self.config.max_position_embeddings) - (
-            self.config.pad_token_id + 1 if shifted else 0
-        )
+        unused = self.config.pad_token_id + 1 if shifted else 0
+        return int(self.config.max_position_embeddings) - unused
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Word pieces of each text, special tokens included, cut at the encoder's maximum
@@ -250,8 +250,7 @@ def embed(
     """
     started = perf_counter()
     ids = encoder.tokenize(texts)
-    todo = batches([len(row) for row in ids], token_budget)
-    parts = _parts(todo)
+    parts = _parts(batches([len(row) for row in ids], token_budget))
     work.mkdir(parents=True, exist_ok=True)
     vectors = np.empty((len(texts), encoder.dim), dtype=np.float32)
     fresh = 0
@@ -259,21 +258,11 @@ def embed(
         for number, part in enumerate(parts):
             file = work / f"part{number:05d}.safetensors"
             if not file.is_file():
-                found = map_batches(
-                    lambda batch: encoder.encode_batch([ids[i] for i in batch]),
-                    part,
-                    workers,
-                    encoder.device,
-                )
-                with atomic(file) as temporary:
-                    save_file({"vectors": torch.cat(found)}, temporary)
+                _compute_part(encoder, ids, part, workers, file)
                 fresh += sum(map(len, part))
                 if not sys.stderr.isatty() and number % 4 == 3:
-                    log.info(
-                        "embedded %d of %d texts",
-                        sum(len(b) for p in parts[: number + 1] for b in p),
-                        len(texts),
-                    )
+                    done = sum(len(batch) for p in parts[: number + 1] for batch in p)
+                    log.info("embedded %d of %d texts", done, len(texts))
             vectors[[i for batch in part for i in batch]] = load_file(file)["vectors"].numpy()
             bar.update(sum(map(len, part)))
     if not np.isfinite(vectors).all():
@@ -289,6 +278,21 @@ def embed(
         "texts_taken_up_from_a_killed_run": len(texts) - fresh,
         "texts_per_second": round(fresh / seconds, 1),
     }
+
+
+def _compute_part(
+    encoder: SentenceEncoder,
+    ids: Sequence[Sequence[int]],
+    part: list[list[int]],
+    workers: int,
+    file: Path,
+) -> None:
+    """Write the vectors of a part's texts, in the order of its batches."""
+    found = map_batches(
+        lambda batch: encoder.encode_batch([ids[i] for i in batch]), part, workers, encoder.device
+    )
+    with atomic(file) as temporary:
+        save_file({"vectors": torch.cat(found)}, temporary)
 
 
 def _parts(todo: list[list[int]]) -> list[list[list[int]]]:

@@ -70,40 +70,27 @@ class Extraction:
             IsotropyError: a layer that the model does not have, or a window longer than it reads or
                 than all texts.
         """
-        if layers[-1] > encoder.n_layers:
-            raise IsotropyError(
-                f"layer {layers[-1]}: the model has hidden layers 0 to {encoder.n_layers}"
-            )
-        if window is not None and window > encoder.longest:
-            raise IsotropyError(
-                f"window {window}: the model reads at most {encoder.longest} tokens"
-            )
+        _require_readable(encoder, layers, window)
         pieces = encoder.tokenize_marked(texts, cut=window is None)
+        n_pieces = sum(map(len, pieces.ids))
         self._read, tokens = _sequences(pieces, window)
         if not len(tokens):
-            found = sum(map(len, pieces.ids))
-            raise IsotropyError(
-                "no tokens"
-                if window is None
-                else f"{found} tokens are fewer than one window of {window}"
-            )
+            too_few = f"{n_pieces} tokens are fewer than one window of {window}"
+            raise IsotropyError("no tokens" if window is None else too_few)
         self.encoder, self.layers = encoder, layers
         self.tokens = tokens.assign(**_vocabulary(encoder, tokens["id"].to_numpy()))
-        self._lengths = np.array([len(row) for row in self._read])
-        self._offsets = np.concatenate([[0], np.cumsum(self._lengths)])
-        there = np.flatnonzero(self._lengths)  # a text may have no tokens
-        todo = [
-            there[batch].tolist() for batch in batches(self._lengths[there].tolist(), token_budget)
-        ]
-        self.parts = _parts(todo, self._lengths)
+        lengths = np.array([len(row) for row in self._read])
+        self._offsets = np.concatenate([[0], np.cumsum(lengths)])
+        there = np.flatnonzero(lengths)  # a text may have no tokens
+        todo = [there[batch].tolist() for batch in batches(lengths[there].tolist(), token_budget)]
+        self.parts = _parts(todo, lengths)
+        longest = int((lengths >= encoder.encoder.max_length).sum())
         self.about = {
             "texts": len(texts),
-            "texts_as_long_as_the_encoder_reads": 0
-            if window
-            else int((self._lengths >= encoder.encoder.max_length).sum()),
+            "texts_as_long_as_the_encoder_reads": 0 if window else longest,
             "windows": len(self._read) if window else 0,
             "tokens": len(tokens),
-            "tokens_after_the_last_window": sum(map(len, pieces.ids)) - len(tokens),
+            "tokens_after_the_last_window": n_pieces - len(tokens),
         }
 
     def rows(self, number: int) -> np.ndarray:
@@ -119,10 +106,8 @@ class Extraction:
             self.encoder.device,
         )
         with atomic(file) as temporary:
-            columns = zip(*found, strict=True)
-            arrays = {
-                _stem(layer): torch.cat(c) for layer, c in zip(self.layers, columns, strict=True)
-            }
+            of_layers = zip(self.layers, zip(*found, strict=True), strict=True)
+            arrays = {_stem(layer): torch.cat(states) for layer, states in of_layers}
             save_file(arrays, temporary, metadata={"of": self._identity(number)})
 
     def load(self, number: int, file: Path) -> dict[str, np.ndarray]:
@@ -133,11 +118,11 @@ class Extraction:
         """
         with safe_open(file, framework="pt") as stream:
             made_from = (stream.metadata() or {}).get("of")
-            arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118  # not a mapping
+            names = list(stream.keys())
+            arrays = {name: stream.get_tensor(name) for name in names}
         shape = (len(self.rows(number)), self.encoder.dim)
-        fits = made_from == self._identity(number) and set(arrays) == {
-            _stem(layer) for layer in self.layers
-        }
+        asked = {_stem(layer) for layer in self.layers}
+        fits = made_from == self._identity(number) and set(arrays) == asked
         if not fits or any(a.shape != shape or a.dtype != torch.float32 for a in arrays.values()):
             raise IsotropyError(
                 f"{file} is not part {number} of these tokens: delete it, so that it is made again"
@@ -219,38 +204,77 @@ def extract(
         for layer in extraction.layers
     }
     work.mkdir(parents=True, exist_ok=True)
-    fresh = 0
-    with tqdm(
-        total=len(tokens), unit="token", disable=not sys.stderr.isatty(), desc="tokens"
-    ) as bar:
-        for number in range(len(extraction.parts)):
-            file = next(
-                (f for s in shards if (f := part_file(s, number)).is_file()),
-                part_file(work, number),
-            )
-            rows = extraction.rows(number)
-            if not file.is_file():
-                if shards:
-                    raise IsotropyError(
-                        f"no shard has {file.name}: delete {shards[0].parent} and start again"
-                    )
-                extraction.compute(number, file, workers)
-                fresh += len(rows)
-                if not sys.stderr.isatty() and number % 16 == 15:
-                    log.info("part %d of %d", number + 1, len(extraction.parts))
-            for name, vectors in extraction.load(number, file).items():
-                files[name][rows] = vectors
-            bar.update(len(rows))
+    fresh = _fill(files, extraction, workers, work, shards)
     for array in files.values():
         array.flush()
     seconds = perf_counter() - started
+    # Parts that others have computed do not load the model.
+    loaded = {"attention": str(encoder.model.config._attn_implementation)} if fresh else {}
     return extraction.about | {
         "device": str(encoder.device),
-        **({"attention": str(encoder.model.config._attn_implementation)} if fresh else {}),
+        **loaded,
         "shards": len(shards),
         "tokens_found_computed": len(tokens) - fresh,
         "tokens_per_second": round(fresh / seconds, 1),
     }
+
+
+def _fill(
+    arrays: dict[str, np.ndarray],
+    extraction: Extraction,
+    workers: int,
+    work: Path,
+    shards: Sequence[Path],
+) -> int:
+    """Write the vectors of all parts, part by part, into the layers' arrays; compute the parts that
+    are not there, and keep them in `work`.
+
+    Returns:
+        Tokens of the parts that were computed.
+    """
+    fresh, total = 0, len(extraction.tokens)
+    quiet = not sys.stderr.isatty()
+    with tqdm(total=total, unit="token", disable=quiet, desc="tokens") as bar:
+        for number in range(len(extraction.parts)):
+            file = _find_part(number, work, shards)
+            rows = extraction.rows(number)
+            if not file.is_file():
+                extraction.compute(number, file, workers)
+                fresh += len(rows)
+                if quiet and number % 16 == 15:
+                    log.info("part %d of %d", number + 1, len(extraction.parts))
+            for name, vectors in extraction.load(number, file).items():
+                arrays[name][rows] = vectors
+            bar.update(len(rows))
+    return fresh
+
+
+def _require_readable(encoder: SentenceEncoder, layers: Sequence[int], window: int | None) -> None:
+    """Raise an IsotropyError for layers that the model does not have, and for a window longer than
+    it reads.
+    """
+    if layers[-1] > encoder.n_layers:
+        raise IsotropyError(
+            f"layer {layers[-1]}: the model has hidden layers 0 to {encoder.n_layers}"
+        )
+    if window is not None and window > encoder.longest:
+        raise IsotropyError(f"window {window}: the model reads at most {encoder.longest} tokens")
+
+
+def _find_part(number: int, work: Path, shards: Sequence[Path]) -> Path:
+    """File of a part: that of the shard which has it; without shards the one in `work`, which need
+    not be there yet.
+
+    Raises:
+        IsotropyError: there are shards, and neither they nor `work` have it.
+    """
+    file = part_file(work, number)
+    for shard in shards:
+        if part_file(shard, number).is_file():
+            return part_file(shard, number)
+    if shards and not file.is_file():
+        raise IsotropyError(f"no shard has {file.name}: delete {shards[0].parent} and start again")
+    return file
 
 
 def _stem(layer: int) -> str:

@@ -70,13 +70,8 @@ class Reader:
         clustering: BatchClustering | None = None,
         batch_size: int = 32,
     ) -> None:
-        self.model, self.pad, self.device, self.clustering = (
-            model.eval().float(),
-            pad,
-            device,
-            clustering,
-        )
-        self.batch_size = batch_size
+        self.model, self.pad, self.device = model.eval().float(), pad, device
+        self.clustering, self.batch_size = clustering, batch_size
         self.n_layers, self.d = int(model.config.num_hidden_layers), int(model.config.hidden_size)
 
     @torch.inference_mode()
@@ -92,7 +87,7 @@ class Reader:
 
 
 def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Measurements:
-    """GeometrySettings a fine-tuned model.
+    """Measure the geometry and the performance of a fine-tuned model.
 
     Args:
         reader: the model.
@@ -101,84 +96,27 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
         spec: the task's own metric; zeta of IsoScore*, and the token vectors behind its shrinkage
             covariance.
     """
-    validation, metric, zeta = side.inputs, spec.metric, spec.measure.zeta
-    probe = spec.method.kind == "none" and train.task != "extractive"
-    shrinkage = [StreamingCovariance(reader.d).to(reader.device) for _ in range(reader.n_layers)]
-    for _, batch, outputs in reader.read(
-        train, _sample(train, spec.measure.tokens // reader.n_layers)
-    ):
-        for stream, states in zip(shrinkage, outputs.hidden_states[1:], strict=True):
-            stream.update(states[batch.mask.bool()])
-
-    scores = [StreamingIsoScore(reader.d).to(reader.device) for _ in range(reader.n_layers)]
-    cosines = [StreamingMeanCosine(reader.d) for _ in range(reader.n_layers)]
-    sentences = np.zeros((reader.n_layers, len(validation), reader.d), dtype=np.float32)
-    predicted: dict[int, Any] = {}
-    for rows, batch, outputs in reader.read(validation, np.arange(len(validation))):
-        for layer, states in enumerate(outputs.hidden_states[1:]):
-            of_tokens = states[batch.mask.bool()]
-            scores[layer].update(of_tokens)
-            cosines[layer].update(of_tokens)
-            sentences[layer, rows] = states[:, 0].cpu().numpy()
-        if reader.clustering is not None:  # what the head reads
-            sentences[-1, rows] = reader.clustering.last.cpu().numpy()
-        predicted |= zip(rows.tolist(), _logits(outputs), strict=True)
-    logits = [predicted[i] for i in range(len(validation))]
+    validation, zeta = side.inputs, spec.measure.zeta
+    shrinkage = _training_covariances(reader, train, spec.measure.tokens)
+    reading = _read_validation(reader, validation)
     n_classes = len(side.dataset.label_names)
-    answers, metrics = _performance(validation, logits, side.contexts, n_classes)
-
-    known = [ShrinkageCovariance(stream.covariance()) for stream in shrinkage]
-    of_layers = [
-        {
-            "layer": layer + 1,
-            "isoscore": scores[layer].compute(),
-            "isoscore_star": scores[layer].compute(zeta, known[layer]),
-            "mean_cosine": cosines[layer].compute(),
-            "sentence_isoscore_star": float(
-                isoscore_star(sentences[layer], zeta, known[layer].matrix.cpu())
-            ),
-            "sentence_mean_cosine": mean_cosine(sentences[layer]),
-            "sentence_two_nn": _two_nn(sentences[layer]),
-            "sentence_log10_isotropy": partition_isotropy(sentences[layer], log=True)
-            / math.log(10),
-            "sentence_mean_norm": _share_of_mean(sentences[layer]),
-            "sentence_silhouette": _silhouette(sentences[layer], validation),
-        }
-        for layer in range(reader.n_layers)
-    ]
-    d = reader.d
-    whole, whole_cosine, whole_shrinkage = (
-        StreamingIsoScore(d),
-        StreamingMeanCosine(d),
-        StreamingCovariance(d),
-    )
-    for layer in range(reader.n_layers):
-        whole.merge(scores[layer])
-        whole_cosine.merge(cosines[layer])
-        whole_shrinkage.merge(shrinkage[layer])
-    last = sentences[-1]
+    answers, metrics = _performance(validation, reading.logits, side.contexts, n_classes)
+    layers = _measure_layers(reading, shrinkage, validation, zeta)
+    last = reading.sentences[-1]
     facts = {
-        "performance": metrics[metric],
+        "performance": metrics[spec.metric],
         "metrics": metrics,
-        "chance": _chance(train, validation, metric, n_classes),
-        "isoscore": whole.compute(),
-        "isoscore_star": whole.compute(zeta, whole_shrinkage.covariance()),
-        "mean_cosine": whole_cosine.compute(),
-        "n_tokens": int(scores[0].n),
+        "chance": _chance(train, validation, spec.metric, n_classes),
+        **_measure_whole(reading, shrinkage, zeta),
+        "n_tokens": int(reading.scores[0].n),
         "n_layers": reader.n_layers,
         "activations": last.mean(axis=0, dtype=np.float64).tolist(),
-        "probes": probes(*_frozen(reader, train), last, validation.targets, metric, n_classes)
-        if probe
-        else [],
+        "probes": [],
     }
-    x, y = projection(last)
-    labels = (
-        validation.targets if validation.task != "extractive" else np.full(len(validation), np.nan)
-    )
-    points = pd.DataFrame(
-        {"label": labels.astype(np.float64), "predicted": answers, "x": x, "y": y}
-    )
-    return Measurements(facts, pd.DataFrame(of_layers), points)
+    if spec.method.kind == "none" and train.task != "extractive":
+        known, targets = _frozen(reader, train)
+        facts["probes"] = probes(known, targets, last, validation.targets, spec.metric, n_classes)
+    return Measurements(facts, layers, _points(last, validation, answers))
 
 
 def probes(
@@ -212,15 +150,13 @@ def probes(
             n_components = len(transform.components_)
             before, after = transform.transform(known), transform.transform(new)
         regression = np.issubdtype(targets.dtype, np.floating)
-        model = make_pipeline(
-            StandardScaler(), Ridge() if regression else LogisticRegression(max_iter=1000)
-        )
+        linear = Ridge() if regression else LogisticRegression(max_iter=1000)
+        model = make_pipeline(StandardScaler(), linear)
         predicted = model.fit(before, targets).predict(after)
-        scores = (
-            regression_scores(predicted, right)
-            if regression
-            else classification_scores(predicted, right, n_classes)
-        )
+        if regression:
+            scores = regression_scores(predicted, right)
+        else:
+            scores = classification_scores(predicted, right, n_classes)
         found.append(
             Probe(
                 method=method,
@@ -267,6 +203,105 @@ def _sample(inputs: Inputs, tokens: int) -> np.ndarray:
     return np.sort(order[: int(np.searchsorted(total, tokens)) + 1])
 
 
+class _Reading(NamedTuple):
+    """What one pass over the validation items leaves; layers are hidden layers 1 to L.
+
+    Attributes:
+        scores, cosines: of all token vectors, one for each layer.
+        sentences: vectors of the first tokens, shape (L, n, d); of the last layer those that the
+            head reads.
+        logits: of each item, as `_logits` has them.
+    """
+
+    scores: list[StreamingIsoScore]
+    cosines: list[StreamingMeanCosine]
+    sentences: np.ndarray
+    logits: list[Any]
+
+
+def _training_covariances(reader: Reader, train: Inputs, tokens: int) -> list[StreamingCovariance]:
+    """Covariance of training tokens, one for each layer; of so many vectors in all layers
+    together.
+    """
+    streams = [StreamingCovariance(reader.d).to(reader.device) for _ in range(reader.n_layers)]
+    for _, batch, outputs in reader.read(train, _sample(train, tokens // reader.n_layers)):
+        for stream, states in zip(streams, outputs.hidden_states[1:], strict=True):
+            stream.update(states[batch.mask.bool()])
+    return streams
+
+
+def _read_validation(reader: Reader, validation: Inputs) -> _Reading:
+    """Read all validation items once."""
+    scores = [StreamingIsoScore(reader.d).to(reader.device) for _ in range(reader.n_layers)]
+    cosines = [StreamingMeanCosine(reader.d) for _ in range(reader.n_layers)]
+    sentences = np.zeros((reader.n_layers, len(validation), reader.d), dtype=np.float32)
+    predicted: dict[int, Any] = {}
+    for rows, batch, outputs in reader.read(validation, np.arange(len(validation))):
+        for layer, states in enumerate(outputs.hidden_states[1:]):
+            of_tokens = states[batch.mask.bool()]
+            scores[layer].update(of_tokens)
+            cosines[layer].update(of_tokens)
+            sentences[layer, rows] = states[:, 0].cpu().numpy()
+        if reader.clustering is not None:  # what the head reads
+            sentences[-1, rows] = reader.clustering.last.cpu().numpy()
+        predicted |= zip(rows.tolist(), _logits(outputs), strict=True)
+    return _Reading(scores, cosines, sentences, [predicted[i] for i in range(len(validation))])
+
+
+def _measure_layers(
+    reading: _Reading, shrinkage: list[StreamingCovariance], validation: Inputs, zeta: float
+) -> pd.DataFrame:
+    """One row per layer: scores of its tokens, and of its sentence embeddings."""
+    known = [ShrinkageCovariance(stream.covariance()) for stream in shrinkage]
+    rows = []
+    for layer, sentences in enumerate(reading.sentences):
+        matrix = known[layer].matrix.cpu()
+        row = {
+            "layer": layer + 1,
+            "isoscore": reading.scores[layer].compute(),
+            "isoscore_star": reading.scores[layer].compute(zeta, known[layer]),
+            "mean_cosine": reading.cosines[layer].compute(),
+            "sentence_isoscore_star": float(isoscore_star(sentences, zeta, matrix)),
+            "sentence_mean_cosine": mean_cosine(sentences),
+            "sentence_two_nn": _two_nn(sentences),
+            "sentence_log10_isotropy": partition_isotropy(sentences, log=True) / math.log(10),
+            "sentence_mean_norm": _share_of_mean(sentences),
+            "sentence_silhouette": _silhouette(sentences, validation),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _measure_whole(
+    reading: _Reading, shrinkage: list[StreamingCovariance], zeta: float
+) -> dict[str, float]:
+    """Scores of the tokens of all layers together."""
+    d = reading.sentences.shape[2]
+    scores, cosine = StreamingIsoScore(d), StreamingMeanCosine(d)
+    covariance = StreamingCovariance(d)
+    for layer in range(len(shrinkage)):
+        scores.merge(reading.scores[layer])
+        cosine.merge(reading.cosines[layer])
+        covariance.merge(shrinkage[layer])
+    return {
+        "isoscore": scores.compute(),
+        "isoscore_star": scores.compute(zeta, covariance.covariance()),
+        "mean_cosine": cosine.compute(),
+    }
+
+
+def _points(last: np.ndarray, validation: Inputs, predicted: np.ndarray) -> pd.DataFrame:
+    """One row per validation item: its label, the prediction, and its place in the plane of
+    `projection`.
+    """
+    x, y = projection(last)
+    none = np.full(len(validation), np.nan)
+    labels = none if validation.task == "extractive" else validation.targets
+    return pd.DataFrame(
+        {"label": labels.astype(np.float64), "predicted": predicted, "x": x, "y": y}
+    )
+
+
 def _frozen(reader: Reader, train: Inputs) -> tuple[np.ndarray, np.ndarray]:
     """Sentence embeddings of the last layer and targets of training items, PROBE_ITEMS at most."""
     chosen = np.sort(np.random.default_rng(1).permutation(len(train))[:PROBE_ITEMS])
@@ -308,9 +343,8 @@ def _chance(train: Inputs, validation: Inputs, metric: Metric, n_classes: int) -
     if train.task != "single-label":
         return 0.0
     most = np.bincount(train.targets).argmax()
-    return classification_scores(np.full(len(validation), most), validation.targets, n_classes)[
-        metric
-    ]
+    guesses = np.full(len(validation), most)
+    return classification_scores(guesses, validation.targets, n_classes)[metric]
 
 
 def _two_nn(X: np.ndarray) -> float:

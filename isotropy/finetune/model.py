@@ -50,7 +50,8 @@ def load_model(folder: Path, task: str, n_labels: int, seed: int) -> Any:
         n_labels: classes (single-label).
         seed: of torch's generator, which goes on from here.
     """
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the head is new, and is meant to be
+    # The head is new, and is meant to be.
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     kind = (
         AutoModelForQuestionAnswering

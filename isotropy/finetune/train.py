@@ -35,9 +35,8 @@ from isotropy.losses import CosRegLoss, IStarLoss
 log = logging.getLogger(__name__)
 
 LOG_SECONDS = 20.0
-CHECKPOINT_SECONDS = (
-    5.0  # how much work a killed run loses, at least; where it is cut changes nothing
-)
+CHECKPOINT_SECONDS = 5.0
+"""How much work a killed run loses, at least; where it is cut changes nothing."""
 CHECKPOINT_PAUSE = 50  # times the time that the last one took
 EPSILON = 1e-6  # of AdamW: the default of the class that the authors use
 
@@ -71,31 +70,8 @@ def finetune(
     first = run.update
     if first:
         log.info("going on from update %d of a killed run", first)
-    started = said = perf_counter()
-    pace = Pace(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
-    with tqdm(
-        total=run.updates,
-        initial=first,
-        unit="update",
-        disable=not sys.stderr.isatty(),
-        desc=spec.run,
-    ) as bar:
-        while run.update < run.updates:
-            if pace.due():
-                began = perf_counter()
-                run.save(checkpoint, rows)
-                pace.saved_since(began)
-            rows.append(run.step())
-            bar.update()
-            if not sys.stderr.isatty() and perf_counter() - said > LOG_SECONDS:
-                said = perf_counter()
-                log.info(
-                    "update %d of %d: loss %.4f, score %.4f",
-                    run.update,
-                    run.updates,
-                    rows[-1]["loss"],
-                    rows[-1]["score"],
-                )
+    started = perf_counter()
+    _step_to_the_end(run, rows, checkpoint)
     run.require_sound()
     seconds = perf_counter() - started
     return pd.DataFrame(rows), {
@@ -107,6 +83,29 @@ def finetune(
     }
 
 
+def _step_to_the_end(run: _Run, rows: list[dict[str, float]], checkpoint: Path) -> None:
+    """Make all updates that are left, a row for each; show progress, and keep a checkpoint now and
+    then.
+    """
+    said = perf_counter()
+    pace = Pace(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
+    quiet = not sys.stderr.isatty()
+    with tqdm(
+        total=run.updates, initial=run.update, unit="update", disable=quiet, desc=run.spec.run
+    ) as bar:
+        while run.update < run.updates:
+            if pace.due():
+                began = perf_counter()
+                run.save(checkpoint, rows)
+                pace.saved_since(began)
+            rows.append(run.step())
+            bar.update()
+            if quiet and perf_counter() - said > LOG_SECONDS:
+                said, row = perf_counter(), rows[-1]
+                scores = f"loss {row['loss']:.4f}, score {row['score']:.4f}"
+                log.info("update %d of %d: %s", run.update, run.updates, scores)
+
+
 class _Run:
     """Model, optimizer and penalty between two updates."""
 
@@ -115,13 +114,8 @@ class _Run:
     ) -> None:
         training = spec.training
         require_precision(training, device)
-        self.spec, self.training, self.inputs, self.pad, self.device = (
-            spec,
-            training,
-            inputs,
-            pad,
-            device,
-        )
+        self.spec, self.training = spec, training
+        self.inputs, self.pad, self.device = inputs, pad, device
         self.model = model.to(device)
         self.parameters = dict(model.named_parameters())
         self.optimizer = torch.optim.AdamW(
@@ -146,15 +140,13 @@ class _Run:
         """
         epoch, position = divmod(self.update, self.per_epoch)
         if self.order is None or position == 0:
-            self.order = np.random.default_rng([self.spec.seed, epoch]).permutation(
-                len(self.inputs)
-            )
+            generator = np.random.default_rng([self.spec.seed, epoch])
+            self.order = generator.permutation(len(self.inputs))
         order, size = self.order, self.training.batch_size
         if position == 0:
             self._estimate_shrinkage(order)
-        batch = collate(
-            self.inputs, order[position * size : (position + 1) * size], self.pad, self.device
-        )
+        chosen = order[position * size : (position + 1) * size]
+        batch = collate(self.inputs, chosen, self.pad, self.device)
         rate = self._rate()
         self.optimizer.param_groups[0]["lr"] = rate
         self.model.train()

@@ -58,7 +58,8 @@ class Classifier(nn.Module):
         n_labels, d = len(self.linear.weight), self.embeddings.shape[1]
         # All halves in one product: its backward pass forms the gradient of the vectors once.
         weight = self.linear.weight.view(n_labels, -1, d).transpose(0, 1).reshape(-1, d)
-        projected = functional.linear(self.embeddings, weight).split(n_labels, dim=1)  # type: ignore[no-untyped-call]
+        every = functional.linear(self.embeddings, weight)
+        projected = every.split(n_labels, dim=1)  # type: ignore[no-untyped-call]
         logits = torch.index_select(projected[0], 0, self.rows[0])
         for half, rows in zip(projected[1:], self.rows[1:], strict=True):
             logits = logits + torch.index_select(half, 0, rows)

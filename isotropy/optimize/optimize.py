@@ -37,13 +37,11 @@ from isotropy.optimize.windows import MIN_WIDTH, NO_WINDOWS, NODES, Windows
 log = logging.getLogger(__name__)
 
 LOG_SECONDS = 20.0
-CHECKPOINT_SECONDS = (
-    5.0  # how much work a killed run loses, and at most one window; where it is cut changes nothing
-)
+CHECKPOINT_SECONDS = 5.0
+"""How much work a killed run loses, and at most one window; where it is cut changes nothing."""
 CHECKPOINT_PAUSE = 20  # times the time that the last one took: large models would do little else
-OBJECTIVE_ITEMS = (
-    200  # sampled for the objectives of Appendix B, whose hinged form is a sum over all triplets
-)
+OBJECTIVE_ITEMS = 200
+"""Sampled for the objectives of Appendix B, whose hinged form is a sum over all triplets."""
 
 
 def optimize(
@@ -68,57 +66,18 @@ def optimize(
         IsotropyError: targets that do not fit the loss or are all alike, or a loss that is not
             finite.
     """
-    descent = Descent(spec, items, n_labels, device)
-    evaluator = Evaluator(items.targets, spec.measure.sample_size, spec.seed)
-    windows = None
-    if spec.measure.tolerance is not None and evaluator.fits_windows(NODES):
-        windows = Windows(evaluator, spec.measure.tolerance)
+    run = _Run(spec, items, n_labels, device)
     checkpoint = work / "checkpoint.safetensors"
-    rows, objectives = _load(checkpoint, descent, windows)
-    first = descent.step
-    if first:
-        log.info("going on from update %d of a killed run", first)
-    else:
-        rows = [descent.evaluate() | evaluator.scores(descent.model, 0)._asdict()]
-        objectives = [_objectives(descent, items.targets)]
-    started = said = perf_counter()
-    pace = Pace(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
-    direct = 0  # steps to evaluate one by one before the next window is tried
-    with tqdm(
-        total=spec.updates,
-        initial=first,
-        unit="update",
-        disable=not sys.stderr.isatty(),
-        desc=spec.setup,
-    ) as bar:
-        while descent.step < spec.updates:
-            if pace.due() and not direct:
-                began = perf_counter()
-                _save(checkpoint, descent, windows, rows, objectives)
-                pace.saved_since(began)
-            left = spec.updates - descent.step
-            if windows is not None and not direct and left >= MIN_WIDTH:
-                walked = windows.walk(descent, left)
-                if walked is None and windows.width < MIN_WIDTH:
-                    windows.width, direct = MIN_WIDTH, MIN_WIDTH
-                rows += walked or []
-            else:
-                descent.update()
-                rows.append(
-                    descent.evaluate() | evaluator.scores(descent.model, descent.step)._asdict()
-                )
-                direct = max(direct - 1, 0)
-            bar.update(descent.step - bar.n)
-            if not sys.stderr.isatty() and perf_counter() - said > LOG_SECONDS:
-                said, row = perf_counter(), rows[-1]
-                scores = f"IsoScore {row['isoscore']:.4f}, silhouette {row['silhouette']:.4f}"
-                log.info("update %d of %d: %s", descent.step, spec.updates, scores)
-    objectives.append(_objectives(descent, items.targets))
-    facts = NO_WINDOWS if windows is None else windows.facts
+    run.start(checkpoint)
+    first = run.descent.step
+    started = perf_counter()
+    _advance_to_the_end(run, checkpoint)
+    run.objectives.append(_objectives(run.descent, items.targets))
+    facts = NO_WINDOWS if run.windows is None else run.windows.facts
     seconds = perf_counter() - started
     return (
-        pd.DataFrame(rows),
-        {**facts, "objectives": objectives, "n_params": descent.model.n_params()},
+        pd.DataFrame(run.rows),
+        {**facts, "objectives": run.objectives, "n_params": run.descent.model.n_params()},
         {
             "device": str(device),
             "updates_taken_up_from_a_killed_run": first,
@@ -127,6 +86,82 @@ def optimize(
             **facts,
         },
     )
+
+
+class _Run:
+    """The descent and what has been measured of it, between two updates.
+
+    Attributes:
+        descent: the parameters, and how they are updated.
+        windows: for many updates measured from a few; None: each is measured.
+        rows: of each step so far.
+        objectives: at the start, and at the end.
+        direct: updates left to measure one by one before the next window is tried.
+    """
+
+    def __init__(
+        self, spec: OptimizeSpec, items: Items, n_labels: int, device: torch.device
+    ) -> None:
+        self.spec, self.targets = spec, items.targets
+        self.descent = Descent(spec, items, n_labels, device)
+        self.evaluator = Evaluator(items.targets, spec.measure.sample_size, spec.seed)
+        self.windows: Windows | None = None
+        if spec.measure.tolerance is not None and self.evaluator.fits_windows(NODES):
+            self.windows = Windows(self.evaluator, spec.measure.tolerance)
+        self.rows: list[dict[str, Any]] = []
+        self.objectives: list[Objectives] = []
+        self.direct = 0
+
+    def start(self, checkpoint: Path) -> None:
+        """Go on from a checkpoint; without one, measure step 0."""
+        self.rows, self.objectives = _load(checkpoint, self.descent, self.windows)
+        if self.descent.step:
+            log.info("going on from update %d of a killed run", self.descent.step)
+        else:
+            self.rows = [self._measure()]
+            self.objectives = [_objectives(self.descent, self.targets)]
+
+    def advance(self) -> None:
+        """Go on by a window of updates where one fits, else by one update; a window that was given
+        up leaves everything where it was, but for its width.
+        """
+        left = self.spec.updates - self.descent.step
+        if self.windows is not None and not self.direct and left >= MIN_WIDTH:
+            walked = self.windows.walk(self.descent, left)
+            if walked is None and self.windows.width < MIN_WIDTH:
+                self.windows.width, self.direct = MIN_WIDTH, MIN_WIDTH
+            self.rows += walked or []
+        else:
+            self.descent.update()
+            self.rows.append(self._measure())
+            self.direct = max(self.direct - 1, 0)
+
+    def _measure(self) -> dict[str, Any]:
+        # First: a loss that is not finite ends the run, whatever the scores are.
+        row = self.descent.evaluate()
+        return row | self.evaluator.scores(self.descent.model, self.descent.step)._asdict()
+
+
+def _advance_to_the_end(run: _Run, checkpoint: Path) -> None:
+    """Make all updates that are left; show progress, and keep a checkpoint now and then."""
+    spec, descent = run.spec, run.descent
+    said = perf_counter()
+    pace = Pace(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
+    quiet = not sys.stderr.isatty()
+    with tqdm(
+        total=spec.updates, initial=descent.step, unit="update", disable=quiet, desc=spec.setup
+    ) as bar:
+        while descent.step < spec.updates:
+            if pace.due() and not run.direct:
+                began = perf_counter()
+                _save(checkpoint, descent, run.windows, run.rows, run.objectives)
+                pace.saved_since(began)
+            run.advance()
+            bar.update(descent.step - bar.n)
+            if quiet and perf_counter() - said > LOG_SECONDS:
+                said, row = perf_counter(), run.rows[-1]
+                scores = f"IsoScore {row['isoscore']:.4f}, silhouette {row['silhouette']:.4f}"
+                log.info("update %d of %d: %s", descent.step, spec.updates, scores)
 
 
 def _objectives(descent: Descent, targets: np.ndarray) -> Objectives:

@@ -10,7 +10,7 @@ training items alone. The control is a logistic regression on the mean of an ite
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -91,19 +91,16 @@ def classify(train: Features, validation: Features, spec: ClassifySpec) -> pd.Da
         scores and the loss (mean cross-entropy in nats, MLP alone) on the validation set, and log10
         of I(W) of the token vectors of both sets, padding included.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for method in spec.methods:
         for clustering in ("none",) if method == "none" else ("transductive", "inductive"):
+            inductive = clustering == "inductive"
             for seed in spec.seeds:
                 # The rest does not depend on the seed
                 if seed == spec.seeds[0] or method in CLUSTERED:
                     step = _step(method, spec.numbers, seed)
                     known, new = post_processed(
-                        train.tokens,
-                        validation.tokens,
-                        step,
-                        spec,
-                        inductive=clustering == "inductive",
+                        train.tokens, validation.tokens, step, spec, inductive=inductive
                     )
                     isotropy = log10_isotropy(
                         np.concatenate([known, new]).reshape(-1, known.shape[2])
@@ -117,20 +114,12 @@ def classify(train: Features, validation: Features, spec: ClassifySpec) -> pd.Da
                     "seed": seed,
                     "log10_isotropy": isotropy,
                 }
-                for epoch, logits in enumerate(
-                    _mlp(known, train.targets, new, spec.mlp, seed), start=1
-                ):
-                    loss = functional.binary_cross_entropy_with_logits(
-                        logits, torch.from_numpy(validation.targets).float()
-                    )
-                    scores = _scores((logits > 0).long().numpy(), validation.targets)
-                    rows.append(
-                        common | {"classifier": "mlp", "epoch": epoch, "loss": float(loss)} | scores
-                    )
-                scores = _scores(control, validation.targets)
-                rows.append(
-                    common | {"classifier": "logistic", "epoch": 0, "loss": math.nan} | scores
+                of_mlp = _mlp_scores(
+                    _mlp(known, train.targets, new, spec.mlp, seed), validation.targets
                 )
+                of_control = {"classifier": "logistic", "epoch": 0, "loss": math.nan}
+                of_control |= _scores(control, validation.targets)
+                rows += [common | own for own in (*of_mlp, of_control)]
     return pd.DataFrame(rows)
 
 
@@ -157,9 +146,8 @@ def post_processed(
         transform.fit(flat if inductive else np.concatenate([flat, other]))
     except ValueError as error:
         raise IsotropyError(f"{step.method}: {error}") from error
-    return transform.transform(flat).reshape(known.shape), transform.transform(other).reshape(
-        new.shape
-    )
+    before, after = transform.transform(flat), transform.transform(other)
+    return before.reshape(known.shape), after.reshape(new.shape)
 
 
 def _step(method: MethodName, numbers: Numbers, seed: int) -> Step:
@@ -202,6 +190,17 @@ def _mlp(
     return found
 
 
+def _mlp_scores(epochs: list[torch.Tensor], targets: np.ndarray) -> list[dict[str, Any]]:
+    """Loss and scores of the logits after each epoch."""
+    goal = torch.from_numpy(targets).float()
+    found = []
+    for epoch, logits in enumerate(epochs, start=1):
+        loss = functional.binary_cross_entropy_with_logits(logits, goal)
+        scores = _scores((logits > 0).long().numpy(), targets)
+        found.append({"classifier": "mlp", "epoch": epoch, "loss": float(loss)} | scores)
+    return found
+
+
 def _logistic(train: Features, validation: Features) -> np.ndarray:
     """Predicted classes of new items by a logistic regression on standardized means of tokens."""
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(
@@ -213,9 +212,8 @@ def _logistic(train: Features, validation: Features) -> np.ndarray:
 
 def _means(part: Features) -> np.ndarray:
     mask = np.arange(part.tokens.shape[1]) < part.lengths[:, None]
-    means: np.ndarray = (
-        np.einsum("ntd,nt->nd", part.tokens, mask.astype(np.float32)) / part.lengths[:, None]
-    )
+    sums = np.einsum("ntd,nt->nd", part.tokens, mask.astype(np.float32))
+    means: np.ndarray = sums / part.lengths[:, None]
     return means
 
 

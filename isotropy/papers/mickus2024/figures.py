@@ -5,17 +5,48 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib import ticker
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from isotropy.figures.style import COLOURS, STATUS_COLOURS, common_status, footnote
 
 METRICS = {"isoscore": "IsoScore", "silhouette": "Silhouette", "loss": "Loss (nats)"}
+
+
+class Observed(NamedTuple):
+    """A variance vector of the diagram of Figure 1, and where its labels have room.
+
+    Attributes:
+        name: in the labels.
+        degrees: angle to the first axis.
+        marker, colour: of its point.
+        reach: radius of the arc of its angle alpha.
+        turned: radians by which the label of alpha is moved along that arc.
+        along: share of the chord, from the vector of ones, at which the chord's label stands.
+        shift: by which that label is moved to the right.
+    """
+
+    name: str
+    degrees: float
+    marker: str
+    colour: str
+    reach: float
+    turned: float
+    along: float
+    shift: float
+
+
+OBSERVED = (
+    Observed("A", 27.0, "s", COLOURS[0], reach=0.42, turned=0, along=0.5, shift=0.07),
+    Observed("B", 4.0, "D", COLOURS[1], reach=0.62, turned=-0.13, along=0.75, shift=-0.28),
+)
 
 
 def chord_and_angle() -> Figure:
@@ -30,42 +61,12 @@ def chord_and_angle() -> Figure:
     axes = figure.subplots()
     radius = np.sqrt(2)
     arc = np.linspace(0, np.pi / 2, 200)
-    axes.plot(
-        radius * np.cos(arc),
-        radius * np.sin(arc),
-        color="#777777",
-        lw=1.2,
-        label="circle of radius √d",
-    )
+    x, y = radius * np.cos(arc), radius * np.sin(arc)
+    axes.plot(x, y, color="#777777", lw=1.2, label="circle of radius √d")
     axes.plot([0, 1], [0, 1], color="black", lw=1)
     axes.plot(1, 1, "o", color="black", label="ideal: vector of ones")
-    for name, degrees, colour, reach, along, shift in (
-        ("A", 27.0, COLOURS[0], 0.42, 0.5, 0.07),
-        ("B", 4.0, COLOURS[1], 0.62, 0.75, -0.28),
-    ):
-        angle = np.deg2rad(degrees)
-        x, y = radius * np.cos(angle), radius * np.sin(angle)
-        alpha = np.pi / 4 - angle
-        defect = np.hypot(x - 1, y - 1) / np.sqrt(2 * (2 - radius))
-        isoscore = ((x + y) ** 2 / (x**2 + y**2) - 1) / (2 - 1)
-        label = (
-            f"observed {name}: α = {np.rad2deg(alpha):.0f}°, δ = {defect:.2f}, "
-            f"IsoScore = {isoscore:.2f}"
-        )
-        axes.plot([0, x], [0, y], color=colour, lw=1)
-        axes.plot([x, 1], [y, 1], color=colour, lw=2.2, ls="--")
-        axes.plot(x, y, "s" if name == "A" else "D", color=colour, label=label)
-        bow = np.linspace(angle, np.pi / 4, 50)
-        axes.plot(reach * np.cos(bow), reach * np.sin(bow), color=colour, lw=1)
-        middle = (angle + np.pi / 4) / 2 - (0.13 if name == "B" else 0)
-        axes.text(
-            (reach + 0.05) * np.cos(middle),
-            (reach + 0.05) * np.sin(middle),
-            f"α({name})",
-            color=colour,
-            va="center",
-        )
-        axes.text(1 + along * (x - 1) + shift, 1 + along * (y - 1), f"chord {name}", color=colour)
+    for observed in OBSERVED:
+        _observed(axes, observed)
     axes.set(xlim=(0, 1.75), ylim=(0, 1.75), aspect="equal")
     axes.set(
         xlabel="normalized variance of dimension 1", ylabel="normalized variance of dimension 2"
@@ -127,42 +128,10 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
     for axes, setup in zip(grid.flat, setups, strict=False):
         group = trajectories[trajectories["setup"] == setup]
         _title(axes, setup, group["status"].iloc[0])
-        path = group.groupby("step")[["isoscore", "silhouette"]].mean()
-        axes.plot(
-            path["isoscore"],
-            path["silhouette"],
-            color="#999999",
-            lw=1,
-            zorder=1,
-            label="mean over seeds",
-        )
-        # Most of the way is covered in the first updates: colours spread them out.
-        scale = PowerNorm(0.4, vmin=0, vmax=trajectories["step"].max())
-        dots = axes.scatter(
-            group["isoscore"],
-            group["silhouette"],
-            c=group["step"],
-            cmap="viridis",
-            norm=scale,
-            s=9,
-            lw=0,
-            zorder=2,
-            rasterized=True,
-        )
-        dots.set_label("one seed, one step")
-        rows_of = correlations[correlations["setup"] == setup].set_index("seed")
-        mean, sd, published = (
-            rows_of.loc["mean"],
-            rows_of.loc["sd"],
-            rows_of.loc["mean", "published_pearson_r"],
-        )
-        text = f"Pearson r = {mean['pearson_r']:.3f}"
-        text += " (one seed)" if np.isnan(sd["pearson_r"]) else f" ± {sd['pearson_r']:.3f}"
-        text += f"\nSpearman ρ = {mean['spearman_rho']:.4f}"
-        if not np.isnan(published):
-            text += f"\npublished r = {published:.3f} *"
+        dots = _path(axes, group, trajectories["step"].max())
+        of_setup = correlations[correlations["setup"] == setup].set_index("seed")
         axes.legend(
-            title=text.replace("-", "−"),
+            title=_correlation_text(of_setup),
             fontsize=7.5,
             title_fontsize=8.5,
             loc="best",
@@ -232,41 +201,14 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
     height = 0.7 / len(setups)
     for i, setup in enumerate(setups):
         group = sensitivity[sensitivity["setup"] == setup]
-        y = (
-            np.array([variants.index(v) for v in group["variant"]])
-            + (i - (len(setups) - 1) / 2) * height
-        )
-        holds = (group["trend"] == "holds").to_numpy()
+        lines = np.array([variants.index(v) for v in group["variant"]])
+        y = lines + (i - (len(setups) - 1) / 2) * height
         colour = COLOURS[i % len(COLOURS)]
+        _correlations_of_variants(axes, group, y, colour)
         label = f"{setup} ({group['status'].iloc[0]})"
-        axes.errorbar(
-            group["pearson_r"],
-            y,
-            xerr=group["pearson_r_sd"].fillna(0),
-            ls="",
-            color=colour,
-            lw=1.2,
-            capsize=3,
-        )
-        axes.scatter(
-            group["pearson_r"],
-            y,
-            s=42,
-            color=np.where(holds, colour, "white"),
-            edgecolors=colour,
-            lw=1.5,
-            zorder=3,
-        )
         axes.scatter([], [], s=42, color=colour, label=label)
-    axes.scatter(
-        [],
-        [],
-        s=42,
-        color="white",
-        edgecolors="black",
-        lw=1.5,
-        label="open: the trend does not hold",
-    )
+    unfilled: dict[str, Any] = {"color": "white", "edgecolors": "black", "lw": 1.5}
+    axes.scatter([], [], s=42, label="open: the trend does not hold", **unfilled)
     axes.axvline(0, color="#777777", lw=1)
     for i, setup in enumerate(setups):
         known = sensitivity.loc[sensitivity["setup"] == setup, "published_pearson_r"].iloc[0]
@@ -290,6 +232,77 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
         f"negatively correlated over the updates. Published values: {trust or 'none'}.",
     )
     return figure
+
+
+def _observed(axes: Axes, observed: Observed) -> None:
+    """A variance vector: its line from the origin, its chord to the vector of ones, its angle."""
+    name, colour, reach = observed.name, observed.colour, observed.reach
+    radius = np.sqrt(2)
+    angle = np.deg2rad(observed.degrees)
+    x, y = radius * np.cos(angle), radius * np.sin(angle)
+    alpha = np.pi / 4 - angle
+    defect = np.hypot(x - 1, y - 1) / np.sqrt(2 * (2 - radius))
+    isoscore = ((x + y) ** 2 / (x**2 + y**2) - 1) / (2 - 1)
+    scores = f"α = {np.rad2deg(alpha):.0f}°, δ = {defect:.2f}, IsoScore = {isoscore:.2f}"
+    axes.plot([0, x], [0, y], color=colour, lw=1)
+    axes.plot([x, 1], [y, 1], color=colour, lw=2.2, ls="--")
+    axes.plot(x, y, observed.marker, color=colour, label=f"observed {name}: {scores}")
+    bow = np.linspace(angle, np.pi / 4, 50)
+    axes.plot(reach * np.cos(bow), reach * np.sin(bow), color=colour, lw=1)
+    middle = (angle + np.pi / 4) / 2 + observed.turned
+    right, up = (reach + 0.05) * np.cos(middle), (reach + 0.05) * np.sin(middle)
+    axes.text(right, up, f"α({name})", color=colour, va="center")
+    right, up = 1 + observed.along * (x - 1) + observed.shift, 1 + observed.along * (y - 1)
+    axes.text(right, up, f"chord {name}", color=colour)
+
+
+def _path(axes: Axes, group: pd.DataFrame, updates: int) -> PathCollection:
+    """Silhouette against IsoScore at each step of a setup, a dot per seed, coloured by update; and
+    the mean over seeds as a line.
+    """
+    mean = group.groupby("step")[["isoscore", "silhouette"]].mean()
+    grey: dict[str, Any] = {"color": "#999999", "lw": 1, "zorder": 1}
+    axes.plot(mean["isoscore"], mean["silhouette"], label="mean over seeds", **grey)
+    dots = axes.scatter(
+        group["isoscore"],
+        group["silhouette"],
+        c=group["step"],
+        cmap="viridis",
+        # Most of the way is covered in the first updates: colours spread them out.
+        norm=PowerNorm(0.4, vmin=0, vmax=updates),
+        s=9,
+        lw=0,
+        zorder=2,
+        rasterized=True,
+    )
+    dots.set_label("one seed, one step")
+    return dots
+
+
+def _correlation_text(of_setup: pd.DataFrame) -> str:
+    """Correlations of a setup over its updates, and the published one.
+
+    Args:
+        of_setup: rows of the table of correlations by seed, with `mean` and `sd`.
+    """
+    mean, sd = of_setup.loc["mean"], of_setup.loc["sd"]
+    published = mean["published_pearson_r"]
+    text = f"Pearson r = {mean['pearson_r']:.3f}"
+    text += " (one seed)" if np.isnan(sd["pearson_r"]) else f" ± {sd['pearson_r']:.3f}"
+    text += f"\nSpearman ρ = {mean['spearman_rho']:.4f}"
+    if not np.isnan(published):
+        text += f"\npublished r = {published:.3f} *"
+    return text.replace("-", "−")
+
+
+def _correlations_of_variants(axes: Axes, group: pd.DataFrame, y: np.ndarray, colour: str) -> None:
+    """A setup's correlation for each variant, at heights `y`, with its standard deviation; filled
+    where the trend holds.
+    """
+    r, sd = group["pearson_r"], group["pearson_r_sd"].fillna(0)
+    axes.errorbar(r, y, xerr=sd, ls="", color=colour, lw=1.2, capsize=3)
+    inside = np.where((group["trend"] == "holds").to_numpy(), colour, "white")
+    axes.scatter(r, y, s=42, color=inside, edgecolors=colour, lw=1.5, zorder=3)
 
 
 def _title(axes: Axes, name: str, status: str) -> None:

@@ -105,32 +105,12 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
     clouds = list(dict.fromkeys(stability["setup"]))
     figure = Figure(figsize=(9.6, 4.2 * len(clouds) + 0.6))
     grid = figure.subplots(len(clouds), 2, sharey="row", squeeze=False)
-    zetas = sorted(stability["zeta"].unique())
     for (left, right), cloud in zip(grid, clouds, strict=True):
         group = stability[stability["setup"] == cloud]
         whole, status = group["whole"].iloc[0], group["status"].iloc[0]
         sizes = sorted(group["n"].unique())
-        published = min(range(len(sizes)), key=lambda i: abs(sizes[i] - PUBLISHED_BATCH))
-        shown = [sizes[i] for i in sorted({0, len(sizes) // 3, published, len(sizes) - 1})]
-        for i, n in enumerate(shown):
-            by_zeta = group[group["n"] == n].groupby("zeta")["isoscore_star"]
-            style: dict[str, Any] = dict(zip(("color", "marker"), line_style(i), strict=True)) | {
-                "ms": 4,
-                "lw": 1.2,
-                "capsize": 2,
-            }
-            left.errorbar(zetas, by_zeta.mean(), by_zeta.std(ddof=1), label=f"n = {n:,}", **style)
-        for i, zeta in enumerate(zetas):
-            by_size = group[group["zeta"] == zeta].groupby("n")["isoscore_star"]
-            style = dict(zip(("color", "marker"), line_style(i), strict=True)) | {
-                "ms": 4,
-                "lw": 1.2,
-                "capsize": 2,
-            }
-            name = "ζ = 0 (IsoScore)" if zeta == 0 else f"ζ = {zeta:g}"
-            right.errorbar(
-                by_size.mean().index, by_size.mean(), by_size.std(ddof=1), label=name, **style
-            )
+        _against_zeta(left, group, sizes)
+        _against_size(right, group)
         for axes in (left, right):
             axes.axhline(whole, color="black", ls="--", lw=1, label=f"whole cloud: {whole:.3f}")
             axes.legend(fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=3)
@@ -164,49 +144,15 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
     for axes, group in panels:
         for method, own in group.groupby("method", sort=False):
             first = own.iloc[0]
-            x, y = own["isoscore_star"], own["performance"]
             style: dict[str, Any] = {"color": "black", "marker": "*", "ms": 11, "label": method}
             if first["kind"] == "cosreg":
                 style |= {"color": "#777777", "marker": "X", "ms": 7}
             if first["kind"] == "istar":
-                style |= {
-                    "color": scale(first["strength"]),
-                    "marker": MARKERS[zetas.index(first["zeta"]) % len(MARKERS)],
-                    "ms": 6.5,
-                }
+                marker = MARKERS[zetas.index(first["zeta"]) % len(MARKERS)]
+                style |= {"color": scale(first["strength"]), "marker": marker, "ms": 6.5}
                 style["label"] = str(method).removeprefix("I-STAR, ")
-            errors: dict[str, Any] = (
-                {"xerr": x.std(ddof=1), "yerr": y.std(ddof=1)} if len(own) > 1 else {}
-            )
-            axes.errorbar(
-                x.mean(),
-                y.mean(),
-                **errors,
-                mec="black",
-                mew=0.5,
-                ecolor="#999999",
-                elinewidth=1,
-                ls="",
-                **style,
-            )
-        chance = float(group["chance"].mean())
-        if chance > 0:  # scores and answers have none
-            low, high = axes.get_ylim()
-            # Farther away it would flatten what there is to see
-            if chance > low - 0.5 * (high - low):
-                axes.axhline(chance, color="#555555", lw=1.2, ls=":", label="most frequent class")
-            else:
-                text = f"most frequent class: {chance:.1f}, below"
-                axes.text(
-                    0.98,
-                    0.02,
-                    text,
-                    transform=axes.transAxes,
-                    ha="right",
-                    va="bottom",
-                    fontsize=7.5,
-                    color="#555555",
-                )
+            _mean_and_deviations(axes, own, style)
+        _chance(axes, float(group["chance"].mean()))
         _panel(axes, group)
         axes.set(
             xlabel="IsoScore* (0 a line, 1 isotropic)", ylabel=PERFORMANCE[group["metric"].iloc[0]]
@@ -238,23 +184,7 @@ def average_performance(averages: pd.DataFrame) -> Figure:
     names = {key: name for key, name in names.items() if averages[key].notna().any()}
     figure = Figure(figsize=(2.6 * len(models) + 4.6, 4.2))
     axes = figure.subplots()
-    width = 0.8 / max(1, len(names))
-    for i, (column, name) in enumerate(names.items()):
-        x = np.arange(len(models)) + (i - (len(names) - 1) / 2) * width
-        by_model = averages.groupby("setup", sort=False)[column]
-        errors = by_model.std(ddof=1).to_numpy() if averages["seed"].nunique() > 1 else None
-        axes.bar(
-            x,
-            by_model.mean(),
-            width * 0.92,
-            yerr=errors,
-            capsize=3,
-            color=COLOURS[i],
-            alpha=0.75,
-            label=name,
-        )
-        for at, (_, values) in zip(x, by_model, strict=True):
-            axes.scatter(np.full(len(values), at), values, s=12, color="black", zorder=3, lw=0)
+    _bars_with_seeds(axes, averages, names)
     if names:
         every = averages[list(names)].to_numpy(dtype=float)
         low, high = float(np.nanmin(every)), float(np.nanmax(every))
@@ -319,6 +249,82 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     about = f"{_seeds(layers)}; sentence embeddings (first token) of the validation set. "
     footnote(figure, about + _notes(layers), width=56 * min(len(panels), COLUMNS) + 18)
     return figure
+
+
+def _against_zeta(axes: Axes, group: pd.DataFrame, sizes: list[int]) -> None:
+    """IsoScore* of a cloud against zeta: for the smallest and the largest sample, one between, and
+    the one next to the paper's.
+    """
+    published = min(range(len(sizes)), key=lambda i: abs(sizes[i] - PUBLISHED_BATCH))
+    shown = [sizes[i] for i in sorted({0, len(sizes) // 3, published, len(sizes) - 1})]
+    for i, n in enumerate(shown):
+        _line_with_deviations(axes, group[group["n"] == n], "zeta", i, f"n = {n:,}")
+
+
+def _against_size(axes: Axes, group: pd.DataFrame) -> None:
+    """IsoScore* of a cloud against the size of the sample, a line for each zeta."""
+    for i, zeta in enumerate(sorted(group["zeta"].unique())):
+        own = group[group["zeta"] == zeta]
+        name = "ζ = 0 (IsoScore)" if zeta == 0 else f"ζ = {zeta:g}"
+        _line_with_deviations(axes, own, "n", i, name)
+
+
+def _line_with_deviations(axes: Axes, own: pd.DataFrame, column: str, i: int, label: str) -> None:
+    """The i-th line of a panel: IsoScore* against a column, mean ± sd over samples."""
+    colour, marker = line_style(i)
+    by_value = own.groupby(column)["isoscore_star"]
+    mean, sd = by_value.mean(), by_value.std(ddof=1)
+    style: dict[str, Any] = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2, "capsize": 2}
+    axes.errorbar(mean.index, mean, sd, label=label, **style)
+
+
+def _mean_and_deviations(axes: Axes, own: pd.DataFrame, style: dict[str, Any]) -> None:
+    """A method's performance against IsoScore*: mean over seeds, with standard deviations."""
+    x, y = own["isoscore_star"], own["performance"]
+    if len(own) > 1:
+        style = {"xerr": x.std(ddof=1), "yerr": y.std(ddof=1)} | style
+    edges: dict[str, Any] = {
+        "mec": "black",
+        "mew": 0.5,
+        "ecolor": "#999999",
+        "elinewidth": 1,
+        "ls": "",
+    }
+    axes.errorbar(x.mean(), y.mean(), **edges, **style)
+
+
+def _chance(axes: Axes, chance: float) -> None:
+    """Performance of the most frequent class: a line, or a note where it is far below."""
+    if chance <= 0:  # scores and answers have none
+        return
+    low, high = axes.get_ylim()
+    # Farther away it would flatten what there is to see
+    if chance > low - 0.5 * (high - low):
+        axes.axhline(chance, color="#555555", lw=1.2, ls=":", label="most frequent class")
+    else:
+        text = f"most frequent class: {chance:.1f}, below"
+        style: dict[str, Any] = {"ha": "right", "va": "bottom", "fontsize": 7.5, "color": "#555555"}
+        axes.text(0.98, 0.02, text, transform=axes.transAxes, **style)
+
+
+def _bars_with_seeds(axes: Axes, averages: pd.DataFrame, names: dict[str, str]) -> None:
+    """A bar per model and column of a table, mean ± sd over seeds, and a dot per seed.
+
+    Args:
+        axes: of the figure.
+        averages: one row per model and seed.
+        names: what each column is called.
+    """
+    n_models = averages["setup"].nunique()
+    width = 0.8 / max(1, len(names))
+    for i, (column, name) in enumerate(names.items()):
+        x = np.arange(n_models) + (i - (len(names) - 1) / 2) * width
+        by_model = averages.groupby("setup", sort=False)[column]
+        errors = by_model.std(ddof=1).to_numpy() if averages["seed"].nunique() > 1 else None
+        style: dict[str, Any] = {"capsize": 3, "color": COLOURS[i], "alpha": 0.75, "label": name}
+        axes.bar(x, by_model.mean(), width * 0.92, yerr=errors, **style)
+        for at, (_, values) in zip(x, by_model, strict=True):
+            axes.scatter(np.full(len(values), at), values, s=12, color="black", zorder=3, lw=0)
 
 
 def _by_method(
