@@ -16,8 +16,10 @@ from pathlib import Path
 from isotropy.files import record_of, write_json
 from isotropy.provenance.audit import GOOD, verify_all
 from isotropy.provenance.environment import describe_environment
+from isotropy.provenance.identity import File, describe_files
 from isotropy.provenance.ledger import append_job
-from isotropy.provenance.record import File, Lineage, Record, describe_files
+from isotropy.provenance.lineage import Lineage
+from isotropy.provenance.record import Record
 
 THREADS = 2
 N_RECORDS = 5000
@@ -85,8 +87,10 @@ def records(folder: Path) -> None:
             spec={"i": i},
             code={
                 "files": {f"isotropy/module{j}.py": "0" * 64 for j in range(25)},
+                "sha256": {f"isotropy/module{j}.py": "0" * 64 for j in range(25)},
+                "machinery": {f"isotropy/machinery{j}.py": "0" * 64 for j in range(12)},
                 "rule": "0" * 64,
-                "modules": [],
+                "entries": [],
             },
             inputs=[before[1]] if before else [],
             input_records={before[0].as_posix(): before[2].identity()} if before else {},

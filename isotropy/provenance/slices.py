@@ -14,24 +14,12 @@ from __future__ import annotations
 import ast
 import builtins
 import hashlib
-import os
-import sys
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-if __package__:
-    from isotropy.provenance.syntax import Import, Source, digest_of, imports_in, mentions
-else:  # beside the checker of bundles, in a place without the project
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    from syntax import (  # type: ignore[import-not-found, no-redef]
-        Import,
-        Source,
-        digest_of,
-        imports_in,
-        mentions,
-    )
+from isotropy.provenance.syntax import Import, Source, digest_of, imports_in, mentions
 
 READS_NAMESPACE = {"globals", "locals", "vars", "eval", "exec", "__import__", "__builtins__"}
 """Names with which code reaches others that its text does not show."""

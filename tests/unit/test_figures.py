@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from isotropy.figures import cai2021, claims, mickus2024, rajaee2021, rudman2024
 from isotropy.figures.catalogue import FIGURES
 from isotropy.figures.style import line_style, save, use_style
-from isotropy.provenance.record import MARK, read_record
+from isotropy.provenance.identity import MARK
+from isotropy.provenance.record import read_record
 from isotropy.tables.catalogue import TABLES
 from isotropy.tables.write import format_cell, write_markdown
 from tests.conftest import Workflow

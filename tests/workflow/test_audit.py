@@ -24,9 +24,9 @@ import yaml
 from isotropy.files import RECORD_SUFFIX, record_of
 from isotropy.provenance.audit import GOOD, verify_all
 from isotropy.provenance.diff import diff
+from isotropy.provenance.format import LEDGER
 from isotropy.provenance.identify import identify
 from isotropy.provenance.record import read_record
-from isotropy.provenance.format import LEDGER
 from tests.conftest import Workflow
 
 N_ALTERATIONS = 220
@@ -258,7 +258,7 @@ def test_export_writes_over_nothing(smoke_copy: Workflow) -> None:
     with zipfile.ZipFile(smoke_copy.folder / "results/bundle.zip") as archive:
         assert not {"config/.secret.yaml", "isotropy/private.key"} & set(archive.namelist())
     with (smoke_copy.folder / "isotropy/parquet.py").open("a") as stream:
-        stream.write("# edited\n")
+        stream.write("EDITED = True\n")
     refused = audit(smoke_copy, "export", "other.zip")
     assert (refused.returncode, "stale" in refused.stdout) == (2, True)
 
