@@ -79,7 +79,7 @@ def records(folder: Path) -> None:
     for i in range(N_RECORDS):
         output = Path(f"results/chain/{i}.json")
         write_json(output, i)
-        told = record_of(output)
+        path = record_of(output)
         record = Record(
             id=f"{i:064x}",
             rule="chain",
@@ -108,8 +108,8 @@ def records(folder: Path) -> None:
             peak_memory_bytes=0,
             exit="completed",
         )
-        write_json(told, record.model_dump(mode="json"))
-        before = (told, record.outputs[0], record)
+        write_json(path, record.model_dump(mode="json"))
+        before = (path, record.outputs[0], record)
     # All at once: a job's own entry is synced to the disk, which is not what is timed here.
     for i in range(N_RECORDS):
         append_job(Path("results"), Path(f"results/chain/{i}.record.json"))

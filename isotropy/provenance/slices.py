@@ -24,7 +24,7 @@ from isotropy.provenance.syntax import Import, Source, digest_of, imports_in, me
 READS_NAMESPACE = {"globals", "locals", "vars", "eval", "exec", "__import__", "__builtins__"}
 """Names with which code reaches others that its text does not show."""
 BINDS_UNSEEN = {"__getattr__", "__init_subclass__"}
-"""Functions by which a module or class gets names, or is told of others."""
+"""Functions by which a module or class gets names, or learns of others."""
 KNOWN_NAMES = {
     *dir(builtins),
     *("__name__", "__file__", "__doc__", "__package__", "__spec__", "__path__", "__class__"),
