@@ -60,7 +60,7 @@ def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, 
         "lineage": record.lineage,
         "link": os.path.relpath(path.with_suffix(""), folder),
         "is_figure": isinstance(entry, FigureSpec),
-        "code": [f for f in record.code.files if f.startswith("scripts/") or f in _modules(entry)],
+        "code": [f for f in record.code.sha256 if f.startswith("scripts/") or f in _modules(entry)],
     }
     if isinstance(entry, TableSpec):
         table = pd.read_parquet(path, dtype_backend="numpy_nullable")  # whole numbers stay whole
