@@ -16,8 +16,10 @@ from pathlib import Path
 from isotropy.files import record_of, write_json
 from isotropy.provenance.audit import GOOD, verify_all
 from isotropy.provenance.environment import describe_environment
+from isotropy.provenance.identity import File, describe_files
 from isotropy.provenance.ledger import append_job
-from isotropy.provenance.record import File, Lineage, Record, describe_files
+from isotropy.provenance.lineage import Lineage
+from isotropy.provenance.record import Record
 
 THREADS = 2
 N_RECORDS = 5000
@@ -77,7 +79,7 @@ def records(folder: Path) -> None:
     for i in range(N_RECORDS):
         output = Path(f"results/chain/{i}.json")
         write_json(output, i)
-        told = record_of(output)
+        path = record_of(output)
         record = Record(
             id=f"{i:064x}",
             rule="chain",
@@ -85,8 +87,10 @@ def records(folder: Path) -> None:
             spec={"i": i},
             code={
                 "files": {f"isotropy/module{j}.py": "0" * 64 for j in range(25)},
+                "sha256": {f"isotropy/module{j}.py": "0" * 64 for j in range(25)},
+                "machinery": {f"isotropy/machinery{j}.py": "0" * 64 for j in range(12)},
                 "rule": "0" * 64,
-                "modules": [],
+                "entries": [],
             },
             inputs=[before[1]] if before else [],
             input_records={before[0].as_posix(): before[2].identity()} if before else {},
@@ -104,8 +108,8 @@ def records(folder: Path) -> None:
             peak_memory_bytes=0,
             exit="completed",
         )
-        write_json(told, record.model_dump(mode="json"))
-        before = (told, record.outputs[0], record)
+        write_json(path, record.model_dump(mode="json"))
+        before = (path, record.outputs[0], record)
     # All at once: a job's own entry is synced to the disk, which is not what is timed here.
     for i in range(N_RECORDS):
         append_job(Path("results"), Path(f"results/chain/{i}.record.json"))

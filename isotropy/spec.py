@@ -41,8 +41,9 @@ class Spec(Strict):
 
     def recorded(self) -> dict[str, Any]:
         """The spec as records have it: without what belongs to a machine or a person."""
-        told: dict[str, Any] = scrub(self.model_dump(mode="json", exclude=set(self.machine_fields)))
-        return told
+        fields = self.model_dump(mode="json", exclude=set(self.machine_fields))
+        recorded: dict[str, Any] = scrub(fields)
+        return recorded
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -220,7 +220,7 @@ def extract(
 
 
 def _fill(
-    arrays: dict[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray],
     extraction: Extraction,
     workers: int,
     work: Path,

@@ -30,6 +30,8 @@ CODE = (
     "README.md",
     "LICENSE",
     "CITATION.cff",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
 )
 CODE_SUFFIXES = {".py", ".pyi", ".smk", ".yaml", ".html", ".csv", ".json", ".md", ".png"}
 CODE_FOLDERS = (
@@ -40,7 +42,6 @@ CODE_FOLDERS = (
     "config",
     "profiles",
     "schemas",
-    "published",
     "docs",
 )
 

@@ -173,6 +173,8 @@ def _entry(root: Path, entry: str) -> tuple[Path, str]:
     file = _module_file(root, module) if module.split(".")[0] == PACKAGE else None
     if file is None:
         raise IsotropyError(f"expected a module of {PACKAGE}, got {module!r} in {entry!r}")
+    if module in MACHINERY:
+        raise IsotropyError(f"expected a module that counts, got {entry!r}: it is machinery")
     names = _slicer(file, _stamp(file)).names if function else frozenset()
     if function and function not in names:
         raise IsotropyError(

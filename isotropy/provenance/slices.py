@@ -14,29 +14,17 @@ from __future__ import annotations
 import ast
 import builtins
 import hashlib
-import os
-import sys
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-if __package__:
-    from isotropy.provenance.syntax import Import, Source, digest_of, imports_in, mentions
-else:  # beside the checker of bundles, in a place without the project
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    from syntax import (  # type: ignore[import-not-found, no-redef]
-        Import,
-        Source,
-        digest_of,
-        imports_in,
-        mentions,
-    )
+from isotropy.provenance.syntax import Import, Source, digest_of, imports_in, mentions
 
 READS_NAMESPACE = {"globals", "locals", "vars", "eval", "exec", "__import__", "__builtins__"}
 """Names with which code reaches others that its text does not show."""
 BINDS_UNSEEN = {"__getattr__", "__init_subclass__"}
-"""Functions by which a module or class gets names, or is told of others."""
+"""Functions by which a module or class gets names, or learns of others."""
 KNOWN_NAMES = {
     *dir(builtins),
     *("__name__", "__file__", "__doc__", "__package__", "__spec__", "__path__", "__class__"),

@@ -23,31 +23,20 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-if __package__:
-    from isotropy.provenance.format import (
-        LEDGER,
-        RECORD_SUFFIX,
-        UNREADABLE,
-        identity,
-        other_format,
-        producer,
-        read_ledger,
-    )
-    from isotropy.provenance.ruletext import rule_digest, rule_text
-    from isotropy.provenance.slices import SEPARATOR, code_digest
-else:  # unpacked from a bundle, or beside its neighbours, in a place without the project
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    from format import (  # type: ignore[import-not-found, no-redef]
-        LEDGER,
-        RECORD_SUFFIX,
-        UNREADABLE,
-        identity,
-        other_format,
-        producer,
-        read_ledger,
-    )
-    from ruletext import rule_digest, rule_text  # type: ignore[import-not-found, no-redef]
-    from slices import SEPARATOR, code_digest  # type: ignore[import-not-found, no-redef]
+if not __package__:  # run as a file, in a place without the project: what it needs is beside it
+    sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
+
+from isotropy.provenance.format import (
+    LEDGER,
+    RECORD_SUFFIX,
+    UNREADABLE,
+    identity,
+    other_format,
+    producer,
+    read_ledger,
+)
+from isotropy.provenance.ruletext import rule_digest, rule_text
+from isotropy.provenance.slices import SEPARATOR, code_digest
 
 METADATA = "ro-crate-metadata.json"
 DATA = ("fetch", "prepare", "embed")

@@ -68,7 +68,8 @@ def test_environments_deploy_and_hold_what_rules_import(
         made[frozenset(yaml.safe_load(file.read_text())["dependencies"])] = file.with_suffix("")
     needed: dict[str, set[str]] = {}
     for rule, env in rules(project):
-        files = code_identity(project, rule, LOADED_BY_NAME.get(rule, [])).files
+        found = code_identity(project, rule, LOADED_BY_NAME.get(rule, []))
+        files = [*found.sha256, *found.machinery]
         inside = [file for file in files if file.startswith("isotropy/") and file.endswith(".py")]
         needed.setdefault(env, set()).update(
             f.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for f in inside

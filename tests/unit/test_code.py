@@ -194,6 +194,10 @@ def test_a_new_function_changes_no_other(small: Path) -> None:
             "expected a function of isotropy.papers.one.tables, got 'frist': .*first",
         ),
         ("isotropy.papers.two", "expected a module of isotropy, got 'isotropy.papers.two'"),
+        (
+            "isotropy.job:Job",
+            "expected a module that counts, got 'isotropy.job:Job': it is machinery",
+        ),
         ("os.path:join", "expected a module of isotropy, got 'os.path'"),
     ],
 )
@@ -341,6 +345,13 @@ def test_modules_that_are_named_exist_and_say_why(project: Path) -> None:
         assert (project / f"{name.replace('.', '/')}.py").is_file(), name
         assert len(reason.split()) >= 2
     assert not MACHINERY.keys() & COUNTED_WITH_EVERY_JOB.keys()
+
+
+def test_no_module_is_machinery_by_chance(project: Path) -> None:
+    """What the machinery imports is named itself, in one of the two lists, with a reason."""
+    named = {f"{name.replace('.', '/')}.py" for name in MACHINERY}
+    for rule in rules(project):
+        assert code_identity(project, rule).machinery.keys() == named
 
 
 def test_identities_are_made_fast(project: Path) -> None:

@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,13 @@ import yaml
 
 from isotropy import metrics
 from isotropy.config import schema
+from isotropy.papers.names import CLAIMS, package
+from isotropy.papers.registry import KEYS
 from isotropy.provenance.code import code_identity
 from isotropy.provenance.environment import PYPI_NAME, normalized_name
+from isotropy.sources import formats
+from isotropy.sources.formats import READERS
+from isotropy.tables.runs import FACTS
 
 # Where the name that is imported, the conda package and the PyPI package differ.
 CONDA_NAME = {
@@ -25,15 +31,6 @@ CONDA_NAME = {
     "seaborn": "seaborn-base",
 }
 CONDA_NAME |= {"msgpack": "msgpack-python", "faiss": "faiss-cpu", "sklearn": "scikit-learn"}
-LOADED_BY_NAME = {
-    "draw_figure": [
-        f"isotropy.figures.{name}"
-        for name in ("mickus2024", "rudman2024", "rajaee2021", "cai2021", "claims")
-    ],
-    "make_table": [
-        f"isotropy.tables.{name}" for name in ("mickus2024", "rudman2024", "rajaee2021", "cai2021")
-    ],
-}
 
 
 def locked(project: Path) -> dict[str, str]:
@@ -50,13 +47,29 @@ def conda_file(path: Path) -> dict[str, str]:
     return {name: version for name, _, version in pins if name not in ("python", "pip")}
 
 
-def rules(project: Path) -> list[tuple[str, str]]:
-    """Every rule with a script, and its conda file."""
+def rules(project: Path) -> list[tuple[str, str, str]]:
+    """Every rule with a script: its name, its conda file and its text."""
     found = []
     for path in (project / "rules").glob("*.smk"):
         for match in re.finditer(r"^rule (\w+):\n((?:[ \t]+.*\n|\n)*)", path.read_text(), re.M):
             if env := re.search(r"envs/(\w+\.yaml)", match[2]):
-                found.append((match[1], env[1]))
+                found.append((match[1], env[1], match[2]))
+    return found
+
+
+def loaded_by_name(text: str) -> list[str]:
+    """Modules that jobs of a rule may load by name, for any paper and source, from its text."""
+    found = []
+    if function := re.search(r'protocol\("(\w+)"\)', text):
+        modules = [f"isotropy.papers.{key}.protocol" for key in KEYS]
+        found += [m for m in modules if hasattr(import_module(m), function[1])]
+    if "table_function" in text:
+        found += [f"{package(key)}.tables" for key in KEYS]
+        found += sorted({entry.partition(":")[0] for entry in FACTS.values()})
+    if "figure_function" in text:
+        found += [f"{package(key)}.figures" for key in (CLAIMS, *KEYS)]
+    if re.search(r"code=code\([^)]*readers", text):
+        found += [f"{READERS}.{name.replace('-', '_')}" for name in formats.known()]
     return found
 
 
@@ -73,9 +86,10 @@ def test_conda_files_have_what_the_scripts_import(project: Path) -> None:
     """Scripts get Snakemake's own packages for free in a test, not in a conda environment: so read
     the imports."""
     assert len(rules(project)) >= 10
-    for rule, env in rules(project):
+    for rule, env, text in rules(project):
         imported = set()
-        files = code_identity(project, rule, LOADED_BY_NAME.get(rule, [])).files
+        found = code_identity(project, rule, loaded_by_name(text))
+        files = [*found.sha256, *found.machinery]
         for file in (f for f in files if f.endswith(".py")):
             for node in ast.walk(ast.parse((project / file).read_text("utf8"))):
                 if isinstance(node, ast.Import):

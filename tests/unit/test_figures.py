@@ -19,7 +19,8 @@ from isotropy.papers.mickus2024 import figures as mickus2024
 from isotropy.papers.names import package
 from isotropy.papers.rajaee2021 import figures as rajaee2021
 from isotropy.papers.rudman2024 import figures as rudman2024
-from isotropy.provenance.record import MARK, read_record
+from isotropy.provenance.identity import MARK
+from isotropy.provenance.record import read_record
 from isotropy.tables.write import format_cell, write_markdown
 from tests.conftest import Workflow
 from tests.unit.entries import FIGURES, TABLES

@@ -109,7 +109,7 @@ def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Pa
 
 
 def test_verify_command(run: Path) -> None:
-    """Exit 0 when all is well, 1 on a finding, 2 when it cannot be told; the last line sums up."""
+    """Exit 0 when all is well, 1 on a finding, 2 when it is inconclusive; the last line sums up."""
     cli = CliRunner()
     good = cli.invoke(app, ["audit", "verify", "--all", "--digests-only"])
     assert (good.exit_code, good.output.splitlines()[-1].split(";")[0]) == (

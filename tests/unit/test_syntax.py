@@ -189,9 +189,10 @@ def test_other_versions_of_python_agree(version: str, project: Path) -> None:
     names += [f"isotropy/provenance/slices.py:{name}" for name in ("code_digest", "Slicer")]
     program = (
         "import re, sys; sys.dont_write_bytecode = True\n"
-        "sys.path.insert(0, 'isotropy/provenance')\n"
+        "sys.path.insert(0, '.')\n"
         "from pathlib import Path\n"
-        "from slices import code_digest; from ruletext import rule_text, rule_digest\n"
+        "from isotropy.provenance.slices import code_digest\n"
+        "from isotropy.provenance.ruletext import rule_text, rule_digest\n"
         f"for name in {names!r}:\n"
         "    print(code_digest(name, Path(name.partition(':')[0]).read_bytes()))\n"
         "for path in sorted(Path('rules').glob('*.smk')):\n"

@@ -258,7 +258,7 @@ def test_export_writes_over_nothing(smoke_copy: Workflow) -> None:
     with zipfile.ZipFile(smoke_copy.folder / "results/bundle.zip") as archive:
         assert not {"config/.secret.yaml", "isotropy/private.key"} & set(archive.namelist())
     with (smoke_copy.folder / "isotropy/parquet.py").open("a") as stream:
-        stream.write("# edited\n")
+        stream.write("EDITED = True\n")
     refused = audit(smoke_copy, "export", "other.zip")
     assert (refused.returncode, "stale" in refused.stdout) == (2, True)
 

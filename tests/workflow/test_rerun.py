@@ -51,7 +51,7 @@ def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow
     bytes."""
     before = digests(smoke_copy.folder)
     with (smoke_copy.folder / "isotropy/metrics/silhouettes.py").open("a") as stream:
-        stream.write("\n# an edit\n")
+        stream.write("\nEDITED = True\n")
     assert (
         smoke_copy.planned()
         == {
@@ -122,7 +122,7 @@ def test_editing_a_figure_reruns_only_figures(smoke_copy: Workflow) -> None:
     """And then there is nothing to do, the bytes are the same, and the audit finds nothing."""
     before = digests(smoke_copy.folder)
     with (smoke_copy.folder / "isotropy/figures/mickus2024.py").open("a") as stream:
-        stream.write("\n# an edit\n")
+        stream.write("\nEDITED = True\n")
     assert smoke_copy.planned() == {"draw_figure": 5, "write_page": 1}
     smoke_copy.done()
     assert smoke_copy.planned() == {}
@@ -209,7 +209,7 @@ def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
     assert planned["measure_layer"] == N_LAYERS
     assert not {"embed_tokens", "embed_shard"} & set(planned)
     module = smoke_copy.folder / "isotropy/embed/tokens.py"
-    module.write_text(module.read_text() + "# edited\n")
+    module.write_text(module.read_text() + "EDITED = True\n")
     planned = smoke_copy.planned()  # what is made anew is made as the configuration has it now
     assert planned["embed_tokens"] == len(
         list(smoke_copy.folder.glob("results/embed/*/tokens/*.record.json"))
