@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, NoReturn, get_args
 
 import typer
 from rich.console import Console
@@ -18,8 +18,8 @@ from isotropy.files import RESULTS
 from isotropy.provenance import audit
 from isotropy.provenance import trace as tracing
 from isotropy.provenance.checkout import Checkout
+from isotropy.provenance.format import LEDGER, read_ledger
 from isotropy.provenance.ledger import last_run
-from isotropy.provenance.verify_bundle import LEDGER, read_ledger
 from isotropy.provenance.verify_bundle import main as verify_bundle
 from isotropy.scrub import as_it_was
 
@@ -42,8 +42,19 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except (IsotropyError, OSError) as error:
-        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        _print(str(error), "red")
         raise typer.Exit(2) from None
+
+
+def _refuse(reason: str) -> NoReturn:
+    """End with a sentence, and exit code 2."""
+    _print(reason, "red")
+    raise typer.Exit(2)
+
+
+def _print(text: str, style: str | None = None) -> None:
+    """Print a line as it is: not cut, not coloured by what it says."""
+    console.print(text, style=style, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -52,7 +63,7 @@ def verify(
         list[Path] | None, typer.Argument(help="Results: files or folders; or one bundle.zip.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All results, and files that no record speaks of.")
+        bool, typer.Option("--all", help="All results, and files that no record lists.")
     ] = False,
     root: Root = Path(),
     project: Project = None,
@@ -74,18 +85,16 @@ def verify(
     checkout.
 
     States: intact, temporary (gone, as declared), behind (a package has another version than the
-        lock), outside (made in
-    another environment than the declared one), stale (spec or code has changed since), mismatched
-    (made from other bytes than its input's job wrote), without record, missing, altered. Exit 0:
-    all is well, 1: a finding, 2: it could not be told.
+    lock), outside (made in another environment than the declared one), stale (spec or code has
+    changed since), mismatched (made from other bytes than its input's job wrote), without record,
+    missing, altered. Changed machinery (code that cannot change results) is named, and is no
+    finding. Exit 0: all is well, 1: a finding, 2: inconclusive.
     """
     if everything == bool(paths):
-        console.print("Name results to check, or give --all.", style="red")
-        raise typer.Exit(2)
+        _refuse("Name results to check, or give --all.")
     if paths and any(path.suffix == ".zip" for path in paths):
         if len(paths) > 1:
-            console.print("Check a bundle by itself.", style="red")
-            raise typer.Exit(2)
+            _refuse("Check a bundle by itself.")
         raise typer.Exit(verify_bundle([str(paths[0]), *filter(None, [head])]))
     incomplete: list[str] = []
     with one_sentence():
@@ -95,34 +104,42 @@ def verify(
         if everything:
             findings = audit.verify_all(root, checkout, threads)
         else:
-            findings = audit.verify(
-                root, [_relative(p, root) for p in paths or []], checkout, threads
-            )
+            inside = [_relative(p, root) for p in paths or []]
+            findings = audit.verify(root, inside, checkout, threads)
+    raise typer.Exit(_report(root, findings, checkout, incomplete, head))
+
+
+def _report(
+    root: Path,
+    findings: list[audit.Finding],
+    checkout: Checkout | None,
+    incomplete: list[str],
+    head: str | None,
+) -> int:
+    """Print what was found. Returns the exit code."""
     bad = [f for f in findings if f.state not in audit.GOOD]
     for finding in bad:
         # One line each, never cut: a path that cannot be copied is of no use.
-        console.print(
-            f"{finding.state}: {finding.path} ({finding.detail})", markup=False, soft_wrap=True
-        )
+        _print(f"{finding.state}: {finding.path} ({finding.detail})")
     chain = root / RESULTS / LEDGER
     lines = read_ledger(chain.read_bytes())[2] if chain.is_file() else []
     forged = head is not None and head not in lines
     if forged:
-        console.print(
-            f"altered: {chain} ({head} is none of its lines: not the ledger that was made public)",
-            soft_wrap=True,
-        )
-    incomplete = list(dict.fromkeys([*incomplete, *(checkout.incomplete if checkout else [])]))
-    for reason in incomplete:
-        console.print(f"incomplete: {reason}", style="yellow", markup=False, soft_wrap=True)
+        what = f"{head} is none of its lines: not the ledger that was made public"
+        _print(f"altered: {chain} ({what})")
+    if checkout is not None:
+        for name, n_files in sorted(checkout.changed_machinery.items()):
+            _print(f"machinery changed since: {name} ({n_files} files)")
+        incomplete += checkout.incomplete
+    for reason in dict.fromkeys(incomplete):
+        _print(f"incomplete: {reason}", "yellow")
     counts = Counter(f.state for f in findings)
     summary = ", ".join(f"{counts[state]} {state}" for state in get_args(audit.State))
-    console.print(
+    _print(
         f"{len(findings)} files: {summary}; head of the ledger: {lines[-1] if lines else 'none'}",
-        style="red" if bad else "green",
-        soft_wrap=True,
+        "red" if bad else "green",
     )
-    raise typer.Exit(1 if bad or forged else 2 if incomplete or not findings else 0)
+    return 1 if bad or forged else 2 if incomplete or not findings else 0
 
 
 @app.command()
@@ -138,7 +155,7 @@ def trace(
     html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     root: Root = Path(),
 ) -> None:
-    """Show what a result was made from, by which job, down to the source bytes, as the records tell
+    """Show what a result was made from, by which job, down to the source bytes, as the records have
     it.
     """
     path, mark, query = address.partition("#")
@@ -149,7 +166,7 @@ def trace(
         if html is not None:
             html.write_text(tracing.html(lineage), "utf8")
     if html is not None:
-        console.print(f"{html}", style="green", markup=False)
+        _print(f"{html}", "green")
     elif as_json:
         typer.echo(json.dumps(lineage, indent=1, ensure_ascii=False, default=str))
     elif as_mermaid:
@@ -166,18 +183,19 @@ def diff(
     second: Annotated[Path, typer.Argument(help="Another.")],
 ) -> None:
     """Name the first jobs in which two runs part, and why. Exit 0: the same bytes, 1: they differ,
-    2: it could not be told.
+    2: inconclusive.
     """
     from isotropy.provenance.diff import diff as compare
 
     with one_sentence():
         found = compare(first, second)
     for divergence in found.first:
-        console.print(
-            f"{divergence.name}: {'; '.join(divergence.causes)}", markup=False, soft_wrap=True
-        )
-    told = f"{found.n_same} jobs gave the same bytes, {len(found.first)} part first, {found.n_following} follow from these"
-    console.print(told, style="red" if found.first else "green", soft_wrap=True)
+        _print(f"{divergence.name}: {'; '.join(divergence.causes)}")
+    _print(
+        f"{found.n_same} jobs gave the same bytes, {len(found.first)} part first, "
+        f"{found.n_following} follow from these",
+        "red" if found.first else "green",
+    )
     raise typer.Exit(1 if found.first else 0)
 
 
@@ -211,29 +229,23 @@ def rerun(
 
     checkout = project or root
     if not (checkout / "rules").is_dir():
-        console.print(f"{checkout} is not a checkout: give --project", style="red", markup=False)
-        raise typer.Exit(2)
+        _refuse(f"{checkout} is not a checkout: give --project")
     counts: Counter[str] = Counter()
     with one_sentence():
         names = choose(root, [_relative(p, root) for p in paths], sample, seed)
         try:
-            plan = study_plan(checkout, root, None)
+            expected = study_plan(checkout, root, None)
         except (IsotropyError, OSError):  # only a mirror needs it
-            plan = None
-        for outcome in do_again(root, names, checkout, plan, jobs=jobs, scratch=scratch):
+            expected = None
+        for outcome in do_again(root, names, checkout, expected, jobs=jobs, scratch=scratch):
             counts[outcome.verdict] += 1
-            told = f"{outcome.verdict}: {outcome.name} ({outcome.detail}; {outcome.seconds:.1f} s)"
-            console.print(
-                told,
-                markup=False,
-                soft_wrap=True,
-                style=None if outcome.verdict == "reproduced" else "red",
+            _print(
+                f"{outcome.verdict}: {outcome.name} ({outcome.detail}; {outcome.seconds:.1f} s)",
+                None if outcome.verdict == "reproduced" else "red",
             )
-    told = ", ".join(
-        f"{counts[verdict]} {verdict}" for verdict in ("reproduced", "changed", "failed")
-    )
-    console.print(
-        f"{len(names)} jobs: {told}", style="green" if counts["reproduced"] == len(names) else "red"
+    summary = ", ".join(f"{counts[v]} {v}" for v in ("reproduced", "changed", "failed"))
+    _print(
+        f"{len(names)} jobs: {summary}", "green" if counts["reproduced"] == len(names) else "red"
     )
     raise typer.Exit(1 if counts["changed"] else 2 if counts["failed"] else 0)
 
@@ -255,16 +267,18 @@ def identify(
         try:
             found = find(root, file)
         except (IsotropyError, OSError) as error:
-            console.print(str(error), style="red", markup=False, soft_wrap=True)
+            _print(str(error), "red")
             worst = 2
             continue
         if found.path is not None:
-            told = f"{file}: intact, it is {found.path} of {found.record}"
-            console.print(told, style="green", markup=False, soft_wrap=True)
+            _print(f"{file}: intact, it is {found.path} of {found.record}", "green")
         else:
-            of = ", ".join(found.outputs) or "another form of its outputs"
-            told = f"{file}: altered, or of another run of the same job; it carries the id of {found.record}, which has {of}"
-            console.print(told, style="red", markup=False, soft_wrap=True)
+            outputs = ", ".join(found.outputs) or "another form of its outputs"
+            _print(
+                f"{file}: altered, or of another run of the same job; it carries the id of "
+                f"{found.record}, which has {outputs}",
+                "red",
+            )
             worst = max(worst, 1)
     raise typer.Exit(worst)
 
@@ -285,8 +299,8 @@ def forget(
     with one_sentence():
         names = forget_missing(root, [_relative(p, root) for p in paths])
     for name in names:
-        console.print(name, markup=False, soft_wrap=True)
-    console.print(f"forgotten: {len(names)}", style="green")
+        _print(name)
+    _print(f"forgotten: {len(names)}", "green")
 
 
 @app.command()
@@ -305,20 +319,16 @@ def export(
         ),
     ] = False,
 ) -> None:
-    """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` inside
-    it checks.
+    """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` among
+    its code checks.
     """
-    from isotropy.provenance.crate import export as write
+    from isotropy.provenance.bundle import export as write
 
     bundle = bundle or root / RESULTS / audit.BUNDLE
     with one_sentence():
         n_files, n_bytes, head = write(root, project or root, bundle, with_data=with_data)
-    console.print(
-        f"{bundle}: {n_files} files, {n_bytes / 1e6:.1f} MB; head of the ledger: {head}",
-        style="green",
-        markup=False,
-        soft_wrap=True,
-    )
+    size = f"{n_files} files, {n_bytes / 1e6:.1f} MB"
+    _print(f"{bundle}: {size}; head of the ledger: {head}", "green")
 
 
 def _checkout(

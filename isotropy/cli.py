@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from isotropy.audit_cli import app as audit_app
 from isotropy.audit_cli import one_sentence, study_plan
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from isotropy.costs import Total
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results."
@@ -32,36 +38,44 @@ def plan(
     configfile: Annotated[
         list[Path] | None, typer.Option(help="Configuration after config.yaml.")
     ] = None,
-    rates: Annotated[
-        Path | None, typer.Option(help="Sizes and speeds instead of config/rates.yaml.")
-    ] = None,
+    rates: Annotated[Path | None, typer.Option(help="Speeds instead of config/rates.yaml.")] = None,
     project: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
 ) -> None:
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage,
     if nothing is there yet.
     """
     from rich.console import Console
-    from rich.table import Table
 
-    from isotropy.costs import Estimate, read_rates, totals
+    from isotropy.costs import CostModel, read_rates, totals
 
     console = Console(highlight=False)
     with one_sentence():
         known = read_rates(rates or project / "config/rates.yaml")
-        estimate = Estimate(study_plan(project, Path(), configfile or []), known)
-        found = totals(estimate)
-    table = Table(
-        "stage",
-        *(
-            "jobs",
-            "hours of GPU jobs",
-            "of CPU jobs",
-            "of the longest",
-            "disk, GB",
-            "largest job, GB",
-        ),
-        box=None,
+        costs = CostModel(study_plan(project, Path(), configfile or []), known)
+        found = totals(costs)
+    console.print(_cost_table(found))
+    hardware = f"GPU: {known.hardware.gpu}. CPU: {known.hardware.cpu}."
+    origin = f"Speeds: {rates or 'config/rates.yaml'}."
+    console.print(f"{hardware} {origin}", markup=False, soft_wrap=True)
+    if costs.unknown:
+        names = ", ".join(sorted(costs.unknown))
+        warning = f"Of unknown size, and counted as empty: {names}"
+        console.print(warning, style="yellow", markup=False, soft_wrap=True)
+
+
+def _cost_table(found: Mapping[str, Total]) -> Table:
+    """One row per stage, and one for all."""
+    from rich.table import Table
+
+    numbers = (
+        "jobs",
+        "hours of GPU jobs",
+        "of CPU jobs",
+        "of the longest",
+        "disk, GB",
+        "largest job, GB",
     )
+    table = Table("stage", *numbers, box=None)
     for column in table.columns[1:]:
         column.justify = "right"
     for stage, row in found.items():
@@ -77,12 +91,7 @@ def plan(
             f"{row.memory:,.1f}",
             end_section=stage == "report",
         )
-    console.print(table)
-    told = f"GPU: {known.hardware.gpu}. CPU: {known.hardware.cpu}. Sizes and speeds: {rates or 'config/rates.yaml'}."
-    console.print(told, markup=False, soft_wrap=True)
-    if estimate.unknown:
-        told = f"Of unknown size, and counted as empty: {', '.join(sorted(estimate.unknown))}"
-        console.print(told, style="yellow", markup=False, soft_wrap=True)
+    return table
 
 
 @app.command()

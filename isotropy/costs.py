@@ -1,10 +1,11 @@
-"""What a study will cost: hours, disk and memory of each job, from its spec and measured rates
-(`config/rates.yaml`).
+"""What a study will cost: hours, disk and memory of each job, from its spec, the sizes of its
+sources (`config/sources/`) and measured rates (`config/rates.yaml`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import singledispatch
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, get_args
@@ -12,6 +13,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 import yaml
 from pydantic import Field, ValidationError
 
+from isotropy.context import DataSpec
 from isotropy.embed.spec import EmbedSpec, LookUpSpec, ShardSpec, TokensSpec
 from isotropy.errors import IsotropyError
 from isotropy.finetune.spec import FinetuneSpec
@@ -21,6 +23,7 @@ from isotropy.plan import Plan
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.similarity.spec import CLUSTERED, ClassifySpec, SimilaritySpec, TuningSpec
 from isotropy.sources.fetch import FetchSpec
+from isotropy.sources.sizes import ModelSize, Positive, TextsSize, VectorsSize
 from isotropy.spec import Spec, Strict
 
 Work = Literal[
@@ -37,10 +40,11 @@ Work = Literal[
     "fetch",
     "show",
 ]
-Positive = Annotated[float, Field(gt=0)]
 GIGA = 10**9
 STARTED = 0.4 * GIGA
 """Bytes of a job's interpreter with its libraries."""
+MOST_WORDS = 50000
+"""Words of a lexicon that have vectors, at most."""
 
 
 class Rate(Strict):
@@ -58,35 +62,12 @@ class Hardware(Strict):
     gpu: str
 
 
-class ModelSize(Strict):
-    """Millions of multiplications per token; numbers per token and layer; layers; gigabytes of
-    files.
-    """
-
-    weights: Positive
-    width: int
-    layers: int
-    gigabytes: Positive
-
-
-class VectorsSize(Strict):
-    """Points, dimensions, gigabytes of files."""
-
-    points: int
-    width: int
-    gigabytes: Positive
-
-
 class Rates(Strict):
-    """Sizes that no spec has, and speeds."""
+    """Speeds, and what is reckoned with where the registry has no size."""
 
     hardware: Hardware
-    models: dict[str, ModelSize]
-    vectors: dict[str, VectorsSize]
-    rows: dict[str, int]
-    tokens_per_text: dict[str, Positive]
-    tokens_per_text_else: Positive
-    tokens: dict[str, int]
+    tokens_per_text: Positive
+    """Of data sets whose entry in the registry says nothing of tokens."""
     rates: dict[Work, Rate]
 
 
@@ -122,14 +103,30 @@ def read_rates(path: Path) -> Rates:
     return rates
 
 
+class Needs(NamedTuple):
+    """What a job has to do and to hold."""
+
+    work: dict[Work, float]
+    """Amounts, by kind."""
+    disk: float
+    """Bytes that it leaves."""
+    memory: float
+    """Bytes of its data."""
+
+
+# What counts as empty; no entry of the registry may say so, hence without validation.
+NO_MODEL = ModelSize.model_construct(weights=0, width=0, layers=1, gigabytes=0)
+NO_VECTORS = VectorsSize.model_construct(points=0, width=0, gigabytes=0)
+
+
 @dataclass
-class Estimate:
+class CostModel:
     """Costs of the results of a plan.
 
     Attributes:
         plan: the plan.
-        rates: sizes and speeds.
-        unknown: sources and models whose size is not known: jobs on them count as empty.
+        rates: speeds.
+        unknown: sources whose size is not known: jobs on them count as empty.
     """
 
     plan: Plan
@@ -139,239 +136,262 @@ class Estimate:
     def of(self, stem: str) -> Cost:
         """Cost of one result, by its stem."""
         spec = self.plan.spec(stem)
-        work, disk, memory = self._needs(spec)
+        needs = _needs(spec, self)
         gpu = (
-            not self._merges(spec)
+            not self.merges(spec)
             and getattr(getattr(spec, "tokens", spec), "device", "cpu") == "cuda"
         )
-        per_second = {
-            kind: (rate.gpu if gpu else rate.cpu) * GIGA for kind, rate in self.rates.rates.items()
-        }
-        seconds = sum(
-            self.rates.rates[kind].start + amount / per_second[kind]
-            for kind, amount in work.items()
-        )
-        return Cost(gpu, seconds, disk, STARTED + memory)
+        seconds = 0.0
+        for kind, amount in needs.work.items():
+            rate = self.rates.rates[kind]
+            seconds += rate.start + amount / ((rate.gpu if gpu else rate.cpu) * GIGA)
+        return Cost(gpu, seconds, needs.disk, STARTED + needs.memory)
 
-    def _merges(self, spec: Spec) -> bool:
+    def merges(self, spec: Spec) -> bool:
         """Whether a job only puts token vectors together, which others have extracted."""
         return isinstance(spec, TokensSpec) and self.plan.study.config.compute.shards > 1
 
-    def _needs(self, spec: Spec) -> tuple[dict[Work, float], float, float]:
-        """Work by kind, bytes on disk, bytes in memory."""
-        match spec:
-            case FetchSpec():
-                size = self._files(spec.id)
-                return {"fetch": size}, size, 0
-            case SentencesSpec() | CorpusSpec() | WordsSpec():
-                items, texts = self._rows(spec)
-                return {"read": texts + items}, 150 * texts + 30 * items, 500 * texts
-            case EmbedSpec():
-                texts = self._texts(spec.dataset)
-                model = self._model(spec.model)
-                size = 4 * texts * model.width
-                return (
-                    {"encode": 2e6 * model.weights * self._tokens(spec.dataset, texts)},
-                    size,
-                    self._loaded(model) + 2 * size,
-                )
-            case TokensSpec() | ShardSpec():
-                share = 1 / spec.shards if isinstance(spec, ShardSpec) else 1.0
-                own = spec.tokens if isinstance(spec, ShardSpec) else spec
-                model = self._model(own.model)
-                tokens = share * self._tokens(own.dataset, self._texts(own.dataset))
-                size = 4 * tokens * model.width * len(own.layers)
-                if self._merges(spec):
-                    return {"read": tokens}, size, 0
-                # Shares are removed once they are put together
-                kept = 0 if isinstance(spec, ShardSpec) else size
-                return {"encode": 2e6 * model.weights * tokens}, kept, self._loaded(model)
-            case LookUpSpec():
-                texts = self._texts(spec.dataset)
-                size = 4 * texts * self._vectors(spec.vectors).width
-                return {"read": texts}, size, 2 * size
-            case OptimizeSpec():
-                return self._optimize(spec)
-            case FinetuneSpec():
-                return self._finetune(spec)
-            case StabilitySpec():
-                draws = len(spec.sizes) * len(spec.zetas) * spec.repeats
-                return {"read": draws}, 1e5, GIGA / 4
-            case LayerSpec():
-                return self._layer(spec)
-            case VectorsSpec():
-                vectors = self._vectors(spec.vectors)
-                queries = min(spec.lid.n_queries or vectors.points, vectors.points)
-                size = 4.0 * vectors.points * vectors.width
-                return {"neighbours": 4 * queries * len(spec.seeds) * size / 4}, 1e5, 3 * size
-            case SimilaritySpec() | TuningSpec():
-                return self._similarity(spec)
-            case ClassifySpec():
-                items = sum(
-                    self._drawn(d, spec.n_train if d == spec.train else None)
-                    for d in (spec.train, spec.validation)
-                )
-                size = items * spec.max_length * self._model(spec.embedding).width
-                return (
-                    {"classify": size * len(spec.seeds) * (2 * len(spec.methods) - 1)},
-                    1e6,
-                    24 * size,
-                )
-        return {"show": 0}, 5e5, 0
+    def dataset(self, name: str) -> DataSpec:
+        """The spec of a data set."""
+        return self.plan.study.config.datasets[name]
 
-    def _optimize(self, spec: OptimizeSpec) -> tuple[dict[Work, float], float, float]:
-        dataset = self.plan.study.config.datasets[spec.dataset]
-        items, texts = self._rows(dataset)
-        source = self.plan.study.registry.sources[spec.embedding]
-        width = (self._vectors if source.kind == "vectors" else self._model)(spec.embedding).width
-        sampled = spec.measure.sample_size is not None and spec.measure.sample_size < items
-        # A pair of texts is an item of twice the width.
-        columns = 2 if isinstance(dataset, SentencesSpec) and texts > 1.2 * items else 1
-        measured = min(items, spec.measure.sample_size or items)
-        work = 2.0 * spec.updates * measured**2 * width * columns
-        # Embeddings, their gradient and what the optimizer keeps of each number; what is measured,
-        # in the order of its classes.
-        memory = GIGA / 2 + 24.0 * texts * width + 12.0 * measured * width * columns
-        return {"optimize_sampled" if sampled else "optimize": work}, 1e6, memory
-
-    def _finetune(self, spec: FinetuneSpec) -> tuple[dict[Work, float], float, float]:
-        model, training = self._model(spec.model), spec.training
-        items, known = self._drawn(spec.train, training.n_train), self._drawn(spec.validation, None)
-        # Items of the training set are its texts, or pairs of them.
-        long = min(self._tokens(spec.train, 1) * self._columns(spec.train), training.max_length)
-        updates = training.epochs * ceil(items / training.batch_size)
-        trained = 6e6 * model.weights * updates * training.batch_size * long
-        read = (
-            2e6
-            * model.weights
-            * long
-            * (known + training.epochs * training.shrinkage_tokens / (long * model.layers))
-        )
-        # Distances of all sentences in all layers: TwoNN, and silhouettes.
-        pairs = 4.0 * known**2 * model.width * model.layers
-        states = (
-            4 * 4e6 * model.weights + 40.0 * training.batch_size * long * model.width * model.layers
-        )
-        memory = self._loaded(model) + states + 4 * known * model.width * (model.layers + 1)
-        return {"train": trained, "encode": read, "score": pairs}, 2e6, memory
-
-    def _layer(self, spec: LayerSpec) -> tuple[dict[Work, float], float, float]:
-        tokens = self._tokens(spec.dataset, self._texts(spec.dataset))
-        size = tokens * self._model(spec.model).width
-        queries = min(spec.lid.n_queries or tokens, tokens)
-        repeated = len(spec.seeds) * len(spec.types)
-        return (
-            {"geometry": size * repeated, "neighbours": 4 * queries * size * repeated},
-            1e6,
-            16 * size,
-        )
-
-    def _similarity(
-        self, spec: SimilaritySpec | TuningSpec
-    ) -> tuple[dict[Work, float], float, float]:
-        config = self.plan.study.config
-        source = self.plan.study.registry.sources[spec.embedding]
-        if source.kind == "vectors":
-            vectors = self._vectors(spec.embedding)
-            size = float(vectors.points * vectors.width)
-        else:
-            items, texts = self._rows(config.datasets[spec.dataset])
-            counted = items * self._columns(spec.dataset) if spec.repeat_texts else texts
-            size = self._tokens(spec.dataset, counted) * self._model(spec.embedding).width
-        if isinstance(spec, TuningSpec):
-            times: float = len(spec.n_clusters) * len(spec.n_components) * spec.runs
-        else:
-            times = (
-                sum(m in CLUSTERED for m in spec.methods) * spec.runs
-                + len(spec.more_clusters) * spec.runs / 2
-                + 0.5
-            )
-        return {"similarity": size * times}, 5e5, 24 * size
-
-    def _rows(self, spec: Spec) -> tuple[int, int]:
+    def rows(self, spec: DataSpec) -> tuple[int, int]:
         """Items and distinct texts of a data set."""
-        name = str(getattr(spec, "source", None) or getattr(spec, "lexicon", None))
-        known = [
-            c
-            for c in self.plan.study.registry.sources[name].contents.values()
-            if c.rows is not None
-        ]
         if isinstance(spec, WordsSpec):
-            items = spec.n_items or min(
-                known[0].rows or 0 if known else self._unregistered(name), 50000
-            )
+            items = spec.n_items or min(self._whole(spec.lexicon)[0], MOST_WORDS)
             return items, items
-        rows = (known[0].rows or 0) if known else self._unregistered(name)
-        texts = (known[0].unique_texts or rows) if known else rows
-        items = rows
-        if isinstance(spec, CorpusSpec) and spec.blocks is not None:
-            items = min(rows, spec.blocks.n_blocks * spec.blocks.n_lines)
-        if isinstance(spec, SentencesSpec):
-            items = min(items, spec.sample.n_items) if spec.sample else items
-            if spec.split:
-                items = round(
-                    items
-                    * (
-                        spec.split.held_out
-                        if spec.split.part == "validation"
-                        else 1 - spec.split.held_out
-                    )
-                )
+        rows, texts = self._whole(spec.source)
+        items = _part(spec, rows)
         return items, round(texts * items / rows) if rows else 0
 
-    def _texts(self, dataset: str) -> int:
+    def texts(self, dataset: str) -> int:
         """Distinct texts of a data set."""
-        return self._rows(self.plan.study.config.datasets[dataset])[1]
+        return self.rows(self.dataset(dataset))[1]
 
-    def _drawn(self, dataset: str, most: int | None) -> int:
+    def items(self, dataset: str, most: int | None = None) -> int:
         """Items of a data set, or of a part of it."""
-        items = self._rows(self.plan.study.config.datasets[dataset])[0]
+        items = self.rows(self.dataset(dataset))[0]
         return items if most is None else min(items, most)
 
-    def _columns(self, dataset: str) -> int:
-        """2 for pairs."""
-        items, texts = self._rows(self.plan.study.config.datasets[dataset])
+    def columns(self, dataset: str) -> int:
+        """2 for pairs of texts."""
+        items, texts = self.rows(self.dataset(dataset))
         return 2 if texts > 1.2 * items else 1
 
-    def _tokens(self, dataset: str, texts: float) -> float:
-        spec = self.plan.study.config.datasets[dataset]
-        source = str(getattr(spec, "source", ""))
-        if source in self.rates.tokens and not getattr(spec, "blocks", None):
-            return self.rates.tokens[source]
-        known = [
-            n
-            for name, n in self.rates.tokens_per_text.items()
-            if name in (source, dataset) or source.startswith(name)
-        ]
-        return texts * (known[0] if known else self.rates.tokens_per_text_else)
+    def tokens(self, dataset: str, texts: float) -> float:
+        """Tokens of a number of texts of a data set; of a whole corpus, those that it has."""
+        spec = self.dataset(dataset)
+        size = TextsSize() if isinstance(spec, WordsSpec) else self._texts_size(spec.source)
+        if size.tokens is not None and not getattr(spec, "blocks", None):
+            return size.tokens
+        return texts * (size.tokens_per_text or self.rates.tokens_per_text)
 
-    def _unregistered(self, source: str) -> int:
-        if source not in self.rates.rows:
-            self.unknown.add(source)
-        return self.rates.rows.get(source, 0)
-
-    def _model(self, name: str) -> ModelSize:
-        if name not in self.rates.models:
+    def model(self, name: str) -> ModelSize:
+        """Size of a model."""
+        size = self.plan.study.registry.sizes.get(name)
+        if not isinstance(size, ModelSize):
             self.unknown.add(name)
-        return self.rates.models.get(
-            name, ModelSize(weights=1e-9, width=0, layers=1, gigabytes=1e-9)
-        )
+            return NO_MODEL
+        return size
 
-    def _vectors(self, name: str) -> VectorsSize:
-        if name not in self.rates.vectors:
+    def vectors(self, name: str) -> VectorsSize:
+        """Size of static vectors."""
+        size = self.plan.study.registry.sizes.get(name)
+        if not isinstance(size, VectorsSize):
             self.unknown.add(name)
-        return self.rates.vectors.get(name, VectorsSize(points=0, width=0, gigabytes=1e-9))
+            return NO_VECTORS
+        return size
 
-    def _files(self, source: str) -> float:
+    def is_static(self, embedding: str) -> bool:
+        """Whether an embedding is one of static vectors, not of a model."""
+        return self.plan.study.registry.sources[embedding].kind == "vectors"
+
+    def files(self, source: str) -> float:
+        """Bytes of a source's files."""
         kind = self.plan.study.registry.sources[source].kind
         if kind == "model":
-            return GIGA * self._model(source).gigabytes
-        return GIGA * (self._vectors(source).gigabytes if kind == "vectors" else 0.02)
+            return GIGA * self.model(source).gigabytes
+        return GIGA * (self.vectors(source).gigabytes if kind == "vectors" else 0.02)
 
-    @staticmethod
-    def _loaded(model: ModelSize) -> float:
-        """A model in memory, with what a batch takes."""
-        return 2 * GIGA * model.gigabytes + GIGA / 2
+    def _texts_size(self, source: str) -> TextsSize:
+        size = self.plan.study.registry.sizes.get(source)
+        return size if isinstance(size, TextsSize) else TextsSize()
+
+    def _whole(self, source: str) -> tuple[int, int]:
+        """Rows and distinct texts of a source: those that the first of its contents with a number
+        of rows has, or its size.
+        """
+        for content in self.plan.study.registry.sources[source].contents.values():
+            if content.rows is not None:
+                return content.rows, content.unique_texts or content.rows
+        rows = self._texts_size(source).rows
+        if rows is None:
+            self.unknown.add(source)
+        return rows or 0, rows or 0
+
+
+def _part(spec: SentencesSpec | CorpusSpec, rows: int) -> int:
+    """Items that a data set has of its source's rows."""
+    if isinstance(spec, CorpusSpec):
+        return min(rows, spec.blocks.n_blocks * spec.blocks.n_lines) if spec.blocks else rows
+    items = min(rows, spec.sample.n_items) if spec.sample else rows
+    if spec.split is None:
+        return items
+    held_out = spec.split.held_out
+    return round(items * (held_out if spec.split.part == "validation" else 1 - held_out))
+
+
+def _loaded(model: ModelSize) -> float:
+    """Bytes of a model in memory, with what a batch takes."""
+    return 2 * GIGA * model.gigabytes + GIGA / 2
+
+
+@singledispatch
+def _needs(spec: Spec, costs: CostModel) -> Needs:
+    """What the job of a spec needs: of tables, figures and pages, the same for all."""
+    return Needs({"show": 0}, 5e5, 0)
+
+
+@_needs.register
+def _(spec: FetchSpec, costs: CostModel) -> Needs:
+    size = costs.files(spec.id)
+    return Needs({"fetch": size}, size, 0)
+
+
+@_needs.register(SentencesSpec)
+@_needs.register(CorpusSpec)
+@_needs.register(WordsSpec)
+def _(spec: DataSpec, costs: CostModel) -> Needs:
+    items, texts = costs.rows(spec)
+    return Needs({"read": texts + items}, 150 * texts + 30 * items, 500 * texts)
+
+
+@_needs.register
+def _(spec: EmbedSpec, costs: CostModel) -> Needs:
+    texts, model = costs.texts(spec.dataset), costs.model(spec.model)
+    size = 4 * texts * model.width
+    work = 2e6 * model.weights * costs.tokens(spec.dataset, texts)
+    return Needs({"encode": work}, size, _loaded(model) + 2 * size)
+
+
+@_needs.register(TokensSpec)
+@_needs.register(ShardSpec)
+def _(spec: TokensSpec | ShardSpec, costs: CostModel) -> Needs:
+    share = 1 / spec.shards if isinstance(spec, ShardSpec) else 1.0
+    own = spec.tokens if isinstance(spec, ShardSpec) else spec
+    model = costs.model(own.model)
+    tokens = share * costs.tokens(own.dataset, costs.texts(own.dataset))
+    size = 4 * tokens * model.width * len(own.layers)
+    if costs.merges(spec):
+        return Needs({"read": tokens}, size, 0)
+    # Shares are removed once they are put together
+    kept = 0 if isinstance(spec, ShardSpec) else size
+    return Needs({"encode": 2e6 * model.weights * tokens}, kept, _loaded(model))
+
+
+@_needs.register
+def _(spec: LookUpSpec, costs: CostModel) -> Needs:
+    texts = costs.texts(spec.dataset)
+    size = 4 * texts * costs.vectors(spec.vectors).width
+    return Needs({"read": texts}, size, 2 * size)
+
+
+@_needs.register
+def _(spec: OptimizeSpec, costs: CostModel) -> Needs:
+    dataset = costs.dataset(spec.dataset)
+    items, texts = costs.rows(dataset)
+    of_words = costs.is_static(spec.embedding)
+    width = (costs.vectors if of_words else costs.model)(spec.embedding).width
+    sampled = spec.measure.sample_size is not None and spec.measure.sample_size < items
+    # A pair of texts is an item of twice the width.
+    columns = 2 if isinstance(dataset, SentencesSpec) and texts > 1.2 * items else 1
+    measured = min(items, spec.measure.sample_size or items)
+    work = 2.0 * spec.updates * measured**2 * width * columns
+    # Embeddings, their gradient and what the optimizer keeps of each number; what is measured,
+    # in the order of its classes.
+    memory = GIGA / 2 + 24.0 * texts * width + 12.0 * measured * width * columns
+    return Needs({"optimize_sampled" if sampled else "optimize": work}, 1e6, memory)
+
+
+@_needs.register
+def _(spec: FinetuneSpec, costs: CostModel) -> Needs:
+    model, training = costs.model(spec.model), spec.training
+    items, known = costs.items(spec.train, training.n_train), costs.items(spec.validation)
+    # Items of the training set are its texts, or pairs of them.
+    long = min(costs.tokens(spec.train, 1) * costs.columns(spec.train), training.max_length)
+    updates = training.epochs * ceil(items / training.batch_size)
+    trained = 6e6 * model.weights * updates * training.batch_size * long
+    shrunk = training.epochs * training.shrinkage_tokens / (long * model.layers)
+    read = 2e6 * model.weights * long * (known + shrunk)
+    # Distances of all sentences in all layers: TwoNN, and silhouettes.
+    pairs = 4.0 * known**2 * model.width * model.layers
+    states = (
+        4 * 4e6 * model.weights + 40.0 * training.batch_size * long * model.width * model.layers
+    )
+    memory = _loaded(model) + states + 4 * known * model.width * (model.layers + 1)
+    return Needs({"train": trained, "encode": read, "score": pairs}, 2e6, memory)
+
+
+@_needs.register
+def _(spec: StabilitySpec, costs: CostModel) -> Needs:
+    draws = len(spec.sizes) * len(spec.zetas) * spec.repeats
+    return Needs({"read": draws}, 1e5, GIGA / 4)
+
+
+@_needs.register
+def _(spec: LayerSpec, costs: CostModel) -> Needs:
+    tokens = costs.tokens(spec.dataset, costs.texts(spec.dataset))
+    size = tokens * costs.model(spec.model).width
+    queries = min(spec.lid.n_queries or tokens, tokens)
+    repeated = len(spec.seeds) * len(spec.types)
+    work: dict[Work, float] = {
+        "geometry": size * repeated,
+        "neighbours": 4 * queries * size * repeated,
+    }
+    return Needs(work, 1e6, 16 * size)
+
+
+@_needs.register
+def _(spec: VectorsSpec, costs: CostModel) -> Needs:
+    vectors = costs.vectors(spec.vectors)
+    queries = min(spec.lid.n_queries or vectors.points, vectors.points)
+    size = 4.0 * vectors.points * vectors.width
+    return Needs({"neighbours": 4 * queries * len(spec.seeds) * size / 4}, 1e5, 3 * size)
+
+
+@_needs.register
+def _(spec: SimilaritySpec, costs: CostModel) -> Needs:
+    clustered = sum(m in CLUSTERED for m in spec.methods) * spec.runs
+    size = _cloud(spec, costs)
+    times = clustered + len(spec.more_clusters) * spec.runs / 2 + 0.5
+    return Needs({"similarity": size * times}, 5e5, 24 * size)
+
+
+@_needs.register
+def _(spec: TuningSpec, costs: CostModel) -> Needs:
+    size = _cloud(spec, costs)
+    times = len(spec.n_clusters) * len(spec.n_components) * spec.runs
+    return Needs({"similarity": size * times}, 5e5, 24 * size)
+
+
+def _cloud(spec: SimilaritySpec | TuningSpec, costs: CostModel) -> float:
+    """Numbers in the vectors that are post-processed."""
+    if costs.is_static(spec.embedding):
+        vectors = costs.vectors(spec.embedding)
+        return float(vectors.points * vectors.width)
+    items, texts = costs.rows(costs.dataset(spec.dataset))
+    counted = items * costs.columns(spec.dataset) if spec.repeat_texts else texts
+    return costs.tokens(spec.dataset, counted) * costs.model(spec.embedding).width
+
+
+@_needs.register
+def _(spec: ClassifySpec, costs: CostModel) -> Needs:
+    items = costs.items(spec.train, spec.n_train) + costs.items(
+        spec.validation, spec.n_train if spec.validation == spec.train else None
+    )
+    size = items * spec.max_length * costs.model(spec.embedding).width
+    work = size * len(spec.seeds) * (2 * len(spec.methods) - 1)
+    return Needs({"classify": work}, 1e6, 24 * size)
 
 
 class Total(NamedTuple):
@@ -389,15 +409,14 @@ class Total(NamedTuple):
     """Gigabytes of the largest job."""
 
 
-def totals(estimate: Estimate) -> dict[str, Total]:
+def totals(costs: CostModel) -> dict[str, Total]:
     """What a study takes, per stage and in all, if nothing of it is there yet."""
     stages: dict[str, list[Cost]] = {}
-    for stem in estimate.plan.stems():
-        stages.setdefault(stem.split("/")[0] if "/" in stem else "report", []).append(
-            estimate.of(stem)
-        )
-    found = {stage: _total(costs) for stage, costs in stages.items()}
-    return found | {"all": _total([cost for costs in stages.values() for cost in costs])}
+    for stem in costs.plan.stems():
+        stage = stem.split("/")[0] if "/" in stem else "report"
+        stages.setdefault(stage, []).append(costs.of(stem))
+    found = {stage: _total(own) for stage, own in stages.items()}
+    return found | {"all": _total([cost for own in stages.values() for cost in own])}
 
 
 def _total(costs: list[Cost]) -> Total:

@@ -7,6 +7,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_NAMES = 3
+"""Names that a hint shows."""
+
 
 class IsotropyError(Exception):
     """Something a user can act on: bad configuration, unreachable data, a checksum that does not
@@ -14,10 +17,27 @@ class IsotropyError(Exception):
     """
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: the nearest known ones, or all of them if none is near."""
+def suggest(name: str, known: Iterable[str], where: str = "there") -> str:
+    """A hint for a misspelt name: at most three of the nearest known ones; if none is near, how
+    many there are.
+
+    Args:
+        name: what was written.
+        known: what could have been meant.
+        where: the place that lists them, in words.
+
+    Examples:
+        >>> suggest("polarty", ["polarity", "snli"])
+        "did you mean 'polarity'?"
+        >>> suggest("qqp", ["rte", "wnli"])
+        "known: 'rte', 'wnli'"
+        >>> suggest("x", ["cola", "mrpc", "rte", "wnli"], "in config.yaml")
+        'none of the 4 names listed in config.yaml is near'
+    """
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
-    if near:
-        return "did you mean " + " or ".join(repr(n) for n in near) + "?"
-    return "known: " + ", ".join(names)
+    if near := difflib.get_close_matches(name, names, n=MOST_NAMES, cutoff=0.6):
+        *first, last = (repr(n) for n in near)
+        return f"did you mean {', '.join(first)} or {last}?" if first else f"did you mean {last}?"
+    if len(names) <= MOST_NAMES:
+        return "known: " + (", ".join(repr(n) for n in names) or "none")
+    return f"none of the {len(names)} names listed {where} is near"

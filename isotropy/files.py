@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import hashlib
 import json
@@ -12,7 +11,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from isotropy.errors import IsotropyError
 
@@ -26,23 +25,6 @@ def sha256_file(path: Path) -> str:
     """SHA-256 of a file's bytes, as 64 hex digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def lock_file(stream: IO[Any], *, wait: bool) -> None:
-    """Lock an open file until it is closed.
-
-    Raises:
-        BlockingIOError: another process holds the lock, and `wait` is false.
-        IsotropyError: the file system has no locks.
-    """
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError as error:
-        raise IsotropyError(
-            f"{stream.name} cannot be locked ({error}): results need a file system with locks"
-        ) from error
 
 
 def files_below(path: Path) -> list[Path]:

@@ -8,44 +8,36 @@
 Entering limits threads and starts the log. Leaving checks that every declared output is
 there, digests inputs and outputs and writes the record. An `IsotropyError` ends the job with its
 sentence alone; any error removes what was written.
+
+This module is machinery (`isotropy.provenance.machinery`): nothing that it computes itself may
+reach an output.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Generic, Self, TextIO, TypeVar
 
-from threadpoolctl import threadpool_limits
-
 from isotropy.errors import IsotropyError
-from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, lock_file, record_of, remove, write_json
-from isotropy.provenance.code import code_identity, temporary_outputs
+from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_of, remove, write_json
+from isotropy.locks import lock_file
+from isotropy.provenance.code import code_identity, load, temporary_outputs
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
+from isotropy.provenance.identity import MARK, File, describe_files, record_id
 from isotropy.provenance.ledger import append_job
-from isotropy.provenance.record import (
-    MARK,
-    Code,
-    Determinism,
-    Environment,
-    File,
-    Lineage,
-    Record,
-    describe_files,
-    producers,
-    record_id,
-)
+from isotropy.provenance.lineage import Lineage
+from isotropy.provenance.record import Code, Determinism, Environment, Record, producers
 from isotropy.scrub import scrub
 from isotropy.spec import Spec, digest
+from isotropy.threads import limit_threads
 
 log = logging.getLogger("isotropy")
 
@@ -62,15 +54,14 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         spec: the parsed spec.
         input, output: named paths, the record left out; inputs of several paths by `inputs(name)`.
         lineage: what the inputs stand on; a job may add to it.
-        id: names what is made (`isotropy.provenance.record.record_id`).
+        id: names what is made (`isotropy.provenance.identity.record_id`).
         mark: the id in the form in which outputs carry it.
         determinism: what a repetition gives; `bitwise` unless the job says otherwise.
         measurements: facts that only this run has (times, rates), for the record.
         seeds: named seeds that were used, for the record.
         shortcut_records: records of shortcut_inputs, which are named inputs that save work and do
             not define the result: they are what their own records say, and no part of the result's
-            identity or
-                record. That they fit is for the job to see.
+            identity or record. That they fit is for the job to see.
         work: a folder that outlives a killed job with the same spec, code and inputs; removed on
             success.
     """
@@ -105,16 +96,13 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         self._start_log()
         try:
             self._check()
-            self._limits = threadpool_limits(limits=self.threads)
-            if torch := sys.modules.get("torch"):
-                torch.set_num_threads(self.threads)
+            self._limits = limit_threads(self.threads)
             inputs = [path for name in self._named for path in self.inputs(name)]
             self._inputs = describe_files(inputs)
             self._producers = producers(inputs, self._inputs)
-            helpers = [Path(path) for paths in self._shortcuts.values() for path in paths]
-            self.shortcut_records = list(producers(helpers, describe_files(helpers)).values())
-            for record in self._producers.values():
-                self.lineage.merge(record.lineage)
+            shortcuts = [Path(path) for paths in self._shortcuts.values() for path in paths]
+            self.shortcut_records = list(producers(shortcuts, describe_files(shortcuts)).values())
+            self.lineage = Lineage.of(record.lineage for record in self._producers.values())
             self.id = record_id(
                 self._snakemake.rule,
                 self._wildcards,
@@ -123,13 +111,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
                 self._producers.values(),
             )
             self.mark = MARK + self.id
-            identity = digest(
-                [
-                    self.spec.model_dump(mode="json"),
-                    self.code,
-                    [f.model_dump() for f in self._inputs],
-                ]
-            )
+            made_from = [f.model_dump() for f in self._inputs]
+            identity = digest([self.spec.model_dump(mode="json"), self.code.digest(), made_from])
             stem = self.record.name.removesuffix(RECORD_SUFFIX)
             self.work = self.record.with_name(f".{stem}.work") / identity[:16]
             self._lock = self._take_lock()
@@ -143,10 +126,12 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         return [Path(path) for path in (self._named | self._shortcuts).get(name, [])]
 
     def load(self, entry: str) -> Any:
-        """What the rule loads by name: `module`, or `module:function`."""
-        module, _, name = entry.partition(":")
-        found = import_module(module)
-        return getattr(found, name) if name else found
+        """Import what the rule's code names: a module, or a function as `module:function`.
+
+        Raises:
+            IsotropyError: the rule's code does not name it.
+        """
+        return load(entry, self._entries)
 
     @contextmanager
     def write(self, name: str) -> Iterator[Path]:
@@ -181,9 +166,9 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
                 raise IsotropyError(
                     f"{path} and {self.record} do not share a name: its record would not be found"
                 )
-        expected, *self._modules = self._snakemake.params.code.split()
-        self.code = code_identity(PROJECT, self._snakemake.rule, self._modules)
-        if digest(self.code) != expected:
+        expected, *self._entries = self._snakemake.params.code.split()
+        self.code = code_identity(PROJECT, self._snakemake.rule, self._entries)
+        if self.code.digest() != expected:
             raise IsotropyError(
                 "the project's code changed while the workflow was running: start it again"
             )
@@ -206,8 +191,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         except BlockingIOError:
             raise IsotropyError(
                 f"another process is still making {self.record.name.removesuffix(RECORD_SUFFIX)}, "
-                "perhaps of a run that was "
-                "killed: wait for it or end it, then start again"
+                "perhaps of a run that was killed: wait for it or end it, then start again"
             ) from None
         return lock
 
@@ -250,14 +234,14 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             rule=self._snakemake.rule,
             wildcards=self._wildcards,
             spec=self._recorded_spec,
-            code=Code(**self.code._asdict(), modules=self._modules),
+            code=Code(**self.code._asdict()),
             inputs=self._inputs,
             input_records={path: record.identity() for path, record in self._producers.items()},
             outputs=outputs,
             input_names=self._named,
             output_names={name: path.as_posix() for name, path in self.output.items()},
             temporary=[self.output[name].as_posix() for name in temporary],
-            lineage=Lineage.model_validate(scrub(self.lineage.model_dump(mode="json"))),
+            lineage=self.lineage.recorded(),
             determinism=self.determinism,
             seeds=self.seeds,
             measurements=scrub(self.measurements),

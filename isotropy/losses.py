@@ -133,20 +133,13 @@ class IStarLoss(_HiddenStatePenalty):
                     "batches first"
                 )
             buffer = self.shrinkage.scatter
-            state = (
-                id(buffer),
-                buffer._version,
-                tokens.device,
-            )  # changes with whatever changes the estimate
+            # Changes with whatever changes the estimate.
+            state = (id(buffer), buffer._version, tokens.device)
             if self._prepared is None or self._prepared[0] != state:
-                with (
-                    torch.inference_mode(False),
-                    torch.no_grad(),
-                ):  # it outlives an evaluation, for training to use
-                    self._prepared = (
-                        state,
-                        ShrinkageCovariance(self.shrinkage.covariance().to(tokens.device)),
-                    )
+                # It outlives an evaluation, for training to use.
+                with torch.inference_mode(False), torch.no_grad():
+                    covariance = self.shrinkage.covariance().to(tokens.device)
+                    self._prepared = (state, ShrinkageCovariance(covariance))
             shrinkage = self._prepared[1]
         score = isoscore_star(tokens, self.zeta, shrinkage)
         penalty: torch.Tensor = self.strength * (1 - score)  # type: ignore[assignment]

@@ -20,7 +20,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from isotropy.metrics.matrix import ROWS_PER_BLOCK, oriented, worker_threads
+from isotropy.metrics.matrix import ROWS_PER_BLOCK, ordered_threads, oriented, worker_threads
 
 FLOATS = (np.float64, np.float32)
 
@@ -217,7 +217,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             "random_state": self.random_state,
         }
         if self.clusterer == "kmeans":
-            return KMeans(self.n_clusters, init=self.init, **common).fit(X)
+            with ordered_threads():
+                return KMeans(self.n_clusters, init=self.init, **common).fit(X)
         start = {"k-means++": "k-means++", "random": "random_from_data"}[self.init]
         with warnings.catch_warnings():
             if self.tol == 0:  # all iterations are wanted, whatever comes out
@@ -234,14 +235,16 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
     @staticmethod
     def _centers_of(model: KMeans | GaussianMixture) -> np.ndarray:
-        return model.cluster_centers_ if isinstance(model, KMeans) else model.means_  # type: ignore[no-any-return]
+        centers: np.ndarray = model.cluster_centers_ if isinstance(model, KMeans) else model.means_
+        return centers
 
     def _assigned(self, X: np.ndarray) -> np.ndarray:
         """Cluster of each point, shape (n,), among those that are left."""
         if len(self._left) == self.n_clusters:
             return self._model.predict(self._scaled(X))  # type: ignore[no-any-return]
         if isinstance(self._model, KMeans):
-            return pairwise_distances_argmin(X, self.centers_.astype(X.dtype))  # type: ignore[no-any-return]
+            nearest: np.ndarray = pairwise_distances_argmin(X, self.centers_.astype(X.dtype))
+            return nearest
         left = copy(self._model)
         for name in ("weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"):
             setattr(left, name, getattr(left, name)[self._left])

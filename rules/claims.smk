@@ -1,4 +1,4 @@
-"""claims: a verdict on every claim of the papers. Needs: all tables; published/claims.yaml.
+"""claims: a verdict on every claim of the papers. Needs: all tables; claims.yaml in their folders.
 Gives: results/claims.parquet, .csv, .md and .html."""
 
 

@@ -37,10 +37,10 @@ from isotropy.papers.registry import KEYS
 from isotropy.paths import shard_stems
 from isotropy.plan import Plan
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
-from isotropy.provenance.code import CodeIdentity, code_param
+from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
-from isotropy.provenance.record import read_record
-from isotropy.spec import digest
+from isotropy.provenance.record import find_record
+from isotropy.sources import formats
 from isotropy.tables.runs import FACTS
 
 PROJECT = Path(workflow.basedir)
@@ -100,45 +100,56 @@ def inputs(stem, name=None):
 
 
 @cache
-def code_once(rule, *entries):
+def code_param_once(of_rule, *names):
     """Identity of the code behind a rule: its script, and modules or functions loaded by name."""
-    return code_param(PROJECT, rule, *entries)
+    return code_param(PROJECT, of_rule, *names)
 
 
-def code(rule, *entries):
+def code(of_rule, *entries):
     """The parameter `code` of a rule, a function of the wildcards.
 
-    An entry is what the script loads by name, given the wildcards: `module` or `module:function`.
+    An entry gives what the script loads by name, for wildcards: `module` or `module:function` each.
     """
 
     def of_job(wildcards):
-        found = [entry(wildcards) for entry in entries]
-        return code_once(rule, *(name for name in found if name is not None))
+        names = [name for entry in entries for name in entry(wildcards)]
+        return code_param_once(of_rule, *names)
 
     return of_job
 
 
 def protocol(function):
     """A function of the paper's protocol, as an entry of `code`."""
-    return lambda wildcards: f"isotropy.papers.{wildcards.paper}.protocol:{function}"
+    return lambda wildcards: [f"isotropy.papers.{wildcards.paper}.protocol:{function}"]
+
+
+def readers(wildcards):
+    """Readers of the sources that a job reads or fetches, as an entry of `code`."""
+    named = [
+        wildcards.get("source"),
+        wildcards.get("vectors"),
+        wildcards.get("embedding"),
+    ]
+    if not any(named):
+        dataset = CONFIG.datasets[wildcards.dataset]
+        roles = ("source", "lexicon", "vectors", "word_list")
+        named = [getattr(dataset, role, None) for role in roles]
+    return sorted(
+        {name for one in named if one for name in formats.modules(SOURCES[one])}
+    )
 
 
 def table_function(wildcards):
-    """The function that makes a table, as an entry of `code`."""
+    """The function that makes a table, as an entry of `code`, and what describes its runs."""
     entry = job_spec("tables/{paper}/{table}", wildcards)
-    return f"{package(wildcards.paper)}.tables:{entry.function}"
-
-
-def table_facts(wildcards):
-    """What describes the runs that a table is made from, as an entry of `code`, if it has runs."""
-    kind = job_spec("tables/{paper}/{table}", wildcards).kind
-    return None if kind is None else FACTS[kind]
+    facts = [] if entry.kind is None else [FACTS[entry.kind]]
+    return [f"{package(wildcards.paper)}.tables:{entry.function}", *facts]
 
 
 def figure_function(wildcards):
     """The function that draws a figure, as an entry of `code`."""
     entry = job_spec("figures/{paper}/{figure}", wildcards)
-    return f"{package(wildcards.paper)}.figures:{entry.function}"
+    return [f"{package(wildcards.paper)}.figures:{entry.function}"]
 
 
 def gpus():
@@ -151,15 +162,11 @@ def shards(wildcards):
     number makes nothing again.
     """
     stem = f"embed/{wildcards.dataset}/tokens/{wildcards.model}"
-    made = Path(f"results/{stem}.record.json")
     n = CONFIG.compute.shards
-    if made.is_file():
-        record = read_record(made)
-        behind = digest(CodeIdentity(record.code.files, record.code.rule))
-        if (
-            record.spec == PLAN.spec(stem).recorded()
-            and behind == code_once("embed_tokens").split()[0]
-        ):
+    record = find_record(Path(f"results/{stem}.record.json"))
+    if record is not None:
+        same_spec = record.spec == PLAN.spec(stem).recorded()
+        if same_spec and record.code.param() == code_param_once("embed_tokens"):
             n = record.measurements.get("shards", 0)
     stems = shard_stems(wildcards.dataset, wildcards.model, n)
     return [f"results/{shard}" for shard in stems]

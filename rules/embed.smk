@@ -52,7 +52,7 @@ rule embed_words:
         runtime=doubles_with_attempt(30),
     params:
         spec=spec("embed/{dataset}/{vectors}"),
-        code=code("embed_words"),
+        code=code("embed_words", readers),
     script:
         "../scripts/embed/embed_words.py"
 

@@ -20,6 +20,6 @@ rule fetch_source:
         runtime=60,
     params:
         spec=spec("fetch/{source}"),
-        code=code("fetch_source"),
+        code=code("fetch_source", readers),
     script:
         "../scripts/fetch/fetch_source.py"

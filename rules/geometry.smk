@@ -78,6 +78,6 @@ rule measure_vectors:
         runtime=doubles_with_attempt(600),
     params:
         spec=spec("geometry/{paper}/vectors/{vectors}"),
-        code=code("measure_vectors", protocol("vectors_deviations")),
+        code=code("measure_vectors", protocol("vectors_deviations"), readers),
     script:
         "../scripts/geometry/measure_vectors.py"

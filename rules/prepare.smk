@@ -25,7 +25,7 @@ rule prepare_sentences:
         runtime=doubles_with_attempt(30),
     params:
         spec=spec("prepare/{dataset}"),
-        code=code("prepare_sentences"),
+        code=code("prepare_sentences", readers),
     script:
         "../scripts/prepare/prepare_sentences.py"
 
@@ -52,7 +52,7 @@ rule prepare_words:
         runtime=doubles_with_attempt(30),
     params:
         spec=spec("prepare/{dataset}"),
-        code=code("prepare_words"),
+        code=code("prepare_words", readers),
     script:
         "../scripts/prepare/prepare_words.py"
 
@@ -78,6 +78,6 @@ rule prepare_corpus:
         runtime=doubles_with_attempt(30),
     params:
         spec=spec("prepare/{dataset}"),
-        code=code("prepare_corpus"),
+        code=code("prepare_corpus", readers),
     script:
         "../scripts/prepare/prepare_corpus.py"

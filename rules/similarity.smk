@@ -25,7 +25,7 @@ rule measure_similarity:
         runtime=doubles_with_attempt(240),
     params:
         spec=spec("similarity/{paper}/{dataset}/{embedding}/{layer}"),
-        code=code("measure_similarity", protocol("similarity_deviations")),
+        code=code("measure_similarity", protocol("similarity_deviations"), readers),
     script:
         "../scripts/similarity/measure_similarity.py"
 
@@ -50,7 +50,7 @@ rule tune_similarity:
         runtime=doubles_with_attempt(240),
     params:
         spec=spec("similarity/{paper}/{dataset}/{embedding}/{layer}-tuning"),
-        code=code("tune_similarity"),
+        code=code("tune_similarity", readers),
     script:
         "../scripts/similarity/tune_similarity.py"
 

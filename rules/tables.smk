@@ -24,6 +24,6 @@ rule make_table:
         runtime=30,
     params:
         spec=spec("tables/{paper}/{table}"),
-        code=code("make_table", table_function, table_facts),
+        code=code("make_table", table_function),
     script:
         "../scripts/tables/make_table.py"

@@ -27,6 +27,7 @@ from transformers.utils import logging as transformers_logging
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.metrics.matrix import worker_threads
+from isotropy.metrics.validation import aligned
 from isotropy.sources.encoder import Encoder
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class SentenceEncoder:
         # Loading is over before a bar could be read.
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         gguf = next(folder.glob("*.gguf"), None)
+        self._unpacked = gguf is not None
         packed: dict[str, Any] = {"local_files_only": True}
         if gguf is not None:
             packed["gguf_file"] = gguf.name
@@ -92,7 +94,11 @@ class SentenceEncoder:
         """The weights, loaded when they are first used."""
         with self._loading:
             if self._model is None:
-                self._model = self._load().eval().to(self.device)
+                model = self._load().eval().to(self.device)
+                if self._unpacked:  # by NumPy, anywhere in memory: products depend on where
+                    for weight in model.parameters():
+                        weight.data = aligned(weight.data)
+                self._model = model
         return self._model
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from isotropy.errors import IsotropyError
-from isotropy.sources.readers import StaticVectors
+from isotropy.sources.vectors import StaticVectors
 
 
 def look_up(table: StaticVectors, words: Sequence[str]) -> np.ndarray:

@@ -24,7 +24,7 @@ class Inputs:
     Attributes:
         task: single-label, regression or extractive.
         ids: word pieces of each row, special tokens included.
-        types: the sentence of a pair that each is in; None where the model is not told.
+        types: the sentence of a pair that each is in; None where the model does not get it.
         targets: class numbers (n,), scores (n,), or first and last word piece of an answer (n, 2).
         windows: where each row lies in its context (extractive tasks).
         answers: right answers of each item (extractive tasks).
@@ -75,7 +75,7 @@ def read_side(
         tokenizer: a fast tokenizer of transformers.
         texts: the table of texts.
         items: the table of items.
-        training: longest row in word pieces, whether the model is told the sentence of a token, and
+        training: longest row in word pieces, whether the model gets the sentence of a token, and
             how many training items.
         seed: of the choice of training items; None: all items.
     """
@@ -86,12 +86,12 @@ def read_side(
         chosen = np.random.default_rng(seed).choice(n_all, training.n_train, replace=False)
         table = table.iloc[np.sort(chosen)].reset_index(drop=True)
     columns = [[strings[i] for i in column] for column in text_rows(table).T]
-    told = training.token_types and "token_type_ids" in tokenizer.model_input_names
+    typed = training.token_types and "token_type_ids" in tokenizer.model_input_names
     if dataset.task != "extractive":
         encoded = tokenizer(
-            *columns, truncation=True, max_length=training.max_length, return_token_type_ids=told
+            *columns, truncation=True, max_length=training.max_length, return_token_type_ids=typed
         )
-        types = encoded["token_type_ids"] if told else None
+        types = encoded["token_type_ids"] if typed else None
         inputs = Inputs(dataset.task, encoded["input_ids"], types, targets(table, dataset), [], [])
         return Side(inputs, dataset, [], len(table), n_all)
     contexts, questions = columns
@@ -100,7 +100,7 @@ def read_side(
     inputs = Inputs(
         dataset.task,
         [w.ids for w in found],
-        [w.types for w in found] if told else None,
+        [w.types for w in found] if typed else None,
         np.array([w.answer for w in found], dtype=np.int64),
         found if seed is None else [],  # only predictions need them, and they are large
         [[answer["text"] for answer in labels] for labels in table["labels"]],

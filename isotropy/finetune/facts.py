@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isotropy.finetune.spec import FinetuneFacts, FinetuneSpec
-from isotropy.provenance.record import Lineage
+from isotropy.provenance.lineage import Lineage
 
 
 def describe_run(

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from sklearn.cluster import KMeans
 
+from isotropy.metrics.matrix import ordered_threads
 from isotropy.metrics.silhouettes import silhouette_of_labelings
 from isotropy.metrics.validation import Points, as_points, sample_rows
 
@@ -57,40 +58,38 @@ def cluster_count(
             points.
     """
     points = as_points(X, min_dims=1).detach()
-    tried = sorted(set(k_range))
-    if not tried or tried[0] < 2 or tried[-1] >= len(points):
-        raise ValueError(
-            f"k_range must hold numbers from 2 to {len(points) - 1} for {len(points)} points, got "
-            f"{tried}"
-        )
+    tried, n = sorted(set(k_range)), len(points)
+    if not tried or tried[0] < 2 or tried[-1] >= n:
+        raise ValueError(f"k_range must hold numbers from 2 to {n - 1} for {n} points, got {tried}")
     array = points.cpu().numpy()
     labels = {}
     for k in tried:
-        labels[k] = KMeans(k, n_init=n_init, max_iter=max_iter, random_state=seed).fit_predict(
-            array
-        )
-        if len(np.unique(labels[k])) < k:
+        method = KMeans(k, n_init=n_init, max_iter=max_iter, random_state=seed)
+        with ordered_threads():
+            labels[k] = method.fit_predict(array)
+        if (there := len(np.unique(labels[k]))) < k:
             raise ValueError(
-                f"k-means found {len(np.unique(labels[k]))} clusters for k = {k}: too few "
-                "different points"
+                f"k-means found {there} clusters for k = {k}: too few different points"
             )
-    rows = (
-        torch.arange(len(points))
-        if sample_size is None
-        else sample_rows(len(points), sample_size, seed)
-    )
+    rows = torch.arange(n) if sample_size is None else sample_rows(n, sample_size, seed)
+    found = _silhouettes(points, labels, rows)
+    best = max((k for k in tried if not np.isnan(found[k])), key=lambda k: found[k])
+    if found[best] < threshold:
+        return ClusterCount(1, np.zeros(n, dtype=labels[best].dtype), found)
+    return ClusterCount(best, labels[best], found)
+
+
+def _silhouettes(
+    points: torch.Tensor, labels: dict[int, np.ndarray], rows: torch.Tensor
+) -> dict[int, float]:
+    """Silhouette of some rows for each number of clusters; NaN where they hold no two clusters."""
+    seen = {k: of_all[rows.numpy()] for k, of_all in labels.items()}
     # A cluster so small that the sample misses all but one has no silhouette there.
-    scored = [k for k in tried if 1 < len(np.unique(labels[k][rows.numpy()])) < len(rows)]
+    scored = [k for k, sampled in seen.items() if 1 < len(np.unique(sampled)) < len(rows)]
     if not scored:
         raise ValueError(
             f"the sample of {len(rows)} points holds one cluster for each k: take a larger "
             "sample_size"
         )
-    scores = silhouette_of_labelings(
-        points[rows.to(points.device)], [labels[k][rows.numpy()] for k in scored]
-    )
-    found = dict.fromkeys(tried, float("nan")) | dict(zip(scored, scores.tolist(), strict=True))
-    best = max(scored, key=lambda k: found[k])
-    if found[best] < threshold:
-        return ClusterCount(1, np.zeros(len(points), dtype=labels[best].dtype), found)
-    return ClusterCount(best, labels[best], found)
+    scores = silhouette_of_labelings(points[rows.to(points.device)], [seen[k] for k in scored])
+    return dict.fromkeys(labels, float("nan")) | dict(zip(scored, scores.tolist(), strict=True))

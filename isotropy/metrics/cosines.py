@@ -27,11 +27,13 @@ from numba import njit
 
 from isotropy.metrics.compiled import KEPT
 from isotropy.metrics.matrix import ROWS_PER_BLOCK, full_precision, worker_threads
-from isotropy.metrics.validation import Points, as_codes, as_points, require_finite
+from isotropy.metrics.validation import Points, aligned, as_codes, as_points, require_finite
 
-BLOCKS = (
-    64  # parts of the data, whatever the number of threads, so that the bytes do not depend on it
-)
+# Parts of the data, whatever the number of threads, so that the bytes do not depend on it.
+BLOCKS = 64
+# Bytes: an array beyond is a mapping of its own, at the same place of a page in every process, and
+# copying it would take longer than its mean cosine.
+MAPPED = 2**25
 
 
 class TypeCosines(NamedTuple):
@@ -49,7 +51,9 @@ def mean_cosine(X: Points) -> float:
     Args:
         X: point cloud, shape (n, d), n >= 2, array or tensor on any device.
     """
-    points = as_points(X, min_dims=1, finite=False).detach()
+    points = as_points(X, min_dims=1, finite=False, in_place=True).detach()
+    if points.nbytes <= MAPPED:
+        points = aligned(points)
     total = torch.zeros(points.shape[1], dtype=torch.float64, device=points.device)
     units = torch.zeros((), dtype=torch.int64, device=points.device)
     for block in torch.split(points, ROWS_PER_BLOCK):  # stays in the cache between its two readings
@@ -76,7 +80,8 @@ class StreamingMeanCosine:
         """Add a batch of vectors, shape (n, d), n >= 1. Raises ValueError for bad shapes, NaN or
         infinity.
         """
-        points = as_points(X, min_points=1, min_dims=1).detach().double()
+        points = as_points(X, min_points=1, min_dims=1, in_place=True).detach()
+        points = aligned(points.double())
         norms = torch.linalg.vector_norm(points, dim=1)
         self.total += (torch.where(norms > 0, 1 / norms, 0) @ points).cpu()
         self.units += int((norms > 0).sum())
@@ -133,7 +138,7 @@ def type_cosines(
     Raises:
         ValueError: bad shapes, NaN or infinity.
     """
-    points = as_points(X, min_dims=1, finite=False).detach()
+    points = as_points(X, min_dims=1, finite=False, in_place=True).detach()
     n = len(points)
     codes = as_codes(types, n, name="types", min_classes=1)
     if clusters is None:
@@ -250,7 +255,8 @@ def _sums(
 
 
 # Sums may be vectorized; NaN and infinity must come through, for they tell that the input held
-# them.
+# them. A loop that sums writes to no array: a compiler that cannot tell whether arrays overlap asks
+# where they lie when the loop begins, and sums in another order where it takes them for neighbours.
 @njit(cache=KEPT, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
 def _add_units(
     X: np.ndarray,
@@ -278,9 +284,10 @@ def _add_units(
         total[:] = 0
         for i in range(starts[g], starts[g + 1]):
             row = X[order[i]]
-            square = zero
             for c in range(d):
                 moved[c] = row[c] - mean[c]
+            square = zero
+            for c in range(d):
                 square += moved[c] * moved[c]
             # NaN goes on, to be seen in the result
             if not (square <= least or square <= near[of_cluster[g]]):
@@ -288,8 +295,10 @@ def _add_units(
                 units[g] += length > zero  # not where the square left the float range
                 for c in range(d):
                     total[c] += moved[c] * length
+        length_of_sum = 0.0
         for c in range(d):
-            squares[g] += total[c] * total[c]
+            length_of_sum += total[c] * total[c]
+        squares[g] = length_of_sum
         into = centres[of_cluster[g]]
         share = 1 / (starts[g + 1] - starts[g])
         for c in range(d):

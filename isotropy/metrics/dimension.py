@@ -53,7 +53,7 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     """
     if not 0 <= discard_fraction < 1:
         raise ValueError(f"discard_fraction must lie in [0, 1), got {discard_fraction}")
-    points = as_points(X, min_points=3, min_dims=1).detach()
+    points = as_points(X, min_points=3, min_dims=1, in_place=True).detach()
     if (different := _first_of_equals(points, "two_nn")) is not None:
         points = points[different.to(points.device)]
     two = (
@@ -120,7 +120,7 @@ def lid_mle_estimates(
 
     Arguments and errors as in `lid_mle_samples`.
     """
-    points = _directed(as_points(X, min_dims=1).detach(), metric)
+    points = _directed(as_points(X, min_dims=1, in_place=True).detach(), metric)
     kept = _first_of_equals(points, "lid_mle")
     rows = _drawn(points, kept, k, n_queries, seed)
     r, apart = _nearest(points, k, rows, kept)
@@ -169,7 +169,7 @@ def lid_mle_samples(
     """
     if repeated not in ("drop", "keep"):
         raise ValueError(f'repeated must be "drop" or "keep", got {repeated!r}')
-    points = _directed(as_points(X, min_dims=1).detach(), metric)
+    points = _directed(as_points(X, min_dims=1, in_place=True).detach(), metric)
     kept = _first_of_equals(points, "lid_mle") if repeated == "drop" else None
     rows = _drawn(points, kept, k, n_queries, seed)
     if kept is not None:
@@ -276,10 +276,8 @@ def _two_nearest(points: torch.Tensor) -> np.ndarray:
 
     def visit(pair: tuple[int, int]) -> None:
         a, b = parts[pair[0]], parts[pair[1]]
-        x, y = (
-            points[a].numpy(),
-            points[b].numpy(),
-        )  # differences of near points lose no digits before centring
+        # Differences of near points lose no digits before centring.
+        x, y = points[a].numpy(), points[b].numpy()
         keep_two_least(
             product(cloud[a], cloud[b]).numpy(), x, y, norms[a], norms[b], least[a], least[b]
         )
@@ -356,9 +354,9 @@ def _search_by_faiss(
     in float32.
     """
     faiss.omp_set_num_threads(torch.get_num_threads())
-    base = cloud.float().numpy()
-    queries = base if len(rows) == len(base) else base[rows.numpy()]
-    squared, found = faiss.knn(queries, base, k + 1)
+    base = cloud.float()
+    queries = base if len(rows) == len(base) else base[rows]
+    squared, found = faiss.knn(queries.numpy(), base.numpy(), k + 1)
     return _without_self(torch.from_numpy(squared), torch.from_numpy(found), rows)
 
 

@@ -19,13 +19,10 @@ from numba import njit
 from isotropy.metrics.compiled import KEPT
 
 TILE = 512  # rows on the CPU; a float32 tile of 1 MB stays in the cache
-CLOSE = (
-    1e-3  # squared distance over the sum of squared norms, under which a pair is computed directly
-)
-_TINY, _HUGE = (
-    1e-9,
-    1e9,
-)  # between these, squares of coordinates and their sums keep their digits in float32
+# Squared distance over the sum of squared norms, under which a pair is computed directly.
+CLOSE = 1e-3
+# Between these, squares of coordinates and their sums keep their digits in float32.
+_TINY, _HUGE = 1e-9, 1e9
 NUMBERS_AT_ONCE = 2**24  # in the differences of pairs that are computed directly
 
 # `fastmath` lets sums be vectorized: the cloud is finite and its squares are in the float range.
@@ -138,6 +135,37 @@ def _add(values: np.ndarray, totals: np.ndarray) -> None:
 
 
 @_compiled
+def _codes(starts: np.ndarray, n: int) -> np.ndarray:
+    """Class of each of n sorted points, from where each class begins."""
+    codes = np.zeros(n, dtype=np.uint64)
+    for c in range(1, len(starts) - 1):
+        codes[starts[c] :] = c
+    return codes
+
+
+@_compiled
+def _add_by_code(row: np.ndarray, codes: np.ndarray, into: np.ndarray) -> None:
+    for j in range(len(row)):
+        into[codes[j]] += row[j]
+
+
+@_compiled
+def _add_by_class(row: np.ndarray, starts: np.ndarray, into: np.ndarray) -> None:
+    for c in range(len(starts) - 1):
+        into[c] += _sum(row[starts[c] : starts[c + 1]])
+
+
+@_compiled
+def _add_transposed(columns: np.ndarray, sums: np.ndarray) -> None:
+    """Add columns' to sums; nothing if sums are not wanted."""
+    for first in range(0, len(columns), 8):  # in strips that stay in the cache
+        last = min(first + 8, len(columns))
+        for j in range(len(sums)):
+            for c in range(first, last):
+                sums[j, c] += columns[c, j]
+
+
+@_compiled
 def add_sums(
     tile: np.ndarray,
     x: np.ndarray,
@@ -169,9 +197,7 @@ def add_sums(
     columns = np.zeros((len(x_starts) - 1 if len(y_sums) else 0, k), dtype=np.float64)
     of_row = 0  # class of the row
     short = k < 32 * (len(y_starts) - 1)  # a loop per class costs more than it saves
-    y_codes = np.zeros(k, dtype=np.uint64)
-    for c in range(1, len(y_starts) - 1):
-        y_codes[y_starts[c] :] = c
+    y_codes = _codes(y_starts, k)
     for i in range(m):
         row = tile[i, :k]
         if diagonal:
@@ -179,22 +205,15 @@ def add_sums(
         _to_distances(row, x[i], y, nx[i], ny)
         if diagonal:
             row[i] = 0
-        into = x_sums[i]
         if short:
-            for j in range(k):
-                into[y_codes[j]] += row[j]
+            _add_by_code(row, y_codes, x_sums[i])
         else:
-            for c in range(len(y_starts) - 1):
-                into[c] += _sum(row[y_starts[c] : y_starts[c + 1]])
+            _add_by_class(row, y_starts, x_sums[i])
         if len(y_sums):
             while i >= x_starts[of_row + 1]:
                 of_row += 1
             _add(row, columns[of_row])
-    for first in range(0, len(columns), 8):  # transposed in strips that stay in the cache
-        last = min(first + 8, len(columns))
-        for j in range(len(y_sums)):
-            for c in range(first, last):
-                y_sums[j, c] += columns[c, j]
+    _add_transposed(columns, y_sums)
 
 
 @_compiled

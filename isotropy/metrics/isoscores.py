@@ -9,8 +9,8 @@ With Sigma the covariance (ddof = 1) and PR = tr(Sigma)^2 / ||Sigma||_F^2 the pa
     IsoScore = (PR - 1) / (d - 1).
 
 This equals steps 1 to 4 of the first paper's Algorithm 1: with Lambda the eigenvalues of Sigma,
-||sqrt(d) Lambda/||Lambda|| - 1||^2 = 2d - 2 sqrt(d) tr(Sigma)/||Sigma||_F. IsoScore* is the same on the shrunk covariance
-(1 - zeta) Sigma + zeta Sigma_S. The reference, which the tests compare with:
+||sqrt(d) Lambda/||Lambda|| - 1||^2 = 2d - 2 sqrt(d) tr(Sigma)/||Sigma||_F. IsoScore* is the same on
+the shrunk covariance (1 - zeta) Sigma + zeta Sigma_S. The reference, which the tests compare with:
 
     S = (1 - zeta) * torch.cov(X.T) + zeta * shrinkage_covariance
     score = (S.trace() ** 2 / S.square().sum() - 1) / (d - 1)
@@ -27,10 +27,8 @@ from torch import nn
 from isotropy.metrics.matrix import full_precision, gram, scatter
 from isotropy.metrics.validation import Points, as_points, require_finite
 
-_TINY, _HUGE = (
-    1e-8,
-    1e8,
-)  # between these, squares, their sums and the gradient's fourth powers are floats
+# Between these, squares, their sums and the gradient's fourth powers are floats.
+_TINY, _HUGE = 1e-8, 1e8
 
 
 def isoscore(X: Points) -> float | torch.Tensor:
@@ -74,7 +72,7 @@ def isoscore_star(
             zeta > 0 or one that is not symmetric, tensors on different devices, or zero variance
             (0/0: the score is undefined).
     """
-    points = as_points(X, finite=False)
+    points = as_points(X, finite=False, in_place=True)
     if not 0 <= zeta <= 1:
         raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
     shrinkage = None
@@ -89,17 +87,7 @@ def isoscore_star(
     try:
         score = _score(points, shrinkage, zeta, True)
     except _BeyondFloats:
-        # NaN, or squares beyond the float range. The score does not depend on the unit: take the
-        # largest value as one.
-        require_finite(points)
-        unit = (points.detach() - points.detach().mean(dim=0)).abs().amax()
-        unit = torch.where(unit > 0, unit, 1)
-        shrinkage = (
-            None
-            if shrinkage is None
-            else ShrinkageCovariance(shrinkage.matrix / unit.double() ** 2)
-        )
-        score = _score(points / unit, shrinkage, zeta, False)
+        score = _score_in_own_unit(points, shrinkage, zeta)
     return score if isinstance(X, torch.Tensor) else float(score)
 
 
@@ -206,7 +194,7 @@ class StreamingCovariance(nn.Module):
         Raises:
             ValueError: another number of dimensions, NaN or infinity; nothing is added.
         """
-        points = as_points(X, min_points=1).to(self.mean.device)
+        points = as_points(X, min_points=1, in_place=True).to(self.mean.device)
         if points.shape[1] != len(self.mean):
             raise ValueError(
                 f"a batch of {points.shape[1]} dimensions does not fit a stream of {len(self.mean)}"
@@ -242,10 +230,8 @@ class StreamingCovariance(nn.Module):
     def _add(self, n: torch.Tensor, mean: torch.Tensor, scatter: torch.Tensor) -> None:
         if int(n) == 0:
             return
-        delta, share = (
-            mean - self.mean,
-            n.double() / (self.n + n),
-        )  # integers would divide to float32
+        delta = mean - self.mean
+        share = n.double() / (self.n + n)  # integers would divide to float32
         self.scatter += scatter + torch.outer(delta, delta) * (self.n * share)
         self.mean += delta * share
         self.n += n
@@ -379,7 +365,23 @@ def _score(
     points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float, check_range: bool
 ) -> torch.Tensor:
     matrix = None if shrinkage is None else shrinkage.matrix  # by itself, for autograd to see
-    return _IsoScoreStar.apply(points, matrix, shrinkage, float(zeta), check_range)  # type: ignore[no-any-return, no-untyped-call]
+    apply: Any = _IsoScoreStar.apply
+    score: torch.Tensor = apply(points, matrix, shrinkage, float(zeta), check_range)
+    return score
+
+
+def _score_in_own_unit(
+    points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float
+) -> torch.Tensor:
+    """The score of points that hold NaN, which is an error, or whose squares are beyond the float
+    range. It does not depend on the unit: the largest value is taken as one.
+    """
+    require_finite(points)
+    unit = (points.detach() - points.detach().mean(dim=0)).abs().amax()
+    unit = torch.where(unit > 0, unit, 1)
+    if shrinkage is not None:
+        shrinkage = ShrinkageCovariance(shrinkage.matrix / unit.double() ** 2)
+    return _score(points / unit, shrinkage, zeta, False)
 
 
 def _written_out(

@@ -10,18 +10,19 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
+from threadpoolctl import ThreadpoolController
 
-ROWS_PER_BLOCK = (
-    4096  # float32 products are summed over at most this many rows before they join a float64 total
-)
+# Float32 products are summed over at most this many rows before they join a float64 total.
+ROWS_PER_BLOCK = 4096
 PANELS, MIN_PANEL = 4, 64  # of a symmetric product: 10 of 16 blocks are computed
+ORDERED_THREADS = 2  # a sum of two is the same in either order
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,10 +74,8 @@ def onednn_is_faster() -> bool:
     """Whether float32 products should go to oneDNN: on AMD processors with AVX-512, where torch.mm
     stops at AVX2.
     """
-    if (
-        torch.backends.cpu.get_cpu_capability() != "AVX512"
-        or not torch.backends.mkldnn.is_available()
-    ):  # type: ignore[no-untyped-call]
+    backends: Any = torch.backends  # some of torch's releases have types here, some have none
+    if backends.cpu.get_cpu_capability() != "AVX512" or not backends.mkldnn.is_available():
         return False
     info = Path("/proc/cpuinfo")
     vendor = info.read_text("utf8", errors="replace") if info.is_file() else platform.processor()
@@ -159,6 +158,28 @@ def worker_threads(n: int | None = None) -> Iterator[Executor]:
             yield pool
     finally:
         torch.set_num_threads(threads)
+
+
+def ordered_threads() -> AbstractContextManager[Any]:
+    """A context in which OpenMP has two threads at most, for scikit-learn's k-means.
+
+    It adds up the sums of its threads in the order in which they end: three would give other last
+    digits from run to run.
+    """
+    libraries = _libraries()
+    found = [p["num_threads"] for p in libraries.info() if p["user_api"] == "openmp"]
+    if max(found, default=1) <= ORDERED_THREADS:
+        return nullcontext()
+    limited: AbstractContextManager[Any] = libraries.limit(
+        limits=ORDERED_THREADS, user_api="openmp"
+    )
+    return limited
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries with threads that are loaded, looked for once: that takes milliseconds."""
+    return ThreadpoolController()
 
 
 class _AtOnce(Executor):

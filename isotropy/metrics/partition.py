@@ -19,7 +19,7 @@ from typing import Literal
 import torch
 
 from isotropy.metrics.matrix import scatter
-from isotropy.metrics.validation import Points, as_points
+from isotropy.metrics.validation import Points, aligned, as_points
 
 ROWS = 4096  # of W at a time
 
@@ -49,7 +49,7 @@ def partition_isotropy(
     """
     if signs not in ("fixed", "both"):
         raise ValueError(f'signs must be "fixed" or "both", got {signs!r}')
-    points = as_points(W).detach()
+    points = as_points(W, in_place=True).detach()
     largest = points.abs().amax().double()
     if not bool(largest > 0):
         raise ValueError("all points are zero: I(W) has no directions to compare")
@@ -71,6 +71,7 @@ def partition_isotropy(
 def _log_partition(points: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     """log F(u) for each column u, shape (columns,)."""
     parts = [
-        torch.logsumexp(block.double() @ vectors, dim=0) for block in torch.split(points, ROWS)
+        torch.logsumexp(aligned(block.double()) @ vectors, dim=0)
+        for block in torch.split(points, ROWS)
     ]
     return torch.logsumexp(torch.stack(parts), dim=0)

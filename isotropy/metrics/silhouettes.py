@@ -85,7 +85,7 @@ def silhouette(X: Points, labels: Any, *, sample_size: int | None = None, seed: 
             its own.
     """
     if sample_size is not None:
-        points = as_points(X, min_dims=1)
+        points = as_points(X, min_dims=1, in_place=True)
         rows = sample_rows(len(points), sample_size, seed)
         codes = as_codes(labels, len(points))
         return float(silhouette_samples(points[rows.to(points.device)], codes[rows]).mean())
@@ -103,7 +103,7 @@ def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
     """
     # For all of it: torch's own threads would linger beside the workers
     with worker_threads() as pool:
-        points = as_points(X, min_dims=1).detach()
+        points = as_points(X, min_dims=1, in_place=True).detach()
         codes, counts, order = _sorted(labels, len(points))
         order = order.to(points.device)
         scores = torch.empty(len(points), dtype=torch.float64, device=points.device)
@@ -135,7 +135,7 @@ def distance_sums(X: Points, labels: Any) -> torch.Tensor:
         ValueError: as in `silhouette`.
     """
     with worker_threads() as pool:
-        points = as_points(X, min_dims=1).detach()
+        points = as_points(X, min_dims=1, in_place=True).detach()
         codes, counts, order = _sorted(labels, len(points))
         sums = torch.empty(len(points), len(counts), dtype=torch.float64, device=points.device)
         order = order.to(points.device)
@@ -171,7 +171,7 @@ def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor
     For comparing numbers of clusters: n^2 (d + 2 K) operations for K classes in all labelings
     together. Arguments and errors as in `silhouette`; float64, on the CPU.
     """
-    points = as_points(X, min_dims=1).detach()
+    points = as_points(X, min_dims=1, in_place=True).detach()
     n = points.shape[0]
     codes = [as_codes(labels, n).to(points.device) for labels in labelings]
     counts = [torch.bincount(c) for c in codes]
@@ -294,9 +294,8 @@ class _Tiles:
         self.kept = threading.local()
         self.cloud, self.norms = cloud, squared_norms(cloud)
         self.own_cloud, self.own_norms = torch.empty_like(cloud), torch.empty_like(self.norms)
-        for label in {
-            c.first for c in chunks if c.pure
-        }:  # each large class by itself, moved to its own mean
+        for label in {c.first for c in chunks if c.pure}:
+            # Each large class by itself, moved to its own mean.
             rows = slice(starts[label], starts[label + 1])
             torch.sub(cloud[rows], cloud[rows].mean(dim=0), out=self.own_cloud[rows])
             self.own_norms[rows] = squared_norms(self.own_cloud[rows])

@@ -40,7 +40,8 @@ class Classifier(nn.Module):
         self, vectors: np.ndarray, rows: np.ndarray, n_labels: int, *, bias: bool, seed: int
     ) -> None:
         super().__init__()
-        self.embeddings = nn.Parameter(torch.from_numpy(vectors.astype(np.float32)))
+        # In torch's memory, not NumPy's: products depend on where their operands lie.
+        self.embeddings = nn.Parameter(torch.tensor(vectors, dtype=torch.float32))
         # The layer's default initialization, from this seed alone
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

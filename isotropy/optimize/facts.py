@@ -9,7 +9,7 @@ import numpy as np
 from isotropy.optimize.descent import Items
 from isotropy.optimize.spec import OptimizeSpec, TrajectoryFacts
 from isotropy.prepare.table import Dataset
-from isotropy.provenance.record import Lineage
+from isotropy.provenance.lineage import Lineage
 
 
 def describe_run(

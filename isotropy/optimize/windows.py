@@ -224,9 +224,9 @@ class _Window:
         return Scores(float(of_isoscore), float(point.mean()))
 
     def _combine(self, weights: np.ndarray) -> torch.Tensor:
-        combined: torch.Tensor = torch.tensordot(
-            torch.from_numpy(weights).to(self.sums.device), self.sums, dims=1
-        )
+        # A copy: where a row of weights lies in memory must not matter to the product.
+        own = torch.tensor(weights, device=self.sums.device)
+        combined: torch.Tensor = torch.tensordot(own, self.sums, dims=1)
         return combined
 
 

@@ -5,77 +5,16 @@ audit compares records.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 
-from isotropy.config import Study
-from isotropy.context import Context
-from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
-from isotropy.papers.registry import Paper, PaperPlan, paper
 from isotropy.paths import shard_stems
 from isotropy.plan import data, report
-from isotropy.results import Results, TokenLayers
+from isotropy.plan.parts import Parts
 from isotropy.spec import Spec
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a study makes.
-
-    Attributes:
-        study: the validated configuration and its registry.
-        project: the checkout, to which paths in the configuration are relative.
-        folder: the folder of the run, to which paths in specs are relative.
-    """
-
-    study: Study
-    project: Path
-    folder: Path
-
-    @cached_property
-    def context(self) -> Context:
-        """What surrounds the papers."""
-        return self.study.context
-
-    @cached_property
-    def attempted(self) -> dict[str, tuple[Paper, PaperPlan]]:
-        """The papers that the study attempts, and what it makes of each."""
-        return {
-            key: (paper(key), paper(key).plan(section, self.context))
-            for key, section in self.study.chosen().items()
-        }
-
-    @cached_property
-    def of_papers(self) -> Results:
-        """What stages make for the papers: trainings and measurements."""
-        return {
-            stem: result
-            for _, plan in self.attempted.values()
-            for stem, result in plan.results.items()
-        }
-
-    @cached_property
-    def tokens(self) -> dict[tuple[str, str], TokenLayers]:
-        """Token vectors that papers read, by data set and model, the layers of all together.
-
-        Raises:
-            IsotropyError: two papers read a data set in different windows.
-        """
-        found: dict[tuple[str, str], TokenLayers] = {}
-        for _, plan in self.attempted.values():
-            for one in plan.tokens:
-                key = (one.dataset, one.model)
-                known = found.setdefault(key, one)
-                if known.window != one.window:
-                    raise IsotropyError(
-                        f"config: {one.dataset} with {one.model}: expected one window for all "
-                        f"papers, got {known.window} and {one.window}"
-                    )
-                layers = sorted({*known.layers, *one.layers})
-                found[key] = known._replace(layers=layers)
-        return found
+class Plan(Parts):
+    """What a study makes."""
 
     def spec(self, stem: str) -> Spec:
         """The spec of a result.

@@ -4,45 +4,42 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
 
 from isotropy.embed.spec import EmbedSpec, LookUpSpec, ShardSpec, TokensSpec
 from isotropy.paths import fetched, prepared
+from isotropy.plan.parts import Parts
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
 from isotropy.sources.fetch import FetchSpec
-
-if TYPE_CHECKING:
-    from isotropy.plan import Plan
-    from isotropy.spec import Spec
+from isotropy.spec import Spec
 
 
-def spec(plan: Plan, path: list[str]) -> Spec | None:
+def spec(parts: Parts, path: list[str]) -> Spec | None:
     """The spec of a source, data set or file of vectors."""
     match path:
         case ["fetch", source]:
-            return _fetch(plan, source)
+            return _fetch(parts, source)
         case ["prepare", dataset]:
-            return plan.context.datasets[dataset]
+            return parts.context.datasets[dataset]
         case ["embed", dataset, embedding]:
-            return _embed(plan, dataset, embedding)
+            return _embed(parts, dataset, embedding)
         case ["embed", dataset, "tokens", model]:
-            return _tokens(plan, dataset, model)
+            return _tokens(parts, dataset, model)
         case ["embed", dataset, "shards", model, shard] if found := re.fullmatch(
             r"(\d+)-of-(\d+)", shard
         ):
             return ShardSpec(
-                tokens=_tokens(plan, dataset, model), shard=int(found[1]), shards=int(found[2])
+                tokens=_tokens(parts, dataset, model), shard=int(found[1]), shards=int(found[2])
             )
     return None
 
 
-def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
+def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
     """Its inputs, by name."""
     match path:
         case ["fetch", _]:
             return {}
         case ["prepare", name]:
-            dataset = plan.context.datasets[name]
+            dataset = parts.context.datasets[name]
             if isinstance(dataset, SentencesSpec | CorpusSpec):
                 return {"source": [fetched(dataset.source)]}
             words = {"lexicon": [fetched(dataset.lexicon)], "vectors": [fetched(dataset.vectors)]}
@@ -51,7 +48,7 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
             )
         case ["embed", dataset, embedding]:
             role = (
-                "vectors_source" if plan.context.registry[embedding].kind == "vectors" else "model"
+                "vectors_source" if parts.context.registry[embedding].kind == "vectors" else "model"
             )
             return {"texts": [prepared(dataset, "texts")], role: [fetched(embedding)]}
         case ["embed", dataset, "tokens", model] | ["embed", dataset, "shards", model, _]:
@@ -59,33 +56,33 @@ def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
     return None
 
 
-def _fetch(plan: Plan, name: str) -> FetchSpec:
+def _fetch(parts: Parts, name: str) -> FetchSpec:
     """Mirror and trust are named only where they can make a difference."""
-    source, sources = plan.context.registry[name], plan.study.config.sources
+    source, sources = parts.context.registry[name], parts.study.config.sources
     usable = source.usable(sources.order, mirror=sources.mirror is not None)
     mirror = sources.mirror if any(o.type == "mirror" for o in usable) else None
     return FetchSpec(
         id=name,
         source=source,
         order=sources.order,
-        mirror=None if mirror is None else os.path.relpath(plan.project / mirror, plan.folder),
+        mirror=None if mirror is None else os.path.relpath(parts.project / mirror, parts.folder),
         trust_on_first_use=sources.trust_on_first_use
         and any(not source.pins(origin) for origin in source.origins),
     )
 
 
-def _embed(plan: Plan, dataset: str, embedding: str) -> EmbedSpec | LookUpSpec:
-    source = plan.context.registry[embedding]
+def _embed(parts: Parts, dataset: str, embedding: str) -> EmbedSpec | LookUpSpec:
+    source = parts.context.registry[embedding]
     if source.kind == "vectors":
         return LookUpSpec(dataset=dataset, vectors=embedding)
     if source.encoder is None:
         raise LookupError(f"{embedding} is a {source.kind}: it makes no embeddings")
-    compute = plan.context.compute.for_encoders()
+    compute = parts.context.compute.for_encoders()
     return EmbedSpec(dataset=dataset, model=embedding, encoder=source.encoder, **compute)
 
 
-def _tokens(plan: Plan, dataset: str, model: str) -> TokensSpec:
-    encoder, wanted = plan.context.registry[model].encoder, plan.tokens.get((dataset, model))
+def _tokens(parts: Parts, dataset: str, model: str) -> TokensSpec:
+    encoder, wanted = parts.context.registry[model].encoder, parts.tokens.get((dataset, model))
     if encoder is None or wanted is None:
         raise LookupError(f"the study reads no layers of {model} for {dataset}")
     return TokensSpec(
@@ -94,5 +91,5 @@ def _tokens(plan: Plan, dataset: str, model: str) -> TokensSpec:
         encoder=encoder,
         layers=wanted.layers,
         window=wanted.window,
-        **plan.context.compute.for_encoders(),
+        **parts.context.compute.for_encoders(),
     )

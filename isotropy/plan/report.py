@@ -2,70 +2,70 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from isotropy.claims import catalogue as verdicts
-from isotropy.claims.spec import ClaimsSpec, read_claims
+from isotropy.claims.read import read_claims
+from isotropy.claims.spec import ClaimsSpec
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import RESULTS
 from isotropy.papers.names import CLAIMS
 from isotropy.papers.registry import Paper, PaperPlan, paper, papers
 from isotropy.paths import table_file
+from isotropy.plan.parts import Parts
 from isotropy.report.spec import PageSpec, PaperTitle
+from isotropy.spec import Spec
 from isotropy.tables.spec import TableSpec
 
-if TYPE_CHECKING:
-    from isotropy.plan import Plan
-    from isotropy.spec import Spec
 
-
-def tables(plan: Plan) -> dict[str, TableSpec]:
+def tables(parts: Parts) -> dict[str, TableSpec]:
     """Entries of all tables of the study, by id."""
     return {
         entry.id: entry
-        for one, made in plan.attempted.values()
+        for one, made in parts.attempted.values()
         for entry in one.tables
         if _has(made, entry)
     }
 
 
-def figures(plan: Plan) -> dict[str, FigureSpec]:
+def figures(parts: Parts) -> dict[str, FigureSpec]:
     """Entries of all figures of the study, by id: those of the verdicts first."""
     own = [
-        entry for one, made in plan.attempted.values() for entry in one.figures if _has(made, entry)
+        entry
+        for one, made in parts.attempted.values()
+        for entry in one.figures
+        if _has(made, entry)
     ]
     return {entry.id: entry for entry in [*verdicts.FIGURES, *own]}
 
 
-def table_files(plan: Plan) -> list[str]:
+def table_files(parts: Parts) -> list[str]:
     """Parquet files of all tables."""
-    return [table_file(name) for name in tables(plan)]
+    return [table_file(name) for name in tables(parts)]
 
 
-def figure_files(plan: Plan) -> list[str]:
+def figure_files(parts: Parts) -> list[str]:
     """One file of each figure."""
-    return [f"{RESULTS}/figures/{name}.png" for name in figures(plan)]
+    return [f"{RESULTS}/figures/{name}.png" for name in figures(parts)]
 
 
-def spec(plan: Plan, path: list[str]) -> Spec | None:
+def spec(parts: Parts, path: list[str]) -> Spec | None:
     """The spec of a table, a figure, the verdicts or the page."""
     match path:
         case ["tables", key, table]:
-            entry = tables(plan)[f"{key}/{table}"]
+            entry = tables(parts)[f"{key}/{table}"]
             if entry.published is None:
                 return entry
             return entry.model_copy(update={"published": paper(key).published()})
         case ["figures", key, figure]:
-            return figures(plan)[f"{key}/{figure}"]
+            return figures(parts)[f"{key}/{figure}"]
         case ["claims"]:
             return ClaimsSpec(
-                study=plan.study.config.study,
+                study=parts.study.config.study,
                 claims=[claim for one in papers() for claim in read_claims(one)],
-                attempted=list(tables(plan)),
+                attempted=list(tables(parts)),
             )
         case ["index"]:
             return PageSpec(
-                study=plan.study.config.study,
+                study=parts.study.config.study,
                 papers=[
                     verdicts.TITLE,
                     *(
@@ -73,25 +73,25 @@ def spec(plan: Plan, path: list[str]) -> Spec | None:
                         for p in papers()
                     ),
                 ],
-                figures=list(figures(plan).values()),
-                tables=[verdicts.VERDICTS, *tables(plan).values()],
+                figures=list(figures(parts).values()),
+                tables=[verdicts.VERDICTS, *tables(parts).values()],
             )
     return None
 
 
-def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
+def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
     """Its inputs, by name."""
     match path:
         case ["tables", key, table]:
-            return _table_inputs(plan.attempted[key][1], tables(plan)[f"{key}/{table}"])
+            return _table_inputs(parts.attempted[key][1], tables(parts)[f"{key}/{table}"])
         case ["figures", key, figure]:
-            entry = figures(plan)[f"{key}/{figure}"]
+            entry = figures(parts)[f"{key}/{figure}"]
             return {"tables": [table_file(name) for name in entry.tables]}
         case ["claims"]:
-            return {"tables": table_files(plan)}
+            return {"tables": table_files(parts)}
         case ["index"]:
             claims = table_file(CLAIMS)
-            return {"results": [*figure_files(plan), claims, *table_files(plan)]}
+            return {"results": [*figure_files(parts), claims, *table_files(parts)]}
     return None
 
 

@@ -17,7 +17,8 @@ import pandera.pandas as pa
 from isotropy.errors import IsotropyError
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, Split, WordsSpec
 from isotropy.prepare.table import Dataset
-from isotropy.sources.readers import Row, StaticVectors
+from isotropy.sources.rows import Row
+from isotropy.sources.vectors import StaticVectors
 
 TEXTS = pa.DataFrameSchema(
     {"text": pa.Column(str, pa.Check.str_length(min_value=1), unique=True)},

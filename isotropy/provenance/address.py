@@ -1,4 +1,4 @@
-"""Cells: find the rows of a result table, or the claim, that an address names."""
+"""Addresses: find the rows of a result table, or the claim, that an address names."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _rows(root: Path, path: str, conditions: dict[str, str], columns: list[str])
     for name, value in conditions.items():
         chosen = table[table[name].astype(str) == value]
         if chosen.empty:
-            there = ", ".join(map(str, table[name].unique()[:10]))
-            raise IsotropyError(f"{path} has no row with {name} = {value}; there are {there}")
+            values = ", ".join(map(str, table[name].unique()[:10]))
+            raise IsotropyError(f"{path} has no row with {name} = {value}; there are {values}")
         table = chosen
     keys = {k: table[k].iloc[0] for k in KEYS if k in table.columns and table[k].nunique() == 1}
     shown = table[[*conditions, *columns]] if columns else table
@@ -88,7 +88,7 @@ def _claim(root: Path, name: str, conditions: dict[str, str]) -> Place:
     row = chosen.iloc[0]
     if not row["record"]:
         raise IsotropyError(f"claim {name} stands on no number: {row['verdict']}")
-    told = [
+    columns = [
         "id",
         "statement",
         "verdict",
@@ -100,7 +100,7 @@ def _claim(root: Path, name: str, conditions: dict[str, str]) -> Place:
         "table",
         "column",
     ]
-    cells = chosen[told].astype(object).where(chosen[told].notna(), None).to_dict("records")
+    cells = chosen[columns].astype(object).where(chosen[columns].notna(), None).to_dict("records")
     keys = {"setup": row["setup"]} if row["setup"] and chosen["setup"].nunique() == 1 else {}
     return Place(f"results/tables/{row['table']}.parquet", cells, keys)
 

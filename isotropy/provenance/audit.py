@@ -14,8 +14,9 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, record_of, sha256_file
 from isotropy.provenance.chain import Chain
 from isotropy.provenance.checkout import Checkout
+from isotropy.provenance.format import LEDGER, producer, read_ledger
+from isotropy.provenance.identity import File
 from isotropy.provenance.record import Record
-from isotropy.provenance.verify_bundle import LEDGER, read_ledger
 
 State = Literal[
     "intact",
@@ -67,6 +68,9 @@ def verify(
         checkout: what specs, code and packages are compared with; None: they are not compared.
         threads: threads that digest files; None: one per processor.
 
+    Raises:
+        IsotropyError: all records have another format.
+
     Returns:
         One finding per file, sorted by path; records and the ledger are named only where something
         is wrong with them. A file is
@@ -76,7 +80,7 @@ def verify(
           temporary: gone, as its rule declares;
         - behind: a package had another version than the checkout's lock has; outside: it was made
           outside the declared environment; stale: its spec, or code that made it, differs from the
-          checkout's;
+          checkout's, or its record has another format;
         - mismatched: made from other bytes than those that its input's own job wrote, or by the
           word of a record that has changed since; without record; missing; altered.
     """
@@ -90,10 +94,10 @@ def verify_all(
     root: Path, checkout: Checkout | None = None, threads: int | None = None
 ) -> list[Finding]:
     """Check every record below the results folder, the ledger, and name files there that no record
-    speaks of.
+    lists.
 
     Raises:
-        IsotropyError: there is no results folder.
+        IsotropyError: there is no results folder, or all records in it have another format.
     """
     if not (root / RESULTS).is_dir():
         raise IsotropyError(
@@ -119,22 +123,22 @@ class _Audit:
 
     def start(self, path: Path) -> None:
         """Take in a file, or all files of a folder."""
-        there = self.root / path
+        file = self.root / path
         if self._is_link(path):
             self._note(path.as_posix(), "altered", LINK)
-        elif not there.exists():
+        elif not file.exists():
             if (writer := self.chain.producer(path.as_posix())) is not None:
                 self._starts.append(writer)
             else:
                 self._note(path.as_posix(), "missing", "there is no such file")
-        elif there.is_dir():
+        elif file.is_dir():
             self._start_folder(path)
         elif path.name.endswith(RECORD_SUFFIX):
             self._starts.append(path.as_posix())
         elif (writer := self.chain.producer(path.as_posix())) is not None:
             self._starts.append(writer)
         else:
-            self._note(path.as_posix(), "without record", f"{record_of(path)} does not speak of it")
+            self._note_unlisted(path.as_posix(), f"{record_of(path)} does not list it")
 
     def _start_folder(self, path: Path) -> None:
         if writer := self.chain.producer(path.as_posix()):  # a folder that a job wrote whole
@@ -170,8 +174,12 @@ class _Audit:
         self._digests = self._digest(
             [*(f.path for r in records.values() for f in r.outputs), *self._names(records)], threads
         )
+        if self.chain.other_format and not records:
+            raise IsotropyError(next(iter(self.chain.other_format.values())))
         for name, reason in self.chain.unreadable.items():
             self._note(name, "altered", reason)
+        for name, reason in self.chain.other_format.items():
+            self._note(name, "stale", reason)
         for name, record in records.items():
             self._judge_outputs(record)
             self._judge_inputs(record)
@@ -180,11 +188,11 @@ class _Audit:
         self._judge_ledger(whole)
         for path in self._seen:
             if path not in self._findings:
-                self._note(path, "without record", "no job says that it wrote it")
+                self._note_unlisted(path, "no record lists it")
         return [self._findings[path] for path in sorted(self._findings)]
 
     def _names(self, records: dict[str, Record]) -> list[str]:
-        return [*records, *self.chain.unreadable]
+        return [*records, *self.chain.unreadable, *self.chain.other_format]
 
     def _digest(self, paths: list[str], threads: int) -> dict[str, str | None]:
         """Digest files once each, the largest first, so that no thread is left with a large one at
@@ -193,11 +201,11 @@ class _Audit:
         sizes = {
             path: None if self._is_link(Path(path)) else _size(self.root / path) for path in paths
         }
-        there = sorted(
+        present = sorted(
             (p for p, size in sizes.items() if size is not None), key=lambda p: -(sizes[p] or 0)
         )
         with ThreadPoolExecutor(threads) as pool:
-            found = dict(zip(there, pool.map(self._sha256, there), strict=True))
+            found = dict(zip(present, pool.map(self._sha256, present), strict=True))
         return {path: found.get(path) for path in sizes}
 
     def _sha256(self, path: str) -> str | None:
@@ -209,57 +217,52 @@ class _Audit:
 
     def _judge_outputs(self, record: Record) -> None:
         for output in record.outputs:
-            found = self._digests[output.path]
-            if self._is_link(Path(output.path)):
-                self._note(output.path, "altered", LINK)
-            elif output.path in self._unread:
-                self._note(output.path, "missing", self._unread[output.path])
-            elif found is None and any(
-                Path(output.path).is_relative_to(t) for t in record.temporary
-            ):
-                self._note(output.path, "temporary", f"{record.rule} declares it so")
-            elif found is None:
-                self._note(output.path, "missing", f"{record.rule} wrote it")
-            elif found != output.sha256:
-                self._note(
-                    output.path,
-                    "altered",
-                    f"{record.rule} wrote {output.sha256[:12]}…, now {found[:12]}…",
-                )
-            else:
-                self._note(output.path, "intact")
-
+            state, detail = self._state_of(record, output)
+            self._note(output.path, state, detail)
         written = {f.path for f in record.outputs}
         # A folder holds what its job wrote, and nothing else
         for name in record.output_names.values():
-            if (self.root / name).is_dir():
-                for file in self._files_below(Path(name)):
-                    if file.as_posix() not in written:
-                        self._note(
-                            file.as_posix(), "without record", f"added to what {record.rule} wrote"
-                        )
+            files = self._files_below(Path(name)) if (self.root / name).is_dir() else []
+            for path in (file.as_posix() for file in files):
+                if path not in written:
+                    self._note(path, "without record", f"added to what {record.rule} wrote")
+
+    def _state_of(self, record: Record, output: File) -> tuple[State, str]:
+        """The state of an output by its bytes, and what to say of it."""
+        found = self._digests[output.path]
+        if self._is_link(Path(output.path)):
+            return "altered", LINK
+        if output.path in self._unread:
+            return "missing", self._unread[output.path]
+        if found is None:
+            if any(Path(output.path).is_relative_to(t) for t in record.temporary):
+                return "temporary", f"{record.rule} declares it so"
+            return "missing", f"{record.rule} wrote it"
+        if found != output.sha256:
+            return "altered", f"{record.rule} wrote {output.sha256[:12]}…, now {found[:12]}…"
+        return "intact", ""
 
     def _judge_inputs(self, record: Record) -> None:
         for read in record.inputs:
             writer = self.chain.producer(read.path)
-            producer = None if writer is None else self.chain.record(writer)
-            if writer is None or producer is None:
+            made = None if writer is None else self.chain.record(writer)
+            if writer is None or made is None:
                 if _size(self.root / read.path) is None:
                     self._note(read.path, "missing", f"{record.rule} read it")
                 else:
-                    self._note(read.path, "without record", f"{record.rule} read it")
+                    self._note_unlisted(read.path, f"{record.rule} read it")
             elif self.chain.written(writer).get(read.path) != read.sha256:
                 self._blame(
                     record,
-                    f"made from another {read.path} than {producer.rule} wrote: run the workflow "
-                    "again",
+                    f"made from another {read.path} than {made.rule} wrote: run the workflow again",
                 )
         for name, identity in record.input_records.items():
-            producer = self.chain.record(name)
-            if producer is not None and producer.identity() != identity:
+            made = self.chain.record(name)
+            if made is not None and made.identity() != identity:
                 self._blame(record, f"{name} no longer says what it said when this was made")
 
     def _compare(self, checkout: Checkout, name: str, record: Record) -> None:
+        checkout.note_machinery(record)
         spec, code = checkout.spec_differs(name, record), checkout.code_differs(record)
         for state, differs in (
             ("stale", [*spec, *code]),
@@ -281,25 +284,25 @@ class _Audit:
             if any(digest is not None for digest in self._digests.values()):
                 self._note(path.as_posix(), "missing", "every run and every job writes to it")
             return
-        told, breaks, _ = read_ledger(file.read_bytes())
+        recorded, breaks, _ = read_ledger(file.read_bytes())
         records = [name for name in self._digests if name.endswith(RECORD_SUFFIX)]
-        if records and not told:
-            breaks.append("it tells of no record")
+        if records and not recorded:
+            breaks.append("it names no record")
         if breaks:
             self._note(path.as_posix(), "altered", "; ".join(breaks[:3]))
         for name in records:
-            if told.get(name) != self._digests[name]:
+            if recorded.get(name) != self._digests[name]:
                 how = (
                     "not what its job wrote, by the ledger"
-                    if name in told
-                    else "the ledger does not tell of it"
+                    if name in recorded
+                    else "the ledger does not name it"
                 )
                 self._note(name, "altered", how)
-        for name in told:
+        for name in recorded:
             if name not in self._digests and (
                 whole or any(Path(name).is_relative_to(f) for f in self._folders)
             ):
-                self._note(name, "missing", "the ledger tells of it")
+                self._note(name, "missing", "the ledger names it")
 
     def _is_link(self, path: Path) -> bool:
         """Whether a path, or a folder on the way to it, is a symbolic link: its bytes would be
@@ -313,6 +316,14 @@ class _Audit:
     def _blame(self, consumer: Record, detail: str) -> None:
         for output in consumer.outputs:
             self._note(output.path, "mismatched", detail)
+
+    def _note_unlisted(self, path: str, detail: str) -> None:
+        """Note a file that no readable record lists."""
+        name = producer(path, self.chain.other_format.__contains__)
+        if name is None:
+            self._note(path, "without record", detail)
+        else:
+            self._note(path, "stale", self.chain.other_format[name])
 
     def _note(self, path: str, state: State, detail: str = "") -> None:
         """Keep the worst that is known of a file."""

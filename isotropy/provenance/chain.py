@@ -1,4 +1,4 @@
-"""The chain: the records of a run, and which of them speaks of a file."""
+"""The chain: the records of a run, and which of them lists a file."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path, PurePosixPath
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS
-from isotropy.provenance.record import Record, digests, read_record
-from isotropy.provenance.verify_bundle import producer
+from isotropy.provenance.format import producer
+from isotropy.provenance.identity import digests
+from isotropy.provenance.record import OtherFormat, Record, read_record
 
 
 class Chain:
@@ -16,15 +17,17 @@ class Chain:
     Attributes:
         root: the folder of the run, to which all names are relative.
         unreadable: records that are not, with the reason.
+        other_format: records that another layout of the project wrote, with what to say of them.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.unreadable: dict[str, str] = {}
+        self.other_format: dict[str, str] = {}
         self._records: dict[str, Record | None] = {}
-        self._there: dict[str, bool] = {}
+        self._exists: dict[str, bool] = {}
         self._written: dict[str, dict[str, str]] = {}
-        self._spoken_of: dict[str, set[str]] = {}
+        self._listed: dict[str, set[str]] = {}
 
     def record(self, name: str) -> Record | None:
         """A record, or None if there is none that can be read."""
@@ -33,24 +36,26 @@ class Chain:
             if self._is_file(name):
                 try:
                     self._records[name] = read_record(self.root / name)
+                except OtherFormat as error:
+                    self.other_format[name] = str(error)
                 except IsotropyError as error:
                     self.unreadable[name] = str(error)
         return self._records[name]
 
     def producer(self, path: str) -> str | None:
-        """Name of the record that speaks of a file, or of the folder that a job wrote whole; None
-        if there is none.
+        """Name of the record that lists a file, or the folder that a job wrote whole; None if
+        there is none.
         """
         name = producer(path, self._is_file)
         record = None if name is None else self.record(name)
         if name is None or record is None:
             return None
-        if name not in self._spoken_of:
+        if name not in self._listed:
             files = self.written(name)
-            self._spoken_of[name] = files.keys() | {
+            self._listed[name] = files.keys() | {
                 p.as_posix() for f in files for p in PurePosixPath(f).parents
             }
-        return name if path in self._spoken_of[name] else None
+        return name if path in self._listed[name] else None
 
     def written(self, name: str) -> dict[str, str]:
         """What a record says that its job wrote: path -> SHA-256. Empty without a record."""
@@ -83,12 +88,12 @@ class Chain:
         return found
 
     def _is_file(self, name: str) -> bool:
-        if name not in self._there:
+        if name not in self._exists:
             try:
-                self._there[name] = (self.root / name).is_file()
+                self._exists[name] = (self.root / name).is_file()
             except OSError:
-                self._there[name] = False
-        return self._there[name]
+                self._exists[name] = False
+        return self._exists[name]
 
 
 def stem_of(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Protocol
 
@@ -13,12 +14,13 @@ from isotropy.provenance.code import conda_packages, rule_sha256
 from isotropy.provenance.compare import differences, shown
 from isotropy.provenance.environment import normalized_name
 from isotropy.provenance.record import Record
+from isotropy.provenance.slices import SEPARATOR, code_digest
 from isotropy.spec import Spec
 
 LOCK = "requirements.lock"
 
 
-class Plan(Protocol):
+class ExpectedResults(Protocol):
     """What a configuration asks for (`isotropy.plan.Plan`). Both raise LookupError for a result
     that it does not have.
     """
@@ -35,23 +37,27 @@ class Checkout:
 
     Args:
         project: its folder.
-        plan: what its configuration asks for; None: specs and inputs are not compared.
+        expected: what its configuration asks for; None: specs and inputs are not compared.
 
     Attributes:
         incomplete: what could not be compared, and why.
+        changed_machinery: files of the machinery that are no longer what they were when results
+            were made -> how many of these files. No finding: they do not change results.
 
     Raises:
         IsotropyError: the folder is not a checkout.
     """
 
-    def __init__(self, project: Path, plan: Plan | None = None) -> None:
+    def __init__(self, project: Path, expected: ExpectedResults | None = None) -> None:
         if not (project / "rules").is_dir():
             raise IsotropyError(
                 f"{project} is not a checkout, it has no rules/: give --project, or --digests-only"
             )
-        self.project, self._plan = project, plan
+        self.project, self._expected = project, expected
         self.incomplete: list[str] = []
+        self.changed_machinery: Counter[str] = Counter()
         self._digests: dict[str, str | None] = {}
+        self._bytes: dict[str, str | None] = {}
         self._rules: dict[str, str | None] = {}
         self._declared: dict[str, list[str]] = {}
         lock = project / LOCK
@@ -65,12 +71,12 @@ class Checkout:
         """Fields of a record's spec, and inputs, that are not what the study asks for now, with
         both values.
         """
-        if self._plan is None:
+        if self._expected is None:
             return []
         try:
             now, inputs = (
-                self._plan.spec(stem_of(name)).recorded(),
-                self._plan.inputs(stem_of(name)),
+                self._expected.spec(stem_of(name)).recorded(),
+                self._expected.inputs(stem_of(name)),
             )
         except LookupError:
             return ["the study has no such result"]
@@ -88,9 +94,13 @@ class Checkout:
         return found + [f"it would read {path}, too" for path in sorted(has - had)[:2]]
 
     def code_differs(self, record: Record) -> list[str]:
-        """What differs from the code that made a result: files by name, and the rule."""
+        """What differs from the code that made a result: files and functions by name, and the
+        rule.
+        """
         changed = [
-            name for name, expected in record.code.files.items() if self._digest(name) != expected
+            _in_words(name)
+            for name, expected in record.code.files.items()
+            if self._digest(name) != expected
         ]
         rule = self._rule(record.rule)
         if rule is None:
@@ -98,6 +108,12 @@ class Checkout:
         return (
             changed if rule == record.code.rule else [*changed, f"the text of rule {record.rule}"]
         )
+
+    def note_machinery(self, record: Record) -> None:
+        """Count the files that a job wrote for each file of the machinery that has changed."""
+        for name, expected in record.code.machinery.items():
+            if self._sha256(name) != expected:
+                self.changed_machinery[name] += len(record.outputs)
 
     def packages_differ(self, record: Record) -> list[str]:
         """Packages that had another version than the lock's: name, version, locked version. Builds
@@ -125,10 +141,17 @@ class Checkout:
         return [f"without {', '.join(lacking)}"] if lacking else []
 
     def _digest(self, name: str) -> str | None:
+        """Digest of a file, or of a function's part of it; None where it is not found."""
         if name not in self._digests:
-            file = self.project / name
-            self._digests[name] = sha256_file(file) if file.is_file() else None
+            file = self.project / name.partition(SEPARATOR)[0]
+            self._digests[name] = code_digest(name, file.read_bytes()) if file.is_file() else None
         return self._digests[name]
+
+    def _sha256(self, name: str) -> str | None:
+        if name not in self._bytes:
+            file = self.project / name
+            self._bytes[name] = sha256_file(file) if file.is_file() else None
+        return self._bytes[name]
 
     def _rule(self, rule: str) -> str | None:
         if rule not in self._rules:
@@ -137,3 +160,9 @@ class Checkout:
             except LookupError:
                 self._rules[rule] = None
         return self._rules[rule]
+
+
+def _in_words(name: str) -> str:
+    """A file, or a file and a function in it."""
+    file, _, function = name.partition(SEPARATOR)
+    return f"{file}, function {function}" if function else file

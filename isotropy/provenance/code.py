@@ -1,68 +1,129 @@
-"""Code identity: which project files a script runs, and a digest of them.
+"""Code identity: which code stands behind a job, and a digest of it.
 
 Snakemake sees only a script's own time stamp. The digest made here, passed to each rule as a
-parameter, covers the script, every project module that it imports (transitively), and the rule's
-own text: editing a module reruns just the jobs that use it; touching a file or cloning afresh
-reruns nothing.
+parameter, covers the rule's own text, its script, and every project module that can change the
+bytes of its outputs: those that the script imports, directly or not, and the entries, which are
+modules or functions that it loads by name. Comments, docstrings and layout do not count
+(`isotropy.provenance.syntax`). The machinery is digested apart (`isotropy.provenance.machinery`).
 """
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from isotropy.errors import IsotropyError, suggest
 from isotropy.files import sha256_file
 from isotropy.provenance.environment import PYPI_NAME, normalized_name
+from isotropy.provenance.machinery import COUNTED_WITH_EVERY_JOB, MACHINERY
+from isotropy.provenance.ruletext import rule_digest, rule_text
+from isotropy.provenance.slices import SEPARATOR, Slicer
+from isotropy.provenance.syntax import Import, Source
 from isotropy.spec import digest
 
 PACKAGE = "isotropy"
+TEMPLATES = (".html", ".yaml", ".csv")
+"""Suffixes of files that are part of the module beside which they lie, under its name."""
 
 
 class CodeIdentity(NamedTuple):
-    """The code behind a rule: project file -> sha256, and the sha256 of the rule's text."""
+    """The code behind a job."""
 
     files: dict[str, str]
+    """Project file, or `file:function` where only that function's part counts -> digest."""
+    sha256: dict[str, str]
+    """The same files -> SHA-256 of their bytes."""
+    machinery: dict[str, str]
+    """Files that cannot change what is made -> SHA-256 of their bytes."""
     rule: str
+    """Digest of the rule's text."""
+    entries: list[str]
+    """Modules, and functions as `module:function`, that the script loads by name."""
+
+    def digest(self) -> str:
+        """What a change makes the job run again for."""
+        return digest([self.files, self.rule])
+
+    def param(self) -> str:
+        """The parameter by which a rule carries its code: the digest, then the entries."""
+        return " ".join([self.digest(), *self.entries])
 
 
-def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> CodeIdentity:
-    """Find the files that a rule's script runs, and digest them.
+def code_identity(root: Path, rule: str, entries: Iterable[str] = ()) -> CodeIdentity:
+    """Find the code behind a rule, and digest it.
 
     Args:
         root: the project's folder, which holds `rules/` and the package.
         rule: name of a rule in `rules/*.smk`; its `script:` is where the search for imports starts.
-        modules: dotted names of modules that the script loads by name, which its text does not
-            show.
+        entries: what the script loads by name (`load`): dotted names of modules, of which all
+            counts, or `module:function`, of which what the function reaches counts. Modules that
+            are imported count as a whole.
 
     Raises:
         LookupError: no such rule, or the rule has no script.
+        IsotropyError: an entry names no module or function, or a file is no Python.
     """
-    script = _rule(root, rule)[1]
-    files = [script, *(_module_file(root, m) for m in modules)]
-    hashes = {
-        p.relative_to(root).as_posix(): sha256_file(p)
-        for f in files
-        if f
-        for p in _closure(root, f)
-    }
-    return CodeIdentity(dict(sorted(hashes.items())), rule_sha256(root, rule))
+    entries = list(entries)
+    text, script = _rule(root, rule)
+    always = (f for m in COUNTED_WITH_EVERY_JOB if (f := _module_file(root, m)) is not None)
+    apart = {f for m in MACHINERY if (f := _module_file(root, m)) is not None}
+    modules, slices = [script, *always], {}
+    for entry in entries:
+        file, function = _entry(root, entry)
+        modules += [p for p in _on_the_way(root, entry.partition(SEPARATOR)[0]) if p != file]
+        part = _slice(file, function, _stamp(file)) if function else None
+        if part is None or part.whole:
+            modules.append(file)
+        else:
+            slices[_relative(root, file) + SEPARATOR + function] = (file, part)
+            modules += _imported(root, file, part.imports)
+    counted = _closure(root, modules, apart)
+    reached = _closure(root, [*counted, *modules], set())
+    files = {_relative(root, f): _digest(f, _stamp(f)) for f in counted}
+    files |= {name: part.digest for name, (file, part) in slices.items() if file not in counted}
+    parts = {_relative(root, file): file for file, _ in slices.values()}
+    used = {_relative(root, f): f for f in counted} | parts
+    others = (f for f in reached - counted if _relative(root, f) not in parts)
+    return CodeIdentity(
+        files=dict(sorted(files.items())),
+        sha256={name: sha256_file(f) for name, f in sorted(used.items())},
+        machinery=dict(sorted((_relative(root, f), sha256_file(f)) for f in others)),
+        rule=rule_digest(text),
+        entries=entries,
+    )
 
 
-def rule_sha256(root: Path, rule: str) -> str:
-    """Digest of a rule's text, as in its code identity. Raises LookupError: no such rule."""
-    return hashlib.sha256(_rule(root, rule)[0].encode()).hexdigest()
+def code_param(root: Path, rule: str, *entries: str) -> str:
+    """The parameter by which a rule carries its code: a digest, then what is loaded by name."""
+    return code_identity(root, rule, entries).param()
 
 
-def code_param(root: Path, rule: str, *modules: str) -> str:
-    """The parameter by which a rule carries its code identity: a digest, then the modules loaded by
-    name.
+def load(entry: str, entries: Iterable[str]) -> Any:
+    """Import what a rule's code names.
+
+    Args:
+        entry: `module`, or `module:function`.
+        entries: what the rule's code names; a module stands for all its functions.
+
+    Returns:
+        The module, or the function.
+
+    Raises:
+        IsotropyError: the rule's code does not name it, so that it would run uncounted.
     """
-    return " ".join([digest(code_identity(root, rule, modules)), *modules])
+    known = list(entries)
+    module, _, function = entry.partition(SEPARATOR)
+    if entry not in known and module not in known:
+        raise IsotropyError(
+            f"expected one of the entries of the rule's code, got {entry!r}: "
+            f"{suggest(entry, known) if known else 'it has none'}"
+        )
+    loaded = import_module(module)
+    return getattr(loaded, function) if function else loaded
 
 
 def temporary_outputs(root: Path, rule: str) -> list[str]:
@@ -89,20 +150,35 @@ def script_of(root: Path, rule: str) -> Path:
     return _rule(root, rule)[1]
 
 
+def rule_sha256(root: Path, rule: str) -> str:
+    """Digest of a rule's text, as in its code identity. Raises LookupError: no such rule."""
+    return rule_digest(_rule(root, rule)[0])
+
+
 def _rule(root: Path, rule: str) -> tuple[str, Path]:
     """A rule's text, and the path of its script."""
     for path in sorted((root / "rules").glob("*.smk")):
-        match = re.search(
-            rf"^(?:rule|checkpoint) {re.escape(rule)}:\n((?:[ \t]+.*\n|\n)*)",
-            path.read_text("utf8"),
-            re.M,
-        )
-        if match:
-            script = re.search(r"^\s+script:\s*\"([^\"]+)\"", match[1], re.M)
+        text = rule_text(_text(path, _stamp(path)), rule)
+        if text is not None:
+            script = re.search(r"^\s+script:\s*\"([^\"]+)\"", text, re.M)
             if script is None:
                 raise LookupError(f"rule {rule} has no script")
-            return match[0].rstrip(), (path.parent / script[1]).resolve()
+            return text, (path.parent / script[1]).resolve()
     raise LookupError(f"no rule {rule} in {root / 'rules'}")
+
+
+def _entry(root: Path, entry: str) -> tuple[Path, str]:
+    """The file of an entry, and the function that it names; empty: the whole module."""
+    module, _, function = entry.partition(SEPARATOR)
+    file = _module_file(root, module) if module.split(".")[0] == PACKAGE else None
+    if file is None:
+        raise IsotropyError(f"expected a module of {PACKAGE}, got {module!r} in {entry!r}")
+    names = _slicer(file, _stamp(file)).names if function else frozenset()
+    if function and function not in names:
+        raise IsotropyError(
+            f"expected a function of {module}, got {function!r}: {suggest(function, names)}"
+        )
+    return file, function
 
 
 def _module_file(root: Path, module: str) -> Path | None:
@@ -114,41 +190,84 @@ def _module_file(root: Path, module: str) -> Path | None:
     return None
 
 
-@cache
-def _imports(root: Path, file: Path, _stamp: tuple[int, int]) -> tuple[Path, ...]:
-    """Project files that a file imports directly, the packages' own `__init__.py` on the way
+def _on_the_way(root: Path, module: str) -> Iterator[Path]:
+    """The file of a module, and those of the packages in which it is."""
+    parts = module.split(".")
+    if parts[0] == PACKAGE:
+        for i in range(1, len(parts) + 1):
+            if (file := _module_file(root, ".".join(parts[:i]))) is not None:
+                yield file
+
+
+def _imported(root: Path, file: Path, imports: Iterable[Import]) -> list[Path]:
+    """Project files that imports of a file name, the packages' own `__init__.py` on the way
     included.
     """
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text("utf8"), str(file))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    package = file.relative_to(root).parent.parts if file.is_relative_to(root) else ()
     found: set[Path] = set()
-    for name in names:
-        parts = name.split(".")
-        if parts[0] == PACKAGE:
-            found |= {
-                f
-                for i in range(1, len(parts) + 1)
-                if (f := _module_file(root, ".".join(parts[:i])))
-            }
-    return tuple(sorted(found))
+    for module, name, level in imports:
+        above = package[: len(package) - level + 1] if level else ()
+        base = ".".join([*above, *filter(None, [module])])
+        for dotted in (base, f"{base}.{name}") if name else (base,):
+            found.update(_on_the_way(root, dotted))
+    return sorted(found)
 
 
-def _closure(root: Path, file: Path) -> set[Path]:
-    seen, waiting = set(), [file]
+def _closure(root: Path, start: Iterable[Path], apart: set[Path]) -> set[Path]:
+    """Files, all that they import, and templates beside them; without those apart and what only
+    they import.
+    """
+    seen: set[Path] = set()
+    waiting = list(start)
     while waiting:
-        current = waiting.pop()
-        if current not in seen:
-            seen.add(current)
-            # A template beside a module, under its name, is part of it.
-            seen |= {
-                p
-                for p in current.parent.glob(f"{current.stem}.*")
-                if p.suffix in (".html", ".yaml", ".csv")
-            }
-            stat = current.stat()
-            waiting.extend(_imports(root, current, (stat.st_mtime_ns, stat.st_size)))
+        file = waiting.pop()
+        if file in seen or file in apart:
+            continue
+        seen.add(file)
+        if file.suffix == ".py":
+            beside = (file.with_suffix(suffix) for suffix in TEMPLATES)
+            seen.update(p for p in beside if p.is_file())
+            waiting += _imports_of(root, file, _stamp(file))
     return seen
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    stat = file.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _relative(root: Path, file: Path) -> str:
+    return file.relative_to(root).as_posix()
+
+
+@cache
+def _text(file: Path, _stamp: tuple[int, int]) -> str:
+    return file.read_text("utf8")
+
+
+@cache
+def _source(file: Path, _stamp: tuple[int, int]) -> Source:
+    try:
+        return Source(file.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        raise IsotropyError(f"{file} is no Python: {error}") from error
+
+
+@cache
+def _slicer(file: Path, stamp: tuple[int, int]) -> Slicer:
+    return Slicer(_source(file, stamp))
+
+
+@cache
+def _slice(file: Path, function: str, stamp: tuple[int, int]) -> Any:
+    return _slicer(file, stamp).slice(function)
+
+
+@cache
+def _imports_of(root: Path, file: Path, stamp: tuple[int, int]) -> list[Path]:
+    return _imported(root, file, _source(file, stamp).imports)
+
+
+@cache
+def _digest(file: Path, stamp: tuple[int, int]) -> str:
+    return _source(file, stamp).digest if file.suffix == ".py" else sha256_file(file)

@@ -7,13 +7,14 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS
 from isotropy.provenance.chain import Chain, stem_of
 from isotropy.provenance.compare import changed_names, differences, shown
-from isotropy.provenance.record import File, Record, digests
+from isotropy.provenance.identity import File, digests
+from isotropy.provenance.record import Environment, Record
 from isotropy.provenance.verify_bundle import NO_ZIP
 
 HARDWARE = ("cpu", "cpu_count", "gpu", "threads", "platform")
@@ -28,7 +29,8 @@ class Divergence(NamedTuple):
     name: str
     """Stem of its results below `results/`."""
     causes: list[str]
-    """Each begins with source, spec, code, environment, hardware, nondeterminism, or only in."""
+    """Each begins with source, spec, inputs, code, machinery, environment, hardware,
+    nondeterminism, or only in."""
 
 
 class Comparison(NamedTuple):
@@ -94,8 +96,8 @@ def _opened(run: Path) -> Iterator[Path]:
 def _records(folder: Path, run: Path) -> dict[str, Record]:
     chain = Chain(folder)
     found = {name: record for name in chain.names() if (record := chain.record(name)) is not None}
-    if chain.unreadable:
-        raise IsotropyError(next(iter(chain.unreadable.values())))
+    for reason in (*chain.other_format.values(), *chain.unreadable.values()):
+        raise IsotropyError(reason)
     if not found:
         raise IsotropyError(
             f"{run} has no records below {RESULTS}: name the folder of a run, or a bundle"
@@ -109,42 +111,59 @@ def _stands_on(before: Record, after: Record) -> set[str]:
 
 def _causes(before: Record, after: Record) -> list[str]:
     """Why the same inputs gave other outputs."""
-    causes = []
-    sources = [
-        f"{f} {shown(x)} → {shown(y)}"
-        for f, x, y in differences(before.lineage.sources, after.lineage.sources)
-    ]
-    if sources and not before.inputs:
-        changed = [
-            Path(p).name for p in changed_names(digests(before.outputs), digests(after.outputs))
-        ]
-        causes.append("source: " + _listed([*sources, f"other bytes in {_listed(changed)}"]))
-    if fields := [
-        f"{field} {shown(x)} → {shown(y)}" for field, x, y in differences(before.spec, after.spec)
-    ]:
-        causes.append("spec: " + _listed(fields))
-    if inputs := changed_names(_paths(before.inputs), _paths(after.inputs)):
-        causes.append("inputs: only one of the runs reads " + _listed(inputs))
-    files = changed_names(before.code.files, after.code.files)
-    if before.code.rule != after.code.rule:
-        files.append(f"the text of rule {before.rule}")
-    if files:
-        causes.append("code: " + _listed(files))
-    x, y = (r.environment.model_dump() for r in (before, after))
-    versions = [
-        f"{p} {x['packages'].get(p)} → {y['packages'].get(p)}"
-        for p in changed_names(x["packages"], y["packages"])
-    ]
-    versions += [f"{k} {x[k]} → {y[k]}" for k in ("python", "prefix") if x[k] != y[k]]
-    if versions:
-        causes.append("environment: " + _listed(versions))
-    if hardware := [
-        f"{k} {shown(x.get(k))} → {shown(y.get(k))}" for k in HARDWARE if x.get(k) != y.get(k)
-    ]:
-        causes.append("hardware: " + _listed(hardware))
+    found = {
+        "source": _sources(before, after),
+        "spec": _fields(before.spec, after.spec),
+        "inputs": _inputs(before, after),
+        "code": _code(before, after),
+        "machinery": changed_names(before.code.machinery, after.code.machinery),
+        "environment": _versions(before.environment, after.environment),
+        "hardware": _hardware(before.environment, after.environment),
+    }
+    causes = [f"{kind}: {_listed(items)}" for kind, items in found.items() if items]
     return causes or [
         f"nondeterminism: nothing recorded differs, and the job is called {before.determinism}"
     ]
+
+
+def _fields(before: Any, after: Any) -> list[str]:
+    return [f"{field} {shown(x)} → {shown(y)}" for field, x, y in differences(before, after)]
+
+
+def _sources(before: Record, after: Record) -> list[str]:
+    """What differs in what was fetched; nothing where the job fetches nothing."""
+    sources = _fields(before.lineage.sources, after.lineage.sources)
+    if not sources or before.inputs:
+        return []
+    changed = changed_names(digests(before.outputs), digests(after.outputs))
+    return [*sources, f"other bytes in {_listed([Path(p).name for p in changed])}"]
+
+
+def _inputs(before: Record, after: Record) -> list[str]:
+    names = changed_names(_paths(before.inputs), _paths(after.inputs))
+    return [f"only one of the runs reads {_listed(names)}"] if names else []
+
+
+def _code(before: Record, after: Record) -> list[str]:
+    """Files, functions and rules that differ."""
+    files = changed_names(before.code.files, after.code.files)
+    rule = [f"the text of rule {before.rule}"] if before.code.rule != after.code.rule else []
+    return files + rule
+
+
+def _versions(before: Environment, after: Environment) -> list[str]:
+    """Packages, Python and kind of environment that differ."""
+    x, y = before.packages, after.packages
+    own = ((k, getattr(before, k), getattr(after, k)) for k in ("python", "prefix"))
+    return [
+        *(f"{p} {x.get(p)} → {y.get(p)}" for p in changed_names(x, y)),
+        *(f"{k} {old} → {new}" for k, old, new in own if old != new),
+    ]
+
+
+def _hardware(before: Environment, after: Environment) -> list[str]:
+    x, y = (e.model_dump() for e in (before, after))
+    return [f"{k} {shown(x.get(k))} → {shown(y.get(k))}" for k in HARDWARE if x.get(k) != y.get(k)]
 
 
 def _only_in_one(
@@ -165,8 +184,8 @@ def _only_in_one(
             continue
         nearest = min(apart, key=lambda n: (len(apart[n]), n))
         free.remove(nearest)
-        told = [f"{f} {shown(x)} → {shown(y)}" for f, x, y in apart[nearest]]
-        cause = f"spec: {_listed(told)} (only in the first run; the other has {stem_of(nearest)})"
+        fields = [f"{f} {shown(x)} → {shown(y)}" for f, x, y in apart[nearest]]
+        cause = f"spec: {_listed(fields)} (only in the first run; the other has {stem_of(nearest)})"
         found.append(Divergence(stem_of(name), [cause]))
     found += [Divergence(stem_of(name), ["only in the second run"]) for name in free]
     return found, len(gone) - len(first) + len(new) - len(second)

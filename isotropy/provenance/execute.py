@@ -35,7 +35,7 @@ def main(path: Path) -> None:
     log, threads.
     """
     job = json.loads(path.read_text("utf8"))
-    told = SimpleNamespace(
+    given = SimpleNamespace(
         rule=job["rule"],
         params=SimpleNamespace(spec=job["spec"], code=job["code"]),
         input=Named(job["input"]),
@@ -44,7 +44,7 @@ def main(path: Path) -> None:
         log=[job["log"]],
         threads=job["threads"],
     )
-    runpy.run_path(job["script"], init_globals={"snakemake": told}, run_name="__main__")
+    runpy.run_path(job["script"], init_globals={"snakemake": given}, run_name="__main__")
 
 
 if __name__ == "__main__":

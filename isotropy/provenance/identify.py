@@ -12,7 +12,7 @@ from typing import NamedTuple
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.provenance.chain import Chain
-from isotropy.provenance.record import MARK
+from isotropy.provenance.identity import MARK
 
 
 class Identity(NamedTuple):
@@ -47,7 +47,7 @@ def identify(root: Path, file: Path) -> Identity:
         file: the file.
 
     Raises:
-        IsotropyError: there is no such file, or no record in the run speaks of it.
+        IsotropyError: there is no such file, or no record in the run lists it.
     """
     if not file.is_file():
         raise IsotropyError(f"{file} is not a file")
@@ -69,6 +69,8 @@ def identify(root: Path, file: Path) -> Identity:
             )
     if marked is not None:
         return marked
+    for reason in chain.other_format.values():
+        raise IsotropyError(reason)
     if mark is not None:
         raise IsotropyError(
             f"{file} carries the id {mark}, of which {root} has no record: it comes from another "

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RESULTS, lock_file, record_of, sha256_file
-from isotropy.provenance.verify_bundle import LEDGER, UNREADABLE, line_sha256, read_ledger
+from isotropy.files import RESULTS, record_of, sha256_file
+from isotropy.locks import lock_file
+from isotropy.provenance.format import LEDGER, UNREADABLE, line_sha256, read_ledger
 from isotropy.scrub import scrub
 from isotropy.spec import canonical_json
 
@@ -35,11 +36,11 @@ def append_run(
     named = [
         f.relative_to(inside).as_posix() if f.is_relative_to(inside) else str(f) for f in files
     ]
-    told = [
+    given = [
         {"path": scrub(name), "sha256": sha256_file(file)}
         for name, file in zip(named, files, strict=True)
     ]
-    entry = {"event": "run", "configfiles": told, "overrides": scrub(dict(overrides))}
+    entry = {"event": "run", "configfiles": given, "overrides": scrub(dict(overrides))}
     try:
         last = last_run(results)
     except IsotropyError:
@@ -69,13 +70,13 @@ def forget_missing(root: Path, paths: Iterable[Path]) -> list[str]:
     path = root / RESULTS / LEDGER
     if not path.is_file():
         raise IsotropyError(f"{path} is not there")
-    told, breaks, _ = read_ledger(path.read_bytes())
+    recorded, breaks, _ = read_ledger(path.read_bytes())
     if breaks:
         raise IsotropyError(f"{path}: {breaks[0]}")
     meant = [(p, record_of(p)) for p in paths]
     missing = [
         n
-        for n in told
+        for n in recorded
         if not (root / n).exists()
         and any(Path(n).is_relative_to(p) or Path(n) == r for p, r in meant)
     ]
@@ -99,7 +100,7 @@ def last_run(results: Path) -> dict[str, Any]:
             except UNREADABLE as error:
                 raise IsotropyError(f"{path} is damaged: {error}") from error
             return entry
-    raise IsotropyError(f"{path} does not tell of a run")
+    raise IsotropyError(f"{path} names no run")
 
 
 def _append(results: Path, entry: dict[str, Any]) -> None:

@@ -19,11 +19,12 @@ import numpy as np
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file, write_json
 from isotropy.provenance.chain import Chain, stem_of
-from isotropy.provenance.checkout import Plan
+from isotropy.provenance.checkout import ExpectedResults
 from isotropy.provenance.code import code_param, script_of
 from isotropy.provenance.compare import changed_names
 from isotropy.provenance.deviation import agree, largest_deviation
-from isotropy.provenance.record import Record, digests, read_record
+from isotropy.provenance.identity import digests
+from isotropy.provenance.record import Record, read_record
 from isotropy.spec import canonical_json
 
 CLASS = {"tolerance": "within tolerance", "statistical": "statistically equal"}
@@ -45,7 +46,7 @@ def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list
     them.
 
     Raises:
-        IsotropyError: no record speaks of a path.
+        IsotropyError: no record lists a path.
     """
     chain = Chain(root)
     found: dict[str, None] = {}
@@ -53,9 +54,7 @@ def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list
         writer = chain.producer(path.as_posix())
         names = [writer] if writer else chain.names(path) if (root / path).is_dir() else []
         if not names:
-            raise IsotropyError(
-                f"no record speaks of {path}: name a result, or a folder of results"
-            )
+            raise IsotropyError(f"no record lists {path}: name a result, or a folder of results")
         found |= dict.fromkeys(names)
     names = sorted(found)
     if sample is not None and sample < len(names):
@@ -67,7 +66,7 @@ def rerun(
     root: Path,
     names: list[str],
     project: Path,
-    plan: Plan | None = None,
+    expected: ExpectedResults | None = None,
     *,
     jobs: int = 1,
     scratch: Path | None = None,
@@ -78,27 +77,28 @@ def rerun(
         root: the folder of the run; it is only read.
         names: records, as `choose` gives them.
         project: the checkout.
-        plan: what its configuration asks for: knows where a mirror lies, which records do not say.
+        expected: what its configuration asks for: knows where a mirror lies, which records do not
+            say.
         jobs: how many at a time.
         scratch: where the folders for the jobs are made; None: the system's place for temporary
             files.
     """
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(
-            lambda name: _rerun(root.resolve(), name, project.resolve(), plan, scratch), names
+            lambda name: _rerun(root.resolve(), name, project.resolve(), expected, scratch), names
         )
 
 
 def _rerun(
-    root: Path, name: str, project: Path, plan: Plan | None, scratch: Path | None
+    root: Path, name: str, project: Path, expected: ExpectedResults | None, scratch: Path | None
 ) -> Outcome:
     try:
         record = read_record(root / name)
         with tempfile.TemporaryDirectory(prefix="rerun-", dir=scratch) as folder:
-            there = Path(folder)
-            _lay_out(root, record, there)
-            made = _execute(root, record, project, plan, there, name)
-            return _judge(root, record, made, there)._replace(
+            own = Path(folder)
+            _lay_out(root, record, own)
+            made = _execute(root, record, project, expected, own, name)
+            return _judge(root, record, made, own)._replace(
                 name=stem_of(name), seconds=made.seconds
             )
     except (IsotropyError, LookupError, OSError) as error:
@@ -128,7 +128,12 @@ def _lay_out(root: Path, record: Record, folder: Path) -> None:
 
 
 def _execute(
-    root: Path, record: Record, project: Path, plan: Plan | None, folder: Path, name: str
+    root: Path,
+    record: Record,
+    project: Path,
+    expected: ExpectedResults | None,
+    folder: Path,
+    name: str,
 ) -> Record:
     log = f"results/logs/{stem_of(name)}.log"
     # A rule's input is one path or a list of them; a list of one reads the same.
@@ -136,8 +141,8 @@ def _execute(
         "script": str(script_of(project, record.rule)),
         "rule": record.rule,
         "wildcards": record.wildcards,
-        "spec": canonical_json(_spec(record, stem_of(name), plan, root, folder)),
-        "code": code_param(project, record.rule, *record.code.modules),
+        "spec": canonical_json(_spec(record, stem_of(name), expected, root, folder)),
+        "code": code_param(project, record.rule, *record.code.entries),
         "input": record.input_names,
         "output": {**record.output_names, "record": name},
         "log": log,
@@ -170,12 +175,14 @@ def _execute(
     return read_record(folder / name)
 
 
-def _spec(record: Record, stem: str, plan: Plan | None, root: Path, folder: Path) -> dict[str, Any]:
-    """The recorded spec, with what records do not say taken from the plan: where a mirror lies,
-    seen from the folder.
+def _spec(
+    record: Record, stem: str, expected: ExpectedResults | None, root: Path, folder: Path
+) -> dict[str, Any]:
+    """The recorded spec, with what records do not say taken from what is expected: where a mirror
+    lies, seen from the folder.
     """
     try:
-        now = None if plan is None else plan.spec(stem)
+        now = None if expected is None else expected.spec(stem)
     except LookupError:
         now = None
     kept = {name: getattr(now, name) for name in now.machine_fields} if now is not None else {}
@@ -202,7 +209,9 @@ def _judge(root: Path, record: Record, made: Record, folder: Path) -> Outcome:
     if record.determinism != "bitwise" and comparable and agree(record.determinism, deviations):
         return Outcome("", "reproduced", f"{CLASS[record.determinism]}{shown}")
     edited = [f for f, digest in record.code.files.items() if made.code.files.get(f) != digest]
+    machinery = changed_names(record.code.machinery, made.code.machinery)
     by = f"; the code is another: {', '.join(edited[:3])}" if edited else ""
+    by += f"; so is the machinery: {', '.join(machinery[:3])}" if machinery else ""
     packages = changed_names(record.environment.packages, made.environment.packages)
     by += f"; so are packages: {', '.join(packages[:3])}" if packages else ""
     more = f" and {len(changed) - 1} more" if changed[1:] else ""

@@ -1,5 +1,5 @@
 """Trace: the lineage of a result, of a cell of a table, or of a claim, down to the source bytes, as
-records tell it.
+records have it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.provenance.address import locate
 from isotropy.provenance.chain import Chain
-from isotropy.provenance.record import Record, digests, read_record
+from isotropy.provenance.identity import digests
+from isotropy.provenance.record import Record, read_record
 
 
 def trace(root: Path, address: str) -> dict[str, Any]:
@@ -27,21 +28,21 @@ def trace(root: Path, address: str) -> dict[str, Any]:
 
     Returns:
         path, sha256, record, rule, determinism, status (original or stand-in), seeds, spec, code
-        (file -> sha256), inputs (of the same form; a file of a job that was met before has path and
-        sha256 alone); for a fetched source its sources: content, origin, licence. A cell's lineage
-        has the rows as `cells`, and leaves out inputs of other rows: jobs whose spec has another
-        setup, seed or data set.
+        (file or function -> digest), machinery (file -> sha256), inputs (of the same form; a file
+        of a job that was met before has path and sha256 alone); for a fetched source its sources:
+        content, origin, licence. A cell's lineage has the rows as `cells`, and leaves out inputs of
+        other rows: jobs whose spec has another setup, seed or data set.
 
     Raises:
-        IsotropyError: no record speaks of the file, or of an input; no such cell or claim.
+        IsotropyError: no record lists the file, or of an input; no such cell or claim.
     """
     place = locate(root, address)
     node = _node(Chain(root), place.path, place.keys, set())
     if not place.cells:
         return node
     table = (root / place.path).with_suffix(".parquet")
-    told = digests(read_record(root / node["record"]).outputs)
-    if told.get(table.relative_to(root).as_posix()) != sha256_file(table):
+    written = digests(read_record(root / node["record"]).outputs)
+    if written.get(table.relative_to(root).as_posix()) != sha256_file(table):
         raise IsotropyError(f"{table} is not what its job wrote: its numbers are not shown")
     return {**node, "cells": place.cells}
 
@@ -59,9 +60,11 @@ def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
         label += " [dim](by a job above)[/]"
         return Tree(label) if parent is None else parent.add(label)
     seeds = "".join(f", {name} seed {seed}" for name, seed in node["seeds"].items())
-    label += f"\n{escape(node['rule'])}, {node['status']}, {node['determinism']}{escape(seeds)}, {len(node['code'])} code files"
+    label += f"\n{escape(node['rule'])}, {node['status']}, {node['determinism']}{escape(seeds)}"
+    label += f", {len(node['code'])} code files, {len(node['machinery'])} of the machinery"
     for source in node["sources"]:
-        label += f"\n[green]{escape(source['content'])}[/]\n{escape(source['origin'])}\nlicence: {escape(source['licence'])}"
+        label += f"\n[green]{escape(source['content'])}[/]\n{escape(source['origin'])}"
+        label += f"\nlicence: {escape(source['licence'])}"
     branch = Tree(label) if parent is None else parent.add(label)
     for below in node["inputs"]:
         tree(below, branch)
@@ -109,18 +112,20 @@ def html(node: dict[str, Any]) -> str:
 
 
 def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict[str, Any]:
-    told = chain.producer(path)
-    record = None if told is None else chain.record(told)
+    name = chain.producer(path)
+    record = None if name is None else chain.record(name)
     sha256 = next((f.sha256 for f in record.outputs if f.path == path), None) if record else None
-    if record is None or told is None or sha256 is None:
+    if record is None or name is None or sha256 is None:
+        for reason in chain.other_format.values():
+            raise IsotropyError(reason)
         raise IsotropyError(
-            f"no record speaks of {path}: name a file below results/, as the run wrote it; "
+            f"no record lists {path}: name a file below results/, as the run wrote it; "
             "isotropy audit verify says more"
         )
-    node: dict[str, Any] = {"path": path, "sha256": sha256, "record": told}
-    if told in seen:
+    node: dict[str, Any] = {"path": path, "sha256": sha256, "record": name}
+    if name in seen:
         return node
-    seen.add(told)
+    seen.add(name)
     fetched = [] if record.inputs else record.lineage.sources
     return {
         **node,
@@ -131,6 +136,7 @@ def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict
         "seeds": record.seeds,
         "spec": record.spec,
         "code": record.code.files,
+        "machinery": record.code.machinery,
         "sources": [
             {
                 "id": s.get("id"),
@@ -152,8 +158,8 @@ def _bears(chain: Chain, path: str, keys: dict[str, Any]) -> bool:
     """Whether a file bears on the rows of a table that are asked for: not if the spec of its job
     names another case.
     """
-    told = chain.producer(path)
-    record: Record | None = None if told is None else chain.record(told)
+    name = chain.producer(path)
+    record: Record | None = None if name is None else chain.record(name)
     return record is None or all(
         record.spec.get(name, value) == value for name, value in keys.items()
     )

@@ -1,119 +1,89 @@
-"""Check a bundle of results with Python's standard library alone: `python3 verify_bundle.py
-BUNDLE.zip`.
+"""Check a bundle of results with Python's standard library alone: `python3
+isotropy/provenance/verify_bundle.py BUNDLE.zip`, in the folder in which the bundle is unpacked.
 
 What is checked: every file is in the bundle's list, with its digest; every result is one that a
-record speaks of, and is what that record says was written; what a record speaks of is there, but
-for sources, prepared data and embeddings, which may be left out; each job read what the job before
-it wrote; the code is that which the records name; records say what they said when they were used;
-the ledger's lines follow on each other and name the records that are there. What is not: the words
-of the list (description, licence, authors), and that the one who made the bundle did not write all
-of it anew. For that, compare the ledger's head, which is printed, with one that was made public at
-the time.
+record lists, and is what that record says was written; what a record lists is there, but for
+sources, prepared data and embeddings, which may be left out; each job read what the job before it
+wrote; the code is that which the records name, but for comments, docstrings and layout, and for the
+machinery, which does not change results; records say what they said when they were used; the
+ledger's lines follow on each other and name the records that are there. What is not: the words of
+the list (description, licence, authors), and that the one who made the bundle did not write all of
+it anew. For that, compare the ledger's head, which is printed, with one that was made public at the
+time.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-LEDGER = "ledger.jsonl"
-RECORD_SUFFIX = ".record.json"
+if __package__:
+    from isotropy.provenance.format import (
+        LEDGER,
+        RECORD_SUFFIX,
+        UNREADABLE,
+        identity,
+        other_format,
+        producer,
+        read_ledger,
+    )
+    from isotropy.provenance.ruletext import rule_digest, rule_text
+    from isotropy.provenance.slices import SEPARATOR, code_digest
+else:  # unpacked from a bundle, or beside its neighbours, in a place without the project
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    from format import (  # type: ignore[import-not-found, no-redef]
+        LEDGER,
+        RECORD_SUFFIX,
+        UNREADABLE,
+        identity,
+        other_format,
+        producer,
+        read_ledger,
+    )
+    from ruletext import rule_digest, rule_text  # type: ignore[import-not-found, no-redef]
+    from slices import SEPARATOR, code_digest  # type: ignore[import-not-found, no-redef]
+
 METADATA = "ro-crate-metadata.json"
 DATA = ("fetch", "prepare", "embed")
 """Stages whose outputs hold other people's texts and models, or are made of them row by row: a
 bundle may leave them out."""
 CHUNK = 1 << 20
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What a text that is no JSON, or a JSON of another shape, raises."""
 NO_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 """What a damaged, encrypted or unknown zip raises."""
 
-IDENTITY_FIELDS = (
-    "rule",
-    "wildcards",
-    "spec",
-    "inputs",
-    "input_records",
-    "outputs",
-    "lineage",
-    "determinism",
-    "seeds",
-)
-"""Fields of a record that say what a result is and stands on; not when, where, and by which version
-of the code it was made."""
+
+class Contents(NamedTuple):
+    """What a bundle holds, as far as it is checked."""
+
+    names: list[str]
+    digests: dict[str, str]
+    """File -> SHA-256."""
+    records: dict[str, bytes]
+    code: dict[str, bytes]
+    """Rules, scripts and modules."""
+    listed: dict[str, str]
+    """File -> SHA-256, as the bundle's list has it."""
+    ledger: bytes | None
 
 
-def identity(record: dict[str, Any]) -> str:
-    """Digest of what a record says a result is. The records of results made from it hold it."""
-    parts = {name: record[name] for name in IDENTITY_FIELDS}
-    text = json.dumps(
-        parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return hashlib.sha256(text.encode()).hexdigest()
+class Recorded(NamedTuple):
+    """What a record says, as far as it is checked: files and records with their digests."""
 
-
-def line_sha256(line: bytes) -> str:
-    """Digest of a line of the ledger, without its end."""
-    return hashlib.sha256(line).hexdigest()
-
-
-def record_name(path: str) -> str:
-    """Name of the record of the job that wrote a file: beside it, under the file's name up to the
-    first dot.
-    """
-    parent, _, name = path.rpartition("/")
-    return (parent + "/" if parent else "") + name.split(".")[0] + RECORD_SUFFIX
-
-
-def producer(path: str, there: Callable[[str], bool]) -> str | None:
-    """Name of the record that speaks of a file, or of a folder that holds it; None if there is
-    none.
-    """
-    candidate = PurePosixPath(path)
-    while candidate.name:
-        if there(record_name(candidate.as_posix())):
-            return record_name(candidate.as_posix())
-        candidate = candidate.parent
-    return None
-
-
-def read_ledger(data: bytes) -> tuple[dict[str, str], list[str], list[str]]:
-    """Read and check a ledger.
-
-    Args:
-        data: its bytes.
-
-    Returns:
-        The digest of each record, by path, as the last line that names it has it; breaks, in words;
-        the digest of each line, the last of which is the head.
-    """
-    records: dict[str, str] = {}
-    breaks: list[str] = []
-    lines: list[str] = []
-    for n, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else []):
-        try:
-            entry = json.loads(line)
-            if entry["previous"] != (lines[-1] if lines else None) or entry["n"] != n:
-                breaks.append(
-                    f"line {n + 1} does not follow on the one before: lines were changed, added "
-                    "or taken out"
-                )
-            if entry["event"] == "job":
-                records[str(entry["record"])] = str(entry["sha256"])
-            elif entry["event"] == "removed":
-                records.pop(entry["record"], None)
-        except UNREADABLE:
-            breaks.append(f"line {n + 1} is not an entry")
-        lines.append(line_sha256(line))
-    if data and not data.endswith(b"\n"):
-        breaks.append("the last line is cut off")
-    return records, breaks, lines
+    outputs: dict[str, str]
+    inputs: dict[str, str]
+    records: dict[str, str]
+    code: dict[str, str]
+    machinery: dict[str, str]
+    rule: tuple[str, str]
+    """Its name, and the digest of its text."""
+    temporary: list[str]
+    identity: str
 
 
 def verify(bundle: str, head: str | None = None) -> tuple[list[str], str]:
@@ -126,48 +96,68 @@ def verify(bundle: str, head: str | None = None) -> tuple[list[str], str]:
     Raises:
         OSError, zipfile.BadZipFile, ValueError: it cannot be read, or is not a bundle.
     """
-    with zipfile.ZipFile(bundle) as archive:
-        names = [i.filename for i in archive.infolist() if not i.is_dir()]
-        if METADATA not in names:
-            raise ValueError(f"{bundle} holds no {METADATA}: not a bundle of results")
-        digests = {name: _sha256(archive, name) for name in names}
-        listed = _listed(json.loads(archive.read(METADATA)))
-        records = {
-            n: archive.read(n)
-            for n in names
-            if n.endswith(RECORD_SUFFIX) and n.startswith("results/")
-        }
-        ledger = f"results/{LEDGER}"
-        ledger_bytes = archive.read(ledger) if ledger in names else None
-    findings = _names(names)
+    contents = _read(bundle)
+    digests, ledger = contents.digests, contents.ledger
+    records, findings = _records(contents.records)
+    findings = [*_names(contents.names), *_list(contents), *findings]
+    findings += [f for name, record in records.items() for f in _links(name, record, records)]
+    found, n_absent = _outputs(records, digests)
+    listed = {path for record in records.values() for path in record.outputs}
+    findings += found + _code(records, contents.code)
     findings += [
-        f"{n}: not in the bundle's list" for n in names if n not in listed and n != METADATA
+        f"{n}: no record lists it"
+        for n in digests
+        if n.startswith("results/")
+        and n not in listed | contents.records.keys() | {f"results/{LEDGER}"}
     ]
-    findings += [f"{n}: missing" for n in listed if n not in digests]
-    findings += [
-        f"{n}: altered" for n, sha256 in listed.items() if n in digests and digests[n] != sha256
-    ]
-    found, n_absent = _chain(records, digests)
-    findings += found
-    findings += _ledger(ledger_bytes, {n: digests[n] for n in records})
-    lines = read_ledger(ledger_bytes)[2] if ledger_bytes else []
+    findings += _ledger(ledger, {n: digests[n] for n in contents.records})
+    lines = read_ledger(ledger)[2] if ledger else []
     if head is not None and head not in lines:
         findings.append(
             f"results/{LEDGER}: {head} is none of its lines: it is not the ledger that was made "
             "public"
         )
-    summary = f"{len(names)} files, {len(records)} records, {n_absent} files named in records but not in the bundle"
-    return findings, f"{summary}; head of the ledger: {lines[-1] if lines else 'none'}"
+    changed = {
+        path
+        for record in records.values()
+        for path, sha256 in record.machinery.items()
+        if digests.get(path) != sha256
+    }
+    summary = (
+        f"{len(contents.names)} files, {len(contents.records)} records, "
+        f"{n_absent} files named in records but not in the bundle; "
+        + (f"machinery changed since: {', '.join(sorted(changed))}; " if changed else "")
+        + f"head of the ledger: {lines[-1] if lines else 'none'}"
+    )
+    return list(dict.fromkeys(findings)), summary
+
+
+def _read(bundle: str) -> Contents:
+    """Digest all that a bundle holds, and keep what is looked into."""
+    with zipfile.ZipFile(bundle) as archive:
+        names = [i.filename for i in archive.infolist() if not i.is_dir()]
+        if METADATA not in names:
+            raise ValueError(f"{bundle} holds no {METADATA}: not a bundle of results")
+        ledger = f"results/{LEDGER}"
+        of_results = [n for n in names if n.startswith("results/")]
+        return Contents(
+            names=names,
+            digests={name: _sha256(archive, name) for name in names},
+            records={n: archive.read(n) for n in of_results if n.endswith(RECORD_SUFFIX)},
+            code={n: archive.read(n) for n in names if n not in of_results},
+            listed=_listed(json.loads(archive.read(METADATA))),
+            ledger=archive.read(ledger) if ledger in names else None,
+        )
 
 
 def _names(names: list[str]) -> list[str]:
     """Names that would not come out as files of their own, below the folder in which the bundle is
     unpacked.
     """
-    findings = [f"{n}: there twice" for n in sorted({n for n in names if names.count(n) > 1})]
+    findings = [f"{n}: duplicate" for n in sorted({n for n in names if names.count(n) > 1})]
     lower = [n.lower() for n in names]
     findings += [
-        f"{n}: there twice but for case" for n in names if lower.count(n.lower()) > names.count(n)
+        f"{n}: duplicate but for case" for n in names if lower.count(n.lower()) > names.count(n)
     ]
     strange = [
         n
@@ -185,17 +175,6 @@ def _sha256(archive: zipfile.ZipFile, name: str) -> str:
     return digest.hexdigest()
 
 
-class Told(NamedTuple):
-    """What a record says, as far as it is checked: files and records with their digests."""
-
-    written: dict[str, str]
-    used: dict[str, str]
-    records: dict[str, str]
-    code: dict[str, str]
-    temporary: list[str]
-    identity: str
-
-
 def _listed(metadata: dict[str, Any]) -> dict[str, str]:
     """Files of the bundle's list, with their digests."""
     kinds = (
@@ -207,74 +186,118 @@ def _listed(metadata: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _chain(records: dict[str, bytes], digests: dict[str, str]) -> tuple[list[str], int]:
-    """Hold records against files and against each other. Returns findings, and how many outputs are
-    not in the bundle.
-    """
-    findings, n_absent, spoken_of = [], 0, set(records)
-    read: dict[str, Told] = {}
+def _list(contents: Contents) -> list[str]:
+    """Hold the bundle's list against its files."""
+    listed, digests = contents.listed, contents.digests
+    return [
+        *(
+            f"{n}: not in the bundle's list"
+            for n in contents.names
+            if n not in listed and n != METADATA
+        ),
+        *(f"{n}: missing" for n in listed if n not in digests),
+        *(f"{n}: altered" for n, sha256 in listed.items() if digests.get(n, sha256) != sha256),
+    ]
+
+
+def _records(records: Mapping[str, bytes]) -> tuple[dict[str, Recorded], list[str]]:
+    """Read the records. Returns those that can be read, and findings on the others."""
+    read: dict[str, Recorded] = {}
+    findings = []
     for name, data in records.items():
         try:
             record = json.loads(data)
-            read[name] = Told(
+            if other := other_format(record):
+                findings.append(f"{name}: {other}")
+                continue
+            read[name] = Recorded(
                 {str(o["path"]): str(o["sha256"]) for o in record["outputs"]},
                 {str(i["path"]): str(i["sha256"]) for i in record["inputs"]},
                 {str(k): str(v) for k, v in record["input_records"].items()},
                 {str(k): str(v) for k, v in record["code"]["files"].items()},
+                {str(k): str(v) for k, v in record["code"]["machinery"].items()},
+                (str(record["rule"]), str(record["code"]["rule"])),
                 [str(t) for t in record["temporary"]],
                 identity(record),
             )
         except UNREADABLE:
             findings.append(f"{name}: not a record")
-    for name, told in read.items():
-        spoken_of |= set(told.written)
+    return read, findings
+
+
+def _outputs(records: Mapping[str, Recorded], digests: Mapping[str, str]) -> tuple[list[str], int]:
+    """Hold files against the records that list them. Returns findings, and how many of the files
+    are not in the bundle and need not be.
+    """
+    findings, n_absent = [], 0
+    for name, record in records.items():
         may_lack = name.split("/")[1] in DATA
-        for path, sha256 in told.written.items():
+        for path, sha256 in record.outputs.items():
             if path in digests:
                 if digests[path] != sha256:
                     findings.append(f"{path}: not what {name} says was written")
-            elif may_lack or any(path == t or path.startswith(t + "/") for t in told.temporary):
+            elif may_lack or any(path == t or path.startswith(t + "/") for t in record.temporary):
                 n_absent += 1
             else:
-                findings.append(f"{path}: missing, though {name} speaks of it")
-        for path, sha256 in told.used.items():
-            writer = producer(path, read.__contains__)
-            if (read[writer].written if writer else {}).get(path) != sha256:
-                findings.append(f"{name}: read another {path} than its record says was written")
-        for other, expected in told.records.items():
-            if other not in read or read[other].identity != expected:
-                findings.append(f"{name}: {other} does not say what it said when it was used")
-        for path, sha256 in told.code.items():
-            if digests.get(path) != sha256:
-                findings.append(f"{path}: not the code that {name} names")
-    results = (
-        n
-        for n in digests
-        if n.startswith("results/") and n not in spoken_of and n != f"results/{LEDGER}"
-    )
-    findings += [f"{n}: no record speaks of it" for n in results]
-    return list(dict.fromkeys(findings)), n_absent
+                findings.append(f"{path}: missing, though {name} lists it")
+    return findings, n_absent
+
+
+def _links(name: str, record: Recorded, records: Mapping[str, Recorded]) -> Iterable[str]:
+    """Hold a record against those of its inputs."""
+    for path, sha256 in record.inputs.items():
+        writer = producer(path, records.__contains__)
+        if (records[writer].outputs if writer else {}).get(path) != sha256:
+            yield f"{name}: read another {path} than its record says was written"
+    for other, expected in record.records.items():
+        if other not in records or records[other].identity != expected:
+            yield f"{name}: {other} does not say what it said when it was used"
+
+
+def _code(records: Mapping[str, Recorded], code: Mapping[str, bytes]) -> list[str]:
+    """Hold the code against the records that name it, each file and function once."""
+    found: dict[str, str | None] = {}
+    rules: dict[str, str | None] = {}
+    texts = [d.decode("utf8", "replace") for n, d in sorted(code.items()) if n.endswith(".smk")]
+    findings = []
+    for name, record in records.items():
+        for part, expected in record.code.items():
+            if part not in found:
+                data = code.get(part.partition(SEPARATOR)[0])
+                found[part] = None if data is None else code_digest(part, data)
+            if found[part] != expected:
+                findings.append(f"{part}: not the code that {name} names")
+        rule, expected = record.rule
+        if rule not in rules:
+            text = next(filter(None, (rule_text(t, rule) for t in texts)), None)
+            rules[rule] = None if text is None else rule_digest(text)
+        if rules[rule] != expected:
+            findings.append(f"rule {rule}: not the code that {name} names")
+    return findings
 
 
 def _ledger(data: bytes | None, records: dict[str, str]) -> Iterable[str]:
     """Hold the ledger against the records' digests."""
     if data is None:
         return [f"results/{LEDGER}: missing"]
-    told, breaks, _ = read_ledger(data)
+    recorded, breaks, _ = read_ledger(data)
     findings = [f"results/{LEDGER}: {text}" for text in breaks]
-    findings += [f"{n}: not in the ledger" for n in records if n not in told]
-    findings += [f"{n}: missing, though the ledger names it" for n in told if n not in records]
+    findings += [f"{n}: not in the ledger" for n in records if n not in recorded]
+    findings += [f"{n}: missing, though the ledger names it" for n in recorded if n not in records]
     return findings + [
         f"{n}: not what the ledger says was written"
         for n in records
-        if told.get(n, records[n]) != records[n]
+        if recorded.get(n, records[n]) != records[n]
     ]
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 0: all is well; 1: findings; 2: it could not be told."""
+    """Exit code 0: all is well; 1: findings; 2: inconclusive."""
     if len(arguments) not in (1, 2):
         print("usage: python3 verify_bundle.py BUNDLE.zip [HEAD OF THE LEDGER]")
+        return 2
+    if sys.version_info < (3, 11):  # noqa: UP036 (others check bundles, too)
+        print(f"expected Python 3.11 or later, got {sys.version.split()[0]}")
         return 2
     try:
         findings, summary = verify(*arguments)

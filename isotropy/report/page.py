@@ -16,7 +16,7 @@ from isotropy.claims.write import readable
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import record_of
 from isotropy.papers.names import package
-from isotropy.provenance.record import read_record
+from isotropy.provenance.record import Record, read_record
 from isotropy.report.spec import PageSpec
 from isotropy.tables.spec import TableSpec
 from isotropy.tables.write import format_cell
@@ -54,6 +54,13 @@ def _modules(entry: FigureSpec | TableSpec) -> list[str]:
     return [f"{folder}/{room}.py"]
 
 
+def _code(entry: FigureSpec | TableSpec, record: Record) -> list[str]:
+    """Files of the job's own script and function."""
+    files = dict.fromkeys(name.split(":")[0] for name in record.code.files)
+    own = _modules(entry)
+    return [file for file in files if file.startswith("scripts/") or file in own]
+
+
 def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, Any]:
     record = read_record(record_of(path))
     item: dict[str, Any] = {
@@ -63,7 +70,7 @@ def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, 
         "lineage": record.lineage,
         "link": os.path.relpath(path.with_suffix(""), folder),
         "is_figure": isinstance(entry, FigureSpec),
-        "code": [f for f in record.code.files if f.startswith("scripts/") or f in _modules(entry)],
+        "code": _code(entry, record),
     }
     if isinstance(entry, TableSpec):
         table = pd.read_parquet(path, dtype_backend="numpy_nullable")  # whole numbers stay whole

@@ -23,6 +23,7 @@ from torch.nn import functional
 from isotropy.embed.sentences import SentenceEncoder, map_batches
 from isotropy.errors import IsotropyError
 from isotropy.finetune.scores import classification_scores
+from isotropy.metrics.validation import aligned
 from isotropy.similarity.measure import Step, estimator, log10_isotropy
 from isotropy.similarity.spec import CLUSTERED, ClassifySpec, MethodName, Mlp, Numbers
 
@@ -167,7 +168,7 @@ def _mlp(
     """
     generator = torch.Generator().manual_seed(seed)
     x, y = torch.from_numpy(known.reshape(len(known), -1)), torch.from_numpy(targets).float()
-    unseen = torch.from_numpy(new.reshape(len(new), -1))
+    unseen = aligned(torch.from_numpy(new.reshape(len(new), -1)))
     hidden, out = torch.nn.Linear(x.shape[1], mlp.hidden), torch.nn.Linear(mlp.hidden, 1)
     for layer in (hidden, out):
         torch.nn.init.xavier_uniform_(layer.weight, generator=generator)

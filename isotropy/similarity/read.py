@@ -11,7 +11,7 @@ from isotropy.prepare.table import read_items, targets, text_rows
 from isotropy.similarity.sentences import SentenceCloud, token_cloud, word_cloud
 from isotropy.similarity.spec import SimilaritySpec, TuningSpec
 from isotropy.sources.fetched import fetched
-from isotropy.sources.readers import read_vectors
+from isotropy.sources.formats import read_vectors
 
 
 def read_cloud(spec: SimilaritySpec | TuningSpec, inputs: dict[str, Path]) -> SentenceCloud:

@@ -12,7 +12,7 @@ from isotropy.embed.layers import read_layer, read_tokens, token_rows
 from isotropy.errors import IsotropyError
 from isotropy.prepare.table import Dataset, text_rows
 from isotropy.similarity.spec import Drop
-from isotropy.sources.readers import StaticVectors
+from isotropy.sources.vectors import StaticVectors
 
 
 class SentenceCloud(NamedTuple):

@@ -26,15 +26,24 @@ from urllib.request import getproxies
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic, remove, sha256_file
 from isotropy.sources.archives import extract, is_archive
-from isotropy.sources.registry import HubOrigin, MirrorOrigin, PackageOrigin, UrlOrigin
+from isotropy.sources.spec import HubOrigin, MirrorOrigin, PackageOrigin, UrlOrigin
 
 log = logging.getLogger(__name__)
 
-CONNECT_SECONDS = 5.0  # longest wait for a host to answer at all
-READ_SECONDS = 10.0  # longest silence within a transfer
-TRIES_SECONDS = 60.0  # a transfer that has broken for so long is not tried again
-PACKAGE_SECONDS = 3600  # longest run of a registry client, which tries again by itself
-BACK_OFF_SECONDS = (1.0, 3.0, 9.0)  # waits before each further try of a transfer that broke
+DOWNLOAD_ATTEMPTS = 4
+"""Times that a transfer is begun, of any client: hub, address, package registry. Then the next
+origin is tried."""
+FIRST_WAIT_SECONDS = 1.0
+"""Wait before the second attempt; each further wait is `WAIT_FACTOR` times as long."""
+WAIT_FACTOR = 3
+CONNECT_SECONDS = 5.0
+"""Longest wait for a host to answer at all."""
+READ_SECONDS = 10.0
+"""Longest silence within a transfer."""
+TRANSFER_SECONDS = 60.0
+"""A transfer that has broken for so long is not attempted again."""
+PACKAGE_SECONDS = 3600
+"""Longest run of a package registry's client, which makes its attempts by itself."""
 
 
 class Unavailable(Exception):
@@ -157,65 +166,14 @@ def _download_package(
     client: str, package: str, version: str, sha256: str | None, folder: Path
 ) -> Path:
     """The file of a package, in a folder of its own, verified."""
-    commands = {
-        # --only-binary: a source package would have its build script run by pip.
-        "pip": [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--retries",
-            "3",
-            "--disable-pip-version-check",
-            "--timeout",
-            str(int(READ_SECONDS)),
-            "--dest",
-            ".",
-            f"{package}=={version}",
-        ],
-        "npm": [
-            "npm",
-            "pack",
-            "--ignore-scripts",
-            "--silent",
-            "--fetch-retries=1",
-            f"{package}@{version}",
-        ],
-        "apt": ["apt-get", "download", "--quiet", f"{package}={version}"],
-    }
-    command = commands[client]
+    command = package_command(client, package, version)
     if shutil.which(command[0]) is None:
         raise Unavailable(f"{command[0]} is not on PATH")
     if not (folder.is_dir() and all(_already(f, sha256) for f in folder.iterdir())):
         with atomic(folder) as temporary:
             temporary.mkdir()
             log.info("downloading %s package %s %s", client, package, version)
-            # On a terminal the client's own progress bar is shown; errors come back here in either
-            # case.
-            output = None if sys.stderr.isatty() else subprocess.DEVNULL
-            try:
-                subprocess.run(
-                    command,
-                    cwd=temporary,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    check=True,
-                    timeout=PACKAGE_SECONDS,
-                )
-            except subprocess.TimeoutExpired as error:
-                raise Unavailable(f"{command[0]} was not done after {PACKAGE_SECONDS} s") from error
-            except subprocess.CalledProcessError as error:
-                lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
-                said = lines[-1] if lines else f"{command[0]} ended with {error.returncode}"
-                # Pip's last line does not say so
-                away = any("connection broken" in line for line in lines)
-                raise Unavailable(
-                    f"the package registry is not reached: {said}" if away else said
-                ) from error
+            _run_client(command, temporary)
     files = list(folder.iterdir())
     if len(files) != 1:
         raise IsotropyError(
@@ -224,6 +182,57 @@ def _download_package(
         )
     require_sha256(files[0], sha256)
     return files[0]
+
+
+def package_command(client: str, package: str, version: str) -> list[str]:
+    """The command that puts the file of a package into the working directory."""
+    retries = DOWNLOAD_ATTEMPTS - 1
+    match client:
+        case "pip":
+            # --only-binary: a source package would have its build script run by pip.
+            command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+            command += [f"--retries={retries}", f"--timeout={READ_SECONDS:.0f}"]
+            return [*command, "--disable-pip-version-check", "--dest=.", f"{package}=={version}"]
+        case "npm":
+            command = ["npm", "pack", "--ignore-scripts", "--silent"]
+            first = round(1000 * FIRST_WAIT_SECONDS)  # npm's own first wait is ten seconds
+            command += [f"--fetch-retries={retries}", f"--fetch-retry-factor={WAIT_FACTOR}"]
+            return [*command, f"--fetch-retry-mintimeout={first}", f"{package}@{version}"]
+        case "apt":
+            option = f"--option=Acquire::Retries={retries}"
+            return ["apt-get", "download", "--quiet", option, f"{package}={version}"]
+    raise ValueError(f"expected the client pip, npm or apt, got {client!r}")
+
+
+def _run_client(command: list[str], folder: Path) -> None:
+    """Run the client of a package registry in a folder.
+
+    Raises:
+        Unavailable: it did not get the package; with the last that it said.
+    """
+    # On a terminal the client's own progress bar is shown; errors come back here in either case.
+    output = None if sys.stderr.isatty() else subprocess.DEVNULL
+    try:
+        subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=PACKAGE_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"{command[0]} was not done after {PACKAGE_SECONDS} s") from error
+    except subprocess.CalledProcessError as error:
+        lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
+        said = lines[-1] if lines else f"{command[0]} ended with {error.returncode}"
+        # Pip's last line does not say so
+        away = any("connection broken" in line for line in lines)
+        raise Unavailable(
+            f"the package registry is not reached: {said}" if away else said
+        ) from error
 
 
 def require_reachable(url: str) -> None:
@@ -256,23 +265,30 @@ def require_reachable(url: str) -> None:
 
 
 def with_back_off(download: Callable[[], Any], what: str) -> Any:
-    """Call `download`; on a broken transfer wait and call it again, a few times.
+    """Call `download`; on a broken transfer wait and call it again, `DOWNLOAD_ATTEMPTS` times at
+    most.
 
     Raises:
         Unavailable: it broke each time.
     """
     started = time.monotonic()
-    for wait in (*BACK_OFF_SECONDS, None):
+    for attempt in range(DOWNLOAD_ATTEMPTS):
         try:
             return download()
         except Exception as error:
             if not _is_broken_transfer(error):
                 raise
-            if wait is None or time.monotonic() - started > TRIES_SECONDS:
-                raise Unavailable(f"{what}: {error or type(error).__name__}") from error
-            log.warning("%s: %s; trying again in %g s", what, error, wait)
+            last = attempt == DOWNLOAD_ATTEMPTS - 1
+            if last or time.monotonic() - started > TRANSFER_SECONDS:
+                raise Unavailable(f"{what}: {_said(error)}") from error
+            wait = FIRST_WAIT_SECONDS * WAIT_FACTOR**attempt
+            log.warning("%s: %s; trying again in %g s", what, _said(error), wait)
             time.sleep(wait)
     raise AssertionError("unreachable")
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _is_broken_transfer(error: Exception) -> bool:

@@ -12,11 +12,15 @@ from isotropy.files import remove
 from isotropy.sources import clients
 from isotropy.sources.archives import OF_THE_DISK
 from isotropy.sources.fetched import FetchedSource
-from isotropy.sources.readers import has_rows, read_rows, verify_rows
-from isotropy.sources.registry import Content, Origin, Source, Tier
+from isotropy.sources.formats import read_rows
+from isotropy.sources.rows import verify_rows
+from isotropy.sources.spec import Origin, Source, Tier
 from isotropy.spec import Spec
 
 log = logging.getLogger(__name__)
+
+HAVE_ROWS = ("dataset", "corpus", "lexicon")
+"""Kinds of sources that `read_rows` reads, and so have a digest of rows."""
 
 
 class FetchSpec(Spec):
@@ -54,37 +58,17 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
         )
     not_used: list[str] = []
     for origin in origins:
-        content = spec.source.contents[origin.content]
         try:
-            log.info("%s: trying %s", spec.id, origin.describe())
-            _require_known(spec, origin)
-            _deliver(spec, origin, downloads, destination)
-            verify(spec.id, content, destination)
+            _try(spec, origin, downloads, destination)
         except clients.Unavailable as error:
             not_used.append(f"{origin.describe()}: {error}")
             log.info("%s: not used: %s", spec.id, error)
             for leftover in destination.iterdir():
                 remove(leftover)
             continue
-        except (IsotropyError, OSError) as error:
-            if not (isinstance(error, OSError) and error.errno in OF_THE_DISK):
-                remove(downloads)  # what is wrong is not to be taken up again by the next run
-            raise (
-                error
-                if isinstance(error, IsotropyError)
-                else IsotropyError(f"source {spec.id}: {error}")
-            ) from error
-        log.info("%s: %s (%s)", spec.id, content.title, content.status)
-        source = FetchedSource(
-            id=spec.id,
-            kind=spec.source.kind,
-            status=content.status,
-            content=content,
-            origin=origin.describe(),
-            licence=spec.source.licence,
-            citation=spec.source.citation,
-        )
-        return source, not_used
+        found = _fetched(spec, origin)
+        log.info("%s: %s (%s)", spec.id, found.content.title, found.status)
+        return found, not_used
     raise IsotropyError(
         f"source {spec.id}: no origin could be used. "
         + "; ".join(not_used)
@@ -92,16 +76,50 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
     )
 
 
-def verify(source: str, content: Content, folder: Path) -> None:
+def _try(spec: FetchSpec, origin: Origin, downloads: Path, destination: Path) -> None:
+    """Get a source from one origin, verified.
+
+    Raises:
+        clients.Unavailable: the next origin is to be tried.
+        IsotropyError: it delivered, and what came is wrong.
+    """
+    try:
+        log.info("%s: trying %s", spec.id, origin.describe())
+        _require_known(spec, origin)
+        _deliver(spec, origin, downloads, destination)
+        _verify(spec, origin, destination)
+    except (IsotropyError, OSError) as error:
+        if not (isinstance(error, OSError) and error.errno in OF_THE_DISK):
+            remove(downloads)  # what is wrong is not to be resumed by the next run
+        if isinstance(error, IsotropyError):
+            raise
+        raise IsotropyError(f"source {spec.id}: {error}") from error
+
+
+def _verify(spec: FetchSpec, origin: Origin, folder: Path) -> None:
     """Compare a payload with the digests, row counts and content digest that the registry expects.
 
     Raises:
         IsotropyError: the first thing that differs.
     """
+    content = spec.source.contents[origin.content]
     for name, expected in content.files.items():
-        clients.require_sha256(folder / name, expected, f"{name} of source {source}")
-    if has_rows(content):
+        clients.require_sha256(folder / name, expected, f"{name} of source {spec.id}")
+    if spec.source.kind in HAVE_ROWS:
         verify_rows(content, read_rows(content, folder))
+
+
+def _fetched(spec: FetchSpec, origin: Origin) -> FetchedSource:
+    content = spec.source.contents[origin.content]
+    return FetchedSource(
+        id=spec.id,
+        kind=spec.source.kind,
+        status=content.status,
+        content=content,
+        origin=origin.describe(),
+        licence=spec.source.licence,
+        citation=spec.source.citation,
+    )
 
 
 def _require_known(spec: FetchSpec, origin: Origin) -> None:

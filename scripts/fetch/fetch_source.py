@@ -4,7 +4,7 @@ reached.
 
 from isotropy.files import write_json
 from isotropy.job import Job
-from isotropy.provenance.record import Lineage
+from isotropy.provenance.lineage import Lineage
 from isotropy.sources.fetch import FetchSpec, fetch
 from isotropy.sources.fetched import FACTS
 

@@ -7,7 +7,7 @@ from isotropy.geometry.spec import VectorsFacts, VectorsSpec
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.sources.fetched import fetched
-from isotropy.sources.readers import read_vectors
+from isotropy.sources.formats import read_vectors
 
 with Job(snakemake, VectorsSpec) as job:
     spec, source = job.spec, job.input["vectors_source"]

@@ -5,7 +5,7 @@ from isotropy.parquet import write_parquet
 from isotropy.prepare.datasets import prepare_corpus
 from isotropy.prepare.spec import CorpusSpec
 from isotropy.sources.fetched import fetched
-from isotropy.sources.readers import read_rows
+from isotropy.sources.formats import read_rows
 
 with Job(snakemake, CorpusSpec) as job:
     source = job.input["source"]

@@ -6,7 +6,7 @@ from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import write_items
 from isotropy.sources.fetched import fetched
-from isotropy.sources.readers import read_rows
+from isotropy.sources.formats import read_rows
 
 with Job(snakemake, SentencesSpec) as job:
     source = fetched(job.input["source"])

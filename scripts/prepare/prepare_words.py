@@ -6,7 +6,7 @@ from isotropy.prepare.datasets import prepare_words
 from isotropy.prepare.spec import WordsSpec
 from isotropy.prepare.table import write_items
 from isotropy.sources.fetched import fetched
-from isotropy.sources.readers import label_names, read_rows, read_vectors
+from isotropy.sources.formats import label_names, read_rows, read_vectors
 
 with Job(snakemake, WordsSpec) as job:
     lexicon, vectors, lists = job.input["lexicon"], job.input["vectors"], job.inputs("word_list")

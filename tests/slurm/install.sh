@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Debian's packages of SLURM, with its accounting, if they are missing; exit code 0 where all are there. None of their services is
-# started: the tests start their own. Nothing is installed on a machine that has a SLURM from elsewhere.
+# Debian's packages of SLURM, with its accounting, if they are missing; exit code 0 where all are
+# there. None of their services is started: the tests start their own. Nothing is installed on a
+# machine that has a SLURM from elsewhere.
 set -euo pipefail
 missing=()
 for package in slurmctld slurmd slurm-client munge slurmdbd mariadb-server; do

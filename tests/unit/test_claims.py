@@ -11,7 +11,8 @@ import pytest
 from scipy import stats
 
 from isotropy.claims.evaluate import SCHEMA, Estimate, evaluate, judge
-from isotropy.claims.spec import Claim, read_claims
+from isotropy.claims.read import read_claims
+from isotropy.claims.spec import Claim
 from isotropy.claims.write import readable, write_page
 from isotropy.errors import IsotropyError
 from isotropy.papers.registry import Paper, paper, papers

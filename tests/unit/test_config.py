@@ -87,7 +87,7 @@ MISTAKES = [
         "binary_cross_entropy",
         "polarity.loss: expected 'cross_entropy' for polarity, got 'binary_cross_entropy'",
     ),
-    (("sources", "registry"), "no.yaml", "source registry .*no.yaml: .*No such file"),
+    (("sources", "registry"), "no", "source registry .*no: expected files .*got no such file"),
     (
         ("datasets", "polarity", "source"),
         "polarty",

@@ -3,6 +3,7 @@ known is said."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,17 @@ from typer.testing import CliRunner
 
 from isotropy.cli import app
 from isotropy.config import load_study, read_configuration
-from isotropy.costs import GIGA, Estimate, read_rates, totals
+from isotropy.costs import GIGA, CostModel, read_rates, totals
 from isotropy.errors import IsotropyError
 from isotropy.plan import Plan
 
 TOKENS, MODEL = "embed/brown", "all-MiniLM-L6-v2"
 
 
-def estimate(project: Path, *overlays: str, **overrides: Any) -> Estimate:
+def estimate(project: Path, *overlays: str, **overrides: Any) -> CostModel:
     files = [project / "config.yaml", *(project / "config" / name for name in overlays)]
     study = load_study(read_configuration(files, overrides), project)
-    return Estimate(Plan(study, project, project), read_rates(project / "config/rates.yaml"))
+    return CostModel(Plan(study, project, project), read_rates(project / "config/rates.yaml"))
 
 
 def test_every_source_of_the_studies_has_a_size(project: Path) -> None:
@@ -32,6 +33,19 @@ def test_every_source_of_the_studies_has_a_size(project: Path) -> None:
         assert not known.unknown, overlays
         assert found["all"].jobs == sum(row.jobs for stage, row in found.items() if stage != "all")
         assert all(row.disk > 0 and row.memory > 0 for row in found.values())
+
+
+def test_sizes_come_from_the_registry(project: Path) -> None:
+    """Of models and vectors, and of data sets where their contents do not say it."""
+    known = estimate(project, "paper.yaml")
+    assert (known.model("gpt2").layers, known.vectors("glove-6b-50d").width) == (12, 50)
+    assert known.items("squad") == 87599
+    assert known.tokens("squad", 10) == 1700
+    assert known.tokens("wikitext-2", 10) == 2500000  # the whole corpus has so many
+    assert known.tokens("rte", 10) == 10 * known.rates.tokens_per_text
+    assert not known.unknown
+    empty = known.model("glove-6b-50d")
+    assert (empty.weights, empty.width, known.unknown) == (0, 0, {"glove-6b-50d"})
 
 
 def test_the_full_study_needs_gpus(project: Path) -> None:
@@ -79,11 +93,14 @@ def test_shards_share_the_work(project: Path) -> None:
 
 
 def test_what_is_not_known_is_said(project: Path, tmp_path: Path) -> None:
-    rates = yaml.safe_load((project / "config/rates.yaml").read_text())
-    del rates["models"]["all-MiniLM-L6-v2"]
-    (tmp_path / "rates.yaml").write_text(yaml.safe_dump(rates))
+    shutil.copytree(project / "config/sources", tmp_path / "sources")
+    models = tmp_path / "sources/models.yaml"
+    data = yaml.safe_load(models.read_text("utf8"))
+    del data["sources"]["all-MiniLM-L6-v2"]["size"]
+    models.write_text(yaml.safe_dump(data), "utf8")
+    (tmp_path / "mine.yaml").write_text(f"sources: {{registry: {tmp_path}/sources}}\n")
     said = CliRunner().invoke(
-        app, ["plan", "--project", str(project), "--rates", str(tmp_path / "rates.yaml")]
+        app, ["plan", "--project", str(project), "--configfile", str(tmp_path / "mine.yaml")]
     )
     assert said.exit_code == 0, said.output
     assert "counted as empty: all-MiniLM-L6-v2" in said.output
@@ -92,7 +109,7 @@ def test_what_is_not_known_is_said(project: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("models: 3", "hardware: Field required"),
+        ("rates: {}", "hardware: Field required"),
         ("", "valid dictionary"),
         ("a: [", "flow"),
         (None, "No such file"),

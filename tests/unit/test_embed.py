@@ -15,7 +15,8 @@ from isotropy.embed.words import look_up
 from isotropy.errors import IsotropyError
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.fetched import fetched
-from isotropy.sources.readers import StaticVectors, read_rows
+from isotropy.sources.formats import read_rows
+from isotropy.sources.vectors import StaticVectors
 
 MINILM = Encoder(pooling="mean", normalize=True, max_length=256)
 

@@ -47,7 +47,7 @@ from isotropy.plan import Plan
 from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import Dataset, write_items
-from isotropy.sources.readers import read_rows
+from isotropy.sources.formats import read_rows
 from isotropy.sources.registry import Source, load_registry
 from isotropy.transforms import ClusterBasedEnhancement
 
@@ -614,7 +614,7 @@ def real(
     project: Path, mirror: Path, tmp_path: Path, source: str, **about: Any
 ) -> tuple[Path, Path]:
     """Tables of the first items of a source of the mirror."""
-    entry: Source = load_registry(project / "config/sources.yaml").sources[source]
+    entry: Source = load_registry(project / "config/sources").sources[source]
     origin = next(o for o in entry.origins if o.type == "mirror")
     folder = tmp_path / source
     folder.mkdir()

@@ -405,7 +405,8 @@ X = torch.randn(600, 300, generator=torch.Generator().manual_seed(0)) * torch.ar
 X[:, 3] += 1000
 {setting}
 before = {asked}
-print(*(abs(float(score(X)) / float(score(X.double())) - 1) for score in (isoscore, mean_cosine)), before == {asked})
+errors = [abs(float(f(X)) / float(f(X.double())) - 1) for f in (isoscore, mean_cosine)]
+print(*errors, before == {asked})
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from isotropy.errors import IsotropyError
+from isotropy.provenance.format import LEDGER, read_ledger
 from isotropy.provenance.ledger import append_job, append_run, last_run
-from isotropy.provenance.verify_bundle import LEDGER, read_ledger
 
 
 def written(folder: Path, n: int = 6) -> list[bytes]:
@@ -35,7 +35,7 @@ def test_ledger_tells_of_runs_and_jobs(tmp_path: Path) -> None:
     run = last_run(tmp_path)
     assert [f["path"] for f in run["configfiles"]] == ["config.yaml"]
     assert run["overrides"] == {"study": "b"}
-    with pytest.raises(IsotropyError, match="does not tell of a run"):
+    with pytest.raises(IsotropyError, match="names no run"):
         last_run(tmp_path / "elsewhere")
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from itertools import combinations_with_replacement
 
+import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from isotropy.metrics import matrix
+from isotropy.metrics import compiled, cosines, matrix, type_cosines
 
 
 @pytest.mark.parametrize(("n", "d"), [(5000, 40), (9, 300), (300, 301), (2, 2)])
@@ -50,24 +53,44 @@ def test_rounds_meet_each_pair_once(n: int) -> None:
 
 
 def test_an_installation_that_cannot_be_written_to() -> None:
-    """As on a cluster: nowhere to keep compiled code; it is compiled in each process, with the same
-    result."""
+    """As on a cluster: nowhere to keep compiled code. It is compiled in the process, no kernel has
+    a cache, and the values are the same up to rounding."""
     program = """
+import json
 import numpy as np
 from numba.core import caching
-if {blocked}:
-    caching.CacheImpl._locator_classes = []
-from isotropy.metrics import silhouette, type_cosines
+caching.CacheImpl._locator_classes = []
+from isotropy.metrics import compiled, cosines, distances
+kernels = [cosines._add_units, distances.add_sums, distances.keep_two_least]
 X = np.random.default_rng(0).standard_normal((50, 4))
-print(silhouette(X, np.arange(50) % 2), type_cosines(X, np.arange(50) % 5))
+print(json.dumps({
+    "kept": compiled.KEPT,
+    "caches": [type(kernel._cache).__name__ for kernel in kernels],
+    "values": cosines.type_cosines(X, np.arange(50) % 5),
+}))
 """
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", program.format(blocked=b)],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for b in (True, False)
-    ]
-    assert found[0] == found[1]
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert found["kept"] is False
+    assert set(found["caches"]) == {"NullCache"}
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    assert found["values"] == pytest.approx(type_cosines(X, np.arange(50) % 5), abs=1e-12)
+    if compiled.KEPT:  # here, unless this installation is such a one
+        assert type(cosines._add_units._cache).__name__ == "FunctionCache"
+
+
+def test_k_means_has_two_threads_at_most() -> None:
+    """It adds up what its threads have summed in the order in which they end."""
+    with threadpool_limits(4, user_api="openmp"):
+        before = _openmp_threads()
+        with matrix.ordered_threads():
+            assert max(_openmp_threads()) == 2
+        assert _openmp_threads() == before
+    with threadpool_limits(1, user_api="openmp"), matrix.ordered_threads():
+        assert set(_openmp_threads()) == {1}
+
+
+def _openmp_threads() -> list[int]:
+    return [p["num_threads"] for p in threadpool_info() if p["user_api"] == "openmp"]

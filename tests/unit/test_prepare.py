@@ -15,8 +15,11 @@ from isotropy.prepare.datasets import prepare_corpus, prepare_sentences, prepare
 from isotropy.prepare.spec import Blocks, CorpusSpec, Sample, SentencesSpec, WordsSpec
 from isotropy.prepare.table import read_items, targets, text_rows, write_items
 from isotropy.sources.fetch import FetchSpec, fetch
-from isotropy.sources.readers import NOUN_LEXNAMES, Row, StaticVectors, read_rows
+from isotropy.sources.formats import read_rows
+from isotropy.sources.readers.wordnet_nouns import NOUN_LEXNAMES
 from isotropy.sources.registry import load_registry
+from isotropy.sources.rows import Row
+from isotropy.sources.vectors import StaticVectors
 
 
 def test_sentences(tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ def test_parameters_of_tables_1_and_2(
     config = load_study(yaml.safe_load((project / "config.yaml").read_text("utf8")), project).config
     dataset_spec = config.datasets[name]
     assert isinstance(dataset_spec, SentencesSpec)
-    entry = load_registry(project / "config/sources.yaml").sources[dataset_spec.source]
+    entry = load_registry(project / "config/sources").sources[dataset_spec.source]
     fetch_spec = FetchSpec(
         id=name, source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False
     )

@@ -1,21 +1,12 @@
-"""Records, code identities and audit, on small jobs run for real."""
+"""The audit, on small jobs run for real."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
-import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -23,225 +14,15 @@ from typer.testing import CliRunner
 from isotropy.audit_cli import study_plan
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
-from isotropy.files import atomic, read_json, record_of, write_json
+from isotropy.files import read_json, record_of, write_json
 from isotropy.job import Job
 from isotropy.provenance.audit import verify, verify_all
 from isotropy.provenance.checkout import Checkout
-from isotropy.provenance.code import code_identity, code_param
-from isotropy.provenance.environment import packages
-from isotropy.provenance.ledger import append_run
-from isotropy.provenance.record import Lineage
-from isotropy.spec import Spec
+from isotropy.provenance.ledger import append_job, append_run
+from isotropy.provenance.lineage import Lineage
+from isotropy.provenance.record import find_record, read_record
 from tests.conftest import NOT_COPIED
-
-RULE = "prepare_sentences"
-
-
-class NoteSpec(Spec):
-    """A job that writes one text."""
-
-    text: str
-
-
-class Named(list):
-    """Stands for Snakemake's lists with names, which a script gets."""
-
-    def items(self) -> list[tuple[str, Any]]:
-        return list(self)
-
-    def __getattr__(self, name: str) -> Any:
-        return next(value for key, value in self if key == name)
-
-
-def snakemake_object(
-    project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None
-) -> SimpleNamespace:
-    """What Snakemake gives a script, for a job that writes results/<stem>.txt."""
-    return SimpleNamespace(
-        rule=RULE,
-        params=SimpleNamespace(
-            spec=NoteSpec(text=text).canonical(), code=code_param(project, RULE)
-        ),
-        input=Named((inputs or {}).items()),
-        output=Named(
-            {"note": f"results/{stem}.txt", "record": f"results/{stem}.record.json"}.items()
-        ),
-        log=[f"results/logs/{stem}.log"],
-        wildcards=Named(),
-        threads=1,
-    )
-
-
-def write_note(
-    project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None
-) -> None:
-    with (
-        Job(snakemake_object(project, stem, text, inputs), NoteSpec) as job,
-        job.write("note") as path,
-    ):
-        path.write_text(job.spec.text)
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path) -> Path:
-    """A folder with a chain of two jobs: a source, and a note made from it."""
-    monkeypatch.chdir(tmp_path)
-    stand_in = Lineage(status="stand-in", reasons=["not the paper's"], sources=[{"id": "a"}])
-    with Job(snakemake_object(project, "source"), NoteSpec) as job, job.write("note") as path:
-        path.write_text("bytes")
-        job.lineage.merge(stand_in)
-    write_note(project, "note", inputs={"source": "results/source.txt"})
-    return tmp_path
-
-
-def test_record_says_what_happened(run: Path) -> None:
-    record = read_json(run / "results/note.record.json")
-    assert record["spec"] == {"text": "hello"}
-    assert record["inputs"][0]["path"] == "results/source.txt"
-    assert record["outputs"][0]["bytes"] == 5
-    assert record["lineage"] == {
-        "status": "stand-in",
-        "reasons": ["not the paper's"],
-        "sources": [{"id": "a"}],
-    }
-    assert record["exit"] == "completed"
-    assert "isotropy/job.py" not in record["code"]["rule"]
-    assert f"scripts/prepare/{RULE}.py" in record["code"]["files"]
-    environment = record["environment"]
-    assert environment["packages"]["numpy"]
-    gpu = environment["gpu"]
-    assert gpu.get("devices") or gpu["reason"]  # known, or null with a reason
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
-def test_peak_memory_is_the_processes_own() -> None:
-    """Not that of the larger one that started it, as `getrusage` has it."""
-    small = "from isotropy.provenance.environment import peak_memory_bytes as peak; print(peak())"
-    program = f"import subprocess, sys; held = b'x' * 10**9; subprocess.run([sys.executable, '-c', {small!r}], check=True)"
-    told = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert 1e6 < int(told.stdout) < 5e8
-
-
-def test_packages_are_those_that_are_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All that is installed, of a name found twice the first; a folder without a description and
-    one named twice do no harm."""
-    for folder, version in (("first", "2.0"), ("second", "1.0")):
-        for name in ("Torch_Like", "only." + folder):
-            described = tmp_path / folder / f"{name}-{version}.dist-info"
-            described.mkdir(parents=True)
-            (described / "METADATA").write_text(
-                f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-            )
-    (tmp_path / "first/broken-1.0.dist-info").mkdir()
-    added = [str(tmp_path / folder) for folder in ("first", "second", "first")]
-    monkeypatch.setattr(sys, "path", [*added, *sys.path])
-    found = packages()
-    assert (found["torch-like"], found["only-first"], found["only-second"]) == ("2.0", "2.0", "1.0")
-    assert "broken" not in found
-    for name in set(found) - {"torch-like"}:
-        assert found[name] == metadata.version(name)
-
-
-def test_departures_make_a_stand_in() -> None:
-    lineage = Lineage(sources=[{"id": "a"}])
-    lineage.deviate([])
-    assert lineage == Lineage(sources=[{"id": "a"}])
-    lineage.deviate(["trained on a part"])
-    lineage.deviate(["trained on a part", "in float16"])
-    assert lineage == Lineage(
-        status="stand-in", reasons=["trained on a part", "in float16"], sources=[{"id": "a"}]
-    )
-
-
-def test_secrets_are_not_recorded(
-    run: Path, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_TOKEN", "hf_secret_value")
-    write_note(project, "other")
-    assert "hf_secret_value" not in (run / "results/other.record.json").read_text()
-
-
-def test_job_that_writes_nothing_has_failed(run: Path, project: Path) -> None:
-    with pytest.raises(SystemExit), Job(snakemake_object(project, "empty"), NoteSpec):
-        pass
-    assert not (run / "results/empty.record.json").exists()
-    assert "ended without writing results/empty.txt" in (run / "results/logs/empty.log").read_text()
-
-
-def test_error_leaves_nothing(run: Path, project: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Also not an output that was already complete; the sentence stands alone, without a trace."""
-    logging.getLogger("isotropy").propagate = True
-    with pytest.raises(SystemExit), Job(snakemake_object(project, "bad"), NoteSpec) as job:
-        with job.write("note") as path:
-            path.write_text("x")
-        raise IsotropyError("the data are wrong")
-    assert sorted(p.name for p in (run / "results").glob("*bad*")) == []
-    text = (run / "results/logs/bad.log").read_text()
-    assert "error: the data are wrong" in text
-    assert "Traceback" not in text
-
-
-def test_altered_input_stops_the_next_job(run: Path, project: Path) -> None:
-    (run / "results/source.txt").write_text("other")
-    with pytest.raises(SystemExit):
-        write_note(project, "late", inputs={"source": "results/source.txt"})
-    assert (
-        "results/source.txt is not what prepare_sentences wrote; delete results/source.txt"
-        in (run / "results/logs/late.log").read_text()
-    )
-
-
-def test_input_without_record_stops_the_job(run: Path, project: Path) -> None:
-    (run / "results/by_hand.txt").write_text("x")
-    with pytest.raises(SystemExit):
-        write_note(project, "late", inputs={"source": "results/by_hand.txt"})
-
-
-def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path) -> None:
-    host = socket.gethostname()
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    for pid in (dead.pid, os.getppid()):
-        (tmp_path / f".a.json.{host}.{pid}.tmp").write_text("half")
-    write_json(tmp_path / "a.json", 1)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [
-        f".a.json.{host}.{os.getppid()}.tmp",
-        "a.json",
-    ]
-
-
-def test_what_cannot_be_cleared_up_fails_no_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A leftover of another user's killed job, and a folder in which a file is still open on
-    NFS."""
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    (tmp_path / f".a.json.{socket.gethostname()}.{dead.pid}.tmp").mkdir()
-
-    def refuse(path: Any, *_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(shutil, "rmtree", refuse)
-    write_json(tmp_path / "a.json", 1)
-    assert read_json(tmp_path / "a.json") == 1
-    with pytest.raises(IsotropyError, match="NaN"), atomic(tmp_path / "b") as temporary:
-        temporary.mkdir()
-        raise IsotropyError("NaN in layer 3")
-
-
-def test_a_lock_of_another_user_is_one_sentence(run: Path, project: Path) -> None:
-    # Cannot be opened for writing, whoever tries
-    (run / "results/.mine.work/lock").mkdir(parents=True)
-    with pytest.raises(SystemExit), Job(snakemake_object(project, "mine"), NoteSpec):
-        pass
-    log = (run / "results/logs/mine.log").read_text()
-    assert "if a killed job of another user has left results/.mine.work, remove it" in log
-    assert "Traceback" not in log
+from tests.unit.jobs import RULE, NoteSpec, snakemake_object, states, write_note
 
 
 def test_paths_of_home_and_user_are_found_again(
@@ -263,20 +44,6 @@ def test_paths_of_home_and_user_are_found_again(
         assert (study.study, study.sources.mirror) == ("mine", str(mirror))
 
 
-def test_atomic_write_keeps_the_old_file(tmp_path: Path) -> None:
-    """A write that breaks half-way changes nothing and leaves nothing."""
-    write_json(tmp_path / "a.json", 1)
-    with pytest.raises(OSError, match="disk full"), atomic(tmp_path / "a.json") as temporary:
-        temporary.write_text("half")
-        raise OSError("disk full")
-    assert read_json(tmp_path / "a.json") == 1
-    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
-
-
-def states(findings: list[Any]) -> dict[str, str]:
-    return {f.path: f.state for f in findings}
-
-
 def test_verify_finds_each_kind_of_damage(run: Path) -> None:
     note = Path("results/note.txt")
     assert states(verify(run, [note])) == {
@@ -291,83 +58,6 @@ def test_verify_finds_each_kind_of_damage(run: Path) -> None:
     assert states(verify_all(run))["results/stray.txt"] == "without record"
     record_of(run / note).unlink()
     assert states(verify(run, [note]))["results/note.txt"] == "without record"
-
-
-def test_job_refuses_a_folder_with_files_added_or_removed(run: Path, project: Path) -> None:
-    """A reader that takes all files of a folder would use them."""
-    script = snakemake_object(project, "folder")
-    script.output = Named(
-        {"note": "results/folder", "record": "results/folder.record.json"}.items()
-    )
-    with Job(script, NoteSpec) as job, job.write("note") as path:
-        path.mkdir()
-        (path / "a").write_text("1")
-        (path / "b").write_text("2")
-    write_note(project, "user", inputs={"source": "results/folder"})
-    (run / "results/folder/c").write_text("3")
-    with pytest.raises(SystemExit):
-        write_note(project, "user", inputs={"source": "results/folder"})
-    (run / "results/folder/c").unlink()
-    (run / "results/folder/b").unlink()
-    with pytest.raises(SystemExit):
-        write_note(project, "user", inputs={"source": "results/folder"})
-    assert "results/folder/b is not what" in (run / "results/logs/user.log").read_text()
-
-
-def test_files_in_use_cannot_be_removed_on_nfs(
-    run: Path, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """NFS keeps an open file under another name until it is closed: a finished job neither fails
-    nor loses its result."""
-    unlink, n_kept = os.unlink, 0
-
-    def of_nfs(path: Any, *, dir_fd: int | None = None) -> None:
-        nonlocal n_kept
-        file = os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
-        mine = []
-        for descriptor in os.listdir("/proc/self/fd"):
-            with contextlib.suppress(OSError):
-                mine.append(os.fstat(int(descriptor)))
-        if not any(os.path.samestat(file, other) for other in mine):
-            return unlink(path, dir_fd=dir_fd)
-        n_kept += 1
-        other = f".nfs{file.st_ino:016x}"
-        return os.rename(
-            path,
-            Path(path).parent / other if dir_fd is None else other,
-            src_dir_fd=dir_fd,
-            dst_dir_fd=dir_fd,
-        )
-
-    monkeypatch.setattr(os, "unlink", of_nfs)
-    write_note(project, "plain")
-    assert not (run / "results/.plain.work").exists()
-    assert n_kept == 0
-    with Job(snakemake_object(project, "mapped"), NoteSpec) as job, job.write("note") as path:
-        job.work.mkdir()
-        (job.work / "part").write_text("a part that the job still reads")
-        in_use = (job.work / "part").open()
-        path.write_text("done")
-    assert n_kept == 1
-    in_use.close()
-    for name in ("plain", "mapped"):
-        assert states(verify(run, [Path(f"results/{name}.txt")]))[f"results/{name}.txt"] == "intact"
-    with (
-        Job(snakemake_object(project, "mapped", "again"), NoteSpec) as job,
-        job.write("note") as path,
-    ):
-        path.write_text("again")
-    assert not (run / "results/.mapped.work").exists()
-
-
-def test_two_processes_do_not_make_the_same_result(run: Path, project: Path) -> None:
-    """A job that outlived its killed run still works: the next run's job stops with a sentence."""
-    with Job(snakemake_object(project, "twice"), NoteSpec) as first, first.write("note") as path:
-        path.write_text("1")
-        with pytest.raises(SystemExit), Job(snakemake_object(project, "twice"), NoteSpec):
-            pass
-    assert (run / "results/twice.txt").read_text() == "1"
-    assert "another process is still making twice" in (run / "results/logs/twice.log").read_text()
 
 
 @pytest.mark.parametrize("field", ["lineage", "spec", "inputs", "seeds"])
@@ -465,10 +155,10 @@ def test_verify_finds_code_and_packages_that_have_changed(
         "stale",
         "prepare_sentences: the text of rule prepare_sentences",
     )
-    with (checkout / "isotropy/errors.py").open("a") as stream:
-        stream.write("# edited\n")
+    with (checkout / "isotropy/prepare/table.py").open("a") as stream:
+        stream.write("EDITED = True\n")
     stale = verify(run, [note], Checkout(checkout))[0]
-    assert stale.detail.startswith("prepare_sentences: isotropy/errors.py, ")
+    assert stale.detail.startswith("prepare_sentences: isotropy/prepare/table.py, ")
     (run / "results/note.txt").write_text("HELLO")
     assert states(verify(run, [note], Checkout(checkout))) == {
         "results/note.txt": "altered",
@@ -476,16 +166,13 @@ def test_verify_finds_code_and_packages_that_have_changed(
     }
     found = CliRunner().invoke(app, ["audit", "verify", "--all", "--project", str(checkout)])
     assert found.exit_code == 1
-    assert "stale: results/source.txt (prepare_sentences: isotropy/errors.py" in found.output
+    assert "stale: results/source.txt (prepare_sentences: isotropy/prepare/table.py" in found.output
     assert (
         found.output.splitlines()[-1]
         .split(";")[0]
         .endswith("1 stale, 0 mismatched, 0 without record, 0 missing, 1 altered")
     )
-    assert (
-        "incomplete: specs were not compared: results/ledger.jsonl does not tell of a run"
-        in found.output
-    )
+    assert "incomplete: specs were not compared: results/ledger.jsonl names no run" in found.output
 
 
 @pytest.mark.parametrize(
@@ -567,6 +254,102 @@ def test_temporary_outputs_may_be_gone(
     assert (found["results/brief.txt"], found["results/note.txt"]) == ("temporary", "missing")
 
 
+def test_comments_and_changed_machinery_are_no_findings(
+    run: Path, project: Path, tmp_path: Path
+) -> None:
+    """Of the machinery it is shown by name what has changed, and the exit code stays."""
+    checkout = tmp_path / "checkout"
+    shutil.copytree(project, checkout, ignore=NOT_COPIED)
+    for name in ("isotropy/files.py", "scripts/prepare/prepare_sentences.py"):
+        with (checkout / name).open("a") as stream:
+            stream.write('# edited\n"""And a text."""\n')
+    seen = Checkout(checkout)
+    assert {f.state for f in verify_all(run, seen)} == {"intact"}
+    assert not seen.changed_machinery
+    with (checkout / "isotropy/job.py").open("a") as stream:
+        stream.write("EDITED = True\n")
+    (checkout / "isotropy/locks.py").unlink()
+    seen = Checkout(checkout)
+    assert {f.state for f in verify_all(run, seen)} == {"intact"}
+    assert seen.changed_machinery == {"isotropy/job.py": 2, "isotropy/locks.py": 2}
+    arguments = ["audit", "verify", "--all", "--project", str(checkout)]
+    append_run(run / "results", checkout, [checkout / "config.yaml"], {})
+    found = CliRunner().invoke(app, arguments)
+    assert "machinery changed since: isotropy/job.py (2 files)" in found.output
+    assert "machinery changed since: isotropy/locks.py (2 files)" in found.output
+    assert "2 stale" in found.output  # they are no results of the study
+    assert "isotropy/job.py" not in [f.path for f in verify_all(run, seen)]
+
+
+def test_stale_names_the_function(run: Path, project: Path, tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    shutil.copytree(project, checkout, ignore=NOT_COPIED)
+    entry = "isotropy.provenance.compare:shown"
+    script = snakemake_object(project, "loaded", entries=[entry])
+    with Job(script, NoteSpec) as job, job.write("note") as path:
+        path.write_text(job.load(entry)("text"))
+        with pytest.raises(IsotropyError, match="expected one of the entries"):
+            job.load("isotropy.provenance.compare:differences")
+    assert read_record(run / "results/loaded.record.json").code.entries == [entry]
+    loaded = [Path("results/loaded.txt")]
+    module = checkout / "isotropy/provenance/compare.py"
+    text = module.read_text()
+    module.write_text(text.replace("ABSENT = ", "NEW = 1\nABSENT = "))
+    assert {f.state for f in verify(run, loaded, Checkout(checkout))} == {"intact"}
+    module.write_text(text.replace("str(value)", "repr(value)"))
+    stale = verify(run, loaded, Checkout(checkout))[0]
+    assert (stale.state, stale.detail) == (
+        "stale",
+        "prepare_sentences: isotropy/provenance/compare.py, function shown",
+    )
+
+
+FORMER = "expected a record of format 3, got 2, made by a former layout of the project"
+
+
+def make_former(record: Path) -> None:
+    """Give a record the form that it had before, and the ledger what it then had said."""
+    content = read_json(record)
+    content["code"] = {"files": {}, "rule": "0" * 64, "modules": []}
+    write_json(record, {**content, "format": 2})
+    append_job(Path("results"), record)
+
+
+def test_results_of_a_former_layout(run: Path, project: Path) -> None:
+    """One sentence, whatever is asked; where some were made again, the rest is stale."""
+    cli = CliRunner()
+    make_former(Path("results/note.record.json"))
+    found = {f.path: f for f in verify_all(run, Checkout(project))}
+    assert found["results/source.txt"].state == "intact"
+    for path in ("results/note.txt", "results/note.record.json"):
+        assert found[path].state == "stale"
+        assert FORMER in found[path].detail
+    make_former(Path("results/source.record.json"))
+    for command in (
+        ["verify", "--all", "--digests-only"],
+        ["verify", "results/note.txt", "--project", str(project)],
+        ["trace", "results/note.txt"],
+        ["identify", "results/note.txt"],
+        ["diff", ".", "."],
+        ["export", "--project", str(project)],
+    ):
+        refused = cli.invoke(app, ["audit", *command])
+        assert (refused.exit_code, FORMER in refused.output) == (2, True), command
+        assert len(refused.output.splitlines()) == 1
+        assert isinstance(refused.exception, SystemExit)
+    again = cli.invoke(app, ["audit", "rerun", "results/note.txt", "--project", str(project)])
+    assert again.exit_code == 2
+    assert find_record(Path("results/note.record.json")) is None
+    assert find_record(Path("results/none.record.json")) is None
+
+
+def test_record_of_a_later_layout(run: Path) -> None:
+    record = run / "results/note.record.json"
+    write_json(record, {**read_json(record), "format": 4})
+    with pytest.raises(IsotropyError, match="got 4, made by a later version of the project"):
+        read_record(record)
+
+
 def test_trace(run: Path, project: Path) -> None:
     """From a result to its source: jobs, seeds, code, origin; a job that was met before is named,
     not repeated."""
@@ -582,6 +365,7 @@ def test_trace(run: Path, project: Path) -> None:
     )
     assert note["inputs"][0]["sources"][0]["id"] == "a"
     assert f"scripts/prepare/{RULE}.py" in note["code"]
+    assert "isotropy/job.py" in note["machinery"]
     assert set(source) == {"path", "sha256", "record"}
     assert source["sha256"] == note["inputs"][0]["sha256"]
     shown = cli.invoke(app, ["audit", "trace", "results/end.txt"])
@@ -590,41 +374,4 @@ def test_trace(run: Path, project: Path) -> None:
     assert "(by a job above)" in shown.output
     for missing in ("results/none.txt", "elsewhere"):
         refused = cli.invoke(app, ["audit", "trace", missing])
-        assert (refused.exit_code, "no record speaks of" in refused.output) == (2, True)
-
-
-def test_code_identity_follows_imports(tmp_path: Path, project: Path) -> None:
-    """A module counts for the rules that reach it, directly or not; a comment in the rule file's
-    head does not."""
-    root = tmp_path / "checkout"
-    shutil.copytree(project, root, ignore=NOT_COPIED)
-    before = {
-        rule: code_param(root, rule)
-        for rule in ("embed_sentences", "optimize_embeddings", "fetch_source")
-    }
-    # Reached through silhouette
-    with (root / "isotropy/metrics/validation.py").open("a") as stream:
-        stream.write("# edited\n")
-    after = {rule: code_param(root, rule) for rule in before}
-    assert [rule for rule in before if before[rule] != after[rule]] == ["optimize_embeddings"]
-    page = code_param(root, "write_page")
-    with (root / "isotropy/report/page.html").open("a") as stream:
-        stream.write("<!-- edited -->\n")
-    assert code_param(root, "write_page") != page
-    rules = root / "rules/fetch.smk"
-    rules.write_text(rules.read_text().replace("mem_mb=2000", "mem_mb=3000"))
-    assert code_param(root, "fetch_source") != after["fetch_source"]
-    assert (
-        "isotropy/figures/mickus2024.py"
-        in code_identity(root, "draw_figure", ["isotropy.figures.mickus2024"]).files
-    )
-    with pytest.raises(LookupError, match="no rule"):
-        code_identity(root, "no_such_rule")
-
-
-def test_code_changed_during_a_run_stops_the_job(run: Path, project: Path) -> None:
-    script = snakemake_object(project, "late")
-    script.params.code = "0" * 64
-    with pytest.raises(SystemExit), Job(script, NoteSpec):
-        pass
-    assert "changed while the workflow was running" in (run / "results/logs/late.log").read_text()
+        assert (refused.exit_code, "no record lists" in refused.output) == (2, True)

@@ -53,8 +53,10 @@ from isotropy.similarity.spec import (
     TuningSpec,
 )
 from isotropy.sources.encoder import Encoder
-from isotropy.sources.readers import Row, StaticVectors, read_rows, verify_rows
+from isotropy.sources.formats import read_rows
 from isotropy.sources.registry import load_registry
+from isotropy.sources.rows import Row, verify_rows
+from isotropy.sources.vectors import StaticVectors
 from isotropy.transforms import ClusterBasedEnhancement
 
 AUTHORS = Clusterer(init="random", max_iter=9, tol=0)
@@ -363,7 +365,7 @@ def test_sets_have_the_official_number_of_pairs(project: Path, mirror: Path, nam
 
 def pairs_of(project: Path, mirror: Path, name: str) -> list[Row]:
     """Rows of a set as the mirror has it, alone in a folder as the fetched source is."""
-    source = load_registry(project / "config/sources.yaml").sources[name]
+    source = load_registry(project / "config/sources").sources[name]
     origin = next(o for o in source.origins if o.type == "mirror")
     with tempfile.TemporaryDirectory() as folder:
         for file, member in origin.files.items():

@@ -50,7 +50,7 @@ def run(
 
 @pytest.fixture
 def published(project: Path) -> pd.DataFrame:
-    return pd.read_csv(project / "published/mickus2024.csv")
+    return pd.read_csv(project / "isotropy/papers/mickus2024/published.csv")
 
 
 def test_correlations(published: pd.DataFrame) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from isotropy.claims.evaluate import evaluate
-from isotropy.claims.spec import read_claims
+from isotropy.claims.read import read_claims
 from isotropy.finetune.spec import FinetuneFacts, Method
 from isotropy.papers.rajaee2021 import tables
 from isotropy.papers.registry import paper
@@ -147,11 +147,7 @@ def test_directions_pair_runs_and_turn_verdicts(request: pytest.FixtureRequest) 
     assert similarity["kmeans"].tolist() == [63, 64, 65]
     assert similarity["gmm"].tolist() == [61, 62, 63]
     assert isotropy["isotropy_cluster_minus_global"].tolist() == pytest.approx([0.3] * 6)
-    claims = [
-        c
-        for c in read_claims(paper("rajaee2021"))
-        if c.id == "rajaee2021-similarity-rises"
-    ]
+    claims = [c for c in read_claims(paper("rajaee2021")) if c.id == "rajaee2021-similarity-rises"]
     name = "rajaee2021/directions_similarity"
     assert evaluate(claims, {name: similarity}, {name: "r"}, "")["verdict"].tolist() == [
         "reproduced"

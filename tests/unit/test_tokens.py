@@ -18,7 +18,7 @@ from isotropy.embed.tokens import Extraction, extract, extract_shard
 from isotropy.errors import IsotropyError
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.fetched import fetched
-from isotropy.sources.readers import read_rows
+from isotropy.sources.formats import read_rows
 
 
 @pytest.fixture(scope="module")

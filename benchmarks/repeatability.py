@@ -1,0 +1,431 @@
+"""Whether the same input gives the same bytes wherever it lies in memory.
+
+Calls each public function of metrics, transforms and losses on copies of the same cloud that begin
+at different places of a cache line, as arrays and as tensors, in both precisions, with one and two
+threads, between blocks of memory of random size: in one process many times, and in fresh processes
+at places drawn anew. In each fresh process a trajectory, a fine-tuned model and the measurement of
+a layer are made, too. Prints how many different values there were: 1 is right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import inspect
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from threadpoolctl import threadpool_limits
+
+from isotropy import losses, metrics, transforms
+
+SHAPES = ((50, 4), (61, 7), (120, 33), (500, 100))
+SMALL = ((61, 7),)
+DTYPES = ("float32", "float64")
+KINDS = ("array", "tensor")
+THREADS = (1, 2)
+LINE = 64  # bytes; places are counted from the beginning of one
+NOISE = 40  # blocks of memory held between calls
+HINGED = 30  # points of the objective that costs n^3
+STAGES = ("trajectory", "fine-tuned model", "measurement of a layer")
+
+Seen = dict[str, dict[str, set[str]]]  # digests by name of the function and by group
+
+
+class Input(NamedTuple):
+    """What a function gets; all that holds numbers lies at the same place of a cache line."""
+
+    X: Any
+    covariance: Any
+    sums: Any
+    labels: np.ndarray
+    types: np.ndarray
+    of_kind: str
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """Another labeling."""
+        return self.types % 2
+
+    @property
+    def d(self) -> int:
+        """Dimensions."""
+        return int(self.X.shape[1])
+
+
+def placed(values: np.ndarray, offset: int, kind: str) -> Any:
+    """A copy that begins `offset` bytes behind a multiple of LINE."""
+    if kind == "array":
+        raw = np.empty(values.nbytes + LINE + offset, dtype=np.uint8)
+        start = -raw.ctypes.data % LINE + offset
+        copy = raw[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
+        copy[...] = values
+        return copy
+    memory = torch.empty(values.nbytes + LINE + offset, dtype=torch.uint8)
+    start = -memory.data_ptr() % LINE + offset
+    source = torch.from_numpy(values)
+    tensor = memory[start : start + values.nbytes].view(source.dtype).view(values.shape)
+    return tensor.copy_(source)
+
+
+def of_shape(n: int, d: int, dtype: str, offset: int, kind: str) -> Input:
+    """A cloud of five groups far from the origin; the same numbers for every place and kind."""
+    draws = np.random.default_rng([n, d])
+    groups = np.arange(n) % 5
+    X = draws.standard_normal((n, d)) + 2 * draws.standard_normal((5, d))[groups] + 0.5
+    X = X.astype(dtype)
+    covariance = np.cov(draws.standard_normal((3 * d, d)).T).astype(dtype)
+    sums = np.abs(draws.standard_normal((n, 5))).astype(dtype)
+    arrays = (placed(values, offset, kind) for values in (X, covariance, sums))
+    return Input(*arrays, groups, np.arange(n) % 7, kind)
+
+
+def _shrunk(i: Input, covariance: Any) -> Any:
+    """IsoScore* and, of a tensor, its gradient."""
+    if i.of_kind == "array":
+        return metrics.isoscore_star(i.X, 0.3, covariance)
+    i.X.requires_grad_()
+    score = metrics.isoscore_star(i.X, 0.3, covariance)
+    score.backward()
+    return score, i.X.grad
+
+
+def _streamed(stream: Any, i: Input) -> Any:
+    for part in (i.X[: len(i.X) // 3], i.X[len(i.X) // 3 :]):
+        stream.update(part)
+    return stream.covariance() if hasattr(stream, "covariance") else stream.compute()
+
+
+def _loss(loss: Any, i: Input) -> Any:
+    states = torch.as_tensor(i.X).detach().requires_grad_()
+    mask = torch.ones(1, len(states))
+    mask[0, ::9] = 0
+    if isinstance(loss, losses.IStarLoss):
+        loss.update_shrinkage([states[None]] * 2, mask)
+    penalty = loss([states[None]] * 2, mask)
+    penalty.backward()
+    return penalty, states.grad
+
+
+def _enhanced(i: Input) -> Any:
+    kinds = ("kmeans", "gmm")
+    found = [transforms.ClusterBasedEnhancement(3, 1, clusterer=kind) for kind in kinds]
+    return [(t.fit_transform(_array(i)), t.labels_) for t in found]
+
+
+def _array(i: Input) -> np.ndarray:
+    return np.asarray(i.X)
+
+
+CASES: dict[str, Callable[[Input], Any]] = {
+    "ShrinkageCovariance": lambda i: _shrunk(i, metrics.ShrinkageCovariance(i.covariance)),
+    "StreamingCovariance": lambda i: _streamed(metrics.StreamingCovariance(i.d), i),
+    "StreamingIsoScore": lambda i: _streamed(metrics.StreamingIsoScore(i.d), i),
+    "StreamingMeanCosine": lambda i: _streamed(metrics.StreamingMeanCosine(i.d), i),
+    "cluster_count": lambda i: metrics.cluster_count(i.X, k_range=range(2, 5)),
+    "cosine_to_ones": lambda i: metrics.cosine_to_ones(i.X),
+    "distance_sums": lambda i: metrics.distance_sums(i.X, i.labels),
+    "hinged_triplet_objective": lambda i: metrics.hinged_triplet_objective(
+        i.X[:HINGED], i.labels[:HINGED]
+    ),
+    "isoscore": lambda i: metrics.isoscore(i.X),
+    "isoscore_from_covariance": lambda i: metrics.isoscore_from_covariance(i.covariance),
+    "isoscore_star": lambda i: _shrunk(i, i.covariance),
+    "isotropy_defect": lambda i: metrics.isotropy_defect(i.X),
+    "lid_mle": lambda i: metrics.lid_mle(i.X, 10, n_queries=30),
+    "lid_mle_estimates": lambda i: metrics.lid_mle_estimates(i.X, 10, metric="cosine"),
+    "lid_mle_samples": lambda i: metrics.lid_mle_samples(i.X, 10),
+    "mean_cosine": lambda i: metrics.mean_cosine(i.X),
+    "partition_isotropy": lambda i: metrics.partition_isotropy(i.X, signs="both", log=True),
+    "s_inter": lambda i: metrics.s_inter(i.X, i.types),
+    "s_intra": lambda i: metrics.s_intra(i.X, i.types),
+    "silhouette": lambda i: metrics.silhouette(i.X, i.labels, sample_size=len(i.X) - 3),
+    "silhouette_from_sums": lambda i: metrics.silhouette_from_sums(
+        torch.as_tensor(i.sums), i.labels
+    ),
+    "silhouette_objective": lambda i: metrics.silhouette_objective(i.X, i.labels),
+    "silhouette_of_labelings": lambda i: metrics.silhouette_of_labelings(i.X, [i.labels, i.types]),
+    "silhouette_samples": lambda i: metrics.silhouette_samples(i.X, i.labels),
+    "triplet_objective": lambda i: metrics.triplet_objective(i.X, i.labels),
+    "two_nn": lambda i: metrics.two_nn(i.X),
+    "type_cosines": lambda i: [
+        metrics.type_cosines(i.X, i.types),
+        metrics.type_cosines(i.X, i.types, i.clusters),
+    ],
+    "variance_by_pairs": lambda i: metrics.variance_by_pairs(i.X),
+    "Center": lambda i: transforms.Center().fit_transform(_array(i)),
+    "AllButTheTop": lambda i: transforms.AllButTheTop(2).fit_transform(_array(i)),
+    "ClusterBasedEnhancement": _enhanced,
+    "principal_components": lambda i: transforms.principal_components(_array(i), 2),
+    "CosRegLoss": lambda i: _loss(losses.CosRegLoss(), i),
+    "IStarLoss": lambda i: _loss(losses.IStarLoss(i.d, strength=1.0), i),
+}
+
+
+def public() -> list[str]:
+    """Names of all public functions and classes; types that only hold results are left out."""
+    found = [n for n in metrics.__all__ if not _holds_results(getattr(metrics, n))]
+    for module in (transforms, losses):
+        found += [
+            name
+            for name, thing in vars(module).items()
+            if not name.startswith("_") and getattr(thing, "__module__", None) == module.__name__
+        ]
+    return found
+
+
+def _holds_results(thing: Any) -> bool:
+    return inspect.isclass(thing) and issubclass(thing, tuple)
+
+
+def digest(value: Any) -> str:
+    """Of all bytes of a result."""
+    state = hashlib.sha256()
+    for part in _parts(value):
+        state.update(part)
+    return state.hexdigest()[:16]
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, pd.DataFrame):
+        yield value.to_csv().encode()
+    elif isinstance(value, np.ndarray):
+        yield value.tobytes()
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield str(key).encode()
+            yield from _parts(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _parts(part)
+    else:
+        yield repr(value).encode()
+
+
+class Noise:
+    """Blocks of memory of random size, so that what is allocated next lies elsewhere."""
+
+    def __init__(self, draws: np.random.Generator) -> None:
+        self.draws, self.blocks = draws, [b""] * NOISE
+
+    def stir(self) -> None:
+        """Drop a block and take another, mostly a small one."""
+        size = int(2 ** self.draws.uniform(4, 18))
+        self.blocks[int(self.draws.integers(NOISE))] = self.draws.bytes(size)
+
+
+def seen(
+    names: list[str],
+    calls: int,
+    offsets: int,
+    seed: int,
+    shapes: tuple[tuple[int, int], ...] = SHAPES,
+    threads: tuple[int, ...] = THREADS,
+    *,
+    drawn: bool = False,
+) -> Seen:
+    """Digests of some functions.
+
+    Args:
+        names: of the functions.
+        calls: of each in each group of shape, precision, kind and threads.
+        offsets: number of places, each a multiple of the size of a number.
+        seed: of the memory between calls, and of the places.
+        shapes: of the clouds.
+        threads: numbers of them.
+        drawn: places are drawn; else they come in turn.
+    """
+    draws = np.random.default_rng(seed)
+    noise, found = Noise(draws), {name: dict[str, set[str]]() for name in names}
+    for number in threads:
+        with computing_with(number):
+            for name, (n, d), dtype, kind in product(names, shapes, DTYPES, KINDS):
+                values = found[name].setdefault(f"{n} x {d} {dtype} {kind} {number}", set())
+                for call in range(calls):
+                    noise.stir()
+                    place = int(draws.integers(offsets)) if drawn else call % offsets
+                    given = of_shape(n, d, dtype, place * np.dtype(dtype).itemsize, kind)
+                    values.add(digest(CASES[name](given)))
+    return found
+
+
+@contextmanager
+def computing_with(threads: int) -> Iterator[None]:
+    """Threads of torch and of all other libraries."""
+    torch.set_num_threads(threads)
+    with threadpool_limits(threads):
+        yield
+
+
+def seen_of_stages(offsets: int, seed: int) -> Seen:
+    """Digests of a trajectory, a fine-tuned model and the measurement of a layer."""
+    draws = np.random.default_rng([seed, 1])
+    noise, found = Noise(draws), {name: dict[str, set[str]]() for name in STAGES}
+    functions = dict(zip(STAGES, (_trajectory, _fine_tuned, _layer), strict=True))
+    for (name, function), threads in product(functions.items(), THREADS):
+        noise.stir()
+        offset = 4 * int(draws.integers(offsets))
+        with computing_with(threads):
+            found[name].setdefault(f"{threads}", set()).add(digest(function(offset)))
+    return found
+
+
+def _trajectory(offset: int) -> Any:
+    from isotropy.optimize.descent import Items
+    from isotropy.optimize.optimize import optimize
+
+    draws = np.random.default_rng(0)
+    vectors = placed(draws.standard_normal((80, 24)).astype(np.float32), offset, "array")
+    items = Items(vectors, draws.integers(0, 80, (120, 2)), np.arange(120) % 3)
+    spec: Any = SimpleNamespace(
+        setup="pairs",
+        loss="cross_entropy",
+        bias=True,
+        mean_norm=None,
+        seed=3,
+        updates=60,
+        learning_rate=0.001,
+        measure=SimpleNamespace(tolerance=1e-5, sample_size=None),
+    )
+    with tempfile.TemporaryDirectory() as work:
+        rows, facts, _ = optimize(spec, items, 3, torch.device("cpu"), Path(work))
+    return rows, {key: str(value) for key, value in facts.items()}
+
+
+def _fine_tuned(offset: int) -> Any:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    from isotropy.finetune.data import Inputs
+    from isotropy.finetune.train import finetune
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "intermediate_size": 32}
+    config = BertConfig(vocab_size=50, num_attention_heads=2, num_labels=2, **sizes)
+    model = BertForSequenceClassification(config)
+    for weight in model.parameters():  # as if read from a file, at the same place each time
+        weight.data = placed(weight.detach().numpy(), 0, "tensor")
+    draws = np.random.default_rng(0)
+    ids = [[1, *draws.integers(5, 50, draws.integers(3, 12)).tolist()] for _ in range(21)]
+    targets = placed(np.array([row[1] % 2 for row in ids]), offset, "array")
+    training = SimpleNamespace(
+        learning_rate=0.001,
+        batch_size=4,
+        epochs=2,
+        keep_padding=False,
+        schedule="constant",
+        warmup=0.0,
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        shrinkage_tokens=60,
+        precision="float32",
+    )
+    method = SimpleNamespace(kind="istar", strength=-1.0, zeta=0.3)
+    spec: Any = SimpleNamespace(run="r", seed=3, training=training, method=method)
+    inputs = Inputs("single-label", ids, None, targets, [], [])
+    with tempfile.TemporaryDirectory() as work:
+        rows, _ = finetune(spec, model, inputs, 0, torch.device("cpu"), Path(work))
+    return rows, dict(model.named_parameters())
+
+
+def _layer(offset: int) -> Any:
+    from isotropy.geometry.clouds import TypedCloud
+    from isotropy.geometry.layers import measure_layer, pictures, principal_axes
+
+    n = 600
+    draws = np.random.default_rng(0)
+    vectors = 9 * draws.standard_normal((3, 24))[np.arange(n) % 3] + draws.standard_normal((n, 24))
+    vectors = placed(vectors.astype(np.float32), offset, "array")
+    types, names = draws.integers(0, 30, n), np.array([f"t{i}" for i in range(30)])
+    cloud = TypedCloud(vectors, types, names, np.arange(n) % 8, np.full(n, "word"))
+    clustering = SimpleNamespace(
+        n_components=None, k_max=5, sample_size=400, threshold=0.1, max_iter=300
+    )
+    spec: Any = SimpleNamespace(
+        clustering=clustering, lid=SimpleNamespace(k=10, n_queries=200), n_points=50
+    )
+    axes = principal_axes(vectors)
+    measured = measure_layer(cloud, axes, spec, 0)
+    return axes, measured, pictures(cloud, axes, measured.clusters, spec.n_points)
+
+
+def merge(into: Seen, other: Seen) -> None:
+    """Add the digests of another process."""
+    for name, groups in other.items():
+        for group, values in groups.items():
+            into.setdefault(name, {}).setdefault(group, set()).update(values)
+
+
+def in_fresh_process(calls: int, offsets: int, seed: int, *more: str) -> Seen:
+    """Digests of all functions, or of those that are named, and of the stages in a new process."""
+    command = [sys.executable, __file__, "--child", "--seed", str(seed)]
+    command += ["--calls", str(calls), "--offsets", str(offsets), *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {name: {g: set(v) for g, v in groups.items()} for name, groups in found.items()}
+
+
+def table(found: Seen, calls: int, processes: int) -> str:
+    """One line per function: calls in one process, fresh processes, most values of a group, and
+    whether one and two threads give the same.
+    """
+    lines = [f"{'function':28} calls  processes  values  1 and 2 threads"]
+    for name, groups in found.items():
+        most = max(map(len, groups.values()))
+        of_threads = [
+            sorted(
+                (g.removesuffix(str(t)), sorted(v)) for g, v in groups.items() if g[-1] == str(t)
+            )
+            for t in THREADS
+        ]
+        agree = "same" if of_threads[0] == of_threads[1] else "differ"
+        own = 0 if name in STAGES else calls * len(groups)
+        lines.append(f"{name:28} {own:5,} {processes:10} {most:7}  {agree}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run, print the table, and end with 1 if a function has two values."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=1000, help="of each function in one process")
+    parser.add_argument("--offsets", type=int, default=16)
+    parser.add_argument("--processes", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--small", action="store_true", help="one small shape, no stages")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    shapes = SMALL if given.small else SHAPES
+    if given.child:
+        found = seen(list(CASES), given.calls, given.offsets, given.seed, shapes, drawn=True)
+        if not given.small:
+            merge(found, seen_of_stages(given.offsets, given.seed))
+        listed = {n: {g: sorted(v) for g, v in groups.items()} for n, groups in found.items()}
+        print(json.dumps(listed))
+        return
+    calls = -(-given.calls // (len(shapes) * len(DTYPES) * len(KINDS) * len(THREADS)))
+    found = {}
+    for name in CASES:
+        merge(found, seen([name], calls, given.offsets, given.seed, shapes))
+        print(f"{name}: {max(map(len, found[name].values()))}", file=sys.stderr)
+    more = ("--small",) if given.small else ()
+    for process in range(given.processes):
+        merge(found, in_fresh_process(1, given.offsets, given.seed + 1 + process, *more))
+        print(f"process {process + 1} of {given.processes}", file=sys.stderr)
+    print(table(found, calls, given.processes))
+    raise SystemExit(any(len(v) > 1 for groups in found.values() for v in groups.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""YAML files of entries: duplicate keys are refused, and families of entries are written out.
+
+A family is one entry with a list `each`; per item of the list it gives one entry, with the item's
+values in place of the names in braces.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from isotropy.errors import IsotropyError, suggest
+
+_NAME = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """A loader to which a key that a mapping has twice is a mistake; YAML's own keeps the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            name = (key.tag, str(key.value))
+            if name in seen and key.tag != _MERGE:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"duplicate key {key.value!r}", key.start_mark
+                )
+            seen.add(name)
+        return node
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file.
+
+    Raises:
+        IsotropyError: the file cannot be read, is not YAML, or has a mapping with a duplicate key.
+    """
+    try:
+        with path.open(encoding="utf8") as stream:
+            return yaml.load(stream, Loader=_UniqueKeys)  # noqa: S506 (a SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise IsotropyError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def members(entry: Any) -> list[tuple[dict[str, Any], Any]]:
+    """What an entry stands for: per item of a family its values, and the entry that they fill; an
+    entry that is no family stands for itself, with no values.
+
+    Raises:
+        ValueError: `each` is not a list of mappings.
+    """
+    if not isinstance(entry, dict) or "each" not in entry:
+        return [({}, entry)]
+    items = entry["each"]
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ValueError("each: expected a list of mappings")
+    rest = {key: value for key, value in entry.items() if key != "each"}
+    return [(item, rest) for item in items]
+
+
+def fill(value: Any, values: dict[str, Any]) -> Any:
+    """Put values for the names in braces, anywhere in an entry; a text that is one name becomes the
+    value itself. Without values nothing is replaced.
+
+    Raises:
+        ValueError: a name in braces has no value.
+
+    Examples:
+        >>> fill({"title": "GLUE {task}", "rows": "{rows}"}, {"task": "rte", "rows": 277})
+        {'title': 'GLUE rte', 'rows': 277}
+    """
+    if isinstance(value, dict):
+        return {fill(key, values): fill(inner, values) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [fill(inner, values) for inner in value]
+    if not isinstance(value, str) or not values:
+        return value
+    if (whole := _NAME.fullmatch(value)) is not None:
+        return _value(whole[1], values)
+    return _NAME.sub(lambda match: str(_value(match[1], values)), value)
+
+
+def _value(name: str, values: dict[str, Any]) -> Any:
+    if name not in values:
+        raise ValueError(f"each: an item has no {name!r}: {suggest(name, values)}")
+    return values[name]

@@ -1,0 +1,126 @@
+"""Export: results, records and code in one zip, a Workflow Run RO-Crate with PROV-JSON."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from isotropy.errors import IsotropyError
+from isotropy.files import RESULTS, atomic, sha256_file
+from isotropy.provenance import audit
+from isotropy.provenance.chain import Chain, stem_of
+from isotropy.provenance.checkout import Checkout
+from isotropy.provenance.crate import Crate
+from isotropy.provenance.format import LEDGER, read_ledger
+from isotropy.provenance.prov import prov
+from isotropy.provenance.record import Record
+from isotropy.provenance.verify_bundle import DATA, METADATA
+
+PROV = "prov.json"
+
+CODE = (
+    "Snakefile",
+    "config.yaml",
+    "Makefile",
+    "pyproject.toml",
+    "requirements.lock",
+    "README.md",
+    "LICENSE",
+    "CITATION.cff",
+)
+CODE_SUFFIXES = {".py", ".pyi", ".smk", ".yaml", ".html", ".csv", ".json", ".md", ".png"}
+CODE_FOLDERS = (
+    "rules",
+    "scripts",
+    "isotropy",
+    "envs",
+    "config",
+    "profiles",
+    "schemas",
+    "published",
+    "docs",
+)
+
+
+def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple[int, int, str]:
+    """Write a bundle.
+
+    Args:
+        root: the folder of a finished run.
+        project: the checkout with the code that made it.
+        bundle: the zip to write.
+        with_data: take fetched sources, prepared data and embeddings in.
+
+    Returns:
+        Number of files, size in bytes, head of the ledger.
+
+    Raises:
+        IsotropyError: a result is not what its record says, or the checkout's code is not what made
+            it (but for comments, docstrings, layout and the machinery), or there is none; or the
+            bundle cannot be written there. Nothing is written.
+    """
+    _check_target(bundle)
+    findings = audit.verify_all(root, Checkout(project))
+    if bad := [f for f in findings if f.state not in audit.GOOD | {"behind", "outside"}]:
+        raise IsotropyError(
+            f"{len(bad)} findings, such as {bad[0].path}: {bad[0].state}; isotropy audit verify "
+            "--all names all"
+        )
+    chain = Chain(root)
+    records = {name: record for name in chain.names() if (record := chain.record(name)) is not None}
+    if not records:
+        raise IsotropyError(f"{root / RESULTS} holds no records: run the workflow first")
+    files = _code(project) | _results(root, records, with_data)
+    digests = {name: sha256_file(path) for name, path in files.items()}
+    ledger = (root / RESULTS / LEDGER).read_bytes()
+    texts = {PROV: _pretty(prov(records))}
+    ended = max(record.ended for record in records.values())
+    texts[METADATA] = _pretty(Crate(records, files, digests, texts, project, ended).metadata())
+    with (
+        atomic(bundle) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for name in sorted(files.keys() | texts.keys()):
+            # One date for all: the same run gives the same bundle.
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, texts[name] if name in texts else files[name].read_bytes())
+    return len(files) + len(texts), bundle.stat().st_size, read_ledger(ledger)[2][-1]
+
+
+def _check_target(bundle: Path) -> None:
+    if bundle.suffix != ".zip":
+        raise IsotropyError(f"{bundle}: the name of a bundle ends in .zip")
+    if bundle.is_dir() or not bundle.parent.is_dir():
+        raise IsotropyError(f"{bundle} is a folder, or in a folder that does not exist")
+
+
+def _code(project: Path) -> dict[str, Path]:
+    """The project's own files, by kind: what else lies in its folders stays there."""
+    found = [project / name for name in CODE]
+    for folder in CODE_FOLDERS:
+        here = [
+            p for p in (project / folder).rglob("*") if p.is_file() and p.suffix in CODE_SUFFIXES
+        ]
+        found += [
+            p
+            for p in here
+            if not any(part.startswith(".") for part in p.relative_to(project).parts)
+        ]
+    return {p.relative_to(project).as_posix(): p for p in found if p.is_file()}
+
+
+def _results(root: Path, records: Mapping[str, Record], with_data: bool) -> dict[str, Path]:
+    names = [*records, (RESULTS / LEDGER).as_posix()]
+    for name, record in records.items():
+        if with_data or stem_of(name).split("/")[0] not in DATA:
+            names += [f.path for f in record.outputs]
+    return {name: root / name for name in names if (root / name).is_file()}
+
+
+def _pretty(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()

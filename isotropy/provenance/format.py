@@ -1,0 +1,111 @@
+"""The format of records and of the ledger: what names them, and what their digests are taken from.
+
+Plain Python, without the rest of the project: the checker of bundles uses it, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+FORMAT: Final = 3
+"""Version of the layout of records."""
+LEDGER = "ledger.jsonl"
+RECORD_SUFFIX = ".record.json"
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What a text that is no JSON, or a JSON of another shape, raises."""
+
+IDENTITY_FIELDS = (
+    "rule",
+    "wildcards",
+    "spec",
+    "inputs",
+    "input_records",
+    "outputs",
+    "lineage",
+    "determinism",
+    "seeds",
+)
+"""Fields of a record that say what a result is and stands on; not when, where, and by which version
+of the code it was made."""
+
+
+def identity(record: dict[str, Any]) -> str:
+    """Digest of what a record says a result is. The records of results made from it hold it."""
+    parts = {name: record[name] for name in IDENTITY_FIELDS}
+    text = json.dumps(
+        parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def other_format(record: Any) -> str | None:
+    """What to say of a record that has another format; None: it has this one, or is no record."""
+    found = record.get("format") if isinstance(record, dict) else FORMAT
+    if type(found) is not int or found == FORMAT:
+        return None
+    advice = (
+        "by a former layout of the project: run the workflow again"
+        if found < FORMAT
+        else "by a later version of the project: use that"
+    )
+    return f"expected a record of format {FORMAT}, got {found}, made {advice}"
+
+
+def line_sha256(line: bytes) -> str:
+    """Digest of a line of the ledger, without its end."""
+    return hashlib.sha256(line).hexdigest()
+
+
+def record_name(path: str) -> str:
+    """Name of the record of the job that wrote a file: beside it, under the file's name up to the
+    first dot.
+    """
+    parent, _, name = path.rpartition("/")
+    return (parent + "/" if parent else "") + name.split(".")[0] + RECORD_SUFFIX
+
+
+def producer(path: str, exists: Callable[[str], bool]) -> str | None:
+    """Name of the record that may list a file, or a folder that holds it; None if there is none."""
+    candidate = PurePosixPath(path)
+    while candidate.name:
+        if exists(record_name(candidate.as_posix())):
+            return record_name(candidate.as_posix())
+        candidate = candidate.parent
+    return None
+
+
+def read_ledger(data: bytes) -> tuple[dict[str, str], list[str], list[str]]:
+    """Read and check a ledger.
+
+    Args:
+        data: its bytes.
+
+    Returns:
+        The digest of each record, by path, as the last line that names it has it; breaks, in words;
+        the digest of each line, the last of which is the head.
+    """
+    records: dict[str, str] = {}
+    breaks: list[str] = []
+    lines: list[str] = []
+    for n, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else []):
+        try:
+            entry = json.loads(line)
+            if entry["previous"] != (lines[-1] if lines else None) or entry["n"] != n:
+                breaks.append(
+                    f"line {n + 1} does not follow on the one before: lines were changed, added "
+                    "or taken out"
+                )
+            if entry["event"] == "job":
+                records[str(entry["record"])] = str(entry["sha256"])
+            elif entry["event"] == "removed":
+                records.pop(entry["record"], None)
+        except UNREADABLE:
+            breaks.append(f"line {n + 1} is not an entry")
+        lines.append(line_sha256(line))
+    if data and not data.endswith(b"\n"):
+        breaks.append("the last line is cut off")
+    return records, breaks, lines

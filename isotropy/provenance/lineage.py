@@ -1,0 +1,56 @@
+"""Lineage: whether a result stands on the paper's own data and model, and on which sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from isotropy.scrub import scrub
+
+
+class Lineage(BaseModel):
+    """Whether a result stands on the paper's own data and model, and on which sources."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: Literal["original", "stand-in"] = "original"
+    reasons: list[str] = []
+    """Why it is a stand-in."""
+    sources: list[dict[str, Any]] = []
+    """Every fetched source below this result (`isotropy.sources.fetch.FetchedSource`)."""
+
+    @classmethod
+    def of(cls, inputs: Iterable[Self]) -> Self:
+        """What a result stands on that is made from several inputs."""
+        found = cls()
+        for lineage in inputs:
+            found.merge(lineage)
+        return found
+
+    def titles(self, *kinds: str) -> list[str]:
+        """Titles of the contents of sources of some kinds, each once."""
+        return list(
+            dict.fromkeys(
+                s["content"]["title"] for kind in kinds for s in self.sources if s["kind"] == kind
+            )
+        )
+
+    def deviate(self, reasons: list[str]) -> None:
+        """Note in what the job deviates from the papers' own way: any deviation makes a
+        stand-in.
+        """
+        if reasons:
+            self.merge(Lineage(status="stand-in", reasons=reasons))
+
+    def merge(self, other: Lineage) -> None:
+        """Add what another input stands on."""
+        if other.status == "stand-in":
+            self.status = "stand-in"
+        self.reasons += [r for r in other.reasons if r not in self.reasons]
+        self.sources += [s for s in other.sources if s not in self.sources]
+
+    def recorded(self) -> Lineage:
+        """The lineage as records have it: without what belongs to a person."""
+        return Lineage.model_validate(scrub(self.model_dump(mode="json")))

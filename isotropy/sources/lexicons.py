@@ -1,0 +1,34 @@
+"""What readers of lexicons share: rows per word, parts of speech, WordNet's data files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from isotropy.sources.rows import Row
+
+PARTS_OF_SPEECH = ["noun", "verb", "adjective", "adverb"]
+
+
+def by_word(labels: Iterable[tuple[str, str]]) -> Iterator[Row]:
+    """A row per word with all its labels, both in alphabetical order, from pairs of word and
+    label.
+    """
+    found: dict[str, set[str]] = {}
+    for word, label in labels:
+        found.setdefault(word, set()).add(label)
+    for word in sorted(found):
+        yield Row((word,), sorted(found[word]))
+
+
+def synsets(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Each synset of a data file: the number of its lexicographer file, and its lemmas in lower
+    case.
+    """
+    for line in path.read_text("utf8").split("\n"):
+        if not line or line.startswith("  "):  # the licence at the top
+            continue
+        fields = line.split(" ")
+        words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
+        # Adjectives: "alive(p)" marks a position
+        yield int(fields[1]), [word.split("(")[0].lower() for word in words]

@@ -1,0 +1,35 @@
+"""The English dictionary of CoDWoE, as CSV: a row per word, labelled by parts of speech."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from isotropy.sources.lexicons import PARTS_OF_SPEECH, by_word
+from isotropy.sources.rows import Row
+from isotropy.sources.spec import Content
+
+LABEL_NAMES = PARTS_OF_SPEECH
+
+
+def read(_: Content, folder: Path) -> Iterator[Row]:
+    """Lower-case word and the parts of speech of all its senses.
+
+    Only nouns, verbs, adjectives and adverbs count: four labels, as the paper's number of
+    parameters implies.
+    """
+    names = {
+        "noun": "noun",
+        "verb": "verb",
+        "adj": "adjective",
+        "adjective": "adjective",
+        "adv": "adverb",
+        "adverb": "adverb",
+    }
+    with (folder / "en.complete.csv").open(encoding="utf8", newline="") as stream:
+        senses = [
+            (row["word"].strip().lower(), row["pos"].strip().lower())
+            for row in csv.DictReader(stream)
+        ]
+    return by_word((word, names[pos]) for word, pos in senses if pos in names)

@@ -1,0 +1,53 @@
+"""Rows of data sets, lexicons and corpora, and the digest that identifies them whatever origin
+delivered them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+from isotropy.errors import IsotropyError
+from isotropy.sources.spec import Content
+
+
+class Row(NamedTuple):
+    """One row of a data set, lexicon or corpus: its texts, and its label: a class number, a score,
+    answers, names in a lexicon, or None for none.
+    """
+
+    texts: tuple[str, ...]
+    label: Any = None
+
+
+def verify_rows(content: Content, rows: list[Row]) -> None:
+    """Compare rows with what the registry expects: count, unique texts, digest.
+
+    Raises:
+        IsotropyError: the first of them that differs, with both values.
+    """
+    found = {
+        "rows": len(rows),
+        "unique_texts": len({text for row in rows for text in row.texts}),
+        "content_sha256": content_sha256(rows),
+    }
+    for field, value in found.items():
+        expected = getattr(content, field)
+        if expected is not None and expected != value:
+            raise IsotropyError(
+                f"{content.title}: {field}: expected {expected}, got {value}; the data are not "
+                "those that the registry names"
+            )
+
+
+def content_sha256(rows: list[Row]) -> str:
+    """SHA-256 over one line per row: the JSON array of texts, then the label if there is one, and a
+    newline.
+    """
+    total = hashlib.sha256()
+    for row in rows:
+        values = [*row.texts] if row.label is None else [*row.texts, row.label]
+        line = json.dumps(values, ensure_ascii=False, separators=(",", ":")) + "\n"
+        total.update(line.encode("utf8"))
+    return total.hexdigest()

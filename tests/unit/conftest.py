@@ -1,0 +1,23 @@
+"""Fixtures of the unit tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from isotropy.job import Job
+from isotropy.provenance.lineage import Lineage
+from tests.unit.jobs import NoteSpec, snakemake_object, write_note
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path) -> Path:
+    """A folder with a chain of two jobs: a source, and a note made from it."""
+    monkeypatch.chdir(tmp_path)
+    stand_in = Lineage(status="stand-in", reasons=["not the paper's"], sources=[{"id": "a"}])
+    with Job(snakemake_object(project, "source"), NoteSpec) as job, job.write("note") as path:
+        path.write_text("bytes")
+        job.lineage.merge(stand_in)
+    write_note(project, "note", inputs={"source": "results/source.txt"})
+    return tmp_path

@@ -1,0 +1,67 @@
+"""Small jobs, run for real without Snakemake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from isotropy.job import Job
+from isotropy.provenance.code import code_param
+from isotropy.spec import Spec
+
+RULE = "prepare_sentences"
+
+
+class NoteSpec(Spec):
+    """A job that writes one text."""
+
+    text: str
+
+
+class Named(list):
+    """Stands for Snakemake's lists with names, which a script gets."""
+
+    def items(self) -> list[tuple[str, Any]]:
+        return list(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return next(value for key, value in self if key == name)
+
+
+def snakemake_object(
+    project: Path,
+    stem: str,
+    text: str = "hello",
+    inputs: dict[str, Any] | None = None,
+    entries: Sequence[str] = (),
+) -> SimpleNamespace:
+    """What Snakemake gives a script, for a job that writes results/<stem>.txt."""
+    return SimpleNamespace(
+        rule=RULE,
+        params=SimpleNamespace(
+            spec=NoteSpec(text=text).canonical(), code=code_param(project, RULE, *entries)
+        ),
+        input=Named((inputs or {}).items()),
+        output=Named(
+            {"note": f"results/{stem}.txt", "record": f"results/{stem}.record.json"}.items()
+        ),
+        log=[f"results/logs/{stem}.log"],
+        wildcards=Named(),
+        threads=1,
+    )
+
+
+def write_note(
+    project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None
+) -> None:
+    with (
+        Job(snakemake_object(project, stem, text, inputs), NoteSpec) as job,
+        job.write("note") as path,
+    ):
+        path.write_text(job.spec.text)
+
+
+def states(findings: list[Any]) -> dict[str, str]:
+    return {f.path: f.state for f in findings}

@@ -1,0 +1,112 @@
+"""Archives that are damaged, hostile, or of an unusual kind."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from isotropy.errors import IsotropyError
+from isotropy.sources import clients
+from isotropy.sources.archives import extract
+from tests.unit.reviews import FILES, zipped
+
+
+@pytest.mark.parametrize("name", ["b.TAR.BZ2", "b.tar.bz2"])
+def test_archives_by_any_spelling(tmp_path: Path, name: str) -> None:
+    with tarfile.open(tmp_path / name, "w:bz2") as packed:
+        for member, data in FILES.items():
+            info = tarfile.TarInfo(member)
+            info.size = len(data)
+            packed.addfile(info, io.BytesIO(data))
+    (tmp_path / "out").mkdir()
+    clients._unpack(tmp_path / name, {n: n for n in FILES}, tmp_path / "out")
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == FILES
+
+
+def test_several_files_do_not_come_from_what_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"BZh9")
+    with pytest.raises(
+        IsotropyError,
+        match="data: not a zip, wheel, tar or Debian package, and 2 files are to come from it",
+    ):
+        clients._unpack(tmp_path / "data", {n: n for n in FILES}, tmp_path)
+
+
+def test_damaged_member(tmp_path: Path) -> None:
+    """A flipped bit in the compressed stream of an otherwise good zip."""
+    archive = tmp_path / "a.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("words", "tea and coffee " * 500)
+    data = bytearray(archive.read_bytes())
+    for i in range(40, 60):
+        data[i] ^= 0xFF
+    archive.write_bytes(data)
+    with pytest.raises(IsotropyError, match="damaged or incomplete"):
+        extract(archive, {"words": "words"}, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "..\\evil"])
+@pytest.mark.parametrize("kind", ["zip", "tgz"])
+def test_hostile_archive(tmp_path: Path, name: str, kind: str) -> None:
+    """One member that points outside condemns the whole archive; nothing is written."""
+    archive = tmp_path / f"a.{kind}"
+    if kind == "zip":
+        archive.write_bytes(zipped({"good": b"1", name: b"2"}))
+    else:
+        with tarfile.open(archive, "w:gz") as tar:
+            for member in ("good", name):
+                tar.addfile(tarfile.TarInfo(member), io.BytesIO())
+    target = tmp_path / "in" / "side"
+    target.mkdir(parents=True)
+    with pytest.raises(IsotropyError, match="outside its folder; archive refused"):
+        extract(archive, {"good": "good"}, target)
+    assert not list(target.iterdir())
+    assert not list(tmp_path.rglob("evil"))
+
+
+def test_members_by_pattern(tmp_path: Path) -> None:
+    archive = tmp_path / "a.zip"
+    archive.write_bytes(zipped({"p/ca01": b"1", "p/cb02": b"2", "p/README": b"3"}))
+    extract(archive, {"texts/": "p/c[ab][0-9][0-9]"}, tmp_path)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "texts").iterdir()} == {
+        "ca01": b"1",
+        "cb02": b"2",
+    }
+    with pytest.raises(IsotropyError, match="no member 'p/x"):
+        extract(archive, {"texts/": "p/x*"}, tmp_path)
+
+
+def test_link_in_tar_is_refused(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        link = tarfile.TarInfo("good")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    with pytest.raises(IsotropyError, match="not a plain file"):
+        extract(tmp_path / "a.tar", {"good": "good"}, tmp_path)
+
+
+def test_debian_package(tmp_path: Path) -> None:
+    """A package made by dpkg-deb is unpacked, and its maintainer script is not run."""
+    root = tmp_path / "root"
+    (root / "DEBIAN").mkdir(parents=True)
+    (root / "usr/share").mkdir(parents=True)
+    (root / "usr/share/data").write_text("words")
+    (root / "DEBIAN/control").write_text(
+        "Package: a\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: a\n"
+    )
+    (root / "DEBIAN/preinst").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (root / "DEBIAN/preinst").chmod(0o755)
+    try:
+        subprocess.run(
+            ["dpkg-deb", "--build", root, tmp_path / "a.deb"], check=True, capture_output=True
+        )
+    except FileNotFoundError:
+        pytest.skip("no dpkg-deb on this system")
+    extract(tmp_path / "a.deb", {"data": "usr/share/data"}, tmp_path)
+    assert (tmp_path / "data").read_text() == "words"
+    assert not (tmp_path / "ran").exists()

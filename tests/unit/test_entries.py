@@ -1,0 +1,253 @@
+"""Entries of the registry: families, what follows from an entry, and mistakes with their places."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from isotropy.errors import IsotropyError, suggest
+from isotropy.families import fill, read_yaml
+from isotropy.sources.entries import MODEL_FILES
+from isotropy.sources.registry import Registry, load_registry
+from isotropy.sources.sizes import ModelSize, TextsSize
+from tests.unit.hub import REVISION
+
+DATA: dict[str, Any] = {
+    "licence": "none",
+    "citation": "one",
+    "contents": {"all": {"status": "original", "title": "t", "format": "lines"}},
+    "origins": [{"type": "hub", "repo": "owner/name", "revision": REVISION, "files": ["a/b.txt"]}],
+}
+MODEL: dict[str, Any] = {
+    "licence": "none",
+    "citation": "one",
+    "encoder": {"pooling": "mean", "normalize": True, "max_length": 8},
+    "contents": {"weights": {"status": "original", "title": "m"}},
+    "origins": [{"type": "hub", "repo": "owner/name", "revision": REVISION}],
+}
+
+
+def load(folder: Path, text: str | None = None, file: str = "datasets", **entries: Any) -> Registry:
+    """A registry of one file."""
+    data = {"citations": {"one": "One (2001)", "two": "Two (2002)"}, "sources": entries}
+    (folder / f"{file}.yaml").write_text(json.dumps(data) if text is None else text)
+    return load_registry(folder)
+
+
+def test_a_hub_implies_its_mirror(tmp_path: Path) -> None:
+    """Right behind it, for the same content, below the folder of its kind of repository."""
+    package = {"type": "package", "client": "pip", "package": "p", "version": "1", "sha256": None}
+    both = [DATA["origins"][0], {**package, "files": {"b.txt": "x"}}]
+    hub, mirror, last = load(tmp_path, a=DATA | {"origins": both}).sources["a"].origins
+    assert (hub.type, mirror.type, last.type) == ("hub", "mirror", "package")
+    assert (hub.content, mirror.content, last.content) == ("all", "all", "all")
+    assert hub.files == {"b.txt": "a/b.txt"}
+    assert mirror.files == {"b.txt": "hf/datasets/owner/name/a/b.txt"}
+    assert hub.type == "hub"
+    assert hub.repo_type == "dataset"
+    alone = DATA | {"origins": [DATA["origins"][0] | {"mirror": False}]}
+    assert [o.type for o in load(tmp_path, a=alone).sources["a"].origins] == ["hub"]
+
+
+def test_what_follows_for_a_model(tmp_path: Path) -> None:
+    size = {"weights": 1.5, "width": 4, "layers": 2, "gigabytes": 0.1}
+    registry = load(tmp_path, file="models", m=MODEL | {"size": size})
+    model = registry.sources["m"]
+    assert model.kind == "model"
+    assert [list(origin.files) for origin in model.origins] == [MODEL_FILES, MODEL_FILES]
+    assert model.origins[1].files["config.json"] == "hf/models/owner/name/config.json"
+    assert registry.sizes == {"m": ModelSize(weights=1.5, width=4, layers=2, gigabytes=0.1)}
+
+
+def test_a_corpus_stands_with_data_sets(tmp_path: Path) -> None:
+    registry = load(tmp_path, a=DATA | {"kind": "corpus", "size": {"tokens": 7}}, b=DATA)
+    assert [source.kind for source in registry.sources.values()] == ["corpus", "dataset"]
+    assert registry.sizes == {"a": TextsSize(tokens=7)}
+
+
+def test_citations_by_key(tmp_path: Path) -> None:
+    found = load(tmp_path, a=DATA, b=DATA | {"citation": ["two", "one"]}).sources
+    assert found["a"].citation == "One (2001)"
+    assert found["b"].citation == "Two (2002); One (2001)"
+
+
+def test_a_family_is_written_out(tmp_path: Path) -> None:
+    """Per item one entry, which equals the one that is written by hand."""
+    family = {
+        "each": [
+            {"task": "cola", "rows": 3, "fields": ["x"]},
+            {"task": "rte", "rows": 4, "fields": ["x", "y"]},
+        ],
+        "licence": "none",
+        "citation": "one",
+        "contents": {
+            "all": {
+                "status": "original",
+                "title": "GLUE {task}, {rows} rows",
+                "format": "hub-parquet",
+                "text_fields": "{fields}",
+                "expect": {"rows": "{rows}"},
+            }
+        },
+        "origins": [DATA["origins"][0] | {"files": ["{task}/b.parquet"]}],
+    }
+    content = {
+        "status": "original",
+        "title": "GLUE rte, 4 rows",
+        "format": "hub-parquet",
+        "text_fields": ["x", "y"],
+        "expect": {"rows": 4},
+    }
+    origins = [DATA["origins"][0] | {"files": {"b.parquet": "rte/b.parquet"}}]
+    by_hand = DATA | {"contents": {"all": content}, "origins": origins}
+    found = load(tmp_path, **{"glue-{task}": family}, hand=by_hand).sources
+    assert list(found) == ["glue-cola", "glue-rte", "hand"]
+    assert found["glue-rte"] == found["hand"]
+    assert found["glue-cola"].contents["all"].text_fields == ["x"]
+
+
+def test_fill() -> None:
+    """Names in braces only; a text that is one name becomes the value, of any type."""
+    values = {"a": 1, "b": None, "c": {"d": "{a}"}}
+    assert fill({"k{a}": ["{a}-{b}", "{c}", 2]}, values) == {"k1": ["1-None", {"d": "{a}"}, 2]}
+    assert fill("p/c[a-r]{2}", values) == "p/c[a-r]{2}"
+    assert fill("{x}", {}) == "{x}"
+    with pytest.raises(ValueError, match="an item has no 'aa'"):
+        fill("{aa}", values)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (DATA | {"licens": "x"}, r"a\.licens: unknown field; did you mean 'licence'"),
+        (DATA | {"citation": "three"}, r"a\.citation: expected a key of citations, got 'three'"),
+        (
+            {k: v for k, v in DATA.items() if k != "licence"},
+            r"a\.licence: expected a value, got no",
+        ),
+        (DATA | {"kind": "data"}, r"a\.kind: expected 'model', .*got 'data'"),
+        (DATA | {"size": {"rows": "3"}}, r"a\.size\.rows: expected a valid integer, got '3'"),
+        (DATA | {"size": {"width": 3}}, r"a\.size\.width: unknown field"),
+        (DATA | {"origins": []}, r"a\.origins: .*1 item"),
+        (DATA | {"encoder": MODEL["encoder"]}, "a: encoder: expected none of a dataset, got one"),
+        (DATA | {"each": 3}, "a: each: expected a list of mappings"),
+        (
+            DATA | {"each": [{"b": 1}]} | {"licence": "{c}"},
+            "a: each: an item has no 'c': known: 'b'",
+        ),
+        (3, "a: expected a mapping, got 3"),
+    ],
+)
+def test_mistakes_in_an_entry(tmp_path: Path, entry: Any, message: str) -> None:
+    """File, entry, field, what was expected and what came."""
+    with pytest.raises(IsotropyError, match=rf"source registry .*datasets\.yaml: .*{message}"):
+        load(tmp_path, a=entry)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"format": "line"}, r"contents\.all\.format: .*got 'line'; did you mean 'lines'\?"),
+        ({"rows": 3}, r"contents\.all\.rows: expected below `expect`"),
+        ({"expect": {"row": 3}}, r"contents\.all\.expect: expected the fields rows, .*got row"),
+        ({"expect": {"rows": "3"}}, r"contents\.all\.expect\.rows: expected a valid integer"),
+        ({"expect": {"files": {"b.txt": "0"}}}, r"contents\.all\.expect\.files\.b\.txt: expected"),
+        ({"expect": {"files": {"c": "0" * 64}}}, r"hub dataset .*expected all files .*got no c"),
+        ({"status": "own"}, r"contents\.all\.status: expected 'original' or 'stand-in', got 'own'"),
+    ],
+)
+def test_mistakes_in_a_content(tmp_path: Path, content: Any, message: str) -> None:
+    whole = {"all": DATA["contents"]["all"] | content}
+    with pytest.raises(IsotropyError, match=rf"source registry .*datasets\.yaml: a.*{message}"):
+        load(tmp_path, a=DATA | {"contents": whole})
+
+
+@pytest.mark.parametrize(
+    ("origin", "message"),
+    [
+        ({"revision": "main"}, r"a.origins.1.hub.revision.*'main'"),
+        ({"mirror": "no"}, r"a\.origins\.mirror: expected true or false, got 'no'"),
+        ({"content": "al"}, r"expected one of the contents, got 'al'; did you mean 'all'\?"),
+        ({"files": ["a/x", "b/x"]}, r"a\.origins\.files: expected different names"),
+        ({"files": {"a": "../b"}}, r"a\.origins\.1\.hub\.files: expected a path inside its folder"),
+        ({"files": {}}, r"a\.origins\.1\.hub\.files: expected at least one file, got none"),
+        ({"type": "ftp"}, r"a\.origins\.1: expected 'hub', 'url'.*got 'ftp'"),
+    ],
+)
+def test_mistakes_in_an_origin(tmp_path: Path, origin: Any, message: str) -> None:
+    """The number is that of the file, whatever mirrors the hubs before it imply."""
+    good = DATA["origins"][0]
+    with pytest.raises(IsotropyError, match=message):
+        load(tmp_path, a=DATA | {"origins": [good, good | origin]})
+
+
+def test_duplicate_keys(tmp_path: Path) -> None:
+    """YAML itself would keep the last of them, silently."""
+    for text in (
+        "sources: {a: {}, a: {}}",
+        "sources: {a: {licence: x, licence: y}}",
+        "citations: {}\ncitations: {}",
+    ):
+        with pytest.raises(IsotropyError, match=r"datasets\.yaml: .*duplicate key '\w+'"):
+            load(tmp_path, text)
+    (tmp_path / "m.yaml").write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, x: 2}\nc: {<<: [*a, *a]}\n")
+    merged = read_yaml(tmp_path / "m.yaml")
+    assert merged["b"] == {"x": 2, "y": 1}
+    assert merged["c"] == {"x": 1, "y": 1}
+
+
+def test_duplicate_entries(tmp_path: Path) -> None:
+    """Of two files, and of a family and an entry of its own."""
+    family = DATA | {"each": [{"b": "x"}]}
+    with pytest.raises(
+        IsotropyError, match=r"datasets\.yaml: a-x: duplicate entry, also in .*data"
+    ):
+        load(tmp_path, **{"a-{b}": family, "a-x": DATA})
+    load(tmp_path, a=DATA)
+    with pytest.raises(IsotropyError, match=r"lexicons\.yaml: citations\.one: duplicate key"):
+        load(tmp_path, file="lexicons", a=DATA)
+    (tmp_path / "lexicons.yaml").write_text(json.dumps({"sources": {"a": DATA}}))
+    with pytest.raises(
+        IsotropyError, match=r"lexicons\.yaml: a: duplicate entry, .*datasets\.yaml"
+    ):
+        load_registry(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "datasets.yaml: while parsing"),
+        ("[]", "expected the keys sources and citations"),
+        ("polarity: {}", "expected the keys sources and citations"),
+        ("sources: 3", "sources: expected a mapping, got 3"),
+        ("citations: {a: 3}", "citations.a: expected text, got 3"),
+        ("sources: {../a: {}}", r"\.\./a: expected an id of letters"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(IsotropyError, match=message) as caught:
+        load(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_folders(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "no"):
+        with pytest.raises(IsotropyError, match=r"expected files models\.yaml, .*got no such file"):
+            load_registry(folder)
+    (tmp_path / "model.yaml").write_text(yaml.safe_dump({}))
+    with pytest.raises(IsotropyError, match=r"expected files models\.yaml, .*got model\.yaml"):
+        load_registry(tmp_path)
+
+
+def test_hints_are_short() -> None:
+    """At most three names; without a near one, how many there are and where."""
+    names = [f"polarity{i}" for i in range(40)]
+    assert suggest("polarity", names).count("polarity") == 3
+    assert (
+        suggest("glue", names, "in datasets") == "none of the 40 names listed in datasets is near"
+    )
+    assert suggest("x", []) == "known: none"

