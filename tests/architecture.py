@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 INSTRUMENTS = ("metrics", "transforms", "losses")
-GROUND = ("spec", "files", "errors", "names")
+GROUND = ("spec", "files", "errors", "names", "scrub")
 STAGES = ("sources", "prepare", "embed", "optimize", "finetune", "geometry", "similarity")
 STAGES += ("tables", "figures")
 
@@ -58,7 +58,7 @@ FLOORS = (
     Floor(
         "figures know tables only",
         ("figures", "papers.*.figures", "claims.figures"),
-        ("figures", "spec"),
+        ("figures", "spec", "scrub"),  # the last by `spec`
     ),
 )
 
@@ -92,8 +92,8 @@ def imports(module: str) -> frozenset[str]:
             asked |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{module}: expected absolute imports"
-            named = {f"{node.module}.{name.name}" for name in node.names}
-            asked |= {n if _own(n) in modules() else str(node.module) for n in named}
+            named = [f"{node.module}.{name.name}" for name in node.names]
+            asked |= {name if _own(name) in modules() else str(node.module) for name in named}
     return frozenset(_own(n) for n in asked if n.split(".")[0] == "isotropy") - {module}
 
 

@@ -200,9 +200,7 @@ def _explain(error: dict[str, Any], fields: set[str]) -> str:
         case "missing":
             return "expected a value, got none"
         case "extra_forbidden":
-            return (
-                f"unknown field; {suggest(str(error['loc'][-1]), fields, 'in CONTRIBUTING.md')}"
-            )
+            return f"unknown field; {suggest(str(error['loc'][-1]), fields, 'in CONTRIBUTING.md')}"
         case "value_error":
             return str(context["error"])
         case "string_pattern_mismatch":
