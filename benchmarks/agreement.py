@@ -42,6 +42,7 @@ from isotropy.transforms import AllButTheTop, ClusterBasedEnhancement
 EMBEDDINGS = "embed/polarity/all-MiniLM-L6-v2.safetensors"
 Clouds = dict[str, tuple[np.ndarray, np.ndarray]]
 Value = float | np.ndarray
+Comparisons = dict[str, tuple[str, Callable[[], Value], Callable[[], Value]]]
 
 
 def clouds(results: Path) -> Clouds:
@@ -66,6 +67,11 @@ def clouds(results: Path) -> Clouds:
             targets(table, dataset),
         )
     return {name: (X.astype(np.float32), y) for name, (X, y) in found.items()}
+
+
+def sample(X: np.ndarray) -> np.ndarray:
+    """Rows of at most 2,000 points."""
+    return np.random.default_rng(1).permutation(len(X))[:2000]
 
 
 def loops(X: np.ndarray, types: np.ndarray) -> np.ndarray:
@@ -106,17 +112,18 @@ def removed(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     return result
 
 
-def comparisons(
-    X: np.ndarray, y: np.ndarray
-) -> dict[str, tuple[str, Callable[[], Value], Callable[[], Value]]]:
+def comparisons(X: np.ndarray, y: np.ndarray) -> Comparisons:
     """Metric -> name of the other implementation, ours, the other. Loops over all pairs get 2,000
     points.
     """
-    D, part = X.astype(np.float64), np.random.default_rng(1).permutation(len(X))[:2000]
+    D = X.astype(np.float64)
+    of_labels = silhouettes(X, D, y) | cosines(X, D, y)
+    return isoscores(X, D) | of_labels | dimensions(X, D) | transforms(X, D)
+
+
+def isoscores(X: np.ndarray, D: np.ndarray) -> Comparisons:
+    """IsoScore and IsoScore*, against the published package."""
     S = torch.cov(torch.from_numpy(D[::2].T))
-    labelings = [KMeans(k, n_init=1, random_state=0).fit_predict(X[part]) for k in (2, 5, 9)]
-    different = np.unique(D, axis=0)
-    enhancement = ClusterBasedEnhancement(5, 3).fit(X)
     pip = published_package
     return {
         "isoscore": ("IsoScore 2.0.1", lambda: isoscore(X), lambda: float(pip.IsoScore(D))),
@@ -125,6 +132,14 @@ def comparisons(
             lambda: isoscore_star(X[:32], 0.2, S.numpy()),
             lambda: float(pip.IsoScore_star(D[:32], S, 0.2)),
         ),
+    }
+
+
+def silhouettes(X: np.ndarray, D: np.ndarray, y: np.ndarray) -> Comparisons:
+    """Silhouettes of labels and of clusterings, against scikit-learn."""
+    part = sample(X)
+    labelings = [KMeans(k, n_init=1, random_state=0).fit_predict(X[part]) for k in (2, 5, 9)]
+    return {
         "silhouette": ("scikit-learn", lambda: silhouette(X, y), lambda: silhouette_score(D, y)),
         "silhouette_samples": (
             "scikit-learn",
@@ -136,6 +151,13 @@ def comparisons(
             lambda: silhouette_of_labelings(X[part], labelings).numpy(),
             lambda: np.array([silhouette_score(D[part], labels) for labels in labelings]),
         ),
+    }
+
+
+def cosines(X: np.ndarray, D: np.ndarray, y: np.ndarray) -> Comparisons:
+    """Mean cosines and I(W), against loops over pairs and the definition."""
+    part = sample(X)
+    return {
         "mean_cosine": ("all pairs", lambda: mean_cosine(X[part]), lambda: all_pairs(D[part])),
         "s_inter, s_intra (labels as types)": (
             "all pairs",
@@ -147,6 +169,13 @@ def comparisons(
             lambda: partition_isotropy(X, log=True),
             lambda: partition(D),
         ),
+    }
+
+
+def dimensions(X: np.ndarray, D: np.ndarray) -> Comparisons:
+    """Estimates of intrinsic dimension, against scikit-dimension on distinct points."""
+    different = np.unique(D, axis=0)
+    return {
         "two_nn": (
             "scikit-dimension",
             lambda: two_nn(X),
@@ -157,6 +186,13 @@ def comparisons(
             lambda: lid_mle(X),
             lambda: skdim.id.MLE().fit(different, n_neighbors=100).dimension_pw_.mean() * 100 / 99,
         ),
+    }
+
+
+def transforms(X: np.ndarray, D: np.ndarray) -> Comparisons:
+    """Post-processing, against singular values."""
+    enhancement = ClusterBasedEnhancement(5, 3).fit(X)
+    return {
         "AllButTheTop(3), all coordinates": (
             "singular values",
             lambda: AllButTheTop(3).fit_transform(X),

@@ -42,8 +42,34 @@ class AuthorsPenalty(IStarLoss):
         return (self.strength * (1 - score)).float()
 
 
+METHODS = {
+    "none": Method(kind="none"),
+    "ours": Method(kind="istar", strength=-1.0, zeta=0.2),
+    "authors": Method(kind="istar", strength=-1.0, zeta=0.2),
+}
+
+
 def main() -> None:
     """Print milliseconds per update, and what each penalty adds."""
+    options = parse_arguments()
+    torch.set_num_threads(options.threads)
+    runs = start_runs(options)
+    times = time_updates(runs, options)
+    d = int(runs["none"].model.config.hidden_size)
+    print(
+        f"{options.model}, d = {d}, batch of {options.batch_size}, {options.device}, "
+        f"{torch.get_num_threads()} threads"
+    )
+    base = statistics.median(times["none"])
+    for name, values in times.items():
+        # Batches differ in length: compare each with its own.
+        added = statistics.median(v - b for v, b in zip(values, times["none"], strict=True))
+        update = f"{1000 * statistics.median(values):8.1f} ms per update"
+        print(f"  {name:8} {update}, penalty {1000 * added:7.1f} ms = {added / base:6.1%}")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--dataset", default="polarity-train")
@@ -52,14 +78,17 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=10)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    folder, table = (
-        options.results / f"fetch/{options.model}",
-        options.results / f"prepare/{options.dataset}",
-    )
-    if not folder.is_dir() or not table.with_name(f"{table.name}.items.parquet").is_file():
-        sys.exit(f"{folder} or {table}.items.parquet is not there: run the workflow first")
+    return parser.parse_args()
+
+
+def start_runs(options: argparse.Namespace) -> dict[str, _Run]:
+    """A training of the same model on the same items with each penalty, one update after its
+    start.
+    """
+    folder, data = options.results / f"fetch/{options.model}", options.results / "prepare"
+    texts, items = (data / f"{options.dataset}.{kind}.parquet" for kind in ("texts", "items"))
+    if not folder.is_dir() or not items.is_file():
+        sys.exit(f"{folder} or {items} is not there: run the workflow first")
     training = Training(
         learning_rate=1e-5,
         batch_size=options.batch_size,
@@ -76,28 +105,10 @@ def main() -> None:
         precision="float32",
     )
     tokenizer = load_tokenizer(folder, training.max_length)
-    texts, items = (table.with_name(f"{table.name}.{kind}.parquet") for kind in ("texts", "items"))
     side = read_side(tokenizer, texts, items, training, seed=0)
     runs = {}
-    for name, method in {
-        "none": Method(kind="none"),
-        "ours": Method(kind="istar", strength=-1.0, zeta=0.2),
-        "authors": Method(kind="istar", strength=-1.0, zeta=0.2),
-    }.items():
-        spec = FinetuneSpec(
-            paper="rudman2024",
-            run=name,
-            task="",
-            train="",
-            validation="",
-            metric="accuracy",
-            model="",
-            method=method,
-            training=training,
-            measure=GeometrySettings(zeta=0.75, tokens=2),
-            seed=0,
-            device="cpu",
-        )
+    for name, method in METHODS.items():
+        spec = benchmark_spec(name, method, training)
         model = load_model(folder, side.dataset.task, len(side.dataset.label_names), 0)
         runs[name] = _Run(
             spec, model, side.inputs, tokenizer.pad_token_id, torch.device(options.device)
@@ -111,6 +122,29 @@ def main() -> None:
                 f"Sigma_S from {training.shrinkage_tokens:,} vectors, once per epoch: "
                 f"{runs[name].shrinkage_seconds:.1f} s"
             )
+    return runs
+
+
+def benchmark_spec(name: str, method: Method, training: Training) -> FinetuneSpec:
+    """A spec with what a training step reads; files and measurements are of no account."""
+    return FinetuneSpec(
+        paper="rudman2024",
+        run=name,
+        task="",
+        train="",
+        validation="",
+        metric="accuracy",
+        model="",
+        method=method,
+        training=training,
+        measure=GeometrySettings(zeta=0.75, tokens=2),
+        seed=0,
+        device="cpu",
+    )
+
+
+def time_updates(runs: dict[str, _Run], options: argparse.Namespace) -> dict[str, list[float]]:
+    """Seconds of each update of each training, one after the other in turn."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(options.updates):
         for name, run in runs.items():
@@ -121,17 +155,7 @@ def main() -> None:
             if options.device == "cuda":
                 torch.cuda.synchronize()
             times[name].append(time.perf_counter() - started)
-    d = int(model.config.hidden_size)
-    print(
-        f"{options.model}, d = {d}, batch of {options.batch_size}, {options.device}, "
-        f"{torch.get_num_threads()} threads"
-    )
-    base = statistics.median(times["none"])
-    for name, values in times.items():
-        # Batches differ in length: compare each with its own.
-        added = statistics.median(v - b for v, b in zip(values, times["none"], strict=True))
-        update = f"{1000 * statistics.median(values):8.1f} ms per update"
-        print(f"  {name:8} {update}, penalty {1000 * added:7.1f} ms = {added / base:6.1%}")
+    return times
 
 
 def gradients() -> None:

@@ -342,6 +342,7 @@ def _fine_tuned(offset: int) -> Any:
 
 def _layer(offset: int) -> Any:
     from isotropy.geometry.clouds import TypedCloud
+
     from isotropy.geometry.layers import measure_layer, pictures, principal_axes
 
     n = 600

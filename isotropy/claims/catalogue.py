@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from isotropy.figures.spec import FigureSpec
-from isotropy.report.spec import PaperTitle
 from isotropy.tables.spec import TableSpec
-
-TITLE = PaperTitle(
-    key="claims", title="Verdicts", reference="Every claim of the papers against our numbers"
-)
 
 VERDICTS = TableSpec(
     id="claims/verdicts",

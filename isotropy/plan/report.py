@@ -15,6 +15,11 @@ from isotropy.report.spec import PageSpec, PaperTitle
 from isotropy.spec import Spec
 from isotropy.tables.spec import TableSpec
 
+VERDICTS = PaperTitle(
+    key=CLAIMS, title="Verdicts", reference="Every claim of the papers against our numbers"
+)
+"""The verdicts as the page names them, before the papers."""
+
 
 def tables(parts: Parts) -> dict[str, TableSpec]:
     """Entries of all tables of the study, by id."""
@@ -66,13 +71,7 @@ def spec(parts: Parts, path: list[str]) -> Spec | None:
         case ["index"]:
             return PageSpec(
                 study=parts.study.config.study,
-                papers=[
-                    verdicts.TITLE,
-                    *(
-                        PaperTitle(key=p.key, title=p.title, reference=p.reference)
-                        for p in papers()
-                    ),
-                ],
+                papers=[VERDICTS, *map(_title, papers())],
                 figures=list(figures(parts).values()),
                 tables=[verdicts.VERDICTS, *tables(parts).values()],
             )

@@ -14,10 +14,9 @@ import torch
 import yaml
 from filelock import FileLock
 
-from isotropy.provenance.code import code_identity
 from tests.conda.channel import make_channel
 from tests.conftest import Workflow
-from tests.unit.test_environments import LOADED_BY_NAME, conda_file, rules
+from tests.unit.test_environments import conda_file, files_behind, rules
 
 pytest.importorskip(
     "rattler", reason="py-rattler is not installed: it solves and links conda environments"
@@ -68,8 +67,7 @@ def test_environments_deploy_and_hold_what_rules_import(
         made[frozenset(yaml.safe_load(file.read_text())["dependencies"])] = file.with_suffix("")
     needed: dict[str, set[str]] = {}
     for rule, env in rules(project):
-        found = code_identity(project, rule, LOADED_BY_NAME.get(rule, []))
-        files = [*found.sha256, *found.machinery]
+        files = files_behind(project, rule)
         inside = [file for file in files if file.startswith("isotropy/") and file.endswith(".py")]
         needed.setdefault(env, set()).update(
             f.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for f in inside

@@ -1,4 +1,7 @@
-"""Jobs with faults, beside the study's own and by its helpers and profile. Tests put this file at the top of a checkout."""
+"""Jobs with faults, beside the study's own and by its helpers and profile.
+
+Tests put this file at the top of a checkout.
+"""
 
 import sys
 
@@ -21,7 +24,8 @@ rule hungry:
         python=sys.executable,
     shell:
         RAN
-        + "{params.python} -c 'import time; x = b\"x\" * (1200 << 20); time.sleep(4)'; touch {output}"
+        + "{params.python} -c 'import time; x = b\"x\" * (1200 << 20); time.sleep(4)'; "
+        "touch {output}"
 
 
 rule endless:
@@ -59,7 +63,8 @@ rule sees:
         mem_mb=1000,
         runtime=10,
     shell:
-        'echo "$CUDA_VISIBLE_DEVICES $HF_HUB_OFFLINE $TRANSFORMERS_OFFLINE $HF_DATASETS_OFFLINE" > {output}; sleep 3'
+        'echo "$CUDA_VISIBLE_DEVICES $HF_HUB_OFFLINE $TRANSFORMERS_OFFLINE $HF_DATASETS_OFFLINE" '
+        "> {output}; sleep 3"
 
 
 rule step:

@@ -56,19 +56,11 @@ def claim(
         ({"kind": "equals", "tolerance": 0}, 4094976, [4094976], "reproduced"),
         ({"kind": "equals", "tolerance": 0}, 4094976, [4094975], "deviates by -1"),
         (BELOW, None, [-0.1, -0.11], "reproduced"),
-        (
-            BELOW,
-            None,
-            [-0.1, -0.2],
-            "undecided",
-        ),  # two seeds leave an interval that includes zero, on either side
+        # Two seeds leave an interval that includes zero, on either side.
+        (BELOW, None, [-0.1, -0.2], "undecided"),
         (BELOW, None, [0.1, 0.2], "undecided"),
-        (
-            BELOW,
-            None,
-            [-0.5, -0.6, -0.55, -0.52, 0.01],
-            "reproduced",
-        ),  # in the mean, the interval excludes zero
+        # In the mean, the interval excludes zero.
+        (BELOW, None, [-0.5, -0.6, -0.55, -0.52, 0.01], "reproduced"),
         (BELOW, None, [-0.1, 0.2], "undecided"),
         (BELOW, None, [0.1, 0.11], "contradicted"),
         (BELOW, None, [0.1], "contradicted"),

@@ -19,9 +19,9 @@ from isotropy.papers.names import CLAIMS, package
 from isotropy.papers.registry import KEYS
 from isotropy.provenance.code import code_identity
 from isotropy.provenance.environment import PYPI_NAME, normalized_name
-from isotropy.sources import formats
-from isotropy.sources.formats import READERS
+from isotropy.sources.formats import READERS, known
 from isotropy.tables.runs import FACTS
+from tests.architecture import FLOORS, Floor, imports, modules, violations, within
 
 # Where the name that is imported, the conda package and the PyPI package differ.
 CONDA_NAME = {
@@ -31,6 +31,18 @@ CONDA_NAME = {
     "seaborn": "seaborn-base",
 }
 CONDA_NAME |= {"msgpack": "msgpack-python", "faiss": "faiss-cpu", "sklearn": "scikit-learn"}
+
+ALONE = ["syntax"]
+"""A module that the bundle's checker has beside it, where the project is not installed."""
+
+
+def tracked(project: Path, *patterns: str) -> list[Path]:
+    """Files that git knows, or would if they were added."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    listed = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+    found = [project / name for name in listed.stdout.splitlines()]
+    assert found
+    return [path for path in found if path.is_file()]
 
 
 def locked(project: Path) -> dict[str, str]:
@@ -47,30 +59,44 @@ def conda_file(path: Path) -> dict[str, str]:
     return {name: version for name, _, version in pins if name not in ("python", "pip")}
 
 
-def rules(project: Path) -> list[tuple[str, str, str]]:
-    """Every rule with a script: its name, its conda file and its text."""
+def rules(project: Path) -> list[tuple[str, str]]:
+    """Every rule with a script, and its conda file."""
     found = []
     for path in (project / "rules").glob("*.smk"):
         for match in re.finditer(r"^rule (\w+):\n((?:[ \t]+.*\n|\n)*)", path.read_text(), re.M):
             if env := re.search(r"envs/(\w+\.yaml)", match[2]):
-                found.append((match[1], env[1], match[2]))
+                found.append((match[1], env[1]))
     return found
 
 
-def loaded_by_name(text: str) -> list[str]:
-    """Modules that jobs of a rule may load by name, for any paper and source, from its text."""
+def loaded_by_name(project: Path, rule: str) -> list[str]:
+    """All that a rule's script loads by name, whatever the wildcards are: modules, and
+    `module:function` each, as the rule's parameter `code` says.
+    """
+    named = {
+        "readers": [f"{READERS}.{name.replace('-', '_')}" for name in known()],
+        "figure_function": [f"{package(key)}.figures" for key in (*KEYS, CLAIMS)],
+        "table_function": [*(f"{package(key)}.tables" for key in KEYS), *FACTS.values()],
+    }
+    text = "".join(path.read_text("utf8") for path in (project / "rules").glob("*.smk"))
+    code = re.search(rf'code=code\("{rule}"(.*)\),$', text, re.M)
+    assert code, rule
     found = []
-    if function := re.search(r'protocol\("(\w+)"\)', text):
-        modules = [f"isotropy.papers.{key}.protocol" for key in KEYS]
-        found += [m for m in modules if hasattr(import_module(m), function[1])]
-    if "table_function" in text:
-        found += [f"{package(key)}.tables" for key in KEYS]
-        found += sorted({entry.partition(":")[0] for entry in FACTS.values()})
-    if "figure_function" in text:
-        found += [f"{package(key)}.figures" for key in (CLAIMS, *KEYS)]
-    if re.search(r"code=code\([^)]*readers", text):
-        found += [f"{READERS}.{name.replace('-', '_')}" for name in formats.known()]
+    for entry in filter(None, code[1].split(", ")):
+        if match := re.fullmatch(r'protocol\("(\w+)"\)', entry):
+            protocols = [f"isotropy.papers.{key}.protocol" for key in KEYS]
+            having = [m for m in protocols if hasattr(import_module(m), match[1])]
+            assert having, entry
+            found += [f"{module}:{match[1]}" for module in having]
+        else:
+            found += named[entry]
     return found
+
+
+def files_behind(project: Path, rule: str) -> list[str]:
+    """Files of the project that a rule's script may import, the machinery's too."""
+    found = code_identity(project, rule, loaded_by_name(project, rule))
+    return sorted({*found.sha256, *found.machinery})
 
 
 def test_conda_files_have_the_locked_versions(project: Path) -> None:
@@ -86,19 +112,16 @@ def test_conda_files_have_what_the_scripts_import(project: Path) -> None:
     """Scripts get Snakemake's own packages for free in a test, not in a conda environment: so read
     the imports."""
     assert len(rules(project)) >= 10
-    for rule, env, text in rules(project):
+    for rule, env in rules(project):
         imported = set()
-        found = code_identity(project, rule, loaded_by_name(text))
-        files = [*found.sha256, *found.machinery]
-        for file in (f for f in files if f.endswith(".py")):
+        for file in (f for f in files_behind(project, rule) if f.endswith(".py")):
             for node in ast.walk(ast.parse((project / file).read_text("utf8"))):
                 if isinstance(node, ast.Import):
                     imported |= {a.name.split(".")[0] for a in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module:
                     imported.add(node.module.split(".")[0])
-        needed = {
-            CONDA_NAME.get(n, n) for n in imported - set(sys.stdlib_module_names) - {"isotropy"}
-        }
+        imported -= {"isotropy", *ALONE}
+        needed = {CONDA_NAME.get(n, n) for n in imported - set(sys.stdlib_module_names)}
         missing = needed - set(conda_file(project / "envs" / env))
         assert not missing, f"rule {rule}: {env} lacks {missing}"
 
@@ -108,26 +131,62 @@ def test_schema_has_not_drifted(project: Path) -> None:
     assert (project / "schemas/config.schema.json").read_text("utf8") == schema()
 
 
-def test_floors(project: Path) -> None:
-    """Imports go down only: metrics import nothing of the project but themselves; nothing under
-    isotropy/ knows Snakemake.
+@pytest.mark.parametrize("floor", FLOORS, ids=lambda floor: floor.text)
+def test_floors(floor: Floor) -> None:
+    """Imports go down only, whichever way: `python -m tests.architecture` prints the graph."""
+    assert any(within(module, floor.members) for module in modules()), "no such module"
+    assert violations(floor) == []
 
-    Nor does the project import from the package `isotropy.metrics` itself, which loads by name: a
-    job's code identity would miss what it loads.
+
+def test_broken_floors_are_found() -> None:
+    """By what a module imports, and by what that imports."""
+    broken = violations(Floor("", ("figures.spec",), ("figures",)))
+    assert broken == ["figures.spec → spec", "figures.spec → spec → scrub"]
+    assert violations(Floor("", ("figures",), forbidden=("scrub",))) == broken[1:]
+    assert imports("figures.spec") == {"spec"}
+    assert not within("plans", ("plan",))
+    assert within("papers.cai2021.figures", ("papers.*.figures",))
+
+
+def test_who_may_import_what_else(project: Path) -> None:
+    """Nothing under isotropy/ knows Snakemake; nothing imports from the package `isotropy.metrics`
+    itself, which loads by name: a job's code identity would miss what it loads.
     """
-    for path in (project / "isotropy").rglob("*.py"):
+    for path in modules().values():
         text = path.read_text("utf8")
         assert not re.search(r"^\s*(import|from) snakemake", text, re.M), path
-        if path.parent.name == "metrics":
-            assert set(re.findall(r"from isotropy\.(\w+)", text)) <= {"metrics"}, path
-        if path.name in ("losses.py", "transforms.py"):
-            assert set(re.findall(r"from isotropy\.(\w+)", text)) <= {"metrics"}, path
         if path != project / "isotropy/metrics/__init__.py":
-            assert not re.search(
-                r"from isotropy\.metrics import|import isotropy\.metrics\b", text
-            ), path
-        if path.parent.name == "figures":
-            assert set(re.findall(r"from isotropy\.(\w+)", text)) <= {"figures", "spec"}, path
+            whole = r"from isotropy\.metrics import|import isotropy\.metrics\b"
+            assert not re.search(whole, text), path
+
+
+def test_stages_know_no_paper(project: Path) -> None:
+    """What is a paper's stands in its own folder."""
+    found = [
+        f"{path.relative_to(project)}: {key}"
+        for path in tracked(project, "isotropy", "rules", "scripts", "envs", "Snakefile")
+        if project / "isotropy/papers" not in path.parents
+        for key in KEYS
+        if key in path.read_text("utf8")
+    ]
+    assert found == []
+
+
+def test_functions_are_short(project: Path) -> None:
+    """At most 50 lines from `def` to the last, with the docstring; lines of 100 characters."""
+    found = []
+    for path in tracked(project, "*.py", "*.pyi", "*.smk", "Snakefile"):
+        name, text = path.relative_to(project), path.read_text("utf8")
+        for number, line in enumerate(text.splitlines(), start=1):
+            if len(line) > 100:
+                found.append(f"{name}:{number}: {len(line)} characters")
+        if path.suffix in (".py", ".pyi"):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    assert node.end_lineno is not None
+                    if (length := node.end_lineno - node.lineno + 1) > 50:
+                        found.append(f"{name}:{node.lineno}: {node.name} has {length} lines")
+    assert found == []
 
 
 def test_the_library_loads_what_is_used() -> None:

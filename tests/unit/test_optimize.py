@@ -134,7 +134,8 @@ def test_interrupted_run_has_the_same_bytes(
             return evaluate(self)
         m.Descent.evaluate = slow
         measure = t.Evaluation.model_validate_json({measure.model_dump_json()!r})
-        m.optimize(t.spec(updates=400, measure=measure), t.items(), 2, t.CPU, Path({str(tmp_path / "b")!r}))
+        work = Path({str(tmp_path / "b")!r})
+        m.optimize(t.spec(updates=400, measure=measure), t.items(), 2, t.CPU, work)
     """
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, "OMP_NUM_THREADS": "1"}

@@ -116,8 +116,9 @@ def test_scores_and_answers(tmp_path: Path) -> None:
         with pytest.raises(IsotropyError, match=r"does not stand where it says|are no answers"):
             prepare_sentences(extractive, [Row(("x the tower", "what?"), wrong)])
     for task, names in (("single-label", []), ("regression", ["a", "b"]), ("extractive", ["a"])):
+        made = {"kind": "sentences", "source": "s", "task": task, "label_names": names}
         with pytest.raises(ValueError, match="needs at least two label_names"):
-            SentencesSpec(kind="sentences", source="s", task=task, label_names=names)  # type: ignore[arg-type]
+            SentencesSpec.model_validate(made)
 
 
 def test_pairs_share_their_texts() -> None:

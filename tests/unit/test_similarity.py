@@ -474,9 +474,8 @@ def test_what_departs_from_the_paper_is_said() -> None:
     numbers = Numbers(n_clusters=27, n_components=12, n_components_global=15)
     own = similarity_spec(**bert, numbers=numbers)
     assert similarity_deviations(own, numbers) == []
-    assert (
-        similarity_deviations(own.model_copy(update={"numbers": None}), numbers) == []
-    )  # tuned, to the same
+    tuned_to_the_same = own.model_copy(update={"numbers": None})
+    assert similarity_deviations(tuned_to_the_same, numbers) == []
     assert similarity_deviations(own, NUMBERS) == [
         "numbers of clusters and components are not the paper's"
     ]

@@ -19,7 +19,8 @@ def spec(cloud: PointCloud, **changes: object) -> StabilitySpec:
         "shrinkage_points": 3000,
         "repeats": 4,
     }
-    return StabilitySpec(paper="rudman2024", name="c", cloud=cloud, **(made | changes))  # type: ignore[arg-type]
+    named = {"paper": "rudman2024", "name": "c", "cloud": cloud}
+    return StabilitySpec.model_validate(named | made | changes)
 
 
 NORMAL = PointCloud(kind="normal", d=30, isoscore=0.86)

@@ -260,51 +260,48 @@ def test_the_epoch_is_that_of_the_best_accuracy_and_then_of_the_smallest_loss(
     assert table.loc[("inductive", "mlp"), "best"] == 20
 
 
-def test_fine_tuning_compares_seeds(published: pd.DataFrame) -> None:
-    def run(
-        kind: str, seed: int, performance: float, isotropy: float
-    ) -> tuple[FinetuneFacts, pd.DataFrame]:
-        method = (
-            Method(kind="none")
-            if kind == "none"
-            else Method(kind="cluster", n_clusters=3, n_components=1)
-        )
-        facts = FinetuneFacts(
-            run="r",
-            task="rte",
-            model="bert-base-uncased",
-            method=method,
-            seed=seed,
-            data="data",
-            embedding="model",
-            status="original",
-            metric="accuracy",
-            performance=performance,
-            metrics={},
-            chance=52.7,
-            isoscore=0.1,
-            isoscore_star=0.1,
-            mean_cosine=0.1,
-            zeta=0.75,
-            n_train=10,
-            n_validation=6,
-            n_tokens=60,
-            n_layers=2,
-            updates=5,
-            final_loss=0.1,
-            activations=[],
-            probes=[],
-        )
-        layers = {
-            "layer": [1, 2],
-            "sentence_log10_isotropy": [-6.0, isotropy],
-            "sentence_mean_norm": [0.9, 0.3],
-        }
-        return facts, pd.DataFrame(layers)
+def fine_tuned(
+    kind: str, seed: int, performance: float, isotropy: float
+) -> tuple[FinetuneFacts, pd.DataFrame]:
+    changed = {} if kind == "none" else {"n_clusters": 3, "n_components": 1}
+    method = Method.model_validate({"kind": kind, **changed})
+    facts = FinetuneFacts(
+        run="r",
+        task="rte",
+        model="bert-base-uncased",
+        method=method,
+        seed=seed,
+        data="data",
+        embedding="model",
+        status="original",
+        metric="accuracy",
+        performance=performance,
+        metrics={},
+        chance=52.7,
+        isoscore=0.1,
+        isoscore_star=0.1,
+        mean_cosine=0.1,
+        zeta=0.75,
+        n_train=10,
+        n_validation=6,
+        n_tokens=60,
+        n_layers=2,
+        updates=5,
+        final_loss=0.1,
+        activations=[],
+        probes=[],
+    )
+    layers = {
+        "layer": [1, 2],
+        "sentence_log10_isotropy": [-6.0, isotropy],
+        "sentence_mean_norm": [0.9, 0.3],
+    }
+    return facts, pd.DataFrame(layers)
 
-    runs = [run("none", s, 65.0 + s, -4.0) for s in (0, 1)] + [
-        run("cluster", s, 62.0 + s, -0.5) for s in (0, 1)
-    ]
+
+def test_fine_tuning_compares_seeds(published: pd.DataFrame) -> None:
+    runs = [fine_tuned("none", s, 65.0 + s, -4.0) for s in (0, 1)]
+    runs += [fine_tuned("cluster", s, 62.0 + s, -0.5) for s in (0, 1)]
     table = tables.finetuning(tables.cls_layers(runs), published)
     assert table["performance_change"].tolist() == [-3, -3]
     assert table["isotropy_change"].tolist() == [3.5, 3.5]

@@ -130,7 +130,8 @@ def test_shards_do_not_change_a_bit(
     monkeypatch.setattr(SentenceEncoder, "encode_tokens", None)
     common = {"workers": 1, "work": tmp_path / "none", "mark": "m", "shards": folders}
     (tmp_path / "merged/out").mkdir(parents=True)
-    measured = extract(extraction, folder=tmp_path / "merged/out", **common)  # type: ignore[arg-type]
+    out = tmp_path / "merged/out"
+    measured = extract(extraction, folder=out, **common)  # type: ignore[arg-type]
     assert contents(tmp_path / "merged") == contents(tmp_path)
     assert measured["shards"] == shards
     other = Extraction(encoder, texts[::-1], layers=[0, 3, 6], window=32, token_budget=512)
@@ -216,7 +217,8 @@ def test_what_cannot_be_had_is_said(
             self.__dict__.update(sound.__dict__)
 
         def encode_tokens(self, ids: object, layers: object) -> list[torch.Tensor]:
-            return [s * float("nan") for s in super().encode_tokens(ids, layers)]  # type: ignore[arg-type]
+            states = super().encode_tokens(ids, layers)  # type: ignore[arg-type]
+            return [s * float("nan") for s in states]
 
     with pytest.raises(IsotropyError, match="NaN or infinity"):
         run(Broken(encoder), texts[:3], tmp_path / "b")

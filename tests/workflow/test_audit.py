@@ -421,7 +421,8 @@ def test_trace_of_a_claim_and_of_a_cell(smoke: Workflow) -> None:
     shown = json.loads(audit(smoke, "trace", cell.replace(".csv", ".parquet"), "--json").stdout)
     assert shown["cells"][0]["pearson_r"] == pytest.approx(float(seeds["pearson_r"].iloc[0]))
     assert set(re.findall(r"/(seed\d)\.parquet", json.dumps(shown))) == {"seed0"}
-    several = "results/tables/cai2021/layers.csv#setup=brown, all-MiniLM-L6-v2,layer=1,types=subwords,seed=0,isoscore"
+    row = "setup=brown, all-MiniLM-L6-v2,layer=1,types=subwords,seed=0"
+    several = f"results/tables/cai2021/layers.csv#{row},isoscore"
     shown = json.loads(audit(smoke, "trace", several, "--json").stdout)
     layers = pd.read_parquet(smoke.folder / "results/tables/cai2021/layers.parquet")
     own = layers[(layers["layer"] == 1) & (layers["types"] == "subwords") & (layers["seed"] == 0)]

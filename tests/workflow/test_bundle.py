@@ -31,7 +31,8 @@ from urllib3 import HTTPResponse
 class Local(HTTPAdapter):
     def send(self, request, **_options):
         kind = {"Content-Type": "application/ld+json"}
-        raw = HTTPResponse(io.BytesIO(body), kind, 200, preload_content=False, request_url=request.url)
+        options = {"preload_content": False, "request_url": request.url}
+        raw = HTTPResponse(io.BytesIO(body), kind, 200, **options)
         return self.build_response(request, raw)
 
 cache, wheel = sys.argv[1:]

@@ -37,10 +37,8 @@ TARGETS = [TARGET, f"{TUNED}/seed0.json"]
 def study(folder: Path) -> Workflow:
     workflow = Workflow(copy_checkout(folder))
     (workflow.folder / "config/kill.yaml").write_text(yaml.safe_dump(OVERLAY))
-    for module in (
-        "optimize/optimize.py",
-        "finetune/train.py",
-    ):  # on a fast machine the whole training takes seconds
+    # On a fast machine the whole training takes seconds.
+    for module in ("optimize/optimize.py", "finetune/train.py"):
         file = workflow.folder / "isotropy" / module
         file.write_text(
             file.read_text().replace("CHECKPOINT_SECONDS = 5.0", "CHECKPOINT_SECONDS = 1.0")

@@ -66,10 +66,8 @@ def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow
     assert stale.returncode == 1
     stages = set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M))
     assert stages == {("stale", "optimize"), ("stale", "finetune"), ("stale", "geometry")}
-    assert (
-        stale.stdout.count("(optimize_embeddings: isotropy/metrics/silhouettes.py)")
-        == 2 * N_OPTIMIZE
-    )  # trajectory and run
+    n_stale = stale.stdout.count("(optimize_embeddings: isotropy/metrics/silhouettes.py)")
+    assert n_stale == 2 * N_OPTIMIZE  # trajectory and run
     tuned = "finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2/seed0.json"
     smoke_copy.done("--", "results/optimize/mickus2024/polarity/seed0.parquet", f"results/{tuned}")
     assert digests(smoke_copy.folder) == before
@@ -199,9 +197,8 @@ def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
     three.done("--", "results/embed/brown/tokens/all-MiniLM-L6-v2")
     assert digests(smoke_copy.folder) == before
     left = [path.name for path in (folder / "shards").rglob("*") if path.is_file()]
-    assert sorted(left) == [
-        f"{k}-of-3.record.json" for k in (1, 2, 3)
-    ]  # who computed them, for the audit
+    # Who computed them, for the audit
+    assert sorted(left) == [f"{k}-of-3.record.json" for k in (1, 2, 3)]
     record = json.loads((folder / "tokens/all-MiniLM-L6-v2.record.json").read_text())
     assert record["measurements"]["shards"] == 3
     assert not [path for path in record["input_names"] if "shard" in path]

@@ -32,11 +32,12 @@ FACTS |= {"error_bound"}
 SCORES = ("isoscore", "silhouette")
 AGREES = 0.01  # the tolerance of the claims on correlations, see claims.yaml
 NOT_ATTEMPTED = "not attempted: not in this study's configuration"
+# The paper's names
 ENCODERS = {
     "all-MiniLM-L6-v2": "miniLM",
     "all-mpnet-base-v2": "mpnet",
     "all-distilroberta-v1": "roberta",
-}  # the paper's names
+}
 
 
 def trajectories(runs: Trajectories) -> pd.DataFrame:
