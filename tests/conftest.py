@@ -3,20 +3,26 @@ checkout."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import hypothesis
 import numpy as np
 import pytest
 from filelock import FileLock
+
+from isotropy.config import load_study, read_configuration
+from isotropy.plan import Plan
 
 # The same examples in every run; `--hypothesis-profile default` looks for new ones.
 hypothesis.settings.register_profile("same", derandomize=True)
@@ -79,21 +85,70 @@ class Workflow:
         assert result.returncode == 0, result.stdout[-6000:]
         return result.stdout
 
-    def planned(self) -> dict[str, int]:
-        """Jobs that a run would make now: rule -> number."""
-        command = [a for a in self.command("--dry-run") if a not in ("--quiet", "rules")]
-        result = subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, timeout=1200
+    def dry_run(self, *args: str) -> str:
+        """What a run would do now, job by job."""
+        command = [sys.executable, "-m", "snakemake", "--dry-run", *args]
+        shown = subprocess.run(
+            [*command, "--configfile", *self.overlays],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=1200,
         )
-        assert result.returncode == 0, result.stdout + result.stderr
-        if "Nothing to be done" in result.stdout + result.stderr:
-            return {}
-        table = (result.stdout + result.stderr).rsplit("Job stats:", 1)[1].split("\n\n")[0]
-        return {
-            m[1]: int(m[2])
-            for m in re.finditer(r"^(\w+) +(\d+)$", table, re.M)
-            if m[1] not in ("total", "all")
-        }
+        assert shown.returncode == 0, shown.stdout + shown.stderr
+        return shown.stdout + shown.stderr
+
+    def planned(self) -> dict[str, str]:
+        """Results that a run would make now: stem below `results/` -> rule."""
+        return {job.stem: job.rule for job in read_dry_run(self.dry_run("--cores", "2"))}
+
+    def plan(self) -> Plan:
+        """What the configuration asks for."""
+        files = [self.folder / name for name in ("config.yaml", *self.overlays)]
+        study = load_study(read_configuration(files, {}), self.folder)
+        return Plan(study, self.folder, self.folder)
+
+
+class Planned(NamedTuple):
+    """What a job of a dry run says of itself."""
+
+    rule: str
+    stem: str
+    threads: int
+    resources: dict[str, Any]
+
+
+def read_dry_run(text: str) -> list[Planned]:
+    """The jobs of a dry run that make results."""
+    found = []
+    # Jobs of a group stand further in
+    for block in re.split(r"\n(?= *(?:local)?rule \w+:)", text):
+        head = re.match(r" *(?:local)?rule (\w+):", block)
+        record = re.search(r"^ +output: .*?results/(\S+)\.record\.json", block, re.M)
+        if head is None or record is None:
+            continue
+        own = re.search(r"^ +resources: (.*)$", block, re.M)
+        parts = own[1].split(", ") if own else []
+        values = dict(part.split("=", 1) for part in parts if "=" in part)
+        threads = re.search(r"^ +threads: (\d+)$", block, re.M)
+        resources = {k: int(v) if v.isdigit() else v for k, v in values.items()}
+        found.append(Planned(head[1], record[1], int(threads[1]) if threads else 1, resources))
+    return found
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Bytes of all results but records and logs, which hold times."""
+    files = [
+        p
+        for p in (folder / "results").rglob("*")
+        if p.is_file() and "logs" not in p.parts and p.suffix != ".jsonl"
+    ]
+    kept = [
+        p for p in files if not p.name.endswith(".record.json") and p.name != ".snakemake_timestamp"
+    ]
+    return {
+        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept
+    }
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -106,9 +161,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ).bit_generator.state
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test first, so that other processes have work beside it."""
-    items.sort(key=lambda item: "test_killed" not in item.nodeid)
+REAL = {"smoke", "checkout", "fresh", "conda", "cluster"}
+"""Fixtures that run Snakemake: tests that ask for one are marked `study`."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs real runs; share the work out.
+
+    Two processes begin with a half each. One makes the smoke study at once, the other has what
+    needs none first.
+    """
+    needing: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in items:
+        names = set(getattr(item, "fixturenames", ()))
+        if names & REAL:
+            item.add_marker(pytest.mark.study)
+        (needing if "smoke" in names else others).append(item)
+    if config.option.markexpr == "study":
+        others = [item for item in others if item.get_closest_marker("study")]
+        half = max(len(needing) + len(others), 1) // 2
+        items[:] = [*needing[:half], *others, *needing[half:]]
 
 
 @pytest.fixture(scope="session")
@@ -127,27 +200,40 @@ def mirror() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Workflow:
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder of all processes that run these tests."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
+
+
+@pytest.fixture(scope="session")
+def smoke(shared: Path) -> Workflow:
     """The smoke study, run once from the registries to its results page, for all processes that run
     tests.
 
     ISOTROPY_SMOKE names a folder that runs of tests on the same state of the checkout share.
     """
-    base = tmp_path_factory.getbasetemp()
-    shared = Path(
-        os.environ.get("ISOTROPY_SMOKE")
-        or (base if worker_id == "master" else base.parent) / "smoke"
-    ).absolute()
-    shared.parent.mkdir(parents=True, exist_ok=True)
-    workflow = Workflow(shared / "checkout")
-    with FileLock(f"{shared}.lock"):
-        if not (shared / "done").exists():
-            # Begun by another process, which failed
-            shutil.rmtree(workflow.folder, ignore_errors=True)
+    folder = Path(os.environ.get("ISOTROPY_SMOKE") or shared / "smoke").absolute()
+    workflow = Workflow(folder / "checkout")
+    with once(folder) as made:
+        if not made:
             copy_checkout(workflow.folder)
             workflow.done()
-            (shared / "done").touch()
     return workflow
+
+
+@contextmanager
+def once(folder: Path) -> Iterator[bool]:
+    """Whether a folder has been made by another process; if not, it is made in the block, in
+    which others wait. What was begun by a process that failed is begun anew."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        made = (folder / "done").exists()
+        if not made:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        yield made
+        (folder / "done").touch()
 
 
 @pytest.fixture
@@ -167,19 +253,3 @@ def checkout(tmp_path: Path) -> Workflow:
 def minilm(smoke: Workflow) -> Path:
     """The real all-MiniLM-L6-v2, as the smoke study fetched it."""
     return smoke.folder / "results/fetch/all-MiniLM-L6-v2"
-
-
-@pytest.fixture(scope="session")
-def refuses() -> Callable[[Workflow, str], str]:
-    """Assert that a dry run is refused before the first job, in one message that holds a text; give
-    the message."""
-
-    def check(workflow: Workflow, text: str) -> str:
-        result = workflow.run("--dry-run")
-        assert result.returncode != 0
-        assert text in result.stdout, result.stdout
-        assert "Traceback" not in result.stdout
-        assert not (workflow.folder / "results").exists()
-        return result.stdout
-
-    return check

@@ -16,7 +16,7 @@ import pytest
 
 from isotropy.provenance import crate
 from tests.conftest import Workflow
-from tests.workflow.test_audit import audit
+from tests.workflow.study import audit
 
 # The validator reads the RO-Crate context from the web. Here it comes from a package that carries
 # it, through the validator's own cache.
@@ -31,7 +31,8 @@ from urllib3 import HTTPResponse
 class Local(HTTPAdapter):
     def send(self, request, **_options):
         kind = {"Content-Type": "application/ld+json"}
-        raw = HTTPResponse(io.BytesIO(body), kind, 200, preload_content=False, request_url=request.url)
+        whole = {"preload_content": False, "request_url": request.url}
+        raw = HTTPResponse(io.BytesIO(body), kind, 200, **whole)
         return self.build_response(request, raw)
 
 cache, wheel = sys.argv[1:]
