@@ -29,12 +29,20 @@ hypothesis.settings.register_profile("same", derandomize=True)
 hypothesis.settings.load_profile("same")
 
 PROJECT = Path(__file__).resolve().parents[1]
-NOT_COPIED = shutil.ignore_patterns(
-    ".venv", ".git", "results", ".snakemake", ".*_cache", ".hypothesis", "*.egg-info", "__pycache__"
-)
-
-# Caches of code, by another process at the same time
+# Caches of code come along, which hold what was compiled: it would take half a minute each time.
+# Not those that another process writes at the time.
 BEING_WRITTEN = shutil.ignore_patterns("*.pyc.*", "*.tmp.*")
+NOT_COPIED = shutil.ignore_patterns(
+    ".venv",
+    ".git",
+    "results",
+    ".snakemake",
+    ".*_cache",
+    ".hypothesis",
+    "*.egg-info",
+    "*.pyc.*",
+    "*.tmp.*",
+)
 
 
 def copy_checkout(target: Path) -> Path:
@@ -61,6 +69,8 @@ class Workflow:
             *self.overlays,
             "--quiet",
             "rules",
+            "--scheduler",  # one that needs no solver, for jobs of seconds
+            "greedy",
             *args,
         ]
 
@@ -200,10 +210,10 @@ def mirror() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of all processes that run these tests."""
     base = tmp_path_factory.getbasetemp()
-    return base if worker_id == "master" else base.parent
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture(scope="session")
