@@ -171,27 +171,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ).bit_generator.state
 
 
-REAL = {"smoke", "checkout", "fresh", "conda", "cluster"}
-"""Fixtures that run Snakemake: tests that ask for one are marked `study`."""
+REAL = {"smoke", "checkout"}
+"""Fixtures that run Snakemake: unit tests that ask for one are not for `make check`."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what needs real runs; share the work out.
+    """Mark what `make check` leaves out; share the rest out.
 
-    Two processes begin with a half each. One makes the smoke study at once, the other has what
-    needs none first.
+    Two processes begin with a half each. In `make check` one has the linters, which take longest,
+    first. In what follows one makes the smoke study at once, the other has what needs none first.
     """
-    needing: list[pytest.Item] = []
-    others: list[pytest.Item] = []
     for item in items:
-        names = set(getattr(item, "fixturenames", ()))
-        if names & REAL:
+        if not item.path.is_relative_to(PROJECT / "tests/unit") or REAL & _fixtures(item):
             item.add_marker(pytest.mark.study)
-        (needing if "smoke" in names else others).append(item)
     if config.option.markexpr == "study":
-        others = [item for item in others if item.get_closest_marker("study")]
-        half = max(len(needing) + len(others), 1) // 2
+        real = [item for item in items if item.get_closest_marker("study")]
+        needing = [item for item in real if "smoke" in _fixtures(item)]
+        others = sorted((i for i in real if i not in needing), key=lambda i: "killed" in i.name)
+        half = len(real) // 2
         items[:] = [*needing[:half], *others, *needing[half:]]
+    else:
+        items.sort(key=lambda item: "test_linters" not in item.nodeid)
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")

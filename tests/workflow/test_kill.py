@@ -8,7 +8,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -120,13 +119,3 @@ def test_killed_four_times(checkout: Workflow, request: pytest.FixtureRequest) -
     found = digests(killed.folder)
     assert set(TARGETS) <= found.keys()
     assert found == {name: undisturbed.get(name) for name in found}
-
-
-def test_resting_code_is_what_modules_use(project: Path) -> None:
-    """What the kills put after a module's own names still is there to be replaced."""
-    for name, words in {
-        "isotropy/checkpoint.py": ("class Pace", "def due(self)", "def saved_since(self, began"),
-        "isotropy/embed/sentences.py": ("\nTEXTS_PER_PART = ", "\ndef map_batches("),
-    }.items():
-        text = (project / name).read_text()
-        assert all(word in text for word in words), name
