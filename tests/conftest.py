@@ -231,6 +231,7 @@ def smoke(shared: Path) -> Workflow:
     workflow = Workflow(folder / "checkout")
     with once(folder) as made:
         if not made:
+            shutil.rmtree(workflow.folder, ignore_errors=True)
             copy_checkout(workflow.folder)
             workflow.done()
     return workflow
@@ -239,14 +240,10 @@ def smoke(shared: Path) -> Workflow:
 @contextmanager
 def once(folder: Path) -> Iterator[bool]:
     """Whether a folder has been made by another process; if not, it is made in the block, in
-    which others wait. What was begun by a process that failed is begun anew."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    which others wait. What a process began that failed is still there."""
+    folder.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
-        made = (folder / "done").exists()
-        if not made:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-        yield made
+        yield (folder / "done").exists()
         (folder / "done").touch()
 
 

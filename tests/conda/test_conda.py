@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,7 @@ def conda(project: Path, shared: Path) -> dict[str, str]:
     named = {name for path in (project / "envs").glob("*.yaml") for name in conda_file(path)}
     with once(folder) as made:
         if not made:
+            shutil.rmtree(folder / "channels", ignore_errors=True)
             make_channel(folder / "channels/conda-forge", named | {"pip"})
     path = f"{project / 'tests/conda'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     return {
@@ -58,6 +60,7 @@ def deployed(conda: dict[str, str], shared: Path) -> Path:
     folder = shared / "conda-environments"
     with once(folder) as made:
         if not made:
+            shutil.rmtree(folder / "checkout", ignore_errors=True)
             workflow = Workflow(copy_checkout(folder / "checkout"))
             deploy = ["--sdm", "conda", "--conda-prefix", str(folder / "envs")]
             workflow.done(*deploy, "--conda-create-envs-only", env=conda)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def fresh(shared: Path) -> Fresh:
         folder = shared / f"dry-run-{name}"
         with once(folder) as made:
             if not made:
+                shutil.rmtree(folder / "checkout", ignore_errors=True)
                 workflow = Workflow(copy_checkout(folder / "checkout"), OVERLAYS[name])
                 (workflow.folder / "cuda.yaml").write_text("compute: {device: cuda}\n")
                 (workflow.folder / "shards.yaml").write_text("compute: {shards: 2}\n")
