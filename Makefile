@@ -1,4 +1,5 @@
-# Two commands do everything: `make figures` and `make test`. Both first make the environment, once.
+# `make figures` makes everything, `make test` tests everything; `make check` is its quick part. All first make the
+# environment, once.
 # CORES: cores to use (default: all). ARGS: more arguments for Snakemake, e.g. ARGS="--configfile config/paper.yaml".
 # TEST_ARGS: arguments for pytest, e.g. TEST_ARGS="-x tests/unit" for one process that stops at the first failure.
 
@@ -9,15 +10,23 @@ ARGS ?=
 TEST_ARGS ?= --numprocesses 2 --dist worksteal
 READY := $(VENV)/.ready
 
-.PHONY: figures test test-slurm environment benchmarks lock
+.PHONY: figures check test test-slurm environment benchmarks lock
 
 figures: $(READY)
 	$(VENV)/bin/snakemake --cores $(CORES) --quiet rules $(ARGS)
 	@echo "Done. Open results/index.html: every figure and table, with its numbers, code and record."
 
-test: $(READY)
-	$(VENV)/bin/python -m pytest --junitxml=.pytest_cache/report.xml $(TEST_ARGS)
-	@echo "All tests passed. What each one shows is in its docstring under tests/; timings are in .pytest_cache/report.xml."
+# pytest ends with 5 where TEST_ARGS leave no test of a tier: no failure.
+PYTEST := $(VENV)/bin/python -m pytest $(TEST_ARGS)
+
+# Linters, types, and the unit tests that need no run of Snakemake.
+check: $(READY)
+	$(PYTEST) --junitxml=.pytest_cache/check.xml -m "not study" || test $$? = 5
+
+# The same, and then what the smoke study shows, made once, and other real runs.
+test: check
+	$(PYTEST) --junitxml=.pytest_cache/report.xml -m study || test $$? = 5
+	@echo "All tests passed. What each one shows is in its docstring under tests/; timings are in .pytest_cache/*.xml."
 
 # Tests on a SLURM of its own, for which it installs Debian's packages and needs root; elsewhere it says so and skips them.
 test-slurm: $(READY)

@@ -15,7 +15,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 INSTRUMENTS = ("metrics", "transforms", "losses")
 GROUND = ("spec", "files", "errors", "names", "scrub")
-STAGES = "sources prepare embed optimize finetune geometry similarity tables figures".split()
+STAGES = [
+    "sources",
+    "prepare",
+    "embed",
+    "optimize",
+    "finetune",
+    "geometry",
+    "similarity",
+    "tables",
+    "figures",
+]
 
 
 @dataclass(frozen=True)

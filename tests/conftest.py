@@ -3,32 +3,46 @@ checkout."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import hypothesis
 import numpy as np
 import pytest
 from filelock import FileLock
 
+from isotropy.config import load_study, read_configuration
+from isotropy.plan import Plan
+
 # The same examples in every run; `--hypothesis-profile default` looks for new ones.
 hypothesis.settings.register_profile("same", derandomize=True)
 hypothesis.settings.load_profile("same")
 
 PROJECT = Path(__file__).resolve().parents[1]
-NOT_COPIED = shutil.ignore_patterns(
-    ".venv", ".git", "results", ".snakemake", ".*_cache", ".hypothesis", "*.egg-info", "__pycache__"
-)
-
-# Caches of code, by another process at the same time
+# Caches of code come along, which hold what was compiled: it would take half a minute each time.
+# Not those that another process writes at the time.
 BEING_WRITTEN = shutil.ignore_patterns("*.pyc.*", "*.tmp.*")
+NOT_COPIED = shutil.ignore_patterns(
+    ".venv",
+    ".git",
+    "results",
+    ".snakemake",
+    ".*_cache",
+    ".hypothesis",
+    "*.egg-info",
+    "*.pyc.*",
+    "*.tmp.*",
+)
 
 
 def copy_checkout(target: Path) -> Path:
@@ -55,6 +69,8 @@ class Workflow:
             *self.overlays,
             "--quiet",
             "rules",
+            "--scheduler",  # one that needs no solver, for jobs of seconds
+            "greedy",
             *args,
         ]
 
@@ -79,21 +95,70 @@ class Workflow:
         assert result.returncode == 0, result.stdout[-6000:]
         return result.stdout
 
-    def planned(self) -> dict[str, int]:
-        """Jobs that a run would make now: rule -> number."""
-        command = [a for a in self.command("--dry-run") if a not in ("--quiet", "rules")]
-        result = subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, timeout=1200
+    def dry_run(self, *args: str) -> str:
+        """What a run would do now, job by job."""
+        command = [sys.executable, "-m", "snakemake", "--dry-run", *args]
+        shown = subprocess.run(
+            [*command, "--configfile", *self.overlays],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=1200,
         )
-        assert result.returncode == 0, result.stdout + result.stderr
-        if "Nothing to be done" in result.stdout + result.stderr:
-            return {}
-        table = (result.stdout + result.stderr).rsplit("Job stats:", 1)[1].split("\n\n")[0]
-        return {
-            m[1]: int(m[2])
-            for m in re.finditer(r"^(\w+) +(\d+)$", table, re.M)
-            if m[1] not in ("total", "all")
-        }
+        assert shown.returncode == 0, shown.stdout + shown.stderr
+        return shown.stdout + shown.stderr
+
+    def planned(self) -> dict[str, str]:
+        """Results that a run would make now: stem below `results/` -> rule."""
+        return {job.stem: job.rule for job in read_dry_run(self.dry_run("--cores", "2"))}
+
+    def plan(self) -> Plan:
+        """What the configuration asks for."""
+        files = [self.folder / name for name in ("config.yaml", *self.overlays)]
+        study = load_study(read_configuration(files, {}), self.folder)
+        return Plan(study, self.folder, self.folder)
+
+
+class Planned(NamedTuple):
+    """What a job of a dry run says of itself."""
+
+    rule: str
+    stem: str
+    threads: int
+    resources: dict[str, Any]
+
+
+def read_dry_run(text: str) -> list[Planned]:
+    """The jobs of a dry run that make results."""
+    found = []
+    # Jobs of a group stand further in
+    for block in re.split(r"\n(?= *(?:local)?rule \w+:)", text):
+        head = re.match(r" *(?:local)?rule (\w+):", block)
+        record = re.search(r"^ +output: .*?results/(\S+)\.record\.json", block, re.M)
+        if head is None or record is None:
+            continue
+        own = re.search(r"^ +resources: (.*)$", block, re.M)
+        parts = own[1].split(", ") if own else []
+        values = dict(part.split("=", 1) for part in parts if "=" in part)
+        threads = re.search(r"^ +threads: (\d+)$", block, re.M)
+        resources = {k: int(v) if v.isdigit() else v for k, v in values.items()}
+        found.append(Planned(head[1], record[1], int(threads[1]) if threads else 1, resources))
+    return found
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Bytes of all results but records and logs, which hold times."""
+    files = [
+        p
+        for p in (folder / "results").rglob("*")
+        if p.is_file() and "logs" not in p.parts and p.suffix != ".jsonl"
+    ]
+    kept = [
+        p for p in files if not p.name.endswith(".record.json") and p.name != ".snakemake_timestamp"
+    ]
+    return {
+        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept
+    }
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -106,9 +171,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ).bit_generator.state
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test first, so that other processes have work beside it."""
-    items.sort(key=lambda item: "test_killed" not in item.nodeid)
+REAL = {"smoke", "checkout"}
+"""Fixtures that run Snakemake: unit tests that ask for one are not for `make check`."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what `make check` leaves out; share the rest out.
+
+    Two processes begin with a half each. In `make check` one has the linters, which take longest,
+    first. In what follows one makes the smoke study at once, the other has what needs none first.
+    """
+    for item in items:
+        if not item.path.is_relative_to(PROJECT / "tests/unit") or REAL & _fixtures(item):
+            item.add_marker(pytest.mark.study)
+    if config.option.markexpr == "study":
+        real = [item for item in items if item.get_closest_marker("study")]
+        needing = [item for item in real if "smoke" in _fixtures(item)]
+        others = sorted((i for i in real if i not in needing), key=lambda i: "killed" in i.name)
+        half = len(real) // 2
+        items[:] = [*needing[:half], *others, *needing[half:]]
+    else:
+        items.sort(key=lambda item: "test_linters" not in item.nodeid)
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -127,27 +214,37 @@ def mirror() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Workflow:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of all processes that run these tests."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def smoke(shared: Path) -> Workflow:
     """The smoke study, run once from the registries to its results page, for all processes that run
     tests.
 
     ISOTROPY_SMOKE names a folder that runs of tests on the same state of the checkout share.
     """
-    base = tmp_path_factory.getbasetemp()
-    shared = Path(
-        os.environ.get("ISOTROPY_SMOKE")
-        or (base if worker_id == "master" else base.parent) / "smoke"
-    ).absolute()
-    shared.parent.mkdir(parents=True, exist_ok=True)
-    workflow = Workflow(shared / "checkout")
-    with FileLock(f"{shared}.lock"):
-        if not (shared / "done").exists():
-            # Begun by another process, which failed
+    folder = Path(os.environ.get("ISOTROPY_SMOKE") or shared / "smoke").absolute()
+    workflow = Workflow(folder / "checkout")
+    with once(folder) as made:
+        if not made:
             shutil.rmtree(workflow.folder, ignore_errors=True)
             copy_checkout(workflow.folder)
             workflow.done()
-            (shared / "done").touch()
     return workflow
+
+
+@contextmanager
+def once(folder: Path) -> Iterator[bool]:
+    """Whether a folder has been made by another process; if not, it is made in the block, in
+    which others wait. What a process began that failed is still there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        yield (folder / "done").exists()
+        (folder / "done").touch()
 
 
 @pytest.fixture
@@ -167,19 +264,3 @@ def checkout(tmp_path: Path) -> Workflow:
 def minilm(smoke: Workflow) -> Path:
     """The real all-MiniLM-L6-v2, as the smoke study fetched it."""
     return smoke.folder / "results/fetch/all-MiniLM-L6-v2"
-
-
-@pytest.fixture(scope="session")
-def refuses() -> Callable[[Workflow, str], str]:
-    """Assert that a dry run is refused before the first job, in one message that holds a text; give
-    the message."""
-
-    def check(workflow: Workflow, text: str) -> str:
-        result = workflow.run("--dry-run")
-        assert result.returncode != 0
-        assert text in result.stdout, result.stdout
-        assert "Traceback" not in result.stdout
-        assert not (workflow.folder / "results").exists()
-        return result.stdout
-
-    return check

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from filelock import FileLock
 
 from tests.conda.channel import make_channel
-from tests.conftest import Workflow
+from tests.conftest import Workflow, copy_checkout, once
 from tests.unit.test_environments import conda_file, files_behind, rules
 
 pytest.importorskip(
@@ -33,37 +33,43 @@ for name in sys.argv[2:]:
 """
 
 
-@pytest.fixture(scope="module")
-def conda(
-    project: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str
-) -> dict[str, str]:
+@pytest.fixture(scope="session")
+def conda(project: Path, shared: Path) -> dict[str, str]:
     """Variables with which Snakemake finds a conda, and that a channel, made once for all processes
     that run tests."""
     if torch.version.cuda is not None:
         pytest.skip("the channel is made of what is installed: a torch for CUDA would be gigabytes")
-    base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "conda"
+    folder = shared / "conda"
     named = {name for path in (project / "envs").glob("*.yaml") for name in conda_file(path)}
-    with FileLock(f"{folder}.lock"):
-        if not (folder / "done").exists():
+    with once(folder) as made:
+        if not made:
+            shutil.rmtree(folder / "channels", ignore_errors=True)
             make_channel(folder / "channels/conda-forge", named | {"pip"})
-            (folder / "done").touch()
     path = f"{project / 'tests/conda'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     return {
-        "CONDA_TEST_ROOT": str(tmp_path_factory.mktemp("root")),
+        "CONDA_TEST_ROOT": str(folder / "root"),
         "CONDA_TEST_CHANNELS": str(folder / "channels"),
         "PATH": path,
     }
 
 
-def test_environments_deploy_and_hold_what_rules_import(
-    checkout: Workflow, conda: dict[str, str], project: Path, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="session")
+def deployed(conda: dict[str, str], shared: Path) -> Path:
+    """The environments of all rules, deployed once."""
+    folder = shared / "conda-environments"
+    with once(folder) as made:
+        if not made:
+            shutil.rmtree(folder / "checkout", ignore_errors=True)
+            workflow = Workflow(copy_checkout(folder / "checkout"))
+            deploy = ["--sdm", "conda", "--conda-prefix", str(folder / "envs")]
+            workflow.done(*deploy, "--conda-create-envs-only", env=conda)
+    return folder / "envs"
+
+
+def test_environments_deploy_and_hold_what_rules_import(deployed: Path, project: Path) -> None:
     """Each rule's modules are imported by its environment's own Python, which sees nothing else."""
-    deploy = ["--sdm", "conda", "--conda-prefix", str(tmp_path / "envs")]
-    checkout.done(*deploy, "--conda-create-envs-only", env=conda)
     made = {}
-    for file in (tmp_path / "envs").glob("*.yaml"):
+    for file in deployed.glob("*.yaml"):
         made[frozenset(yaml.safe_load(file.read_text())["dependencies"])] = file.with_suffix("")
     needed: dict[str, set[str]] = {}
     for rule, env in rules(project):
@@ -82,12 +88,10 @@ def test_environments_deploy_and_hold_what_rules_import(
 
 
 def test_jobs_run_in_their_environments(
-    checkout: Workflow, conda: dict[str, str], tmp_path: Path
+    checkout: Workflow, conda: dict[str, str], deployed: Path
 ) -> None:
     target = "results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"
-    checkout.done(
-        "--sdm", "conda", "--conda-prefix", str(tmp_path / "envs"), "--", target, env=conda
-    )
+    checkout.done("--sdm", "conda", "--conda-prefix", str(deployed), "--", target, env=conda)
     record = json.loads(
         (checkout.folder / "results/embed/polarity-part/all-MiniLM-L6-v2.record.json").read_text()
     )
@@ -103,7 +107,7 @@ def test_jobs_run_in_their_environments(
 
 
 def test_an_environment_that_cannot_be_had_is_said(
-    checkout: Workflow, conda: dict[str, str], tmp_path: Path
+    checkout: Workflow, conda: dict[str, str], deployed: Path
 ) -> None:
     env = checkout.folder / "envs/prepare.yaml"
     env.write_text(env.read_text().replace("numpy=2.4.6", "numpy=99"))
@@ -111,7 +115,7 @@ def test_an_environment_that_cannot_be_had_is_said(
         "--sdm",
         "conda",
         "--conda-prefix",
-        str(tmp_path / "envs"),
+        str(deployed),
         "--conda-create-envs-only",
         env=conda,
     )

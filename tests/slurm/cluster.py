@@ -20,8 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.slurm import settings
+from tests.slurm.settings import Node
+
 NODES = {"cpu1": 0, "gpu1": 2, "gpu2": 2}  # and their GPUs
-CPUS, MEMORY_MB = 4, 64000
 ETC = Path("/etc/slurm")
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -169,6 +171,22 @@ class Cluster:
             (job for job in jobs if comment in job["Comment"]), key=lambda job: int(job["JobID"])
         )
 
+    def wait_until_running(self, comment: str, n: int = 1) -> None:
+        """Until accounting has n jobs with this in their comment, and all of them run."""
+        waited(
+            lambda: [job["State"] for job in self.states(comment)] == ["RUNNING"] * n,
+            f"{comment}: accounting does not have {n} running",
+            120,
+        )
+
+    def wait_until_gone(self, job: str) -> None:
+        """Until a job that has ended is no longer in the queue."""
+        waited(
+            lambda: job not in self.ask("squeue", "-h", "-o", "%i").split(),
+            f"{job} has ended, but is not gone",
+            300,
+        )
+
     def environment(self) -> dict[str, str]:
         return {**os.environ, "PATH": PATH, "SLURM_CONF": str(self.folder / "etc/slurm.conf")}
 
@@ -257,96 +275,27 @@ class Cluster:
     def _configure(self, controller: int, accounting: int, *ports: int) -> None:
         """Files of the daemons, and links to them: inside a job nothing names them, so they must be
         where SLURM looks."""
-        etc, munge = self.folder / "etc", self.folder / "run/munge.socket"
+        etc = self.folder / "etc"
         limited = (CGROUPS / "memory").is_dir() and (CGROUPS / "freezer").is_dir()
-        lines = [
-            "ClusterName=local",
-            f"SlurmctldHost={socket.gethostname().split('.')[0]}(127.0.0.1)",
-            f"SlurmctldPort={controller}",
-            "SlurmUser=root",
-            "SlurmdUser=root",
-            "AuthType=auth/munge",
-            f"AuthInfo=socket={munge}",
-            "CredType=cred/munge",
-            f"StateSaveLocation={self.folder}/state",
-            f"SlurmdSpoolDir={self.folder}/spool/%n",
-            f"SlurmctldPidFile={self.folder}/run/slurmctld.pid",
-            f"SlurmdPidFile={self.folder}/run/slurmd.%n.pid",
-            f"SlurmctldLogFile={self.folder}/log/slurmctld.log",
-            f"SlurmdLogFile={self.folder}/log/slurmd.%n.log",
-            "MailProg=/bin/true",
-            "MpiDefault=none",
-            "SwitchType=switch/none",
-            "ReturnToService=2",
-            # Memory is limited for real where there are cgroups; elsewhere SLURM polls, and such a
-            # job's state is FAILED.
-            *(
-                ["ProctrackType=proctrack/cgroup", "TaskPlugin=task/cgroup"]
-                if limited
-                else ["ProctrackType=proctrack/pgid"]
-            ),
-            "JobAcctGatherType=jobacct_gather/linux",
-            "JobAcctGatherFrequency=task=1",
-            f"JobAcctGatherParams={'' if limited else 'OverMemoryKill,'}UsePss",
-            # Fast turns, for tests.
-            "KillWait=2",
-            "InactiveLimit=0",
-            # A busy machine may keep a daemon from answering for some time.
-            "SlurmdTimeout=60",
-            "MessageTimeout=30",
-            "BatchStartTimeout=120",
-            "UnkillableStepTimeout=300",
-            "SchedulerType=sched/backfill",
-            "SchedulerParameters=bf_interval=2,sched_min_interval=100000,batch_sched_delay=1",
-            "PreemptType=preempt/partition_prio",
-            "PreemptMode=CANCEL",
-            "SelectType=select/cons_tres",
-            "SelectTypeParameters=CR_CPU_Memory",
-            "AccountingStorageType=accounting_storage/slurmdbd",
-            "AccountingStorageHost=127.0.0.1",
-            f"AccountingStoragePort={accounting}",
-            f"AccountingStoragePass={munge}",
-            "AccountingStorageTRES=gres/gpu,gres/gpu:test",
-            "AccountingStoreFlags=job_comment",
-            "SlurmdParameters=config_overrides",
-            "GresTypes=gpu",
-        ]
-        gres = []
-        for (node, gpus), port in zip(NODES.items(), ports, strict=True):
-            has = f"CPUs={CPUS} RealMemory={MEMORY_MB}" + (f" Gres=gpu:test:{gpus}" if gpus else "")
-            lines.append(
-                f"NodeName={node} NodeHostname={node} NodeAddr=127.0.0.1 Port={port} {has}"
-            )
-            if gpus:
-                gres.append(
-                    f"NodeName={node} Name=gpu Type=test "
-                    f"File={self.folder}/dev/nvidia[0-{gpus - 1}]"
-                )
         for n in range(max(NODES.values())):
             os.mknod(self.folder / f"dev/nvidia{n}", 0o20666, os.makedev(1, 3))
-        lines.append("PartitionName=cpu Nodes=cpu1 Default=YES MaxTime=2-00:00:00 OverTimeLimit=0")
-        lines.append("PartitionName=gpu Nodes=gpu1,gpu2 MaxTime=2-00:00:00 OverTimeLimit=0")
-        # Ends jobs of the others for its own
-        lines.append("PartitionName=urgent Nodes=gpu1,gpu2 PriorityTier=10")
-        _write(etc / "slurm.conf", lines)
-        _write(etc / "gres.conf", gres)
-        mounted = ["CgroupPlugin=cgroup/v1", f"CgroupMountpoint={CGROUPS}", "CgroupAutomount=no"]
-        _write(etc / "cgroup.conf", [*mounted, "ConstrainRAMSpace=yes"] if limited else [])
-        database = [
-            "AuthType=auth/munge",
-            f"AuthInfo=socket={munge}",
-            "DbdHost=localhost",
-            "DbdAddr=127.0.0.1",
-            f"DbdPort={accounting}",
-            "SlurmUser=root",
-            f"LogFile={self.folder}/log/slurmdbd.log",
-            f"PidFile={self.folder}/run/slurmdbd.pid",
-            "StorageType=accounting_storage/mysql",
-            "StorageHost=localhost",
-            "StorageUser=root",
-            "StorageLoc=slurm_acct_db",
+        nodes = [
+            Node(name, gpus, port) for (name, gpus), port in zip(NODES.items(), ports, strict=True)
         ]
-        _write(etc / "slurmdbd.conf", database)
+        _write(
+            etc / "slurm.conf",
+            [
+                *settings.daemons(self.folder, controller),
+                *settings.limits(limited),
+                *settings.FAST,
+                *settings.accounts(self.folder, accounting),
+                *(node.line() for node in nodes),
+                *settings.PARTITIONS,
+            ],
+        )
+        _write(etc / "gres.conf", [n.gpu_line(self.folder) for n in nodes if n.gpus])
+        _write(etc / "cgroup.conf", settings.cgroups(CGROUPS) if limited else [])
+        _write(etc / "slurmdbd.conf", settings.database(self.folder, accounting))
         ETC.mkdir(exist_ok=True)
         for name in FILES:
             (ETC / name).unlink(missing_ok=True)

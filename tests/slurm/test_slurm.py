@@ -111,7 +111,7 @@ def test_the_smoke_study_has_the_same_bytes(
         json.loads(path.read_text())
         for path in started.study.folder.glob("results/optimize/**/*.record.json")
     ]
-    assert len(records) == 13
+    assert len(records) == sum(stem.startswith("optimize/") for stem in smoke.plan().stems())
     trained = [
         job
         for job in cluster.states("_optimize_embeddings")
@@ -273,21 +273,13 @@ def test_a_cancelled_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cl
     runs."""
     driver = submit(faulty, "results/faults/step-unwanted-0", "--snakefile", "faults.smk")
     waited(lambda: driver.runs_of("step-unwanted-0") == 1, "no job has started", 300)
-    waited(
-        lambda: [job["State"] for job in cluster.states("step_wildcards_unwanted_")] == ["RUNNING"],
-        "not told",
-        120,
-    )
+    cluster.wait_until_running("step_wildcards_unwanted_")
     (job,) = cluster.states("step_wildcards_unwanted_")
     cluster.ask("scancel", job["JobID"])
     waited(
         lambda: driver.runs_of("step-unwanted-0") == 2, "the cancelled job is not sent again", 300
     )
-    waited(
-        lambda: job["JobID"] not in cluster.ask("squeue", "-h", "-o", "%i").split(),
-        "cancelled, but not gone",
-        300,
-    )
+    cluster.wait_until_gone(job["JobID"])
     (faulty / "go").touch()
     driver.done(900)
     first, second = cluster.states("step_wildcards_unwanted_")
@@ -299,13 +291,7 @@ def test_a_preempted_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cl
     """The executor by itself leaves it to SLURM, which is told not to start jobs again."""
     driver = submit(faulty, "results/faults/step-preempted-0", "--snakefile", "faults.smk")
     waited(lambda: driver.runs_of("step-preempted-0") == 1, "no job has started", 300)
-    waited(
-        lambda: (
-            [job["State"] for job in cluster.states("step_wildcards_preempted_")] == ["RUNNING"]
-        ),
-        "not told",
-        120,
-    )
+    cluster.wait_until_running("step_wildcards_preempted_")
     all_gpus = ["--partition", "urgent", "--nodes", "2", "--exclusive", "--output", "/dev/null"]
     urgent = cluster.ask("sbatch", "--parsable", *all_gpus, "--wrap", "sleep 5").strip()
     waited(
@@ -313,11 +299,7 @@ def test_a_preempted_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cl
         "not preempted",
         300,
     )
-    waited(
-        lambda: urgent not in cluster.ask("squeue", "-h", "-o", "%i").split(),
-        "the urgent job does not end",
-        300,
-    )
+    cluster.wait_until_gone(urgent)
     waited(
         lambda: driver.runs_of("step-preempted-0") == 2, "the preempted job is not sent again", 300
     )
@@ -338,13 +320,7 @@ def test_a_drained_node_a_cancelled_job_and_a_new_controller(
         "no job has started",
         300,
     )
-    waited(
-        lambda: (
-            [job["State"] for job in cluster.states("step_wildcards_drained")] == ["RUNNING"] * 4
-        ),
-        "not told",
-        120,
-    )
+    cluster.wait_until_running("step_wildcards_drained", 4)
     victim = next(
         job for job in cluster.states("step_wildcards_drained") if job["NodeList"] == "gpu1"
     )
@@ -358,11 +334,7 @@ def test_a_drained_node_a_cancelled_job_and_a_new_controller(
             "the cancelled job is not sent again",
             300,
         )
-        waited(
-            lambda: victim["JobID"] not in cluster.ask("squeue", "-h", "-o", "%i").split(),
-            "cancelled, but not gone",
-            300,
-        )
+        cluster.wait_until_gone(victim["JobID"])
         (faulty / "go").touch()
         driver.done(900)
     finally:
@@ -386,11 +358,7 @@ def test_a_dead_node(faulty: Path, submit: Submit, cluster: Cluster) -> None:
     """Its job is sent to another node."""
     driver = submit(faulty, "results/faults/step-dead-0", "--snakefile", "faults.smk")
     waited(lambda: driver.runs_of("step-dead-0") == 1, "no job has started", 300)
-    waited(
-        lambda: [job["State"] for job in cluster.states("step_wildcards_dead")] == ["RUNNING"],
-        "not told",
-        120,
-    )
+    cluster.wait_until_running("step_wildcards_dead")
     node = cluster.states("step_wildcards_dead")[0]["NodeList"]
     cluster.end(f"slurmd {node}", signal.SIGKILL)
     processes = [

@@ -16,7 +16,7 @@ import pytest
 
 from isotropy.provenance.format import line_sha256
 from tests.conftest import Workflow
-from tests.workflow.test_audit import audit
+from tests.workflow.study import audit
 
 # The validator reads the RO-Crate context from the web. Here it comes from a package that carries
 # it, through the validator's own cache.
@@ -31,8 +31,8 @@ from urllib3 import HTTPResponse
 class Local(HTTPAdapter):
     def send(self, request, **_options):
         kind = {"Content-Type": "application/ld+json"}
-        options = {"preload_content": False, "request_url": request.url}
-        raw = HTTPResponse(io.BytesIO(body), kind, 200, **options)
+        whole = {"preload_content": False, "request_url": request.url}
+        raw = HTTPResponse(io.BytesIO(body), kind, 200, **whole)
         return self.build_response(request, raw)
 
 cache, wheel = sys.argv[1:]
@@ -43,15 +43,15 @@ session.get(json.loads(body)["@id"])
 """
 
 
-CHECKER = Path("isotropy/provenance/verify_bundle.py")
-
-
 @pytest.fixture(scope="module")
 def bundle(smoke: Workflow, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bundle") / "study.zip"
     done = audit(smoke, "export", str(path))
     assert done.returncode == 0, done.stdout
     return path
+
+
+CHECKER = Path("isotropy/provenance/verify_bundle.py")
 
 
 def plain_python_on(

@@ -1,103 +1,49 @@
-"""What reruns and what does not: edits, touches, clones, copies, swapped values. Real Snakemake on
-the real smoke study."""
+"""What reruns and what does not: touches, clones, copies, swapped values, shards. Real Snakemake on
+the real smoke study. What edited code reruns: test_code_identity.py."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from isotropy.config import load_study, read_configuration
-from isotropy.plan import Plan
-from tests.conftest import Workflow, copy_checkout
+from isotropy.errors import IsotropyError
+from tests.conftest import Workflow, copy_checkout, digests
+from tests.workflow.conftest import Fresh
+from tests.workflow.study import audit_by_command, made_from, of_rules
 
-N_OPTIMIZE = 13  # four setups and two seeds, one GLUE task, four variants
-N_FINETUNE = 6
-# All tables and figures but those of sampled clouds, of frozen vectors in rajaee2021, of static
-# vectors, and the diagram.
-AFTER_RUNS = {"make_table": 28, "evaluate_claims": 1, "draw_figure": 16, "write_page": 1}
-N_LAYERS = 2
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """Bytes of all results but records and logs, which hold times."""
-    files = [
-        p
-        for p in (folder / "results").rglob("*")
-        if p.is_file() and "logs" not in p.parts and p.suffix != ".jsonl"
-    ]
-    kept = [
-        p for p in files if not p.name.endswith(".record.json") and p.name != ".snakemake_timestamp"
-    ]
-    return {
-        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept
-    }
+# Of the smoke study and of the paper's scale, counted by hand.
+TRAJECTORIES = {"smoke": 4 * 2 + 1 + 4, "paper": 6 * 5 + 24 * 5 + 4 * 4 * 5}
+MODELS = {"smoke": 4 + 2, "paper": 3 * 9 * (5 * 7 + 2) * 5 + 2 * 2 * 5}
+FIGURES = 24
 
 
-def test_finished_study_has_nothing_to_do(smoke_copy: Workflow) -> None:
-    assert smoke_copy.planned() == {}
-
-
-def test_editing_the_silhouette_reruns_only_what_imports_it(smoke_copy: Workflow) -> None:
-    """Not fetch, prepare, embed; not figures without such data. What is made again has the same
-    bytes."""
-    before = digests(smoke_copy.folder)
-    with (smoke_copy.folder / "isotropy/metrics/silhouettes.py").open("a") as stream:
-        stream.write("\nEDITED = True\n")
-    assert (
-        smoke_copy.planned()
-        == {
-            "optimize_embeddings": N_OPTIMIZE,
-            "finetune_model": N_FINETUNE,
-            "measure_layer": N_LAYERS,
-        }
-        | AFTER_RUNS
-    )
-    audit = [sys.executable, "-m", "isotropy", "audit", "verify", "--all"]
-    stale = subprocess.run(audit, cwd=smoke_copy.folder, capture_output=True, text=True)
-    assert stale.returncode == 1
-    stages = set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M))
-    assert stages == {("stale", "optimize"), ("stale", "finetune"), ("stale", "geometry")}
-    n_stale = stale.stdout.count("(optimize_embeddings: isotropy/metrics/silhouettes.py)")
-    assert n_stale == 2 * N_OPTIMIZE  # trajectory and run
-    tuned = "finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2/seed0.json"
-    smoke_copy.done("--", "results/optimize/mickus2024/polarity/seed0.parquet", f"results/{tuned}")
-    assert digests(smoke_copy.folder) == before
-    left = {
-        "optimize_embeddings": N_OPTIMIZE - 1,
-        "finetune_model": N_FINETUNE - 1,
-        "measure_layer": N_LAYERS,
-    }
-    assert smoke_copy.planned() == left | AFTER_RUNS
-
-
-def test_touching_and_readme_rerun_nothing(smoke_copy: Workflow) -> None:
-    for path in smoke_copy.folder.rglob("*"):
-        if path.is_file() and not {"results", ".snakemake"} & set(
-            path.relative_to(smoke_copy.folder).parts
-        ):
-            os.utime(path)
-    with (smoke_copy.folder / "README.md").open("a") as stream:
-        stream.write("\nA remark.\n")
-    assert smoke_copy.planned() == {}
-
-
-@pytest.mark.parametrize("with_metadata", [True, False])
-def test_results_copied_into_a_fresh_clone_rerun_nothing(
-    smoke: Workflow, tmp_path: Path, with_metadata: bool
-) -> None:
-    """With Snakemake's own notes or without them; time stamps kept, as `cp -a` does."""
+@pytest.fixture
+def clone(smoke: Workflow, tmp_path: Path) -> Workflow:
+    """A fresh clone with the results of the finished study; time stamps kept, as `cp -a` does."""
     clone = Workflow(copy_checkout(tmp_path / "clone"))
-    for folder in ["results", *([".snakemake"] if with_metadata else [])]:
-        shutil.copytree(smoke.folder / folder, clone.folder / folder)
+    shutil.copytree(smoke.folder / "results", clone.folder / "results")
+    return clone
+
+
+def test_results_copied_into_a_fresh_clone_rerun_nothing(smoke: Workflow, clone: Workflow) -> None:
+    """With Snakemake's own notes: a finished study has nothing to do."""
+    shutil.copytree(smoke.folder / ".snakemake", clone.folder / ".snakemake")
+    assert clone.planned() == {}
+
+
+def test_touching_and_readme_rerun_nothing(clone: Workflow) -> None:
+    """Nor does it where Snakemake has no notes of the results."""
+    for path in clone.folder.rglob("*"):
+        if path.is_file() and "results" not in path.relative_to(clone.folder).parts:
+            os.utime(path)
+    with (clone.folder / "README.md").open("a") as stream:
+        stream.write("\nA remark.\n")
     assert clone.planned() == {}
 
 
@@ -112,40 +58,26 @@ def test_swapping_two_values_reruns(smoke_copy: Workflow) -> None:
         {"sample_size": paper["updates"]},
     )
     overlay.write_text(yaml.safe_dump(config))
-    rest = {"make_table": 7, "evaluate_claims": 1, "draw_figure": 4, "write_page": 1}
-    assert smoke_copy.planned() == {"optimize_embeddings": N_OPTIMIZE - 1} | rest
-
-
-def test_editing_a_figure_reruns_only_figures(smoke_copy: Workflow) -> None:
-    """And then there is nothing to do, the bytes are the same, and the audit finds nothing."""
-    before = digests(smoke_copy.folder)
-    with (smoke_copy.folder / "isotropy/figures/mickus2024.py").open("a") as stream:
-        stream.write("\nEDITED = True\n")
-    assert smoke_copy.planned() == {"draw_figure": 5, "write_page": 1}
-    smoke_copy.done()
-    assert smoke_copy.planned() == {}
-    assert digests(smoke_copy.folder) == before
-    audit = [sys.executable, "-m", "isotropy", "audit", "verify", "--all"]
-    assert (
-        subprocess.run(audit, cwd=smoke_copy.folder, capture_output=True, text=True).returncode == 0
-    )
+    swapped = {
+        stem
+        for stem in of_rules(smoke_copy.folder, "optimize_embeddings")
+        if not stem.startswith("optimize/mickus2024/polarity--all-MiniLM-L6-v2/")
+    }
+    assert len(swapped) == TRAJECTORIES["smoke"] - 1
+    assert smoke_copy.planned().keys() == made_from(smoke_copy.folder, swapped)
 
 
 def test_study_is_intact_and_an_edit_is_found(smoke_copy: Workflow) -> None:
     """The audit of the real study, from a figure to the model's weights, and one flipped byte
     there."""
-    command = [sys.executable, "-m", "isotropy", "audit", "verify"]
-    good = subprocess.run(
-        [*command, "--all"], cwd=smoke_copy.folder, capture_output=True, text=True
-    )
+    good = audit_by_command(smoke_copy, "verify", "--all")
     assert good.returncode == 0, good.stdout
     assert "0 without record, 0 missing, 0 altered" in good.stdout
     weights = smoke_copy.folder / "results/fetch/all-MiniLM-L6-v2/model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    figure = "results/figures/mickus2024/figure3.pdf"
-    bad = subprocess.run([*command, figure], cwd=smoke_copy.folder, capture_output=True, text=True)
+    bad = audit_by_command(smoke_copy, "verify", "results/figures/mickus2024/figure3.pdf")
     assert bad.returncode == 1
     assert "model.safetensors" in bad.stdout
     assert "1 altered" in bad.stdout
@@ -160,30 +92,19 @@ def test_results_page_leads_everywhere(smoke: Workflow) -> None:
     for link in links:
         assert (folder / link).is_file(), link
     assert page.count('class="status stand-in"') >= 5
-    assert "isotropy/figures/mickus2024.py" in page
+    assert "isotropy/papers/mickus2024/figures.py" in page
     assert "section 3.2" in page
 
 
-@pytest.mark.parametrize(
-    ("overlay", "trajectories", "models"),
-    [
-        ("paper", 6 * 5 + 24 * 5 + 4 * 4 * 5, 3 * 9 * (5 * 7 + 2) * 5 + 2 * 2 * 5),
-        ("smoke", N_OPTIMIZE, N_FINETUNE),
-    ],
-)
-def test_graph_builds(checkout: Workflow, overlay: str, trajectories: int, models: int) -> None:
-    checkout.overlays = [f"config/{overlay}.yaml"]
-    planned = checkout.planned()
-    assert planned["optimize_embeddings"] == trajectories
-    assert planned["finetune_model"] == models
-    assert planned["draw_figure"] == 24
-    files = [
-        checkout.folder / "config.yaml",
-        *(checkout.folder / name for name in checkout.overlays),
-    ]
-    study = load_study(read_configuration(files, {}), checkout.folder)
-    # Which `isotropy plan` counts
-    assert sum(planned.values()) == len(Plan(study, checkout.folder, checkout.folder).stems())
+@pytest.mark.parametrize("study", ["smoke", "paper"])
+def test_graph_builds(fresh: Fresh, project: Path, study: str) -> None:
+    """Each result once; as many as counted by hand, and as `isotropy plan` counts."""
+    rules = [job.rule for job in fresh(study)]
+    assert rules.count("optimize_embeddings") == TRAJECTORIES[study]
+    assert rules.count("finetune_model") == MODELS[study]
+    assert rules.count("draw_figure") == FIGURES
+    plan = Workflow(project, [f"config/{study}.yaml"]).plan()
+    assert sorted(job.stem for job in fresh(study)) == sorted(plan.stems())
 
 
 def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
@@ -197,52 +118,60 @@ def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
     three.done("--", "results/embed/brown/tokens/all-MiniLM-L6-v2")
     assert digests(smoke_copy.folder) == before
     left = [path.name for path in (folder / "shards").rglob("*") if path.is_file()]
-    # Who computed them, for the audit
-    assert sorted(left) == [f"{k}-of-3.record.json" for k in (1, 2, 3)]
+    assert sorted(left) == [
+        f"{k}-of-3.record.json" for k in (1, 2, 3)
+    ]  # who computed them, for the audit
     record = json.loads((folder / "tokens/all-MiniLM-L6-v2.record.json").read_text())
     assert record["measurements"]["shards"] == 3
     assert not [path for path in record["input_names"] if "shard" in path]
     planned = smoke_copy.planned()  # what is older than the vectors now
-    assert planned["measure_layer"] == N_LAYERS
-    assert not {"embed_tokens", "embed_shard"} & set(planned)
+    assert of_rules(smoke_copy.folder, "measure_layer") <= planned.keys()
+    assert not {"embed_tokens", "embed_shard"} & set(planned.values())
     module = smoke_copy.folder / "isotropy/embed/tokens.py"
-    module.write_text(module.read_text() + "EDITED = True\n")
+    module.write_text(module.read_text() + "\nEDITED = True\n")
     planned = smoke_copy.planned()  # what is made anew is made as the configuration has it now
-    assert planned["embed_tokens"] == len(
-        list(smoke_copy.folder.glob("results/embed/*/tokens/*.record.json"))
-    )
-    assert "embed_shard" not in planned
+    assert of_rules(smoke_copy.folder, "embed_tokens") <= planned.keys()
+    assert "embed_shard" not in planned.values()
 
 
-@pytest.mark.parametrize(
-    "result_file",
-    [
-        "embed/polarity/all-MiniLM-L6-v2.safetensors",
-        "embed/polarity-part/tokens/all-MiniLM-L6-v2",
-        "similarity/rajaee2021/classification/polarity/all-MiniLM-L6-v2.json",
-        "finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2/seed0.json",
-    ],
-)
-def test_jobs_refuse_to_work_without_their_gpu(smoke_copy: Workflow, result_file: str) -> None:
-    """`device: cuda` on a machine without a GPU: one sentence, and nothing that looks finished."""
+def test_jobs_refuse_to_work_without_their_gpu(smoke_copy: Workflow) -> None:
+    """`device: cuda` on a machine without a GPU: one sentence each, and nothing that looks
+    finished."""
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    target = f"results/{result_file}"
-    result = smoke_copy.run("--config", "compute={device: cuda}", "--", target)
+    names = (
+        "embed/polarity/all-MiniLM-L6-v2.safetensors",
+        "embed/polarity-part/tokens/all-MiniLM-L6-v2",
+        "similarity/rajaee2021/classification/polarity/all-MiniLM-L6-v2.json",
+        "finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2/seed0.json",
+    )
+    targets = [f"results/{name}" for name in names]
+    result = smoke_copy.run("--config", "compute={device: cuda}", "--", *targets)
     assert result.returncode != 0
-    assert "error: device: cuda was asked for, but torch sees no GPU on " in result.stdout
-    assert not (smoke_copy.folder / target).exists()
+    said = "error: device: cuda was asked for, but torch sees no GPU on "
+    assert result.stdout.count(said) >= len(targets), result.stdout
+    for target in targets:
+        log = smoke_copy.folder / "results/logs" / Path(target).relative_to("results")
+        assert said in log.with_suffix(".log").read_text(), target
+        assert not (smoke_copy.folder / target).exists()
 
 
-def test_mistakes_end_the_run_before_the_first_job(checkout: Workflow, refuses: object) -> None:
-    """Unknown key, text for a number, misspelt source: as a user meets them."""
+def test_mistakes_end_the_run_before_the_first_job(checkout: Workflow) -> None:
+    """Unknown key, text for a number, misspelt source: one message, as a user meets it."""
     overlay = checkout.folder / "config/smoke.yaml"
-    for change, message in [
+    mistakes = [
         ({"mickus2024": {"updatse": 3}}, "mickus2024.updatse: unknown key; did you mean 'updates'"),
         ({"mickus2024": {"learning_rate": "0.1"}}, "valid number, got '0.1'"),
         ({"datasets": {"polarity": {"source": "polarty"}}}, "did you mean 'polarity'"),
-    ]:
+    ]
+    for change, message in mistakes:
         overlay.write_text(yaml.safe_dump(change))
-        refuses(checkout, message)  # type: ignore[operator]
+        with pytest.raises(IsotropyError, match=re.escape(message)):
+            checkout.plan()
+    result = checkout.run("--dry-run")
+    assert result.returncode != 0
+    assert mistakes[-1][1] in result.stdout, result.stdout
+    assert "Traceback" not in result.stdout
+    assert not (checkout.folder / "results").exists()

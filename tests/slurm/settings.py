@@ -1,0 +1,140 @@
+"""Lines of the configuration of the SLURM that `cluster` starts."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+CPUS, MEMORY_MB = 4, 64000
+
+FAST = (
+    # Fast turns, for tests.
+    "KillWait=2",
+    "InactiveLimit=0",
+    # A busy machine may keep a daemon from answering for some time.
+    "SlurmdTimeout=60",
+    "MessageTimeout=30",
+    "BatchStartTimeout=120",
+    "UnkillableStepTimeout=300",
+    "SchedulerType=sched/backfill",
+    "SchedulerParameters=bf_interval=2,sched_min_interval=100000,batch_sched_delay=1",
+    "PreemptType=preempt/partition_prio",
+    "PreemptMode=CANCEL",
+    "SelectType=select/cons_tres",
+    "SelectTypeParameters=CR_CPU_Memory",
+)
+
+PARTITIONS = (
+    "PartitionName=cpu Nodes=cpu1 Default=YES MaxTime=2-00:00:00 OverTimeLimit=0",
+    "PartitionName=gpu Nodes=gpu1,gpu2 MaxTime=2-00:00:00 OverTimeLimit=0",
+    # Ends jobs of the others for its own
+    "PartitionName=urgent Nodes=gpu1,gpu2 PriorityTier=10",
+)
+
+
+class Node(NamedTuple):
+    """A slurmd, its declared GPUs, and its port."""
+
+    name: str
+    gpus: int
+    port: int
+
+    def line(self) -> str:
+        """The node in slurm.conf."""
+        has = f"CPUs={CPUS} RealMemory={MEMORY_MB}"
+        has += f" Gres=gpu:test:{self.gpus}" if self.gpus else ""
+        where = f"NodeHostname={self.name} NodeAddr=127.0.0.1 Port={self.port}"
+        return f"NodeName={self.name} {where} {has}"
+
+    def gpu_line(self, folder: Path) -> str:
+        """Its GPUs in gres.conf."""
+        files = f"{folder}/dev/nvidia[0-{self.gpus - 1}]"
+        return f"NodeName={self.name} Name=gpu Type=test File={files}"
+
+
+def munge_socket(folder: Path) -> Path:
+    """Where munged listens."""
+    return folder / "run/munge.socket"
+
+
+def daemons(folder: Path, controller: int) -> list[str]:
+    """Who runs where, and where files go."""
+    return [
+        "ClusterName=local",
+        f"SlurmctldHost={socket.gethostname().split('.')[0]}(127.0.0.1)",
+        f"SlurmctldPort={controller}",
+        "SlurmUser=root",
+        "SlurmdUser=root",
+        "AuthType=auth/munge",
+        f"AuthInfo=socket={munge_socket(folder)}",
+        "CredType=cred/munge",
+        f"StateSaveLocation={folder}/state",
+        f"SlurmdSpoolDir={folder}/spool/%n",
+        f"SlurmctldPidFile={folder}/run/slurmctld.pid",
+        f"SlurmdPidFile={folder}/run/slurmd.%n.pid",
+        f"SlurmctldLogFile={folder}/log/slurmctld.log",
+        f"SlurmdLogFile={folder}/log/slurmd.%n.log",
+        "MailProg=/bin/true",
+        "MpiDefault=none",
+        "SwitchType=switch/none",
+        "ReturnToService=2",
+    ]
+
+
+def limits(by_cgroups: bool) -> list[str]:
+    """Memory is limited for real where there are cgroups; elsewhere SLURM polls, and such a job's
+    state is FAILED."""
+    tracking = (
+        ["ProctrackType=proctrack/cgroup", "TaskPlugin=task/cgroup"]
+        if by_cgroups
+        else ["ProctrackType=proctrack/pgid"]
+    )
+    return [
+        *tracking,
+        "JobAcctGatherType=jobacct_gather/linux",
+        "JobAcctGatherFrequency=task=1",
+        f"JobAcctGatherParams={'' if by_cgroups else 'OverMemoryKill,'}UsePss",
+    ]
+
+
+def accounts(folder: Path, port: int) -> list[str]:
+    """What slurmctld tells slurmdbd, and how."""
+    return [
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        "AccountingStorageHost=127.0.0.1",
+        f"AccountingStoragePort={port}",
+        f"AccountingStoragePass={munge_socket(folder)}",
+        "AccountingStorageTRES=gres/gpu,gres/gpu:test",
+        "AccountingStoreFlags=job_comment",
+        "SlurmdParameters=config_overrides",
+        "GresTypes=gpu",
+    ]
+
+
+def cgroups(mounted: Path) -> list[str]:
+    """cgroup.conf, for version 1."""
+    return [
+        "CgroupPlugin=cgroup/v1",
+        f"CgroupMountpoint={mounted}",
+        "CgroupAutomount=no",
+        "ConstrainRAMSpace=yes",
+    ]
+
+
+def database(folder: Path, port: int) -> list[str]:
+    """slurmdbd.conf."""
+    return [
+        "AuthType=auth/munge",
+        f"AuthInfo=socket={munge_socket(folder)}",
+        "DbdHost=localhost",
+        "DbdAddr=127.0.0.1",
+        f"DbdPort={port}",
+        "SlurmUser=root",
+        f"LogFile={folder}/log/slurmdbd.log",
+        f"PidFile={folder}/run/slurmdbd.pid",
+        "StorageType=accounting_storage/mysql",
+        "StorageUser=root",
+        "StorageHost=localhost",
+        "StorageLoc=slurm_acct_db",
+    ]

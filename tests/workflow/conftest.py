@@ -1,0 +1,38 @@
+"""Dry runs that several tests read."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Planned, Workflow, copy_checkout, once, read_dry_run
+
+Fresh = Callable[[str], list[Planned]]
+OVERLAYS = {
+    "smoke": ["config/smoke.yaml"],
+    "cuda": ["config/smoke.yaml", "cuda.yaml"],
+    "shards": ["config/smoke.yaml", "cuda.yaml", "shards.yaml"],
+    "paper": ["config/paper.yaml"],
+}
+
+
+@pytest.fixture(scope="session")
+def fresh(shared: Path) -> Fresh:
+    """All jobs of a study in a fresh checkout, as the profile for SLURM would submit them: one dry
+    run of each for all processes that run tests."""
+
+    def jobs(name: str) -> list[Planned]:
+        folder = shared / f"dry-run-{name}"
+        with once(folder) as made:
+            if not made:
+                shutil.rmtree(folder / "checkout", ignore_errors=True)
+                workflow = Workflow(copy_checkout(folder / "checkout"), OVERLAYS[name])
+                (workflow.folder / "cuda.yaml").write_text("compute: {device: cuda}\n")
+                (workflow.folder / "shards.yaml").write_text("compute: {shards: 2}\n")
+                (folder / "shown").write_text(workflow.dry_run("--profile", "slurm"))
+        return read_dry_run((folder / "shown").read_text())
+
+    return jobs

@@ -1,0 +1,147 @@
+"""What an edit of code reruns, on the finished smoke study: comments, the machinery and new entries
+nothing else; a metric its importers; a table or figure itself and what is made from it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from tests.conftest import Workflow, digests
+from tests.workflow.study import audit, made_from, of_rules
+
+PAPER = "isotropy/papers/mickus2024"
+SILHOUETTE = "isotropy/metrics/silhouettes.py"
+COMMENTED = ["isotropy/job.py", "isotropy/provenance/verify_bundle.py", SILHOUETTE]
+MACHINERY = "isotropy/provenance/ledger.py"
+READER = "isotropy/sources/readers/one_word_a_line.py"
+REGISTRY = "config/sources/models.yaml"
+FIGURE, ITS_FUNCTION = "mickus2024/figure1", "chord_and_angle"
+NEW_FIGURE = "mickus2024/figure9"
+USES_SILHOUETTE = ("optimize_embeddings", "finetune_model", "measure_layer")
+
+
+def edit(file: Path, text: str) -> None:
+    """Put text at the end of a file that is there."""
+    with file.open("r+") as stream:
+        stream.seek(0, 2)
+        stream.write(text)
+
+
+def insert_into_function(file: Path, name: str, statement: str) -> None:
+    """Make a statement the first of a function, after its docstring."""
+    text = file.read_text()
+    (function,) = (
+        node
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    )
+    lines = text.splitlines(keepends=True)
+    lines.insert(function.body[1].lineno - 1, f"    {statement}\n")
+    file.write_text("".join(lines))
+
+
+def add_figure(folder: Path) -> None:
+    """A function, and an entry beside that of another figure."""
+    edit(
+        folder / PAPER / "figures.py",
+        f'\n\ndef drawn_anew() -> Figure:\n    """Again."""\n    return {ITS_FUNCTION}()\n',
+    )
+    catalogue = folder / PAPER / "catalogue.py"
+    text = catalogue.read_text()
+    (entry,) = (
+        source
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and any(
+            isinstance(k.value, ast.Constant) and k.value.value == FIGURE for k in node.keywords
+        )
+        and (source := ast.get_source_segment(text, node))
+    )
+    new = entry.replace(FIGURE, NEW_FIGURE).replace(ITS_FUNCTION, "drawn_anew")
+    catalogue.write_text(text.replace(entry, f"{entry},\n{new}"))
+
+
+def add_model(file: Path) -> None:
+    """The entry of a model again, under a name that no study uses."""
+    text = file.read_text()
+    (entry,) = re.findall(r"^  all-MiniLM-L6-v2:\n(?:    .*\n)+", text, re.M)
+    new = entry.replace("all-MiniLM-L6-v2", "another-MiniLM", 1)
+    file.write_text(text.replace(entry, f"{entry}\n{new}"))
+
+
+def test_comments_machinery_and_what_nobody_uses_rerun_nothing(smoke_copy: Workflow) -> None:
+    """All at once: a comment in a job, in the bundle's checker and in a metric, with its docstring
+    and layout; a real change of the ledger; a new reader; a new entry of the registry."""
+    folder = smoke_copy.folder
+    for name in COMMENTED:
+        edit(folder / name, "\n\n# A remark.\n")
+    metric = folder / SILHOUETTE
+    documented = metric.read_text().replace('"""', '"""In other words: ', 1)
+    metric.write_text(documented.replace("\n\n", "\n\n\n", 1))
+    edit(folder / MACHINERY, "\n\nEDITED = True\n")
+    (folder / READER).parent.mkdir(exist_ok=True)  # the package of readers, one module per format
+    (folder / READER).write_text('"""One word a line."""\n\nFORMAT = "one-word-a-line"\n')
+    add_model(folder / REGISTRY)
+    planned = smoke_copy.planned()
+    assert planned == {}, f"these rules would run: {sorted(set(planned.values()))}"
+    verified = audit(smoke_copy, "verify", "--all")  # changed machinery is shown, and no finding
+    assert verified.returncode == 0, verified.stdout
+    assert MACHINERY in verified.stdout
+
+
+def test_a_new_figure_and_an_edited_table_rerun_what_is_theirs(smoke_copy: Workflow) -> None:
+    """A new function and entry: that figure, and the page. The function of one table: that table,
+    and what is made from it."""
+    folder = smoke_copy.folder
+    table = "tables/mickus2024/seeds"
+    add_figure(folder)
+    insert_into_function(folder / PAPER / "tables.py", "seeds", "edited = True  # noqa: F841")
+    planned = smoke_copy.planned()
+    figures = {stem for stem in planned if stem.startswith("figures/")}
+    from_table = made_from(folder, [table])
+    assert table in planned
+    assert f"figures/{NEW_FIGURE}" in figures
+    assert figures - from_table == {f"figures/{NEW_FIGURE}"}
+    assert planned.keys() == from_table | {f"figures/{NEW_FIGURE}", "index"}
+
+
+def test_an_edited_figure_reruns_itself_and_the_page(smoke_copy: Workflow) -> None:
+    """And then there is nothing to do, the bytes are the same, and the audit finds nothing."""
+    before = digests(smoke_copy.folder)
+    insert_into_function(smoke_copy.folder / PAPER / "figures.py", ITS_FUNCTION, "edited = True")
+    assert smoke_copy.planned().keys() == {f"figures/{FIGURE}", "index"}
+    smoke_copy.done()
+    assert smoke_copy.planned() == {}
+    assert digests(smoke_copy.folder) == before
+    verified = audit(smoke_copy, "verify", "--all")
+    assert verified.returncode == 0, verified.stdout
+
+
+def test_an_edited_metric_reruns_only_what_imports_it(smoke_copy: Workflow) -> None:
+    """Not fetch, prepare, embed; not figures without such data. What is made again has the same
+    bytes."""
+    folder = smoke_copy.folder
+    before = digests(folder)
+    importers = of_rules(folder, *USES_SILHOUETTE)
+    edit(folder / SILHOUETTE, "\n\nEDITED = True\n")
+    expected = made_from(folder, importers)
+    assert smoke_copy.planned().keys() == expected
+    # Sampled clouds, frozen vectors, static vectors and the diagram know no silhouette.
+    untouched = {"figures/mickus2024/figure1", "figures/rudman2024/figure4", "embed/brown"}
+    assert not untouched & expected
+    stale = audit(smoke_copy, "verify", "--all")
+    assert stale.returncode == 1
+    stages = set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M))
+    assert {state for state, _ in stages} == {"stale"}
+    assert {stage for _, stage in stages} == {"optimize", "finetune", "geometry"}
+    trajectories = of_rules(folder, "optimize_embeddings")
+    named = stale.stdout.count(f"(optimize_embeddings: {SILHOUETTE})")
+    assert named == 2 * len(trajectories)  # trajectory and run
+    again = {
+        "optimize/mickus2024/polarity/seed0",
+        "finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2/seed0",
+    }
+    smoke_copy.done("--", *(f"results/{stem}.json" for stem in sorted(again)))
+    assert digests(folder) == before
+    assert smoke_copy.planned().keys() == expected - again
