@@ -92,14 +92,17 @@ def test_bounded_memory_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.allclose(silhouette_samples(X, labels), whole, atol=1e-12, rtol=0)
 
 
+@pytest.mark.study  # a minute
 def test_memory_is_not_quadratic() -> None:
-    """50,000 points would need 10 GB for n x n: the process stays under 1 GB in all."""
+    """100,000 points of 384 dimensions (150 MB) would need 40 GB for n x n: the process stays under
+    2 GB in all.
+    """
     program = """
 import numpy as np
 from isotropy.metrics import silhouette
 from isotropy.provenance.environment import peak_memory_bytes
-X = np.random.default_rng(0).standard_normal((50_000, 32), dtype=np.float32)
-score = silhouette(X, np.arange(50_000) % 3)
+X = np.random.default_rng(0).standard_normal((100_000, 384), dtype=np.float32)
+score = silhouette(X, np.arange(100_000) % 3)
 print(score, peak_memory_bytes())
 """
     result = subprocess.run(
@@ -107,7 +110,7 @@ print(score, peak_memory_bytes())
     )
     score, peak = result.stdout.split()
     assert abs(float(score)) < 1e-3
-    assert int(peak) < 1e9
+    assert int(peak) < 2e9
 
 
 @pytest.mark.parametrize("name", CLOUDS)
