@@ -18,7 +18,7 @@ _NAME = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 _MERGE = "tag:yaml.org,2002:merge"
 
 
-# By libyaml where it is there: ten times as fast, and every start of the workflow reads the registry.
+# By libyaml where it is there, ten times as fast: every start of the workflow reads the registry.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
