@@ -1,7 +1,7 @@
 """The import graph of the project by room, and the floors that it keeps.
 
-A room is a package under `isotropy/`; single modules beside the packages are the room `base`. Print
-both by `python -m tests.architecture`; `tests/unit/test_environments.py` asserts them.
+A room is a package under `isotropy/`; single modules are the room `base`. Print both by
+`python -m tests.architecture`; `tests/unit/test_environments.py` asserts the floors.
 """
 
 from __future__ import annotations

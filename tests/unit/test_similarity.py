@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from isotropy.tables.rajaee2021 import PAIRS
 from scipy import stats
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans
@@ -30,6 +29,7 @@ from isotropy.papers.rajaee2021.protocol import (
     classification_deviations,
     similarity_deviations,
 )
+from isotropy.papers.rajaee2021.tables import PAIRS
 from isotropy.prepare.datasets import prepare_sentences, quoted_parse
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import Dataset
