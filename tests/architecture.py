@@ -1,7 +1,7 @@
 """The import graph of the project by room, and the floors that it keeps.
 
-A room is a package under `isotropy/`; single modules beside the packages are the room `base`. Print
-both by `python -m tests.architecture`; `tests/unit/test_environments.py` asserts them.
+A room is a package under `isotropy/`; single modules are the room `base`. Print both by
+`python -m tests.architecture`; `tests/unit/test_environments.py` asserts the floors.
 """
 
 from __future__ import annotations
@@ -15,17 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 INSTRUMENTS = ("metrics", "transforms", "losses")
 GROUND = ("spec", "files", "errors", "names", "scrub")
-STAGES = [
-    "sources",
-    "prepare",
-    "embed",
-    "optimize",
-    "finetune",
-    "geometry",
-    "similarity",
-    "tables",
-    "figures",
-]
+STAGES = ("sources", "prepare", "embed", "optimize", "finetune", "geometry", "similarity")
+ARTEFACTS = ("tables", "figures")
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,7 @@ FLOORS = (
     Floor("the ground imports nothing above it", GROUND, (*INSTRUMENTS, *GROUND)),
     Floor(
         "stages know no paper, and nothing of what is made of one",
-        tuple(STAGES),
+        (*STAGES, *ARTEFACTS),
         forbidden=("papers", "claims", "report", "plan", "config", "cli", "audit_cli"),
     ),
     Floor(
@@ -85,9 +76,9 @@ def within(module: str, names: tuple[str, ...]) -> bool:
 @cache
 def modules() -> dict[str, Path]:
     """File of each module, by its name under `isotropy`; a package's is that of its `__init__`."""
-    found = {}
-    for path in sorted((ROOT / "isotropy").rglob("*.py")):
-        parts = path.relative_to(ROOT / "isotropy").with_suffix("").parts
+    found, root = {}, ROOT / "isotropy"
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
