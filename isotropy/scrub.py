@@ -13,7 +13,8 @@ from typing import Any
 GONE = "***"
 
 _NAME = (
-    r"(?:[\w.-]*[-_.])?(?:(?:access|auth)[-_]?token|token|api[-_]?key|access[-_]?key(?:[-_]?id)?|secret(?:[-_]?key)?"
+    r"(?:[\w.-]*[-_.])?(?:(?:access|auth)[-_]?token|token|api[-_]?key|access[-_]?key(?:[-_]?id)?"
+    r"|secret(?:[-_]?key)?"
     r"|signature|sig|password|passwd|pwd|pass|auth|credentials?)"
 )
 _SECRETS = [
@@ -29,7 +30,8 @@ _SECRETS = [
     (re.compile(r"\b(?:hf|gh[pousr]|npm)_(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{16,}"), GONE),
     (
         re.compile(
-            r"\b(?:github_pat_|glpat-|pypi-|xox[a-z]-|sk-)(?=[\w-]*[A-Z0-9])(?![a-z]+-[a-z]+-)[\w-]{16,}"
+            r"\b(?:github_pat_|glpat-|pypi-|xox[a-z]-|sk-)(?=[\w-]*[A-Z0-9])(?![a-z]+-[a-z]+-)"
+            r"[\w-]{16,}"
         ),
         GONE,
     ),

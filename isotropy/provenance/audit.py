@@ -264,13 +264,14 @@ class _Audit:
     def _compare(self, checkout: Checkout, name: str, record: Record) -> None:
         checkout.note_machinery(record)
         spec, code = checkout.spec_differs(name, record), checkout.code_differs(record)
-        for state, differs in (
-            ("stale", [*spec, *code]),
-            ("outside", checkout.outside(record)),
-            ("behind", checkout.packages_differ(record)),
-        ):
+        states: dict[State, list[str]] = {
+            "stale": [*spec, *code],
+            "outside": checkout.outside(record),
+            "behind": checkout.packages_differ(record),
+        }
+        for state, differs in states.items():
             for output in record.outputs if differs else []:
-                self._note(output.path, state, f"{record.rule}: {', '.join(differs)}")  # type: ignore[arg-type]
+                self._note(output.path, state, f"{record.rule}: {', '.join(differs)}")
 
     def _judge_ledger(self, whole: bool) -> None:
         """The ledger's lines follow on each other, and name every record with the digest that it

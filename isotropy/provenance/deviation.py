@@ -91,7 +91,8 @@ def _arrays(path: Path) -> dict[str, np.ndarray] | None:
     if path.suffix == ".parquet":
         import pandas as pd
 
-        return {name: column.to_numpy() for name, column in pd.read_parquet(path).items()}  # type: ignore[misc]
+        table = pd.read_parquet(path)
+        return {str(name): column.to_numpy() for name, column in table.items()}
     if path.suffix == ".safetensors":
         from safetensors.numpy import load_file
 

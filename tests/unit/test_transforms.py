@@ -183,8 +183,8 @@ def test_a_dissolved_component_leaves_the_rest_of_a_mixture_alone() -> None:
 def test_empty_clusters() -> None:
     """Fewer different points than clusters, and mixture components that no point belongs to."""
     few = np.repeat(RNG.standard_normal((4, 6)), 10, axis=0) + 1e-9 * RNG.standard_normal((40, 6))
-    for options in ({}, {"clusterer": "gmm"}):
-        result = ClusterBasedEnhancement(8, 1, **options).fit_transform(few)  # type: ignore[arg-type]
+    for clusterer in ("kmeans", "gmm"):
+        result = ClusterBasedEnhancement(8, 1, clusterer=clusterer).fit_transform(few)
         assert np.isfinite(result).all()
     same = np.repeat(RNG.standard_normal((4, 6)), 10, axis=0)
     assert np.isfinite(ClusterBasedEnhancement(8, 1).fit_transform(same)).all()

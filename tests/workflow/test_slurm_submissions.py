@@ -82,7 +82,8 @@ def submission(project: Path, about: Planned) -> str:
         is_group=lambda: False,
     )
     partitions = read_partition_file(project / "profiles/slurm/partitions.yaml")
-    partition = get_best_partition(partitions, job, logging.getLogger("test"))  # type: ignore[arg-type]
+    logger = logging.getLogger("test")
+    partition = get_best_partition(partitions, job, logger)  # type: ignore[arg-type]
     run = {"run_uuid": "u", "slurm_logfile": "l", "comment_str": "c", "account": "", "workdir": "w"}
     line: str = get_submit_command(job, run | {"partition": f"-p '{partition}'"}) + set_gres_string(
         job
