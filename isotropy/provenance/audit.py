@@ -45,8 +45,8 @@ GOOD: set[State] = {"intact", "temporary"}
 LINK = "a symbolic link: results hold plain files only"
 
 BUNDLE = "bundle.zip"
-NOT_RESULTS = (LEDGER, BUNDLE)
-"""Files of the results folder that no job makes."""
+NOT_RESULTS = (LEDGER, BUNDLE, "README.md")
+"""Files of the results folder that no job makes; the last belongs to the checkout."""
 
 
 class Finding(NamedTuple):

@@ -55,7 +55,9 @@ def test_verify_finds_each_kind_of_damage(run: Path) -> None:
     (run / "results/source.txt").unlink()
     assert states(verify(run, [note]))["results/source.txt"] == "missing"
     (run / "results/stray.txt").write_text("?")
+    (run / "results/README.md").write_text("What will stand here.\n")  # the checkout's own
     assert states(verify_all(run))["results/stray.txt"] == "without record"
+    assert "results/README.md" not in states(verify_all(run))
     record_of(run / note).unlink()
     assert states(verify(run, [note]))["results/note.txt"] == "without record"
 
