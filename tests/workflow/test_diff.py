@@ -122,7 +122,9 @@ def test_diff_names_a_source(smoke: Workflow, smoke_copy: Workflow) -> None:
 def test_diff_names_a_seed(smoke: Workflow, smoke_copy: Workflow) -> None:
     for file in (smoke_copy.folder / "results/optimize/mickus2024/polarity").glob("seed1.*"):
         file.unlink()
-    smoke_copy.done("--", POLARITY.replace("seed0", "seed2") + ".parquet")
+    (smoke_copy.folder / "seeds.yaml").write_text("mickus2024: {seeds: [0, 2]}\n")
+    other = Workflow(smoke_copy.folder, [*smoke_copy.overlays, "seeds.yaml"])
+    other.done("--", POLARITY.replace("seed0", "seed2") + ".parquet")
     assert first(smoke, smoke_copy) == {
         "optimize/mickus2024/polarity/seed1": (
             "spec: seed 1 → 2 (only in the first run; the other has "
