@@ -478,38 +478,38 @@ def test_configuration_of_runs(project: Path) -> None:
         ),
         (
             {"tasks": {"polarity": {"train": "pos"}}},
-            r"rudman2024.tasks.polarity.train: 'pos' holds no sentences",
+            r"rudman2024.tasks.polarity.train: expected sentences, got 'pos', a data set of words",
         ),
         (
             {"tasks": {"polarity": {"validation": "stsb"}}},
-            r"polarity.validation: its task or label_names are not those of train",
+            r"polarity.validation: expected the task and label_names of 'polarity-train', got those of",
         ),
         (
             {"tasks": {"stsb": {"metric": "accuracy"}}},
-            r"stsb.metric: 'accuracy' does not fit; possible: pearson, spearman",
+            r"stsb.metric: expected pearson or spearman, got 'accuracy'",
         ),
         (
             {"tasks": {"sst5": {"metric": "f1"}}},
-            r"sst5.metric: 'f1' does not fit; possible: accuracy, matthews",
+            r"sst5.metric: expected accuracy or matthews, got 'f1'",
         ),
         (
             {"tasks": {"squad": {"max_length": 32}}},
-            r"squad.max_length: a question and its context need at least 64",
+            r"squad.max_length: expected at least 64 word pieces for a question",
         ),
         (
             {"tasks": {"polarity": {"train": "polarity"}}},
-            r"polarity: train and validation are of one source, 'polarity'",
+            r"polarity: train and validation share the source 'polarity'",
         ),
         (
             {"tasks": {"polarity": {"validation": "polarity-train"}}},
-            r"train and validation are of one source",
+            r"train and validation share the source",
         ),
-        ({"strengths": [1, 1.0000001]}, "a value stands there twice"),
+        ({"strengths": [1, 1.0000001]}, "duplicate value"),
         ({"strengths": [0, 1]}, "0 is no penalty"),
-        ({"stability": {"zetas": [0, 0]}}, "a value stands there twice"),
+        ({"stability": {"zetas": [0, 0]}}, "duplicate value"),
         (
             {"models": ["polarity"]},
-            r"rudman2024.models.0: 'polarity' is a dataset, needed is a model",
+            r"rudman2024.models.0: expected a source of kind model, got 'polarity' of kind dataset",
         ),
         ({"stability": {"zetas": [0.2, 0.4]}}, "zetas must hold 0"),
         ({"stability": {"clouds": {"normal": {"isoscore": 0.5}}}}, "greater than 0.75"),
