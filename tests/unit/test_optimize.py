@@ -113,6 +113,7 @@ def test_equals_the_papers_loop(
     assert found["loss"].iloc[-1] < found["loss"].iloc[0]
 
 
+@pytest.mark.study  # a killed process, and minutes
 @pytest.mark.parametrize("measure", [DIRECT, WINDOWS], ids=["direct", "windows"])
 def test_interrupted_run_has_the_same_bytes(
     measure: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
