@@ -51,6 +51,8 @@ def _evaluation(spec: OptimizeSpec, n_items: int, facts: dict[str, Any]) -> str:
     if spec.measure.samples(n_items):
         return f"{text}, on {spec.measure.sample_size:,} items drawn each time"
     if facts["windows"]:
-        return f"{text}, interpolated between evaluations (certified error below "
-        f"{spec.measure.tolerance:g})"
+        return (
+            f"{text}, interpolated between evaluations (certified error below "
+            f"{spec.measure.tolerance:g})"
+        )
     return text

@@ -413,8 +413,10 @@ def _name(group: pd.DataFrame) -> str:
 
 def _shrunk(runs: pd.DataFrame) -> str:
     """With which zeta the models are measured, which is not the penalty's."""
-    return f", measured with ζ = {runs['isoscore_star_zeta'].iloc[0]:g} and training tokens, "
-    "whatever the penalty's ζ"
+    return (
+        f", measured with ζ = {runs['isoscore_star_zeta'].iloc[0]:g} and training tokens, "
+        "whatever the penalty's ζ"
+    )
 
 
 def _seeds(table: pd.DataFrame) -> str:
