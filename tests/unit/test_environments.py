@@ -189,6 +189,20 @@ def test_functions_are_short(project: Path) -> None:
     assert found == []
 
 
+def test_no_string_stands_apart(project: Path) -> None:
+    """A text that was cut in two without brackets would lose its end: Python takes it for a
+    statement of its own.
+    """
+    for path in tracked(project, "*.py"):
+        text = path.read_text("utf8")
+        lines = text.splitlines()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.JoinedStr | ast.Constant):
+                start = lines[node.lineno - 1][node.col_offset :]
+                documents = start.startswith(('"""', 'r"""', "..."))
+                assert documents, f"{path.relative_to(project)}:{node.lineno}"
+
+
 def test_the_library_loads_what_is_used() -> None:
     """IsoScore alone loads no neighbour search and no compiler; every name of `isotropy.metrics`
     can be had."""
