@@ -79,9 +79,14 @@ wildcard_constraints:
     seed=r"\d+",
 
 
+def filled(stem, wildcards):
+    """A stem below results/ with values for the wildcards in it."""
+    return stem.format(**dict(wildcards.items()))
+
+
 def job_spec(stem, wildcards):
     """Spec of the result at a stem below results/, with wildcards in it."""
-    return PLAN.spec(stem.format(**dict(wildcards.items())))
+    return PLAN.spec(filled(stem, wildcards))
 
 
 def spec(stem):
@@ -93,7 +98,7 @@ def inputs(stem, name=None):
     """Inputs of the result at a stem, by name, or those of one name."""
 
     def named(wildcards):
-        found = PLAN.inputs(stem.format(**dict(wildcards.items())))
+        found = PLAN.inputs(filled(stem, wildcards))
         return found if name is None else found[name]
 
     return named
@@ -120,7 +125,7 @@ def code(of_rule, *entries):
 
 def protocol(function):
     """A function of the paper's protocol, as an entry of `code`."""
-    return lambda wildcards: [f"isotropy.papers.{wildcards.paper}.protocol:{function}"]
+    return lambda wildcards: [f"{package(wildcards.paper)}.protocol:{function}"]
 
 
 def readers(wildcards):

@@ -75,11 +75,17 @@ class Paper:
 
     def published(self) -> list[PublishedNumber]:
         """The numbers that it prints."""
-        with (self.folder / "published.csv").open(encoding="utf8", newline="") as stream:
-            return [
-                PublishedNumber.model_validate({**row, "value": float(row["value"])})
-                for row in csv.DictReader(stream)
-            ]
+        return list(_published(self.folder / "published.csv"))
+
+
+@cache
+def _published(path: Path) -> tuple[PublishedNumber, ...]:
+    """Published numbers of a file, read once: the plan asks for them for each table."""
+    with path.open(encoding="utf8", newline="") as stream:
+        return tuple(
+            PublishedNumber.model_validate({**row, "value": float(row["value"])})
+            for row in csv.DictReader(stream)
+        )
 
 
 @cache
