@@ -10,6 +10,7 @@ rule measure_similarity:
         unpack(inputs("similarity/{paper}/{dataset}/{embedding}/{layer}")),
     output:
         rows="results/similarity/{paper}/{dataset}/{embedding}/{layer}.parquet",
+        pairs="results/similarity/{paper}/{dataset}/{embedding}/{layer}.pairs.parquet",
         points="results/similarity/{paper}/{dataset}/{embedding}/{layer}.points.parquet",
         run="results/similarity/{paper}/{dataset}/{embedding}/{layer}.json",
         record="results/similarity/{paper}/{dataset}/{embedding}/{layer}.record.json",

@@ -1,24 +1,28 @@
-"""Verdicts: each claim against the number that bears on it.
+"""The table of verdicts: each claim against the number that bears on it, and one headline for each
+family.
 
-A claim is `reproduced`, `deviates by x`, or `contradicted` (the opposite sign, or the opposite side
-of zero); `undecided` where the interval over seeds includes the bound, or the published value. What
-stands on a stand-in is only `consistent`, `inconsistent` or `undecided`. Without a number it is
-`not computable because` or `not attempted because`.
+A claim is `reproduced`, `deviates by x`, or `contradicted` (the opposite sign, or the other side of
+a bound); `undecided` where the interval does not tell. What stands on a stand-in is only
+`consistent`, `inconsistent` or `undecided`. Without a number it is `not computable because` or `not
+attempted because`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from isotropy.claims.spec import Beyond, Claim, Equals, Quantity
+from isotropy.claims import estimate as estimates
+from isotropy.claims.estimate import Estimate, deviation
+from isotropy.claims.families import Case, headline, judge_cases
+from isotropy.claims.judge import Verdict, edges
+from isotropy.claims.spec import Beyond, Claim, Equals, Family, Quantity
 
-CONFIDENCE = 0.95
 SUMMARIES = ["mean", "sd"]  # rows of a table over its seeds
 STAND_IN = {"reproduced": "consistent", "undecided": "undecided"}
 
@@ -28,6 +32,8 @@ SCHEMA = {
     "locator": "str",
     "statement": "str",
     "setup": "str",
+    "family": "str",
+    "headline": "boolean",
     "verdict": "str",
     "status": "str",
     "detail": "str",
@@ -36,77 +42,53 @@ SCHEMA = {
     "sd": "float64",
     "low": "float64",
     "high": "float64",
-    "n_seeds": "Int64",
+    "unit": "str",
+    "n_units": "Int64",
+    "interval_method": "str",
+    "p": "float64",
+    "needed": "Int64",
     "expected": "str",
     "trust": "str",
     "data": "str",
     "embedding": "str",
+    "deviations": "str",
     "table": "str",
     "column": "str",
     "record": "str",
 }
-"""Columns of the table of verdicts. `low` and `high`: 95 % interval of the mean over seeds;
-`record`: id of the record of the table that the number stands in, from which the audit goes on."""
+"""Columns of the table of verdicts. `headline`: the one row that speaks for its family. `low` and
+`high`: 95 % interval over the `unit`s, made by `interval_method`; `p`: the two-sided p-value that
+the verdict stands on, adjusted for the cases of the family; `needed`: units that would decide an
+undecided claim; `deviations`: what makes it a stand-in; `record`: id of the record of the table
+that the number stands in, from which the audit goes on."""
 
 
-class Estimate(NamedTuple):
-    """A quantity over seeds.
+@dataclass
+class Row:
+    """A row of the table before its family is judged.
 
     Attributes:
-        values: those of each seed, as far as they are known; all differences of two samples; or the
-            mean alone.
-        sd: standard deviation of one value (ddof = 1); NaN where it is not known.
-        error: standard error of the mean.
-        freedom: its degrees of freedom.
+        values: its columns.
+        case: what is judged; None where there is no number.
     """
 
-    values: np.ndarray
-    sd: float
-    error: float
-    freedom: float
+    values: dict[str, Any]
+    case: Case | None = None
 
-    @classmethod
-    def of_seeds(cls, values: np.ndarray) -> Estimate:
-        """From the values of n seeds; without an interval for n = 1."""
-        n = len(values)
-        return cls.of_summary(
-            float(values.mean()), float(values.std(ddof=1)) if n > 1 else math.nan, n
-        )._replace(values=values)
 
-    @classmethod
-    def of_summary(cls, mean: float, sd: float, n: int) -> Estimate:
-        """From the mean and standard deviation of n seeds."""
-        return cls(np.array([mean]), sd, sd / math.sqrt(n), n - 1)
+@dataclass(frozen=True)
+class Tables:
+    """What claims are evaluated on.
 
-    @classmethod
-    def of_difference(cls, values: np.ndarray, subtracted: np.ndarray) -> Estimate:
-        """Of two independent samples with variances of their own (Welch 1947)."""
-        a, b = cls.of_seeds(values), cls.of_seeds(subtracted)
-        squares = np.array([a.error, b.error]) ** 2
-        total = float(squares.sum())
-        parts = float((squares**2 / [max(a.freedom, 1), max(b.freedom, 1)]).sum())
-        freedom = total**2 / parts if parts > 0 else math.nan
-        return cls(
-            np.subtract.outer(values, subtracted).ravel(),
-            math.hypot(a.sd, b.sd),
-            math.sqrt(total),
-            freedom,
-        )
+    Attributes:
+        tables: our tables by id.
+        records: id of each table's record.
+        missing: why a table that is not there is not.
+    """
 
-    @property
-    def mean(self) -> float:
-        """The mean."""
-        return float(self.values.mean())
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Interval of the mean at CONFIDENCE by Student's t; NaN for one value."""
-        half = (
-            0.0
-            if self.error == 0
-            else self.error * float(stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom))
-        )
-        return self.mean - half, self.mean + half
+    tables: Mapping[str, pd.DataFrame]
+    records: Mapping[str, str]
+    missing: str = field(default="")
 
 
 def evaluate(
@@ -115,181 +97,285 @@ def evaluate(
     records: Mapping[str, str],
     missing: str,
 ) -> pd.DataFrame:
-    """Verdicts of all claims, one row per claim and setup that it bears on; columns as in SCHEMA.
+    """Verdicts of all claims: a headline for each family, and a row for each of its cases; columns
+    as in SCHEMA.
 
     Args:
-        claims: the claims.
+        claims: the claims; a family stands where its first member does.
         tables: our tables by id.
         records: id of each table's record.
         missing: why a table that is not there is not.
     """
-    rows = [row for claim in claims for row in _rows(claim, tables, records, missing)]
+    ours = Tables(tables, records, missing)
+    families: dict[str, list[Claim]] = {}
+    for claim in claims:
+        families.setdefault(claim.belongs_to.id, []).append(claim)
+    found: list[dict[str, Any]] = []
+    for members in families.values():
+        rows = [row for claim in members for row in _rows(claim, ours)]
+        found += _judged(members[0].belongs_to, rows)
     empty = {name: "" if kind == "str" else None for name, kind in SCHEMA.items()}
-    return pd.DataFrame([empty | row for row in rows], columns=list(SCHEMA)).astype(SCHEMA)
+    return pd.DataFrame([empty | row for row in found], columns=list(SCHEMA)).astype(SCHEMA)
 
 
-def _rows(
-    claim: Claim, tables: Mapping[str, pd.DataFrame], records: Mapping[str, str], missing: str
-) -> Iterator[dict[str, Any]]:
+def _judged(family: Family, rows: list[Row]) -> Iterator[dict[str, Any]]:
+    """Rows of a family, its headline first."""
+    cases = [row.case for row in rows if row.case is not None]
+    judge_cases(cases)
+    for row in rows:
+        row.values |= {"family": family.id, "headline": len(rows) == 1}
+        if row.case is not None:
+            row.values |= _of_case(row.case)
+    if len(rows) > 1:
+        yield _headline(family, rows, cases)
+    for row in rows:
+        yield row.values
+
+
+def _headline(family: Family, rows: list[Row], cases: list[Case]) -> dict[str, Any]:
+    """The row that speaks for a family of several cases."""
+    first = rows[0].values
+    found: dict[str, Any] = {
+        **{name: first[name] for name in ("paper", "locator", "table", "column", "record")},
+        "id": family.id,
+        "family": family.id,
+        "statement": family.statement,
+        "headline": True,
+        "setup": f"{len(rows)} cases",
+        "trust": first["trust"],
+        "expected": first["expected"] if len({r.values["expected"] for r in rows}) == 1 else "",
+        "unit": next((r.case.claim.unit for r in rows if r.case), ""),
+    }
+    absent = [row.values["verdict"] for row in rows if row.case is None]
+    if not cases:
+        same = len(set(absent)) == 1
+        none = f"not attempted because the study has none of its {len(rows)} cases"
+        why = absent[0] if same else none
+        return found | {"verdict": why}
+    whole = headline(family, cases, complete=not absent)
+    deviations = [d for row in rows for d in row.values.get("deviations", "").split("; ") if d]
+    if absent:
+        deviations.insert(0, f"{len(absent)} of {len(rows)} cases without a number")
+    found |= _words(whole.verdict, whole.original) | {
+        "p": whole.p,
+        "deviations": "; ".join(dict.fromkeys(deviations)),
+        "n_units": len(cases),
+    }
+    if absent:
+        found["detail"] += f"; {len(absent)} without a number" if found["detail"] else ""
+    if whole.estimate is not None:
+        found |= _numbers_of(whole.estimate) | {"unit": "tasks"}
+    return found
+
+
+def _rows(claim: Claim, ours: Tables) -> Iterator[Row]:
+    """A row for each case of a claim."""
     row: dict[str, Any] = claim.model_dump(include={"id", "paper", "locator", "statement"})
-    row["published"] = claim.published.value if claim.published else math.nan
-    row["trust"] = claim.published.trust if claim.published else "a direction, not a number"
-    row["expected"] = _expected(claim)
+    row |= {
+        "published": claim.published.value if claim.published else math.nan,
+        "trust": claim.published.trust if claim.published else "a direction, not a number",
+        "expected": _expected(claim),
+        "unit": claim.unit or "",
+        **dict.fromkeys(("table", "column", "record"), ""),
+    }
     quantity = claim.quantity
     if quantity is None:
-        yield row | {"verdict": f"not attempted because {claim.because}"}
+        yield Row(row | {"verdict": f"not attempted because {claim.because}"})
         return
-    row |= {"table": quantity.table, "column": " minus ".join(quantity.columns)}
-    if quantity.table not in tables:
-        yield row | {"verdict": f"not attempted because {missing}"}
+    row |= {"table": quantity.table, "column": _column(quantity)}
+    chosen = _chosen(quantity, ours)
+    if isinstance(chosen, str):
+        yield Row(row | {"verdict": chosen})
         return
-    row["record"] = records[quantity.table]
-    table = tables[quantity.table]
-    if absent := [
-        c
-        for c in ("status", *quantity.columns, *quantity.where, *quantity.original)
-        if c not in table.columns
-    ]:
-        yield row | {
-            "verdict": f"not computable because {quantity.table} has no column {absent[0]}"
-        }
-        return
-    chosen = table
+    row["record"] = ours.records[quantity.table]
+    for name, group in _groups(quantity, chosen):
+        yield _of_group(claim, row | {"setup": name}, group)
+
+
+def _chosen(quantity: Quantity, ours: Tables) -> pd.DataFrame | str:
+    """The rows that a claim is about; or why there are none."""
+    if quantity.table not in ours.tables:
+        return f"not attempted because {ours.missing}"
+    table = ours.tables[quantity.table]
+    wanted = ["status", *quantity.columns, *quantity.where, *quantity.original, *quantity.by]
+    wanted += [quantity.gate] if quantity.gate else []
+    if absent := [c for c in wanted if c not in table.columns]:
+        return f"not computable because {quantity.table} has no column {absent[0]}"
     for name, value in quantity.where.items():
-        chosen = chosen[chosen[name] == value]
-    if "seed" in chosen.columns:
-        chosen = chosen[~chosen["seed"].isin(SUMMARIES)]
-    if chosen.empty:
-        # Static vectors have no data set
-        which = ", ".join(f"{c} {v}" for c, v in quantity.where.items() if v != "")
-        yield row | {"verdict": f"not attempted because the study has no {which}"}
+        table = table[table[name] == value]
+    if "seed" in table.columns:
+        table = table[~table["seed"].isin(SUMMARIES)]
+    if len(table):
+        return table
+    # Static vectors have no data set
+    which = ", ".join(f"{c} {v}" for c, v in quantity.where.items() if v != "")
+    return f"not attempted because the study has no {which or 'such case'}"
+
+
+def _groups(quantity: Quantity, chosen: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Cases of a claim: setups, and what `by` splits them into."""
+    keys = [c for c in ("setup", *quantity.by) if c in chosen.columns]
+    if not keys:
+        yield "", chosen
         return
-    groups = chosen.groupby("setup", sort=False) if "setup" in chosen.columns else [("", chosen)]
-    for setup, group in groups:
-        yield row | {"setup": str(setup)} | _of_group(claim, quantity, group)
+    for values, group in chosen.groupby(keys, sort=False):
+        named = zip(keys, values, strict=True)
+        yield ", ".join(str(v) if k != "layer" else f"layer {v:g}" for k, v in named), group
 
 
-def _of_group(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> dict[str, Any]:
-    """Verdict on the rows of one setup."""
-    status = "original" if (group["status"] == "original").all() else "stand-in"
+def _of_group(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
+    """A case, or why it has no number."""
+    quantity = claim.quantity
+    assert quantity is not None
+    first = group.iloc[0]
+    if first["status"].startswith("not attempted"):
+        why = first["status"].replace("not attempted:", "not attempted because it is")
+        return Row(row | {"verdict": why})
     own = {c: v if isinstance(v, list) else [v] for c, v in quantity.original.items()}
-    if status == "original" and not all(group[c].isin(v).all() for c, v in own.items()):
-        status = "stand-in"
-    if group["status"].iloc[0].startswith("not attempted"):
-        return {
-            "verdict": group["status"]
-            .iloc[0]
-            .replace("not attempted:", "not attempted because it is")
-        }
-    about = {c: group[c].iloc[0] for c in ("data", "embedding") if c in group.columns}
+    other = [c for c, values in own.items() if not group[c].isin(values).all()]
+    original = bool((group["status"] == "original").all()) and not other
+    deviations = list(group["deviations"].iloc[0].split("; ")) if "deviations" in group else []
+    deviations += [f"{c} {first[c]}" for c in other]
+    row = row | {
+        **{c: first[c] for c in ("data", "embedding") if c in group.columns},
+        "status": "original" if original else "stand-in",
+        "deviations": "; ".join(d for d in dict.fromkeys(deviations) if d),
+    }
+    if quantity.gate and not group[quantity.gate].all():
+        learned = "the model without any method did not learn the task"
+        return Row(row | {"verdict": f"not computable because {learned}"})
+    if why := _unusable(claim, quantity, group):
+        return Row(row | {"verdict": f"not computable because {why}"})
+    found = estimate_of(claim, group)
+    if math.isnan(found.value):
+        return Row(row | {"verdict": "not computable because its values do not vary"})
+    return Row(row, Case(claim, found, original))
+
+
+def _unusable(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> str:
+    """Why the rows of a case give no number; empty where they do."""
     for column in quantity.columns:
         if not np.isfinite(_numbers(group[column])).all():
-            return about | {
-                "status": status,
-                "verdict": f"not computable because {column} is not a number",
-            }
-    if "seed" in group.columns and group["seed"].duplicated().any():
-        return about | {
-            "status": status,
-            "verdict": "not computable because there are several values per seed",
-        }
-    estimate = _estimate(quantity, group)
-    verdict, detail = judge(claim, estimate)
-    if status == "stand-in" and verdict not in STAND_IN:
-        detail = f"{verdict}, {detail}" if detail else verdict
-    if status == "stand-in":
-        verdict = STAND_IN.get(verdict, "inconsistent")
-    n_seeds = (
-        group["seed"].nunique()
-        if "seed" in group.columns
-        else group.get("n_seeds", pd.Series([pd.NA])).iloc[0]
-    )
-    low, high = estimate.interval
-    numbers = {
-        "obtained": estimate.mean,
-        "sd": estimate.sd,
-        "low": low,
-        "high": high,
-        "n_seeds": n_seeds,
-    }
-    return about | numbers | {"status": status, "verdict": verdict, "detail": detail}
+            return f"{column} is not a number"
+    if claim.unit == "seeds" and "seed" in group.columns and group["seed"].duplicated().any():
+        return "there are several values per seed"
+    if claim.unit == "deterministic" and group[quantity.column].nunique() > 1:
+        return "there are several values"
+    return ""
 
 
-def _estimate(quantity: Quantity, group: pd.DataFrame) -> Estimate:
+def estimate_of(claim: Claim, group: pd.DataFrame) -> Estimate:
+    """Our number on a claim, by its unit.
+
+    Args:
+        claim: with a quantity.
+        group: rows of one case.
+    """
+    quantity = claim.quantity
+    assert quantity is not None
+    correlation = quantity.scale == "correlation"
+    if claim.unit == "deterministic":
+        return estimates.exact(float(_numbers(group[quantity.column])[0]))
+    if claim.unit == "items":
+        return _over_items(quantity, group.iloc[0], correlation)
+    if claim.unit in ("layers", "tasks"):
+        group = _over_seeds_first(claim.unit, quantity, group)
     values = _numbers(group[quantity.column])
     if quantity.minus is not None:
-        return Estimate.of_difference(values, _numbers(group[quantity.minus]))
+        return estimates.difference(values, _numbers(group[quantity.minus]))
+    if quantity.against is not None:
+        return estimates.rank_correlation(_numbers(group[quantity.against]), values)
+    if quantity.statistic == "share":
+        return estimates.share(int((values > 0.5).sum()), len(values))
+    summary = _summary(quantity, group)
+    if quantity.statistic == "sd":
+        n = int(group["n_seeds"].iloc[0]) if "n_seeds" in group.columns else len(values)
+        single = len(values) == 1
+        return estimates.deviation_of(float(values[0]), n) if single else deviation(values)
+    if summary is not None:
+        return estimates.of_summary(float(values[0]), *summary)
+    return estimates.mean(values, correlation)
+
+
+def _over_seeds_first(unit: str, quantity: Quantity, group: pd.DataFrame) -> pd.DataFrame:
+    """One row per layer or task: the mean over its seeds."""
+    key = {"layers": "layer", "tasks": "task"}[unit]
+    columns = list(dict.fromkeys([*quantity.columns, key]))
+    found = group[columns].astype(float if unit == "layers" else None)  # type: ignore[arg-type]
+    return found.groupby(key, sort=False, as_index=False)[columns].mean(numeric_only=True)
+
+
+def _over_items(quantity: Quantity, row: pd.Series, correlation: bool) -> Estimate:
+    name = quantity.column
+    low, high, n = (row.get(c) for c in (f"{name}_low", f"{name}_high", "n_items"))
+    if low is None or high is None or n is None:
+        raise KeyError(f"{quantity.table} has no interval over items of {name}")
+    method = str(row.get("interval_method", "bootstrap"))
+    values = (float(row[name]), float(low), float(high))
+    return estimates.of_interval(*values, int(n), method, correlation)
+
+
+def _summary(quantity: Quantity, group: pd.DataFrame) -> tuple[float, int] | None:
+    """Standard deviation and number of the seeds of a row that stands for several."""
     deviation = f"{quantity.column}_sd"
-    if (
-        len(group) == 1
-        and {"n_seeds", deviation} <= set(group.columns)
-        and group["n_seeds"].iloc[0] > 1
-    ):
-        return Estimate.of_summary(
-            float(values[0]), float(group[deviation].iloc[0]), int(group["n_seeds"].iloc[0])
-        )
-    return Estimate.of_seeds(values)
+    if len(group) > 1 or not {"n_seeds", deviation} <= set(group.columns):
+        return None
+    return float(group[deviation].iloc[0]), int(group["n_seeds"].iloc[0])
 
 
 def _numbers(column: pd.Series) -> np.ndarray:
     return column.to_numpy(dtype=np.float64, na_value=math.nan)
 
 
-def judge(claim: Claim, estimate: Estimate) -> tuple[str, str]:
-    """Verdict on a number as if it were the paper's own case, and what to add."""
-    if isinstance(claim.test, Equals):
-        assert claim.published is not None
-        return _judge_value(claim.published.value, claim.test.tolerance, estimate)
-    assert claim.test is not None
-    judge_bound = _judge_every_value if claim.test.every else _judge_mean
-    return judge_bound(claim.test, estimate)
+def _of_case(case: Case) -> dict[str, Any]:
+    """What the table says of a judged case."""
+    found = _numbers_of(case.estimate) | _words(case.verdict, case.original) | {"p": case.p}
+    if case.verdict.word == "undecided":
+        found["needed"] = _needed(case)
+    return found
 
 
-def _judge_value(published: float, tolerance: float, estimate: Estimate) -> tuple[str, str]:
-    """Verdict on a claim that gives a number."""
-    difference = estimate.mean - published
-    # The tolerance is a decimal number, the difference a rounded one.
-    if abs(difference) <= tolerance * (1 + 1e-9):
-        return "reproduced", ""
+def _needed(case: Case) -> int | None:
+    """Units that would decide a case: enough to exclude every end between the two verdicts."""
+    if isinstance(case.claim.test, Beyond) and case.claim.test.every:
+        return None
+    needed = [case.estimate.needed(edge) for edge in edges(case.claim)]
+    return None if None in needed else max(n for n in needed if n is not None)
+
+
+def _numbers_of(estimate: Estimate) -> dict[str, Any]:
     low, high = estimate.interval
-    if low <= published <= high:
-        return "undecided", "the interval over seeds includes the published value"
-    if estimate.mean * published < 0 and not low < 0 < high:
-        return "contradicted", f"the opposite sign, by {difference:+.3g}"
-    return f"deviates by {difference:+.3g}", ""
+    return {
+        "obtained": estimate.value,
+        "sd": estimate.sd,
+        "low": low,
+        "high": high,
+        "n_units": estimate.n_units,
+        "interval_method": estimate.method,
+    }
 
 
-def _judge_every_value(test: Beyond, estimate: Estimate) -> tuple[str, str]:
-    """Verdict on a claim that no value is on the other side of a bound."""
-    beyond = _beyond(test, estimate.values)
-    if (beyond > 0).all():
-        return "reproduced", ""
-    worst = float(estimate.values[beyond.argmin()])
-    failed = f"{(beyond <= 0).sum()} of {len(beyond)} values"
-    if test.bound == 0:
-        return "contradicted", f"{failed}, {worst:.3g} at worst"
-    return f"deviates by {worst - test.bound:+.3g}", failed
+def _words(verdict: Verdict, original: bool) -> dict[str, str]:
+    """The verdict as the table has it: what stands on a stand-in never counts as a reproduction."""
+    word, detail = verdict
+    if original:
+        return {"verdict": word, "detail": detail, "status": "original"}
+    if word not in STAND_IN:
+        detail = f"{word}, {detail}" if detail else word
+    return {
+        "verdict": STAND_IN.get(word, "inconsistent"),
+        "detail": detail,
+        "status": "stand-in",
+    }
 
 
-def _judge_mean(test: Beyond, estimate: Estimate) -> tuple[str, str]:
-    """Verdict on a claim that the mean is on one side of a bound."""
-    mean, beyond = estimate.mean, _beyond(test, estimate.values)
-    low, high = sorted(_beyond(test, np.array(estimate.interval)))
-    if low < 0 < high:
-        return "undecided", "the interval over seeds includes the bound"
-    if beyond.mean() > 0:
-        return "reproduced", "" if (beyond > 0).all() else "in the mean over seeds"
-    if beyond.mean() == 0:
-        return "undecided", "exactly at the bound"
-    if test.bound == 0 or mean * test.bound < 0:
-        return "contradicted", f"{-beyond.mean():.3g} on the other side"
-    return f"deviates by {mean - test.bound:+.3g}", ""
-
-
-def _beyond(test: Beyond, values: np.ndarray) -> np.ndarray:
-    """How far values are on the side of the bound that the claim names."""
-    distances: np.ndarray = values - test.bound
-    return distances if test.kind == "above" else -distances
+def _column(quantity: Quantity) -> str:
+    """The column in words."""
+    if quantity.minus is not None:
+        return f"{quantity.column} minus {quantity.minus}"
+    if quantity.against is not None:
+        return f"{quantity.column} against {quantity.against}"
+    return quantity.column
 
 
 def _expected(claim: Claim) -> str:

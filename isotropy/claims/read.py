@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from isotropy.claims.spec import Claim
+from isotropy.claims.spec import Claim, Family
 from isotropy.errors import IsotropyError
 from isotropy.families import fill, members, read_yaml
 from isotropy.papers.registry import Paper
@@ -35,6 +35,11 @@ def read_claims(paper: Paper) -> list[Claim]:
     ids = [claim.id for claim in claims]
     if repeated := sorted({i for i in ids if ids.count(i) > 1}):
         raise IsotropyError(f"{path}: duplicate id {repeated[0]}")
+    families: dict[str, Family] = {}
+    for claim in claims:
+        family = claim.belongs_to
+        if families.setdefault(family.id, family) != family:
+            raise IsotropyError(f"{path}: {claim.id}: family {family.id} has another statement")
     return claims
 
 

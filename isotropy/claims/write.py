@@ -12,14 +12,18 @@ from isotropy.tables.write import format_cell
 
 
 def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """One row per verdict: what the paper says, what came, and on what it stands."""
+    """Headlines, and the cases that were attempted: what the paper says, what came, and on what it
+    stands.
+    """
+    attempted = ~verdicts["verdict"].str.startswith("not attempted")
+    verdicts = verdicts[verdicts["headline"] | attempted]
     obtained = [
         _number(value) + ("" if math.isnan(low) else f" [{format_cell(low)}, {format_cell(high)}]")
         for value, low, high in verdicts[["obtained", "low", "high"]].to_numpy(dtype=float)
     ]
     return pd.DataFrame(
         {
-            "claim": verdicts["statement"],
+            "claim": verdicts["statement"].where(verdicts["headline"], "– " + verdicts["id"]),
             "where": verdicts["paper"] + ", " + verdicts["locator"],
             "setup": verdicts["setup"],
             "verdict": verdicts["verdict"]
@@ -27,7 +31,10 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
             "stands on": verdicts["status"],
             "expected": verdicts["expected"],
             "obtained [95 % interval]": obtained,
-            "seeds": verdicts["n_seeds"].map(lambda n: "" if pd.isna(n) else str(n)),
+            "units": [
+                "" if pd.isna(n) else f"{n} {unit}"
+                for n, unit in zip(verdicts["n_units"], verdicts["unit"], strict=True)
+            ],
             "trust in the published": verdicts["trust"],
             "numbers": verdicts["table"] + verdicts["column"].map(lambda c: f", {c}" if c else ""),
         }

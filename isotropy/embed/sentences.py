@@ -65,7 +65,7 @@ class SentenceEncoder:
     ) -> None:
         self.encoder, self.device = encoder, device
         # Loading is over before a bar could be read.
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        transformers_logging.disable_progress_bar()
         gguf = next(folder.glob("*.gguf"), None)
         self._unpacked = gguf is not None
         packed: dict[str, Any] = {"local_files_only": True}

@@ -30,6 +30,7 @@ def describe_run(
         data=", and ".join(lineage.titles("dataset")),
         embedding=lineage.titles("model")[0],
         status=lineage.status,
+        deviations=lineage.deviations,
         metric=spec.metric,
         zeta=spec.measure.zeta,
         n_train=n_train,

@@ -51,8 +51,8 @@ def load_model(folder: Path, task: str, n_labels: int, seed: int) -> Any:
         seed: of torch's generator, which goes on from here.
     """
     # The head is new, and is meant to be.
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
     kind = (
         AutoModelForQuestionAnswering
         if task == "extractive"

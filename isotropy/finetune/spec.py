@@ -173,6 +173,8 @@ class FinetuneFacts(Spec):
     """Title of the model."""
     status: str
     """`original` or `stand-in`."""
+    deviations: str = ""
+    """What makes it a stand-in, with semicolons between."""
     metric: Metric
     performance: float
     """The task's own metric on the whole validation set."""

@@ -128,6 +128,7 @@ def count_clusters(vectors: np.ndarray, axes: Axes, how: Clustering, seed: int) 
             sample_size=how.sample_size,
             threshold=how.threshold,
             seed=seed,
+            n_init=how.n_init,
             max_iter=how.max_iter,
         )
     except ValueError as error:

@@ -81,6 +81,8 @@ class StabilityFacts(Spec):
     embedding: str
     """Title of the model; empty for a normal cloud."""
     status: str
+    deviations: str = ""
+    """What makes it a stand-in, with semicolons between."""
     d: int
     isoscore: float
     """Of the distribution, or of all embeddings."""
@@ -104,6 +106,9 @@ class Clustering(Strict):
     n_components: Annotated[int, Field(ge=2)] | None
     """Principal components that k-means sees; null: the vectors themselves. The paper does not say;
     the code has both."""
+    n_init: Annotated[int, Field(ge=1)]
+    """Starts of k-means for each number of clusters, of which the best counts; 10 in the authors'
+    code, which leaves scikit-learn's default of its time."""
     max_iter: Annotated[int, Field(ge=1)]
     """Iterations of k-means; 300 in the authors' code."""
 
@@ -150,6 +155,8 @@ class LayerFacts(Spec):
     model: str
     """Title of the model."""
     status: str
+    deviations: str = ""
+    """What makes it a stand-in, with semicolons between."""
     window: int
     n_windows: int
     d: int
@@ -176,6 +183,8 @@ class VectorsFacts(Spec):
     model: str
     """Title of the vectors."""
     status: str
+    deviations: str = ""
+    """What makes it a stand-in, with semicolons between."""
     n: int
     d: int
     lid_k: int

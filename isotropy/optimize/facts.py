@@ -30,6 +30,7 @@ def describe_run(
         + (f", a sample of {n_items}" if dataset.sampled else ""),
         embedding=lineage.titles("model", "vectors")[0] + scaled,
         status=lineage.status,
+        deviations=lineage.deviations,
         evaluation=_evaluation(spec, n_items, facts),
         error_bound=facts["error_bound"],
         n_items=n_items,

@@ -84,6 +84,8 @@ class TrajectoryFacts(Spec):
     """Title of the model or vectors, and what was done to them."""
     status: str
     """`original` or `stand-in`."""
+    deviations: str = ""
+    """What makes it a stand-in, with semicolons between."""
     evaluation: str
     """How the scores were taken, for captions."""
     error_bound: float

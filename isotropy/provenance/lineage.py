@@ -29,6 +29,11 @@ class Lineage(BaseModel):
             found.merge(lineage)
         return found
 
+    @property
+    def deviations(self) -> str:
+        """The reasons in one string, for tables."""
+        return "; ".join(reason.replace(";", ",") for reason in self.reasons)
+
     def titles(self, *kinds: str) -> list[str]:
         """Titles of the contents of sources of some kinds, each once."""
         return list(

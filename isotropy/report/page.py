@@ -68,7 +68,8 @@ def _item(entry: FigureSpec | TableSpec, path: Path, folder: Path) -> dict[str, 
     if isinstance(entry, TableSpec):
         table = pd.read_parquet(path, dtype_backend="numpy_nullable")  # whole numbers stay whole
         if entry == VERDICTS:
-            item["verdicts"] = _count(table["verdict"].str.split(" because| by", regex=True).str[0])
+            headlines = table.loc[table["headline"], "verdict"]
+            item["verdicts"] = _count(headlines.str.split(" because| by", regex=True).str[0])
             table = readable(table[~table["verdict"].str.startswith("not attempted")])
         item["columns"] = [
             (name, pd.api.types.is_numeric_dtype(table[name])) for name in table.columns

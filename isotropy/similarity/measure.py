@@ -14,6 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from isotropy.errors import IsotropyError
+from isotropy.metrics.isoscores import isoscore
 from isotropy.metrics.partition import partition_isotropy
 from isotropy.similarity.sentences import SentenceCloud
 from isotropy.similarity.spec import Clusterer, MethodName, Numbers, SimilaritySpec, TuningSpec
@@ -68,49 +69,85 @@ def steps(spec: SimilaritySpec, numbers: Numbers | None) -> list[Step]:
     ]
 
 
-def measure(
-    cloud: SentenceCloud, todo: Sequence[Step], clusterer: Clusterer
-) -> tuple[pd.DataFrame, dict[str, Any]]:
+class Measured(NamedTuple):
+    """What is known of a cloud after all steps: a row per step; a row per step and pair; and the
+    seconds that the methods took.
+    """
+
+    rows: pd.DataFrame
+    pairs: pd.DataFrame
+    seconds: dict[str, float]
+
+
+def measure(cloud: SentenceCloud, todo: Sequence[Step], clusterer: Clusterer) -> Measured:
     """Measure a cloud after each step.
 
     Returns:
-        One row per step: method, n_clusters, n_components, seed, part; clusters_left (small ones
-        are dissolved); Pearson and Spearman correlation of people's scores with cosines of
-        sentences (means of their tokens), times 100, NaN without pairs; spearman_of_removed, the
-        same for what the step takes from the sentences, about its mean: what is lost with it; and
-        log10 of I(W) of the cloud, and of the sentences. And the time that the methods took: that
-        of clusters counts for the first method that needs them.
+        rows: one per step: method, n_clusters, n_components, seed, part; clusters_left (small ones
+            are dissolved); Pearson and Spearman correlation of people's scores with cosines of
+            sentences (means of their tokens), times 100, NaN without pairs; spearman_of_removed,
+            the same for what the step takes from the sentences, about its mean: what is lost with
+            it; log10 of I(W) of the cloud, of the cloud brought back to the root mean square norm
+            that it had before (I(W) rises where vectors are shorter, whatever their shape), and of
+            the sentences; and IsoScore, which does not depend on scale.
+        pairs: one per step of the part `methods` and pair: method, seed, pair, score, cosine.
+        seconds: of each method; those of clusters count for the first that needs them.
     """
-    rows = []
+    rows, pairs = [], []
     before = cloud.sentences(cloud.vectors)
+    size = _rms(cloud.vectors)
     seconds: dict[str, float] = {}
     fitted: Fitted = {}
     for step in todo:
         began = perf_counter()
         after, clusters = transformed(cloud.vectors, step, clusterer, fitted)
-        seconds[step.method] = seconds.get(step.method, 0.0) + perf_counter() - began
+        name = f"seconds_{step.method}"
+        seconds[name] = round(seconds.get(name, 0.0) + perf_counter() - began, 3)
         sentences = cloud.sentences(after)
-        removed = before - sentences
-        constant = step.method in ("none", "mean") or (
-            step.method == "kmeans-mean" and clusters == 1
-        )
-        lost = (
-            math.nan if constant else similarity(removed - removed.mean(axis=0), cloud)["spearman"]
-        )
+        cosines = pair_cosines(sentences, cloud)
         rows.append(
             step._asdict()
             | {"clusters_left": clusters}
-            | similarity(sentences, cloud)
-            | {"spearman_of_removed": lost}
+            | correlations(cosines, cloud.scores)
+            | {"spearman_of_removed": _of_removed(step, clusters, before - sentences, cloud)}
             | {
                 "log10_isotropy": log10_isotropy(after),
+                "log10_isotropy_matched": log10_isotropy(after * (size / _rms(after))),
                 "log10_isotropy_sentences": log10_isotropy(sentences),
+                "isoscore": isoscore(after),
             }
         )
+        if step.part == "methods":
+            pairs.append(_of_pairs(step, cosines, cloud.scores))
     kinds = {"n_clusters": "Int64", "n_components": "Int64", "clusters_left": "Int64"}
-    return pd.DataFrame(rows).astype(kinds), {
-        f"seconds_{name}": round(s, 3) for name, s in seconds.items()
-    }
+    return Measured(pd.DataFrame(rows).astype(kinds), pd.concat(pairs, ignore_index=True), seconds)
+
+
+def _of_removed(
+    step: Step, clusters: int | None, removed: np.ndarray, cloud: SentenceCloud
+) -> float:
+    """Spearman correlation of what a step takes from the sentences; NaN where that is constant."""
+    if step.method in ("none", "mean") or (step.method == "kmeans-mean" and clusters == 1):
+        return math.nan
+    cosines = pair_cosines(removed - removed.mean(axis=0), cloud)
+    return correlations(cosines, cloud.scores)["spearman"]
+
+
+def _of_pairs(step: Step, cosines: np.ndarray, scores: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "method": step.method,
+            "seed": step.seed,
+            "pair": np.arange(len(cosines), dtype=np.int64),
+            "score": np.asarray(scores, dtype=np.float64)[: len(cosines)],
+            "cosine": cosines,
+        }
+    )
+
+
+def _rms(vectors: np.ndarray) -> float:
+    """Root mean square of the norms."""
+    return math.sqrt(float(np.einsum("ij,ij->", vectors, vectors, dtype=np.float64)) / len(vectors))
 
 
 def transformed(
@@ -176,15 +213,14 @@ def estimator(step: Step, clusterer: Clusterer) -> Any:
     )
 
 
-def similarity(sentences: np.ndarray, cloud: SentenceCloud) -> dict[str, float]:
-    """Correlation of scores with cosines, times 100; NaN without pairs, or where all cosines are
-    the same.
+def pair_cosines(sentences: np.ndarray, cloud: SentenceCloud) -> np.ndarray:
+    """Cosine of each pair with a score, shape (pairs,), float64; nothing without pairs.
 
     Raises:
         IsotropyError: one pair, or two, whose correlation says nothing.
     """
     if not len(cloud.pairs):
-        return {"pearson": math.nan, "spearman": math.nan}
+        return np.empty(0)
     if len(cloud.pairs) < 3:
         raise IsotropyError(f"{len(cloud.pairs)} pairs with scores are too few for a correlation")
     points = sentences.astype(np.float64)
@@ -192,13 +228,27 @@ def similarity(sentences: np.ndarray, cloud: SentenceCloud) -> dict[str, float]:
         np.linalg.norm(points, axis=1, keepdims=True), np.finfo(np.float64).tiny
     )
     # Rounded, so that pairs of equal sentences have equal cosines, and equal ranks.
-    cosines = np.round(np.einsum("ij,ij->i", unit[cloud.pairs[:, 0]], unit[cloud.pairs[:, 1]]), 12)
-    if np.ptp(cosines) == 0:
+    cosines: np.ndarray = np.round(
+        np.einsum("ij,ij->i", unit[cloud.pairs[:, 0]], unit[cloud.pairs[:, 1]]), 12
+    )
+    return cosines
+
+
+def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float]:
+    """Correlation of scores with cosines, times 100; NaN without pairs, or where all cosines are
+    the same.
+    """
+    if not len(cosines) or np.ptp(cosines) == 0:
         return {"pearson": math.nan, "spearman": math.nan}
     return {
-        "pearson": 100 * float(stats.pearsonr(cosines, cloud.scores).statistic),
-        "spearman": 100 * float(stats.spearmanr(cosines, cloud.scores).statistic),
+        "pearson": 100 * float(stats.pearsonr(cosines, scores).statistic),
+        "spearman": 100 * float(stats.spearmanr(cosines, scores).statistic),
     }
+
+
+def similarity(sentences: np.ndarray, cloud: SentenceCloud) -> dict[str, float]:
+    """Both correlations of a cloud's sentences."""
+    return correlations(pair_cosines(sentences, cloud), cloud.scores)
 
 
 def log10_isotropy(vectors: np.ndarray) -> float:

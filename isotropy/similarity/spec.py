@@ -118,6 +118,8 @@ class TuningFacts(Spec):
     layer: int | None
     status: str
     """`original` or `stand-in`."""
+    deviations: str = ""
+    """What makes it a stand-in, with semicolons between."""
     numbers: Numbers
     dataset: str
     """Title of the data that they were chosen on."""
@@ -135,6 +137,8 @@ class SimilarityFacts(Spec):
     """Title of the model or vectors."""
     status: str
     """`original` or `stand-in`."""
+    deviations: str = ""
+    """What makes it a stand-in, with semicolons between."""
     drop: Drop
     numbers: Numbers | None
     """null: nothing was post-processed."""
@@ -189,6 +193,8 @@ class ClassificationFacts(Spec):
     """Title of the model."""
     status: str
     """`original` or `stand-in`."""
+    deviations: str = ""
+    """What makes it a stand-in, with semicolons between."""
     metric: str
     chance: float
     """The metric of the most frequent training class."""

@@ -42,3 +42,18 @@ def long_table(parts: Iterable[tuple[dict[str, object], pd.DataFrame]]) -> pd.Da
     return pd.concat(
         [pd.DataFrame([facts]).merge(rows, how="cross") for facts, rows in parts], ignore_index=True
     )
+
+
+def deviate(table: pd.DataFrame, rows: pd.Series, reason: str) -> pd.DataFrame:
+    """Make some rows stand-ins, and say why.
+
+    Args:
+        table: with the columns `status` and `deviations`.
+        rows: whether each row deviates.
+        reason: how.
+    """
+    known = table["deviations"]
+    more = known.where(known == "", known + "; ") + reason
+    return table.assign(
+        status=table["status"].mask(rows, "stand-in"), deviations=known.mask(rows, more)
+    )

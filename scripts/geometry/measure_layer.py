@@ -40,6 +40,7 @@ with Job(snakemake, LayerSpec) as job:
         data=job.lineage.titles("corpus")[0],
         model=job.lineage.titles("model")[0],
         status=job.lineage.status,
+        deviations=job.lineage.deviations,
         window=spec.window,
         n_windows=len(read_tokens(job.input["tokens"])) // spec.window,
         d=cloud.vectors.shape[1],

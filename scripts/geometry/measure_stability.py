@@ -27,6 +27,7 @@ with Job(snakemake, StabilitySpec) as job:
         data=drawn if embeddings is None else job.lineage.titles("dataset", "lexicon")[0],
         embedding="" if embeddings is None else job.lineage.titles("model", "vectors")[0],
         status=job.lineage.status,
+        deviations=job.lineage.deviations,
         d=spec.cloud.d if embeddings is None else embeddings.shape[1],
         isoscore=whole,
         shrinkage_points=known,

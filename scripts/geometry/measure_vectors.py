@@ -22,6 +22,7 @@ with Job(snakemake, VectorsSpec) as job:
         embedding=spec.vectors,
         model=job.lineage.titles("vectors")[0],
         status=job.lineage.status,
+        deviations=job.lineage.deviations,
         n=len(vectors),
         d=vectors.shape[1],
         lid_k=spec.lid.k,

@@ -41,6 +41,7 @@ with Job(snakemake, ClassifySpec) as job:
         data=", and ".join(job.lineage.titles("dataset")),
         model=job.lineage.titles("model")[0],
         status=job.lineage.status,
+        deviations=job.lineage.deviations,
         metric=spec.metric,
         chance=classification_scores(most, right, 2)[spec.metric],
         numbers=spec.numbers,

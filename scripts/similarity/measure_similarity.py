@@ -18,9 +18,10 @@ with Job(snakemake, SimilaritySpec) as job:
     )
     numbers = spec.numbers if tuned is None else tuned.numbers
     job.seeds = {f"run{i}": i for i in range(spec.runs)}
-    rows, job.measurements = measure(cloud, steps(spec, numbers), spec.clusterer)
-    with job.write("rows") as path:
-        write_parquet(path, rows, job.mark)
+    rows, pairs, job.measurements = measure(cloud, steps(spec, numbers), spec.clusterer)
+    for name, table in {"rows": rows, "pairs": pairs}.items():
+        with job.write(name) as path:
+            write_parquet(path, table, job.mark)
     drawn = (
         pictures(cloud, numbers, spec.clusterer)
         if spec.pictured and numbers is not None
@@ -37,6 +38,7 @@ with Job(snakemake, SimilaritySpec) as job:
         data=job.lineage.titles("dataset")[0],
         model=job.lineage.titles("model", "vectors")[0],
         status=job.lineage.status,
+        deviations=job.lineage.deviations,
         drop=spec.drop,
         numbers=numbers,
         numbers_from="configuration" if tuned is None else f"chosen on {tuned.dataset}",

@@ -16,6 +16,7 @@ with Job(snakemake, TuningSpec) as job:
         embedding=job.spec.embedding,
         layer=job.spec.layer,
         status=job.lineage.status,
+        deviations=job.lineage.deviations,
         numbers=numbers,
         dataset=job.lineage.titles("dataset")[0],
     )

@@ -523,7 +523,9 @@ def test_mistakes_are_named(change: dict[str, object], message: str, project: Pa
 def test_deviations_from_the_protocol() -> None:
     authors = {"keep_padding": True, "max_grad_norm": None, "shrinkage_tokens": 250_000}
     own = spec(**authors).model_copy(update={"task": "sst2", "model": "bert-base-cased"})
-    assert finetune_deviations(own, 10, 10) == []
+    example = own.training.model_copy(update={"learning_rate": 1e-5, "batch_size": 32, "epochs": 4})
+    assert finetune_deviations(own.model_copy(update={"training": example}), 10, 10) == []
+    assert finetune_deviations(own, 10, 10)[0] == "learning_rate is 0.001, the authors have 1e-05"
     assert finetune_deviations(spec(), 5, 10) == [
         "fine-tuned is m, which is not among the paper's encoders",
         "t is not among the paper's tasks",
@@ -531,6 +533,7 @@ def test_deviations_from_the_protocol() -> None:
         "max_grad_norm is 1.0, the authors have None",
         "keep_padding is False, the authors have True",
         "shrinkage_tokens is 60, the authors have 250000",
+        "unknown of the authors' runs on t: learning_rate, batch_size, epochs",
     ]
 
 

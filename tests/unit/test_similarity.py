@@ -160,7 +160,7 @@ def test_labelled_sentences_have_no_pairs(folder: Path) -> None:
     dataset = Dataset(task="single-label", label_names=["x", "y"], sampled=False)
     found = token_cloud(items, dataset, folder, 1, "special", repeat_texts=True)
     assert len(found.pairs) == 0
-    rows, _ = measure(
+    rows, *_ = measure(
         found._replace(vectors=made(n=3, d=2)), [Step("none", None, None, 0)], AUTHORS
     )
     assert math.isnan(rows["spearman"][0])
@@ -183,7 +183,7 @@ def test_words_stand_for_themselves() -> None:
 
 def test_none_equals_the_straightforward_way() -> None:
     own = cloud(made())
-    rows, _ = measure(own, [Step("none", None, None, 0)], AUTHORS)
+    rows, *_ = measure(own, [Step("none", None, None, 0)], AUTHORS)
     means = own.vectors.reshape(-1, 3, 12).astype(np.float64).mean(axis=1)
     u, v = means[own.pairs[:, 0]], means[own.pairs[:, 1]]
     cosines = ((u * v).sum(axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)).round(6)
@@ -210,7 +210,7 @@ def test_what_a_method_removes_is_measured_too() -> None:
         Step("abtt", None, 3, 0),
         Step("kmeans-mean", 1, None, 0, "clusters"),
     ]
-    rows, _ = measure(own, steps, AUTHORS)
+    rows, *_ = measure(own, steps, AUTHORS)
     assert math.isnan(rows["spearman_of_removed"][0])
     assert math.isnan(rows["spearman_of_removed"][2])  # one cluster is the mean
     means = own.vectors.reshape(-1, 3, 12).astype(np.float64).mean(axis=1)
@@ -272,8 +272,8 @@ def test_steps_cluster_once_per_run() -> None:
 
 def test_runs_are_seeded_and_differ() -> None:
     own, todo = cloud(made(n=300)), [Step("kmeans", 7, 1, 0), Step("kmeans", 7, 1, 1)]
-    first, _ = measure(own, todo, AUTHORS)
-    again, _ = measure(own, todo, AUTHORS)
+    first, *_ = measure(own, todo, AUTHORS)
+    again, *_ = measure(own, todo, AUTHORS)
     assert first.equals(again)
     assert first["spearman"][0] != first["spearman"][1]
 
@@ -330,7 +330,7 @@ def test_tuning_takes_the_best_of_all_trials() -> None:
     best = table[table["method"] == "abtt"].sort_values("spearman").iloc[-1]
     assert numbers.n_components_global == best["n_components"]
     chosen = [Step("kmeans", numbers.n_clusters, numbers.n_components, seed) for seed in (0, 1)]
-    again, _ = measure(cloud(made()), chosen, AUTHORS)
+    again, *_ = measure(cloud(made()), chosen, AUTHORS)
     assert again["spearman"].mean() == pytest.approx(
         table.loc[table["method"] == "kmeans", "spearman"].max(), abs=1e-9
     )

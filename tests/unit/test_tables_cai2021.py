@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -126,18 +124,18 @@ def test_table3_means_layers_and_stands_beside_the_paper(
     )
 
 
-def test_directions_are_extremes_over_layers(layers: pd.DataFrame) -> None:
+def test_directions_are_those_of_each_layer(layers: pd.DataFrame) -> None:
     table = cai2021.directions(layers)
-    assert list(table["seed"]) == ["0", "1"]
-    found = table.iloc[0]
-    assert found["s_inter_least"] == 0.3
-    assert found["share_of_layers_with_clusters"] == pytest.approx(2 / 3)
-    assert found["s_inter_adjusted_largest"] == pytest.approx(0.2)
-    assert found["s_inter_reduction"] == pytest.approx(0.29)
-    assert found["s_intra_minus_inter_adjusted"] == pytest.approx(-0.005)
-    assert found["position_share_low"] == 0.9
-    assert found["lid_depth_rho"] == 1
-    assert math.isnan(cai2021.directions(layers[layers["layer"] < 3])["lid_depth_rho"].iloc[0])
+    assert list(table["seed"]) == ["0", "1"] * 3
+    found = table[table["seed"] == "0"].set_index("layer")
+    assert found["s_inter"].min() == 0.3
+    assert found["has_clusters"].mean() == pytest.approx(2 / 3)
+    assert found["s_inter_adjusted_size"].max() == pytest.approx(0.2)
+    assert found["s_inter_reduction"].min() == pytest.approx(0.29)
+    assert found["s_intra_minus_inter_adjusted"].min() == pytest.approx(-0.005)
+    assert found["low"].tolist() == [True, True, False]
+    assert found.loc[found["low"], "position_share"].max() == 0.9
+    assert found["lid_euclidean"].is_monotonic_increasing
 
 
 def test_reference_stands_beside_its_own_layer(
@@ -153,10 +151,14 @@ def test_reference_stands_beside_its_own_layer(
 
 def test_contextual_against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> None:
     table = cai2021.against_static(layers, vectors)
-    assert list(table["static_minus_contextual"]) == pytest.approx([22, 22])
+    assert table.groupby("seed")["static_minus_contextual"].mean().tolist() == pytest.approx(
+        [22, 22]
+    )
+    assert table[["n", "n_static"]].iloc[0].tolist() == [1_091_000, 1_193_514]
     assert set(table["status"]) == {"original"}
     stand_in = cai2021.against_static(layers, vectors.assign(status="stand-in"))
     assert set(stand_in["status"]) == {"stand-in"}
+    assert set(stand_in["deviations"]) == {"of stand-in vectors"}
     assert set(table["setup"]) == {"ptb, gpt2 against glove-twitter-100d"}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from isotropy.claims.evaluate import evaluate
 from isotropy.claims.read import read_claims
@@ -76,8 +77,26 @@ def row(
         "spearman": spearman,
         "spearman_of_removed": spearman / 3,
         "log10_isotropy": isotropy,
+        "log10_isotropy_matched": isotropy - 1,
         "log10_isotropy_sentences": isotropy / 2,
+        "isoscore": 0.5 + isotropy / 100,
     }
+
+
+def paired(**changes: Any) -> tuple[SimilarityFacts, pd.DataFrame]:
+    """Cosines of 300 pairs, nearer to the scores the better a method is: `none` worst, then mean,
+    abtt, kmeans-mean, gmm, and k-means best."""
+    draws = np.random.default_rng(0)
+    scores = draws.standard_normal(300)
+    rows = []
+    for i, method in enumerate(["none", "mean", "abtt", "kmeans-mean", "gmm", "kmeans"]):
+        for seed in range(3 if method in ("kmeans-mean", "gmm", "kmeans") else 1):
+            cosines = scores + draws.standard_normal(300) * (3 - i / 2)
+            rows += [
+                {"method": method, "seed": seed, "pair": j, "score": score, "cosine": cosine}
+                for j, (score, cosine) in enumerate(zip(scores, cosines, strict=True))
+            ]
+    return measured(**changes)[0], pd.DataFrame(rows)
 
 
 @pytest.fixture(scope="module")
@@ -136,28 +155,47 @@ def test_clusters_and_layers(published: pd.DataFrame) -> None:
     assert layers["published_log10_isotropy"].iloc[0] == pytest.approx(math.log10(5e-5))
 
 
-def test_directions_pair_runs_and_turn_verdicts(request: pytest.FixtureRequest) -> None:
+def test_directions_of_isotropy_pair_runs() -> None:
+    """As published, and without what the length of vectors does."""
     long = tables.measurements([measured(), measured("polarity", n_pairs=0)])
-    isotropy, similarity = tables.directions(long), tables.directions_similarity(long)
+    isotropy = tables.directions(long)
     assert list(isotropy["seed"]) == ["0", "1", "2"] * 2
-    assert isotropy["isotropy_gain_orders"].tolist() == pytest.approx([3.8] * 6)
-    assert list(similarity["dataset"].unique()) == ["sts15"]
-    assert similarity["gain"].tolist() == [13, 14, 15]
-    assert similarity["cluster_minus_global"].tolist() == [3, 4, 5]
-    assert similarity["kmeans"].tolist() == [63, 64, 65]
-    assert similarity["gmm"].tolist() == [61, 62, 63]
-    assert isotropy["isotropy_cluster_minus_global"].tolist() == pytest.approx([0.3] * 6)
+    assert isotropy["orders_gain"].tolist() == pytest.approx([3.8] * 6)
+    assert isotropy["orders_matched_gain"].tolist() == pytest.approx([3.8] * 6)
+    assert isotropy["isoscore_gain"].tolist() == pytest.approx([0.038] * 6)
+    assert isotropy["orders_cluster_minus_global"].tolist() == pytest.approx([0.3] * 6)
+    assert isotropy["isoscore_cluster_minus_global"].tolist() == pytest.approx([0.003] * 6)
+
+
+def test_directions_of_similarity_are_paired_and_turn_verdicts() -> None:
+    """Differences of SciPy's correlations, with intervals over pairs; what holds no pairs, or one
+    method, is no comparison."""
+    facts, pairs = paired()
+    one = pairs[pairs["method"] == "none"]
+    similarity = tables.directions_similarity([(facts, pairs), (facts, one), (facts, pairs[:0])])
+    assert len(similarity) == 1
+    found = similarity.iloc[0]
+    rho = {
+        name: 100 * np.mean([stats.spearmanr(g["cosine"], g["score"])[0] for _, g in runs])
+        for name, runs in ((m, g.groupby("seed")) for m, g in pairs.groupby("method"))
+    }
+    assert found["gain"] == pytest.approx(rho["kmeans"] - rho["none"])
+    assert found["kmeans_minus_gmm"] == pytest.approx(rho["kmeans"] - rho["gmm"])
+    for name in tables.COMPARISONS:
+        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
     claims = [c for c in read_claims(paper("rajaee2021")) if c.id == "rajaee2021-similarity-rises"]
     name = "rajaee2021/directions_similarity"
-    assert evaluate(claims, {name: similarity}, {name: "r"}, "")["verdict"].tolist() == [
-        "reproduced"
-    ]
-    falsified = similarity.assign(gain=-similarity["gain"])
-    assert evaluate(claims, {name: falsified}, {name: "r"}, "")["verdict"].tolist() == [
-        "contradicted"
-    ]
-    stand_in = evaluate(claims, {name: similarity.assign(status="stand-in")}, {name: "r"}, "")
-    assert stand_in["verdict"].tolist() == ["consistent"]
+
+    def word(table: pd.DataFrame) -> str:
+        return str(evaluate(claims, {name: table}, {name: "r"}, "")["verdict"][0])
+
+    assert word(similarity) == "reproduced"
+    turned = similarity.assign(
+        gain=-found["gain"], gain_low=-found["gain_high"], gain_high=-found["gain_low"]
+    )
+    assert word(turned) == "contradicted"
+    assert word(similarity.assign(status="stand-in")) == "consistent"
+    assert word(similarity.assign(gain_low=-1.0)) == "undecided"
 
 
 def test_chosen_numbers_are_marked() -> None:

@@ -39,8 +39,8 @@ TABLES = (
         tables=["cai2021/layers"],
         section="3 to 5",
         caption=(
-            "What the claims are about, per corpus, model and seed: extremes over layers, "
-            "and how the local dimension goes with depth."
+            "What the claims are about, per corpus, model, layer and seed: cosines before and "
+            "after clustering and centring, local dimension, and how much goes with position."
         ),
     ),
     TableSpec(
@@ -49,8 +49,8 @@ TABLES = (
         tables=["cai2021/layers", "cai2021/vectors"],
         section="5",
         caption=(
-            "Conventional local dimension by cosines, mean over layers, against that of "
-            "static vectors."
+            "Conventional local dimension by cosines of each layer, against that of static "
+            "vectors. The number of points differs, and the dimension depends on it."
         ),
     ),
     TableSpec(

@@ -10,6 +10,8 @@ CORPORA = ("wikitext-2", "ptb")
 """Section 2, and the slides."""
 ENOUGH = 10_000
 """Points at which the mean local dimension has a standard error of about 0.4 %."""
+STARTS = 10
+"""Of k-means: scikit-learn's default when the authors' code was written."""
 VECTORS = ("glove-twitter-100d", "glove-840b-300d", "word2vec-googlenews")
 """The paper's static vectors, inferred from the sizes that Table 3 prints."""
 
@@ -26,6 +28,10 @@ def layer_deviations(spec: LayerSpec) -> list[str]:
     how = spec.clustering
     if (how.k_max, how.sample_size, how.threshold, how.max_iter) != (15, 20_000, 0.1, 300):
         found.append("clusters are not counted as in the authors' code")
+    if how.n_init != STARTS:
+        found.append(f"k-means starts {how.n_init} times, the authors' {STARTS} times")
+    if how.n_components is not None:
+        found.append(f"k-means sees {how.n_components} components, of which the paper says nothing")
     return found + _of_lid(spec.lid)
 
 

@@ -12,17 +12,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from isotropy.geometry.spec import LayerFacts, VectorsFacts
-from isotropy.tables.runs import long_table
+from isotropy.tables.runs import deviate, long_table
 
 LayerRuns = Sequence[tuple[LayerFacts, pd.DataFrame]]
 """Facts about each layer, and one of its tables."""
 VectorRuns = Sequence[tuple[VectorsFacts, pd.DataFrame]]
 """Facts about static vectors, and a row per seed."""
 
-FACTS = ["setup", "dataset", "embedding", "data", "model", "status"]
+FACTS = ["setup", "dataset", "embedding", "data", "model", "status", "deviations"]
 LID = ["lid_cosine_published", "lid_cosine", "lid_euclidean_published", "lid_euclidean"]
 
 
@@ -49,7 +48,7 @@ def points(runs: LayerRuns) -> pd.DataFrame:
     )
 
 
-_WHERE = {"dataset", "embedding", "layer", "data", "model", "status"}
+_WHERE = {"dataset", "embedding", "layer", "data", "model", "status", "deviations"}
 
 
 def vectors(runs: VectorRuns) -> pd.DataFrame:
@@ -108,54 +107,49 @@ def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def directions(layers: pd.DataFrame) -> pd.DataFrame:
-    """What the claims are about, per corpus, model and seed: extremes over layers, and how LID goes
-    with depth.
+    """What the claims are about, per corpus, model, layer and seed.
+
+    `low` are layers of the first third, two at least.
     """
-    rows = []
-    for key, group in _subwords(layers).groupby([*FACTS, "seed"], sort=False):
-        own = group.sort_values("layer")
-        low = own[own["layer"] <= max(2, own["layer"].max() // 3)]
-        several = len(own) > 2
-        rows.append(
-            dict(zip([*FACTS, "seed"], key, strict=True))
-            | {
-                "n_layers": len(own),
-                "s_inter_least": own["s_inter"].min(),
-                "s_intra_least": own["s_intra"].min(),
-                "share_of_layers_with_clusters": (own["n_clusters"] > 1).mean(),
-                "s_inter_adjusted_largest": own["s_inter_adjusted"].abs().max(),
-                "s_inter_reduction": (own["s_inter"].abs() - own["s_inter_adjusted"].abs()).min(),
-                "s_intra_minus_inter_adjusted": (
-                    own["s_intra_adjusted"] - own["s_inter_adjusted"]
-                ).min(),
-                "position_share_low": low["position_share"].max(),
-                "lid_depth_rho": scipy.stats.spearmanr(own["layer"], own["lid_euclidean"]).statistic
-                if several
-                else math.nan,
-                "lid_cosine": own["lid_cosine"].mean(),
-            }
-        )
-    table = pd.DataFrame(rows)
-    return table.assign(seed=table["seed"].astype(str))
+    chosen = _subwords(layers)
+    deepest = chosen.groupby("setup")["layer"].transform("max")
+    table = chosen[[*FACTS, "layer", "s_inter", "s_intra", "position_share", *LID]].assign(
+        seed=chosen["seed"].astype(str),
+        low=chosen["layer"] <= np.maximum(2, deepest // 3),
+        has_clusters=(chosen["n_clusters"] > 1).astype(float),
+        s_inter_adjusted_size=chosen["s_inter_adjusted"].abs(),
+        s_inter_reduction=chosen["s_inter"].abs() - chosen["s_inter_adjusted"].abs(),
+        s_intra_minus_inter_adjusted=chosen["s_intra_adjusted"] - chosen["s_inter_adjusted"],
+    )
+    return table.reset_index(drop=True)
 
 
 def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
-    """Conventional LID by cosines, mean over layers, against that of each static vectors, with the
-    same seed.
+    """Conventional LID by cosines of each layer against that of each static vectors, with the same
+    seed.
+
+    The dimension depends on the number of points: `n` and `n_static` say of how many.
     """
-    per_seed = (
-        _subwords(layers).groupby([*FACTS, "seed"], sort=False)["lid_cosine"].mean().reset_index()
+    chosen = _subwords(layers)
+    own = chosen[[*FACTS, "layer", "seed", "lid_cosine", "n_tokens"]].rename(
+        columns={"n_tokens": "n"}
     )
-    static = vectors[["embedding", "seed", "lid_cosine", "status"]].rename(
-        columns={"embedding": "vectors", "lid_cosine": "lid_static", "status": "status_static"}
+    static = vectors[["embedding", "seed", "lid_cosine", "n", "status", "deviations"]].rename(
+        columns={
+            "embedding": "vectors",
+            "lid_cosine": "lid_static",
+            "n": "n_static",
+            "status": "status_static",
+            "deviations": "deviations_static",
+        }
     )
-    pairs = per_seed.merge(static, on="seed")
+    pairs = own.merge(static, on="seed").assign(seed=lambda t: t["seed"].astype(str))
     pairs["setup"] = pairs["setup"] + " against " + pairs["vectors"]
-    both = (pairs["status"] == "original") & (pairs["status_static"] == "original")
-    pairs["status"] = np.where(both, "original", "stand-in")
     pairs["static_minus_contextual"] = pairs["lid_static"] - pairs["lid_cosine"]
-    table: pd.DataFrame = pairs.drop(columns="status_static").assign(seed=pairs["seed"].astype(str))
-    return table
+    for why in pairs.loc[pairs["status_static"] != "original", "deviations_static"].unique():
+        own = (pairs["status_static"] != "original") & (pairs["deviations_static"] == why)
+        pairs = deviate(pairs, own, str(why) or "of stand-in vectors")
+    return pairs.drop(columns=["status_static", "deviations_static"])
 
 
 def _facts(about: dict[str, object]) -> dict[str, object]:
@@ -169,7 +163,7 @@ def _subwords(layers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _words_stand_in(table: pd.DataFrame) -> pd.DataFrame:
-    return table.assign(status=table["status"].mask(table["types"] != "subwords", "stand-in"))
+    return deviate(table, table["types"] != "subwords", "types are words, not sub-words")
 
 
 def _printed(rows: pd.DataFrame, published: pd.DataFrame, quantity: str) -> list[float]:

@@ -94,6 +94,27 @@ TABLES = (
         ),
     ),
     TableSpec(
+        id="mickus2024/simplices",
+        function="simplices",
+        section="2",
+        caption=(
+            "IsoScore and silhouette of K equal clusters on the vertices of a simplex in d "
+            "dimensions. Tight ones have IsoScore (K - 2)/(d - 1): anisotropic where K is far "
+            "below d, isotropic and clustered at K = d + 1."
+        ),
+    ),
+    TableSpec(
+        id="mickus2024/limits",
+        function="limits",
+        runs="section3",
+        kind="trajectory",
+        section="2",
+        caption=(
+            "The study's own classes against the IsoScore that as many tight and equally "
+            "distant clusters would have, at the first and the last step."
+        ),
+    ),
+    TableSpec(
         id="mickus2024/trajectories",
         function="trajectories",
         runs="section3",
@@ -165,6 +186,17 @@ FIGURES = (
         caption=(
             "Silhouette against IsoScore along the same trajectories. The paper finds a "
             "monotonically decreasing relationship in every setup."
+        ),
+    ),
+    FigureSpec(
+        id="mickus2024/theorem",
+        function="clusters_and_dimensions",
+        tables=["mickus2024/simplices", "mickus2024/limits"],
+        section="2",
+        caption=(
+            "When clusters and isotropy exclude each other: K equal clusters in d dimensions have "
+            "IsoScore (K - 2)/(d - 1), which is 1 at K = d + 1. Right: the study's own classes "
+            "before and after training, with the IsoScore of as many tight clusters."
         ),
     ),
     FigureSpec(

@@ -15,7 +15,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
-from isotropy.figures.style import COLOURS, STATUS_COLOURS, common_status, footnote
+from isotropy.figures.style import COLOURS, MARKERS, STATUS_COLOURS, common_status, footnote
 
 METRICS = {"isoscore": "IsoScore", "silhouette": "Silhouette", "loss": "Loss (nats)"}
 
@@ -150,6 +150,62 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
     correlated = " Correlations over all updates: mean ± sd over seeds, step 0 included."
     footnote(figure, _notes(trajectories) + correlated + trust, width=60 * columns)
     return figure
+
+
+def clusters_and_dimensions(simplices: pd.DataFrame, limits: pd.DataFrame) -> Figure:
+    """Section 2: IsoScore of K clusters in d dimensions, and the study's own classes against it."""
+    figure = Figure(figsize=(10.6, 4.6))
+    left, right = figure.subplots(1, 2)
+    _clusters_panel(left, simplices)
+    _classes_panel(right, limits)
+    footnote(
+        figure,
+        "Left: synthetic clusters of equal size, no data of the study. Right: a line from the "
+        "first to the last step, per seed; dashed: IsoScore of as many tight, equal and "
+        "equally distant clusters, (K − 2)/(d − 1); none where there are more classes than "
+        "dimensions.",
+        width=150,
+    )
+    return figure
+
+
+def _clusters_panel(axes: Axes, simplices: pd.DataFrame) -> None:
+    """IsoScore over clusters per dimension: tight ones, and the widest, dotted."""
+    widest = simplices["spread"].max()
+    for i, (d, of_d) in enumerate(simplices.groupby("d")):
+        for spread, line in ((0.0, "-"), (widest, ":")):
+            rows = of_d[of_d["spread"] == spread]
+            label = None if spread else f"d = {d}"
+            style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 4}
+            share = (rows["n_clusters"] - 1) / rows["d"]
+            axes.plot(share, rows["isoscore"], ls=line, label=label, **style)
+    wide: dict[str, Any] = {"color": "#999999", "lw": 6, "alpha": 0.35, "zorder": 0}
+    axes.plot([0, 1], [0, 1], label="(K − 2)/(d − 1), large d", **wide)
+    loose = simplices.loc[simplices["spread"] == widest, "silhouette"]
+    label = f"spread {widest:g} of the distance, silhouette {loose.min():.2f} to {loose.max():.2f}"
+    axes.plot([], [], "k:", label=label)
+    axes.set(xlabel="(K − 1)/d: clusters per dimension", ylabel="IsoScore", ylim=(-0.03, 1.05))
+    axes.legend(fontsize=7, loc="lower right", bbox_to_anchor=(1, 0.06))
+    axes.set_title("K equal clusters on a simplex", loc="left", fontweight="bold")
+
+
+def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
+    """IsoScore over silhouette of the study's classes, from the first to the last step."""
+    for i, (setup, rows) in enumerate(limits.groupby("setup", sort=False)):
+        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+        x, y = (
+            rows[[f"{score}_first", f"{score}_last"]].to_numpy().T
+            for score in ("silhouette", "isoscore")
+        )
+        axes.plot(x, y, color=colour, lw=1)
+        label = f"{setup} ({rows['status'].iloc[0]}): K = {rows['n_classes'].iloc[0]}"
+        axes.plot(x[-1], y[-1], marker, ls="", color=colour, label=label)
+        if math.isfinite(rows["limit"].iloc[0]):
+            axes.axhline(rows["limit"].iloc[0], color=colour, lw=1, ls="--")
+    axes.set(xlabel="silhouette of the classes", ylabel="IsoScore")
+    axes.margins(0.12)
+    axes.legend(fontsize=7.5, loc="best")
+    axes.set_title("This study's classes in training", loc="left", fontweight="bold")
 
 
 def glue_over_updates(trajectories: pd.DataFrame) -> Figure:

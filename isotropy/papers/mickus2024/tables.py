@@ -24,6 +24,7 @@ FACTS = {
     "bias",
     "seed",
     "status",
+    "deviations",
     "data",
     "embedding",
     "evaluation",
@@ -32,6 +33,10 @@ FACTS |= {"error_bound"}
 SCORES = ("isoscore", "silhouette")
 AGREES = 0.01  # the tolerance of the claims on correlations, see claims.yaml
 NOT_ATTEMPTED = "not attempted: not in this study's configuration"
+SIMPLEX_DIMENSIONS = (20, 64, 384)
+SPREADS = (0.0, 0.03, 0.5)
+POINTS = 10  # per cluster
+BOTH = 0.9  # a cloud with IsoScore and silhouette above it is isotropic and clustered
 # The paper's names
 ENCODERS = {
     "all-MiniLM-L6-v2": "miniLM",
@@ -72,6 +77,7 @@ def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
                 "data": run.data,
                 "embedding": run.embedding,
                 "status": run.status,
+                "deviations": run.deviations,
                 "n_items": run.n_items,
                 "published_n_items": known["value"].get("n_items"),
                 "n_params": run.n_params,
@@ -105,7 +111,7 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         )
         both = pd.concat([values, summary], ignore_index=True)
         for i, name in enumerate(
-            ("base", "dataset", "model", "bias", "status", "data", "embedding")
+            ("base", "dataset", "model", "bias", "status", "deviations", "data", "embedding")
         ):
             both.insert(i, name, group[name].iloc[0])
         both.insert(0, "setup", setup)
@@ -133,7 +139,8 @@ def seeds(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for _, group in table.groupby("setup", sort=False):
         row = {
-            name: group[name].iloc[0] for name in ("setup", "dataset", "model", "bias", "status")
+            name: group[name].iloc[0]
+            for name in ("setup", "dataset", "model", "bias", "status", "deviations")
         }
         row["n_seeds"] = group["seed"].nunique()
         for score in SCORES:
@@ -158,6 +165,7 @@ def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
                 "task": task,
                 "encoder": ENCODERS.get(model, model),
                 "status": NOT_ATTEMPTED if run is None else run.status,
+                "deviations": "" if run is None else run.deviations,
                 "n_items": None if run is None else run.n_items,
                 "published_n_items": known["value"].get("n_items"),
                 "n_params": None if run is None else run.n_params,
@@ -253,6 +261,7 @@ def appendix_b(runs: Trajectories) -> pd.DataFrame:
                     "model": run.model,
                     "bias": run.bias,
                     "status": run.status,
+                    "deviations": run.deviations,
                     "seed": str(run.seed),
                     "when": when,
                     "equation_5": found.triplet,
@@ -263,6 +272,80 @@ def appendix_b(runs: Trajectories) -> pd.DataFrame:
                     "above_triplet_objective": bound - hinged,
                 }
             )
+    return pd.DataFrame(rows)
+
+
+def simplices() -> pd.DataFrame:
+    """Section 2: clusters of equal size, tight and equally far from each other, in d dimensions.
+
+    Their centres are the vertices of a regular simplex with edges of length 1, in K - 1 of the d
+    dimensions; `spread` is the standard deviation of points about them, over all dimensions.
+    Without spread the participation ratio is K - 1, hence `expected` = (K - 2)/(d - 1).
+    `lesser_above` is by how much the lesser of IsoScore and silhouette is above BOTH: positive for
+    a cloud that is isotropic and clustered.
+    """
+    # Here, since no other table needs torch, which takes seconds to load.
+    from isotropy.metrics.isoscores import isoscore
+    from isotropy.metrics.silhouettes import silhouette
+
+    rows = []
+    for d in SIMPLEX_DIMENSIONS:
+        for n_clusters in sorted({2, 3, 6, 11, (d + 1) // 4, (d + 1) // 2, d, d + 1}):
+            for spread in SPREADS:
+                cloud, labels = _simplex(d, n_clusters, spread)
+                score, clustered = isoscore(cloud), silhouette(cloud, labels)
+                rows.append(
+                    {
+                        "setup": f"d {d}, {n_clusters} clusters, spread {spread:g}",
+                        "d": d,
+                        "n_clusters": n_clusters,
+                        "spread": spread,
+                        "fits": n_clusters - 1 < d,
+                        "isoscore": score,
+                        "silhouette": clustered,
+                        "expected": (n_clusters - 2) / (d - 1),
+                        "isoscore_error": score - (n_clusters - 2) / (d - 1),
+                        "lesser_above": min(score, clustered) - BOTH,
+                        "status": "original",
+                        "deviations": "",
+                        "data": "clusters on the vertices of a simplex",
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def _simplex(d: int, n_clusters: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
+    """Points about the vertices of a regular simplex, shape (K * POINTS, d), and their clusters."""
+    vertices = np.zeros((n_clusters, d))
+    vertices[:, : n_clusters - 1] = scipy.linalg.helmert(n_clusters).T / np.sqrt(2)
+    draws = np.random.default_rng([d, n_clusters])
+    noise = draws.standard_normal((n_clusters * POINTS, d)) * (spread / np.sqrt(d))
+    return np.repeat(vertices, POINTS, axis=0) + noise, np.repeat(np.arange(n_clusters), POINTS)
+
+
+def limits(runs: Trajectories) -> pd.DataFrame:
+    """Where the study's own classes lie against (K - 2)/(d - 1), at the first and the last step.
+
+    `limit` is NaN where so many clusters cannot be equally distant: K - 1 > d.
+    """
+    rows = []
+    for run, steps in runs:
+        first, last = steps.iloc[0], steps.iloc[-1]
+        rows.append(
+            {
+                **run.model_dump(include={"setup", "dataset", "model", "status", "deviations"}),
+                "seed": str(run.seed),
+                "d": run.dim,
+                "n_classes": run.n_classes,
+                "limit": (run.n_classes - 2) / (run.dim - 1)
+                if run.n_classes - 1 <= run.dim
+                else np.nan,
+                "isoscore_first": first["isoscore"],
+                "isoscore_last": last["isoscore"],
+                "silhouette_first": first["silhouette"],
+                "silhouette_last": last["silhouette"],
+            }
+        )
     return pd.DataFrame(rows)
 
 

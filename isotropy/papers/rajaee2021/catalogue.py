@@ -94,17 +94,21 @@ TABLES = (
         section="4",
         caption=(
             "What the claims on isotropy are about, per setup and clustering: orders of "
-            "magnitude that it rises by."
+            "magnitude that I(W) rises by, the same with all clouds at the root mean square norm "
+            "that they had before (shorter vectors alone raise I(W)), and IsoScore."
         ),
     ),
     TableSpec(
         id="rajaee2021/directions_similarity",
         function="directions_similarity",
-        tables=["rajaee2021/measurements"],
+        runs="similarity",
+        kind="similarity",
+        part="pairs",
         section="4.1",
         caption=(
-            "What the claims on similarity are about, per setup and clustering: Spearman "
-            "correlations, times 100, and their differences."
+            "What the claims on similarity are about, per setup: differences of Spearman "
+            "correlations, times 100, with 95 % intervals from a paired bootstrap over pairs, "
+            "with clusterings drawn outside."
         ),
     ),
     TableSpec(

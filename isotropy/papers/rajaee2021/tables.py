@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from isotropy.finetune.spec import FinetuneFacts
 from isotropy.papers.rajaee2021.protocol import LAST
@@ -22,7 +23,9 @@ from isotropy.similarity.spec import (
     SimilarityFacts,
     TuningFacts,
 )
-from isotropy.tables.runs import long_table
+from isotropy.tables.bootstrap import BY_PAIRS, mean_of_seeds, percentiles, spearman_draws
+from isotropy.tables.items import BY_ITEMS, has_learned, interval
+from isotropy.tables.runs import deviate, long_table
 
 MeasuredRuns = Sequence[tuple[SimilarityFacts, pd.DataFrame]]
 """Facts about each data set in each layer, and a row per method and run, or per token."""
@@ -33,8 +36,34 @@ ClassifiedRuns = Sequence[tuple[ClassificationFacts, pd.DataFrame]]
 FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
 """Facts about each fine-tuned model, and one of its tables."""
 
-FACTS = ["setup", "dataset", "embedding", "layer", "data", "model", "status"]
+FACTS = [
+    "setup",
+    "dataset",
+    "embedding",
+    "layer",
+    "data",
+    "model",
+    "status",
+    "deviations",
+]
 PAPER_METHODS = ["none", "abtt", "kmeans"]
+ISOTROPY_GAINS = {
+    "orders": "log10_isotropy",
+    "orders_matched": "log10_isotropy_matched",
+    "isoscore": "isoscore",
+}
+"""Name of a gain -> column that it is of."""
+COMPARISONS = {
+    "gain": ("kmeans", "none"),
+    "cluster_minus_global": ("kmeans", "abtt"),
+    "kmeans_minus_gmm": ("kmeans", "gmm"),
+    "global_minus_none": ("abtt", "none"),
+    "mean_minus_none": ("mean", "none"),
+    "kmeans_mean_minus_mean": ("kmeans-mean", "mean"),
+    "kmeans_minus_kmeans_mean": ("kmeans", "kmeans-mean"),
+    "gmm_minus_kmeans_mean": ("gmm", "kmeans-mean"),
+}
+"""Name of a difference -> the two methods."""
 # Pairs that Dzubur (2022) counts, after contact with the authors, and in the official releases.
 PAIRS = {
     "sts12": (3101, 3108),
@@ -55,8 +84,8 @@ def measurements(runs: MeasuredRuns) -> pd.DataFrame:
     table = long_table((_facts(run), rows) for run, rows in runs)
     # Table 5 has all layers, Table 1 the last.
     hidden = (table["part"] == "clusters") & (table["layer"] != LAST)
-    status = table["status"].mask(hidden, "stand-in")
-    return table.assign(status=status, title=table["method"].map(METHOD_TITLES))
+    table = deviate(table, hidden, "Table 1 is of the last layer")
+    return table.assign(title=table["method"].map(METHOD_TITLES))
 
 
 def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -117,41 +146,52 @@ def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def directions(measurements: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on isotropy are about: by how many orders of magnitude it rises, per setup
-    and run.
+    """What the claims on isotropy are about: by how many orders of magnitude I(W) rises, per setup
+    and run; the same at equal norm, and IsoScore, which do not depend on the length of vectors.
     """
-    rows = [
-        {
-            "isotropy_gain_orders": run["kmeans"]["log10_isotropy"] - run["none"]["log10_isotropy"],
-            "isotropy_cluster_minus_global": run["kmeans"]["log10_isotropy"]
-            - _of(run, "abtt", "log10_isotropy"),
-            **facts,
-        }
-        for facts, run in _paired(_of_methods(measurements))
-    ]
+    rows = []
+    for facts, run in _paired(_of_methods(measurements)):
+        found: dict[str, object] = {}
+        for name, column in ISOTROPY_GAINS.items():
+            own = run["kmeans"][column]
+            found[f"{name}_gain"] = own - run["none"][column]
+            found[f"{name}_cluster_minus_global"] = own - _of(run, "abtt", column)
+        rows.append(found | facts)
     return _facts_first(rows)
 
 
-def directions_similarity(measurements: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on similarity are about: Spearman correlations (times 100) and their
-    differences, per setup and run.
-
-    Runs of k-means and of the mixture have nothing in common but their number: their difference is
-    one of means.
+def directions_similarity(runs: MeasuredRuns) -> pd.DataFrame:
+    """What the claims on similarity are about: differences of Spearman correlations (times 100),
+    one row per setup, with 95 % intervals for new pairs and new clusterings (paired bootstrap).
     """
-    chosen = _of_methods(measurements)
-    rows = [
-        {
-            "gain": run["kmeans"]["spearman"] - run["none"]["spearman"],
-            "cluster_minus_global": run["kmeans"]["spearman"] - _of(run, "abtt", "spearman"),
-            "kmeans": run["kmeans"]["spearman"],
-            "gmm": _of(run, "gmm", "spearman"),
-            "global_minus_none": _of(run, "abtt", "spearman") - run["none"]["spearman"],
-            **facts,
-        }
-        for facts, run in _paired(chosen[chosen["n_pairs"] > 0])
-    ]
-    return _facts_first(rows)
+    rows = []
+    for run, pairs in runs:
+        if pairs.empty or pairs["method"].nunique() < 2:
+            continue
+        facts = _facts(run)
+        row = {name: facts[name] for name in FACTS} | {"n_items": run.n_pairs}
+        rows.append(row | {"interval_method": BY_PAIRS} | _gains(pairs))
+    columns = [*FACTS, "n_items", "interval_method"]
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
+
+
+def _gains(pairs: pd.DataFrame) -> dict[str, float]:
+    """Each comparison of two methods on the same pairs: difference, and its interval."""
+    draws, means = {}, {}
+    for method, own in pairs.groupby("method", sort=False):
+        wide = own.pivot(index="seed", columns="pair", values="cosine").to_numpy()
+        scores = own.loc[own["seed"] == own["seed"].iloc[0], "score"].to_numpy()
+        rho = [scipy.stats.spearmanr(row, scores).statistic for row in wide]
+        means[method] = 100 * float(np.mean(rho))
+        # Runs of different methods have nothing in common but their number
+        seed = list(METHOD_TITLES).index(str(method))
+        draws[method] = 100 * mean_of_seeds(spearman_draws(wide, scores), seed=seed)
+    found: dict[str, float] = {}
+    for name, (better, worse) in COMPARISONS.items():
+        if better in draws and worse in draws:
+            low, high = percentiles(draws[better] - draws[worse])
+            found |= {name: means[better] - means[worse], f"{name}_low": low, f"{name}_high": high}
+    return found
 
 
 def words(runs: MeasuredRuns) -> pd.DataFrame:
@@ -195,6 +235,7 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         "layer",
         "metric",
         "status",
+        "deviations",
         "chance",
         "n_train",
         "n_validation",
@@ -207,7 +248,10 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         found = dict(zip([*keys, "method", "title", "clustering", "classifier"], key, strict=True))
         for name in ("best", "last", "log10_isotropy"):
             found |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
-        rows.append(found | {"n_seeds": len(group)})
+        n_items, metric = int(group["n_validation"].iloc[0]), str(group["metric"].iloc[0])
+        low, high = interval(group["best"].to_numpy(dtype=float), n_items, metric)
+        found |= {"best_low": low, "best_high": high, "n_items": n_items}
+        rows.append(found | {"n_seeds": len(group), "interval_method": BY_ITEMS})
     table = pd.DataFrame(rows)
     values = _values(published[published["locator"] == "Table 3"])
     authors = (table["classifier"] == "mlp") & table["clustering"].isin(["none", "transductive"])
@@ -222,12 +266,16 @@ def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     per_seed = _best_and_last(convergence)
+    none = per_seed[(per_seed["method"] == "none") & (per_seed["classifier"] == "mlp")]
+    learned = {str(setup): _learned(group, "best") for setup, group in none.groupby("setup")}
     for (setup, seed), group in per_seed.groupby(["setup", "seed"], sort=False):
         best = group.set_index(["method", "clustering", "classifier"])["best"]
         if "kmeans" not in best.index.get_level_values(0):
             continue
-        facts = group.iloc[0][["task", "embedding", "data", "model", "status"]].to_dict()
-        found = {"setup": setup, **facts, "seed": str(seed)}
+        facts = group.iloc[0][
+            ["task", "embedding", "data", "model", "status", "deviations"]
+        ].to_dict()
+        found = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
         for clustering in ("transductive", "inductive"):
             for classifier in ("mlp", "logistic"):
                 gain = best["kmeans", clustering, classifier] - best["none", "none", classifier]
@@ -252,10 +300,12 @@ def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
             "data": run.data,
             "model": run.embedding,
             "status": run.status,
+            "deviations": run.deviations,
             "seed": run.seed,
             "n_train": run.n_train,
         }
         facts |= {"performance": run.performance, "chance": run.chance, "updates": run.updates}
+        facts |= {"n_validation": run.n_validation}
         rows = layers[["layer", "sentence_log10_isotropy", "sentence_mean_norm"]]
         rows = rows.rename(
             columns={"sentence_log10_isotropy": "log10_isotropy", "sentence_mean_norm": "mean_norm"}
@@ -270,6 +320,8 @@ def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFram
     """
     last = cls_layers[cls_layers["layer"] == cls_layers.groupby("setup")["layer"].transform("max")]
     printed = _values(published[published["locator"] == "slides, fine-tuning"])
+    none = last[last["method"] == "none"]
+    learned = {str(s): _learned(group, "performance") for s, group in none.groupby("setup")}
     rows = []
     for (setup, seed), group in last.groupby(["setup", "seed"], sort=False):
         by = group.set_index("method")
@@ -280,6 +332,7 @@ def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFram
                 "data",
                 "model",
                 "status",
+                "deviations",
                 "metric",
                 "n_train",
                 "updates",
@@ -288,7 +341,7 @@ def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFram
         ].to_dict()
         key = (facts["task"], facts["embedding"])
         own_printed = printed if facts["metric"] == "accuracy" else {}
-        found = {"setup": setup, **facts, "seed": str(seed)}
+        found = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
         for method in ("none", "cluster"):
             own = by.loc[method]
             found |= {
@@ -305,6 +358,13 @@ def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFram
         found["isotropy_change"] = found["cluster_log10_isotropy"] - found["none_log10_isotropy"]
         rows.append(found)
     return pd.DataFrame(rows)
+
+
+def _learned(none: pd.DataFrame, score: str) -> bool:
+    """Whether models without any method learned the task (`has_learned`); of one setup."""
+    first = none.iloc[0]
+    values = none[score].to_numpy(dtype=float)
+    return has_learned(values, first["chance"], first["n_validation"], first["metric"])
 
 
 def _facts(run: SimilarityFacts) -> dict[str, object]:
@@ -336,10 +396,18 @@ def _summary(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
             "spearman",
             "spearman_of_removed",
             "log10_isotropy",
+            "log10_isotropy_matched",
             "log10_isotropy_sentences",
+            "isoscore",
         ):
             row |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
-        found.append(row | {"n_runs": len(group)})
+        n_pairs = int(group["n_pairs"].iloc[0])
+        for name in ("pearson", "spearman"):
+            values = group[name].to_numpy(dtype=float)
+            known = n_pairs > 3 and np.isfinite(values).all()
+            ends = interval(values, n_pairs, name) if known else (math.nan, math.nan)
+            row |= {f"{name}_low": ends[0], f"{name}_high": ends[1]}
+        found.append(row | {"n_runs": len(group), "n_items": n_pairs, "interval_method": BY_ITEMS})
     return pd.DataFrame(found)
 
 

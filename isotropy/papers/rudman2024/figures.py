@@ -177,7 +177,8 @@ def average_performance(averages: pd.DataFrame) -> Figure:
     models = list(dict.fromkeys(averages["setup"]))
     names = {
         "istar_best": "I-STAR, best λ < 0 per task",
-        "istar": "I-STAR, mean over λ < 0",
+        "istar": "I-STAR, λ < 0 best on the other seeds",
+        "istar_mean": "I-STAR, mean over λ < 0",
         "none": "none",
         "cosreg": "CosReg",
     }

@@ -6,7 +6,8 @@ where a claim orders models by lambda, `none` stands at lambda = 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ import scipy
 
 from isotropy.finetune.spec import FinetuneFacts
 from isotropy.geometry.spec import StabilityFacts
+from isotropy.papers.rudman2024.protocol import TASKS
+from isotropy.tables.items import BY_ITEMS, has_learned, interval
 from isotropy.tables.runs import long_table
 
 FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
@@ -93,6 +96,7 @@ def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
         "model",
         "seed",
         "status",
+        "deviations",
         "metric",
         "head",
         "linear",
@@ -137,19 +141,25 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
     for (model, task), group in table.groupby(["model", "task"], sort=False):
         for name, chosen in _methods(group):
             values = chosen["performance"]
+            metric, n_items = chosen["metric"].iloc[0], int(chosen["n_validation"].iloc[0])
+            low, high = interval(values.to_numpy(dtype=float), n_items, metric)
             rows.append(
                 {
                     "model": model,
                     "task": task,
                     "method": name,
-                    "metric": chosen["metric"].iloc[0],
+                    "metric": metric,
                     "strength": chosen["strength"].iloc[0],
                     "zeta": chosen["zeta"].iloc[0],
                     "performance": values.mean(),
                     "performance_sd": values.std(ddof=1),
+                    "performance_low": low,
+                    "performance_high": high,
                     "n_seeds": len(values),
+                    "n_items": n_items,
+                    "interval_method": BY_ITEMS,
                     "isoscore_star": chosen["isoscore_star"].mean(),
-                    "status": _status(chosen),
+                    **_standing(chosen),
                 }
             )
     return pd.DataFrame(rows)
@@ -158,52 +168,99 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
 def averages(table: pd.DataFrame) -> pd.DataFrame:
     """Figure 6: performance averaged over tasks, per model (the setup) and seed.
 
-    `istar` is the mean over negative lambdas, `istar_best` the best of them per task (see
-    `table1`). Tasks that models without penalty did not learn are left out, and named.
+    `istar` has, per task, the negative lambda and the zeta that are best on the other seeds, so
+    that what chooses is not what is reported; `istar_mean` is the mean over all negative lambdas,
+    `istar_best` the best of them on the reported seeds (see `table1`). Tasks that models without
+    penalty did not learn are left out, and named.
     """
     rows = []
     for model, every in table.groupby("model", sort=False):
         learned = {task: _learned(of_task) for task, of_task in every.groupby("task", sort=False)}
         group = every[every["task"].map(learned)]
-        best = {
-            task: dict(_methods(of_task)).get("I-STAR")
-            for task, of_task in group.groupby("task", sort=False)
+        facts = _standing(every)
+        if absent := [task for task in TASKS if task not in set(every["task"])]:
+            why = f"without the tasks {', '.join(absent)}"
+            facts = {
+                "status": "stand-in",
+                "deviations": "; ".join(d for d in (facts["deviations"], why) if d),
+            }
+        about = {
+            "setup": model,
+            "n_tasks": group["task"].nunique(),
+            "learned": bool(any(learned.values())),
+            "not_learned": ", ".join(str(task) for task, well in learned.items() if not well),
+            **facts,
+            "data": "; ".join(dict.fromkeys(group["data"])),
+            "embedding": every["embedding"].iloc[0],
         }
-        for seed, of_seed in (
-            (s, group[group["seed"] == s]) for s in sorted(every["seed"].unique())
-        ):
-            negative = _negative(of_seed)
-            chosen = [
-                float(b.loc[b["seed"] == seed, "performance"].mean())
-                for b in best.values()
-                if b is not None
-            ]
-            istar = float(negative.groupby("task")["performance"].mean().mean())
-            istar_best = float(np.mean(chosen)) if chosen else np.nan
-            none, cosreg = (
-                float(of_seed.loc[of_seed["kind"] == k, "performance"].mean())
-                for k in ("none", "cosreg")
-            )
-            rows.append(
-                {
-                    "setup": model,
-                    "seed": str(seed),
-                    "n_tasks": group["task"].nunique(),
-                    "not_learned": ", ".join(
-                        str(task) for task, well in learned.items() if not well
-                    ),
-                    "status": _status(every),
-                    "data": "; ".join(dict.fromkeys(group["data"])),
-                    "embedding": every["embedding"].iloc[0],
-                    "istar": istar,
-                    "istar_best": istar_best,
-                    "none": none,
-                    "cosreg": cosreg,
-                    "istar_minus_none": istar - none,
-                    "istar_best_minus_none": istar_best - none,
-                    "none_minus_cosreg": none - cosreg,
-                }
-            )
+        rows += [
+            about | {"seed": str(seed), **_average(group, seed)}
+            for seed in sorted(every["seed"].unique())
+        ]
+    return pd.DataFrame(rows)
+
+
+def _average(group: pd.DataFrame, seed: int) -> dict[str, float]:
+    """Means over tasks of one model and seed, and their differences."""
+    own = group[group["seed"] == seed]
+    found = {
+        "istar": _mean(_chosen_on_other_seeds(g, seed) for _, g in group.groupby("task")),
+        "istar_mean": _mean(_negative(own).groupby("task")["performance"].mean()),
+        "istar_best": _mean(_best_of(g, seed) for _, g in group.groupby("task")),
+    }
+    for kind in ("none", "cosreg"):
+        found[kind] = _mean(own.loc[own["kind"] == kind, "performance"])
+    for name in ("istar", "istar_mean", "istar_best"):
+        found[f"{name}_minus_none"] = found[name] - found["none"]
+    found["istar_minus_cosreg"] = found["istar"] - found["cosreg"]
+    found["none_minus_cosreg"] = found["none"] - found["cosreg"]
+    return found
+
+
+def _chosen_on_other_seeds(of_task: pd.DataFrame, seed: int) -> float:
+    """Performance of the negative lambda and zeta that are best on the other seeds; NaN where
+    there are several of them and no other seed.
+    """
+    negative = _negative(of_task)
+    others = negative[negative["seed"] != seed].groupby("method", sort=False)["performance"].mean()
+    if others.empty and negative["method"].nunique() != 1:
+        return np.nan
+    method = negative["method"].iloc[0] if others.empty else others.idxmax()
+    own = negative[(negative["method"] == method) & (negative["seed"] == seed)]
+    return float(own["performance"].mean())
+
+
+def _best_of(of_task: pd.DataFrame, seed: int) -> float:
+    """Performance of the negative lambda and zeta that are best on all seeds."""
+    best = dict(_methods(of_task)).get(NAMES["istar"])
+    if best is None:
+        return np.nan
+    return float(best.loc[best["seed"] == seed, "performance"].mean())
+
+
+def _mean(values: Iterable[float]) -> float:
+    """Mean; NaN of nothing."""
+    found = [float(value) for value in values]
+    return float(np.mean(found)) if found else np.nan
+
+
+def steps(table: pd.DataFrame) -> pd.DataFrame:
+    """By how much IsoScore* changes from each lambda to the next, per setup, zeta and seed; no
+    penalty stands at lambda = 0.
+    """
+    rows = []
+    several = table["zeta"].nunique() > 1
+    for name, group in table.groupby("setup", sort=False):
+        for zeta in sorted(group["zeta"].dropna().unique()):
+            for seed, of_seed in group.groupby("seed"):
+                along = _along(of_seed, zeta)
+                own = of_seed.iloc[0][["task", "model", "data", "embedding"]].to_dict()
+                facts = own | _of_zeta(of_seed, zeta) | {"seed": str(seed), "zeta": zeta}
+                facts["setup"] = f"{name}, zeta {zeta:g}" if several else str(name)
+                ordered = along[["strength", "isoscore_star"]].to_numpy(dtype=float)
+                for (a, before), (b, after) in pairwise(ordered):
+                    step = f"λ {a:g} to {b:g}".replace("-", "−")
+                    rows.append(facts | {"step": step, "isoscore_star_change": after - before})
     return pd.DataFrame(rows)
 
 
@@ -231,7 +288,7 @@ def stability(clouds: SampledClouds) -> pd.DataFrame:
     """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the
     whole cloud.
     """
-    known = {"data", "embedding", "status", "d", "shrinkage_points"}
+    known = {"data", "embedding", "status", "deviations", "d", "shrinkage_points"}
     return long_table(
         ({"setup": run.name, **run.model_dump(include=known), "whole": run.isoscore}, rows)
         for run, rows in clouds
@@ -262,10 +319,11 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
                     "zeta": zeta,
                     "score": "IsoScore*" if zeta else "IsoScore",
                     "seed": str(repeat),
-                    **{c: group[c].iloc[0] for c in ("status", "data", "embedding")},
+                    **{c: group[c].iloc[0] for c in ("status", "deviations", "data", "embedding")},
                     "n": int(batch),
                     "value": float(score.loc[batch, zeta]),
                     "whole": whole,
+                    "relative_value": float(score.loc[batch, zeta]) / whole,
                     "relative_error": abs(float(score.loc[batch, zeta]) / whole - 1),
                     "n_small": int(score.index[0]),
                     "n_large": int(score.index[-1]),
@@ -279,9 +337,14 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _status(rows: pd.DataFrame) -> str:
-    """That of all rows together."""
-    return "original" if (rows["status"] == "original").all() else "stand-in"
+def _standing(rows: pd.DataFrame) -> dict[str, str]:
+    """Status of all rows together, and in what they deviate."""
+    found = [d for text in rows["deviations"].unique() for d in text.split("; ") if d]
+    original = (rows["status"] == "original").all()
+    return {
+        "status": "original" if original else "stand-in",
+        "deviations": "; ".join(dict.fromkeys(found)),
+    }
 
 
 def _facts(run: FinetuneFacts) -> dict[str, object]:
@@ -297,6 +360,7 @@ def _facts(run: FinetuneFacts) -> dict[str, object]:
         "zeta": np.nan if method.zeta is None else method.zeta,
         "seed": run.seed,
         "status": run.status,
+        "deviations": run.deviations,
         "data": run.data,
         "embedding": run.embedding,
         "n_train": run.n_train,
@@ -322,11 +386,11 @@ def _negative(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _learned(group: pd.DataFrame) -> bool:
-    """Whether models without penalty are better than the most frequent class, in the mean over
-    seeds.
-    """
+    """Whether models without penalty learned the task (`has_learned`); of one task and model."""
     none = group[group["kind"] == "none"]
-    return float(none["performance"].mean()) > float(none["chance"].mean())
+    first = none.iloc[0]
+    values = none["performance"].to_numpy(dtype=float)
+    return has_learned(values, first["chance"], first["n_validation"], first["metric"])
 
 
 def _methods(group: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -348,10 +412,7 @@ def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, obj
     first = group.iloc[0]
     none = group[group["kind"] == "none"].iloc[0]
     istar = group[(group["kind"] == "istar") & (group["zeta"] == zeta)]
-    along = pd.concat([istar, none.to_frame().T.assign(strength=0.0)]).infer_objects()
-    along = along.astype(
-        {"strength": float, "isoscore_star": float, "performance": float}
-    ).sort_values("strength")
+    along = _along(group, zeta)
     negative, positive = istar[istar["strength"] < 0], istar[istar["strength"] > 0]
     cosreg = group[group["kind"] == "cosreg"]
 
@@ -360,7 +421,7 @@ def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, obj
 
     return {
         **first[["task", "model", "data", "embedding", "metric"]],
-        "status": first["status"] if zeta > 0 else "stand-in",  # the paper's method has shrinkage
+        **_of_zeta(group, zeta),
         "zeta": zeta,
         "learned": learned,
         "n_lambdas": len(along),
@@ -377,6 +438,22 @@ def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, obj
         "lambda_two_nn_rho": _rho(along["strength"], along["two_nn_mean"]),
         "isoscore_silhouette_rho": _rho(along["isoscore_star"], along["silhouette_last"]),
     }
+
+
+def _along(group: pd.DataFrame, zeta: float) -> pd.DataFrame:
+    """Runs of one setup and seed in the order of lambda; no penalty stands at 0."""
+    istar = group[(group["kind"] == "istar") & (group["zeta"] == zeta)]
+    none = group[group["kind"] == "none"].iloc[:1].assign(strength=0.0)
+    return pd.concat([istar, none]).sort_values("strength")
+
+
+def _of_zeta(group: pd.DataFrame, zeta: float) -> dict[str, str]:
+    """Status of a setup: the paper's method has shrinkage."""
+    found = _standing(group)
+    if zeta > 0:
+        return found
+    why = "; ".join([d for d in (found["deviations"], "no shrinkage (zeta 0)") if d])
+    return {"status": "stand-in", "deviations": why}
 
 
 def _rho(x: pd.Series, y: pd.Series) -> float:

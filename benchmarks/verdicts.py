@@ -1,0 +1,206 @@
+"""How often intervals hold the truth, and how often verdicts are wrong: on synthetic data with
+known truth.
+
+    python benchmarks/verdicts.py [--draws 1000] [--seed 0]
+
+First table: share of 95 % intervals that hold the truth, by method and size of the sample; an
+honest one is near 95. Second: shares of verdicts where the effect is absent, as published, and the
+opposite. Third: the same for families of several cases. The numbers are in docs/verdicts.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy import stats
+
+from isotropy.claims import estimate as estimates
+from isotropy.claims.estimate import Estimate
+from isotropy.claims.families import Case, headline, judge_cases
+from isotropy.claims.judge import judge, p_value
+from isotropy.claims.spec import Claim, Family
+from isotropy.tables.bootstrap import mean_of_seeds, percentiles, spearman_draws
+from isotropy.tables.items import interval
+
+RHO = 0.6
+RESAMPLES = 500  # enough for a share of draws; verdicts take 2,000
+WORDS = ("reproduced", "undecided", "contradicted", "deviates")
+
+
+def covered(low: float, high: float, truth: float) -> bool:
+    """Whether an interval holds the truth."""
+    return low <= truth <= high
+
+
+def cases(draws: np.random.Generator) -> Iterator[tuple[str, int, Callable[[], bool]]]:
+    """Each method with a size: name, units, and one draw that says whether the truth is held."""
+    for n in (3, 5, 10):
+        yield (
+            "mean over seeds, normal (Student's t)",
+            n,
+            lambda n=n: covered(*estimates.mean(draws.normal(1, 1, n)).interval, 1),
+        )
+    for n in (3, 5):
+        yield (
+            "mean over seeds, skewed: exponential (Student's t)",
+            n,
+            lambda n=n: covered(*estimates.mean(draws.exponential(1, n)).interval, 1),
+        )
+        yield (
+            "correlation over seeds (t on Fisher's scale)",
+            n,
+            lambda n=n: covered(
+                *estimates.mean(np.tanh(draws.normal(2, 0.3, n)), correlation=True).interval,
+                float(np.tanh(2)),
+            ),
+        )
+        yield (
+            "difference of two samples (Welch)",
+            n,
+            lambda n=n: covered(
+                *estimates.difference(draws.normal(1, 1, n), draws.normal(0, 3, n)).interval, 1
+            ),
+        )
+        yield (
+            "standard deviation over seeds (chi-square)",
+            n,
+            lambda n=n: covered(*estimates.deviation(draws.normal(0, 2, n)).interval, 2),
+        )
+    for n in (6, 12):
+        yield (
+            "share of layers, 0.7 (Clopper-Pearson)",
+            n,
+            lambda n=n: covered(*estimates.share(int(draws.binomial(n, 0.7)), n).interval, 0.7),
+        )
+    for n in (7, 12, 30):
+        yield "rank correlation over layers, 0.6 (Bonett-Wright)", n, lambda n=n: _ranks(draws, n)
+    for n in (100, 400):
+        yield "accuracy over items, 0.8, three seeds", n, lambda n=n: _accuracy(draws, n)
+        yield "gain in Spearman's rho over pairs (paired bootstrap)", n, lambda n=n: _gain(draws, n)
+
+
+def _normal_pairs(draws: np.random.Generator, n: int, r: float) -> tuple[np.ndarray, np.ndarray]:
+    x = draws.standard_normal(n)
+    return x, r * x + np.sqrt(1 - r * r) * draws.standard_normal(n)
+
+
+def _pearson_of(rho: float) -> float:
+    """Pearson's r of normal pairs with a given rank correlation."""
+    return float(2 * np.sin(np.pi * rho / 6))
+
+
+def _ranks(draws: np.random.Generator, n: int) -> bool:
+    found = estimates.rank_correlation(*_normal_pairs(draws, n, _pearson_of(RHO)))
+    return covered(*found.interval, RHO)
+
+
+def _accuracy(draws: np.random.Generator, n: int) -> bool:
+    """Items differ in difficulty, which seeds share; the truth is the mean over all items."""
+    difficulty = draws.beta(8, 2, n)
+    scores = 100 * (draws.random((3, n)) < difficulty).mean(axis=1)
+    return covered(*interval(scores, n, "accuracy"), 80)
+
+
+def _gain(draws: np.random.Generator, n: int) -> bool:
+    """Two methods on the same pairs, three clusterings of one of them."""
+    rho = (0.5, RHO)
+    x = draws.standard_normal(n)
+    common = draws.standard_normal(n)
+
+    def cosines(r: float) -> np.ndarray:
+        noise = 0.8 * common + 0.6 * draws.standard_normal(n)
+        found: np.ndarray = _pearson_of(r) * x + np.sqrt(1 - _pearson_of(r) ** 2) * noise
+        return found
+
+    before, after = cosines(rho[0])[None], np.array([cosines(rho[1]) for _ in range(3)])
+    many = [
+        mean_of_seeds(spearman_draws(v, x, resamples=RESAMPLES), seed=s)
+        for s, v in enumerate((before, after))
+    ]
+    return covered(*percentiles(many[1] - many[0]), rho[1] - rho[0])
+
+
+def claim(kind: str, value: float) -> Claim:
+    """A claim on the mean of seeds."""
+    test = (
+        {"kind": "equals", "tolerance": value} if kind == "equals" else {"kind": kind, "bound": 0}
+    )
+    return Claim.model_validate(
+        {
+            "id": "c",
+            "paper": "p",
+            "locator": "",
+            "statement": "",
+            "unit": "seeds",
+            "quantity": {"table": "t", "column": "x", "where": {}},
+            "published": {"value": 0, "trust": ""} if kind == "equals" else None,
+            "test": test,
+        }
+    )
+
+
+def word(one: Claim, found: Estimate) -> str:
+    """The verdict on an estimate."""
+    return judge(one, found, p_value(one, found)).word.split()[0]
+
+
+def single(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Counter[str]]]:
+    """Verdicts on one case, standard deviation 1 over seeds."""
+    direction, number = claim("above", 0), claim("equals", 1.0)
+    for n in (3, 5, 10):
+        for name, effect in (("absent", 0.0), ("as published", 2.0), ("opposite", -2.0)):
+            found = (estimates.mean(draws.normal(effect, 1, n)) for _ in range(n_draws))
+            yield f"direction, {n} seeds, {name}", Counter(word(direction, f) for f in found)
+        for name, truth in (("equal", 0.0), ("on the edge", 1.0), ("far", 4.0)):
+            found = (estimates.mean(draws.normal(truth, 0.3, n)) for _ in range(n_draws))
+            yield f"number, {n} seeds, {name}", Counter(word(number, f) for f in found)
+
+
+def families(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Counter[str]]]:
+    """Headlines of 20 cases of five seeds."""
+    one = claim("above", 0)
+    truths = {
+        "all absent": np.zeros(20),
+        "all as published": np.full(20, 3.0),
+        "one of 20 opposite": np.r_[np.full(19, 3.0), -3.0],
+        "half absent": np.r_[np.full(10, 3.0), np.zeros(10)],
+    }
+    for rule in ("all", "pooled"):
+        family = Family.model_validate({"id": "c", "statement": "", "rule": rule})
+        for name, effects in truths.items():
+            counts: Counter[str] = Counter()
+            for _ in range(n_draws):
+                drawn = [
+                    Case(one, estimates.mean(draws.normal(effect, 1, 5)), True)
+                    for effect in effects
+                ]
+                judge_cases(drawn)
+                counts[headline(family, drawn, True).verdict.word.split()[0]] += 1
+            yield f"rule {rule}, {name}", counts
+
+
+def main() -> None:
+    """Print the three tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    draws = np.random.default_rng(args.seed)
+    error = 100 * stats.norm.ppf(0.975) * np.sqrt(0.95 * 0.05 / args.draws)
+    print(f"coverage of 95 % intervals, {args.draws} draws (± {error:.1f})")
+    for name, n, once in cases(draws):
+        share = np.mean([once() for _ in range(args.draws)])
+        print(f"  {name:60s} n = {n:4d} {100 * share:6.1f} %", flush=True)
+    for title, rows in (("one case", single), ("families of 20 cases", families)):
+        print(f"verdicts on {title}, in percent: {', '.join(WORDS)}")
+        for name, counts in rows(draws, args.draws if rows is single else args.draws // 5):
+            n_all = counts.total()
+            shares = "".join(f"{100 * counts[w] / n_all:8.1f}" for w in WORDS)
+            print(f"  {name:44s}{shares}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

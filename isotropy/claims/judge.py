@@ -1,0 +1,128 @@
+"""The verdict on one number: rules A1 to A5 of `docs/verdicts.md`."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from isotropy.claims.estimate import ALPHA, Estimate
+from isotropy.claims.spec import Beyond, Claim, Equals
+
+FEWEST = 3
+"""Runs with which a stochastic quantity has a verdict."""
+
+
+class Verdict(NamedTuple):
+    """A verdict as if the number were the paper's own case.
+
+    Attributes:
+        word: `reproduced`, `deviates by …`, `contradicted` or `undecided`.
+        detail: what to add.
+    """
+
+    word: str
+    detail: str = ""
+
+
+def p_value(claim: Claim, estimate: Estimate) -> float:
+    """The p-value that a verdict stands on: that of the least excluded edge.
+
+    The interval lies on one side of every edge where this is below ALPHA. NaN where there is no
+    interval.
+    """
+    if isinstance(claim.test, Beyond) and claim.test.every:
+        return math.nan
+    return max(map(estimate.p, edges(claim)))
+
+
+def edges(claim: Claim) -> list[float]:
+    """Values between agreement and disagreement: the bound, or both ends of the tolerance."""
+    if isinstance(claim.test, Equals):
+        assert claim.published is not None
+        value, tolerance = claim.published.value, claim.test.tolerance
+        return [value - tolerance, value + tolerance]
+    assert claim.test is not None
+    return [claim.test.bound]
+
+
+def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
+    """Verdict on an estimate.
+
+    Args:
+        claim: what is tested.
+        estimate: our number.
+        p: its p-value (`p_value`), adjusted where several cases are tested.
+    """
+    test = claim.test
+    assert test is not None
+    if isinstance(test, Beyond) and test.every:
+        return _judge_every(test, estimate, claim.unit == "seeds")
+    if claim.unit == "deterministic":
+        return _judge_exact(claim, estimate)
+    if claim.unit == "seeds" and estimate.n_units < FEWEST:
+        return Verdict("undecided", _too_few(estimate.n_units))
+    if math.isnan(p):
+        return Verdict("undecided", "no interval")
+    if not p < ALPHA:
+        what = "an end of the tolerance" if isinstance(test, Equals) else "the bound"
+        outside = not any(estimate.interval[0] <= e <= estimate.interval[1] for e in edges(claim))
+        how = "once adjusted for the number of cases, " if outside else ""
+        return Verdict("undecided", f"{how}the interval includes {what}")
+    return _judge_point(claim, estimate)
+
+
+def _judge_exact(claim: Claim, estimate: Estimate) -> Verdict:
+    """Verdict on a number without uncertainty."""
+    if isinstance(claim.test, Beyond) and estimate.value == claim.test.bound:
+        return Verdict("undecided", "exactly at the bound")
+    return _judge_point(claim, estimate)
+
+
+def _judge_point(claim: Claim, estimate: Estimate) -> Verdict:
+    """Verdict on a number whose interval lies on one side of every edge."""
+    value = estimate.value
+    if isinstance(claim.test, Equals):
+        assert claim.published is not None
+        gap = value - claim.published.value
+        # The tolerance is a decimal number, the difference a rounded one.
+        if abs(gap) <= claim.test.tolerance * (1 + 1e-9):
+            return Verdict("reproduced")
+        low, high = estimate.interval
+        if value * claim.published.value < 0 and not low <= 0 <= high:
+            return Verdict("contradicted", f"the opposite sign, by {gap:+.3g}")
+        return Verdict(f"deviates by {gap:+.3g}")
+    assert claim.test is not None
+    if float(beyond(claim.test, np.array(value))) > 0:
+        return Verdict("reproduced")
+    return _on_the_other_side(claim.test, value)
+
+
+def _judge_every(test: Beyond, estimate: Estimate, stochastic: bool) -> Verdict:
+    """Verdict on a claim that no value is on the other side of a bound."""
+    distances = beyond(test, estimate.values)
+    if (distances > 0).all():
+        if stochastic and estimate.n_units < FEWEST:
+            return Verdict("undecided", _too_few(estimate.n_units))
+        return Verdict("reproduced")
+    worst = float(estimate.values[distances.argmin()])
+    failed = f"{(distances <= 0).sum()} of {len(distances)} values fail, {worst:.3g} at worst"
+    word, detail = _on_the_other_side(test, worst)
+    return Verdict(word, failed if word == "contradicted" else f"{failed}{detail and '; '}{detail}")
+
+
+def _on_the_other_side(test: Beyond, value: float) -> Verdict:
+    if test.bound == 0 or value * test.bound < 0:
+        return Verdict("contradicted", f"{value:+.3g}")
+    return Verdict(f"deviates by {value - test.bound:+.3g}")
+
+
+def beyond(test: Beyond, values: np.ndarray) -> np.ndarray:
+    """How far values are on the side of the bound that the claim names."""
+    distances: np.ndarray = values - test.bound
+    return distances if test.kind == "above" else -distances
+
+
+def _too_few(n: int) -> str:
+    return f"{n} {'run' if n == 1 else 'runs'}, {FEWEST} are needed"
