@@ -232,7 +232,7 @@ MISTAKES = [
     (
         ("mickus2024", "sensitivity", "seeds"),
         [7],
-        "sensitivity.seeds: expected seeds of mickus2024.seeds, got 7",
+        "sensitivity.seeds: expected seeds of polarity, got 7",
     ),
     (
         ("datasets", "supersenses", "word_list"),

@@ -41,5 +41,5 @@ def _spec(name: str, run: Trajectory, seed: int, context: Context) -> OptimizeSp
         learning_rate=run.learning_rate,
         measure=run.measure,
         device=context.compute.device,
-        **run.setup.model_dump(),
+        **run.setup.model_dump(exclude={"seeds"}),
     )

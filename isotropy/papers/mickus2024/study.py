@@ -36,6 +36,8 @@ class Setup(Strict):
     """Whether the linear classifier has a bias."""
     mean_norm: Annotated[float, Field(gt=0)] | None = None
     """Scale the starting vectors by one factor to this mean Euclidean norm; null: as they come."""
+    seeds: Seeds | None = None
+    """Initializations of the classifier; null: those of the study."""
 
     def check(self, path: str, context: Context) -> None:
         """Refuse a data set, loss or embedding that does not exist or does not fit."""
@@ -130,11 +132,13 @@ class Mickus2024(PaperStudy):
             return
         for i, name in enumerate(self.sensitivity.setups):
             require_known(f"mickus2024.sensitivity.setups.{i}", name, self.setups, "setup")
-        if unknown := set(self.sensitivity.seeds) - set(self.seeds):
-            raise IsotropyError(
-                f"config: mickus2024.sensitivity.seeds: expected seeds of mickus2024.seeds, got "
-                f"{min(unknown)}, which leaves nothing to compare with"
-            )
+        for name in self.sensitivity.setups:
+            own = self.setups[name].seeds or self.seeds
+            if unknown := set(self.sensitivity.seeds) - set(own):
+                raise IsotropyError(
+                    f"config: mickus2024.sensitivity.seeds: expected seeds of {name}, got "
+                    f"{min(unknown)}, which leaves nothing to compare with"
+                )
 
     def trajectories(self) -> dict[str, Trajectory]:
         """All trajectories by name: section 3, then Appendix A, then the variants."""
@@ -151,7 +155,7 @@ class Mickus2024(PaperStudy):
             base=name,
             variant=None,
             setup=setup,
-            seeds=self.seeds,
+            seeds=setup.seeds or self.seeds,
             updates=self.updates,
             learning_rate=self.learning_rate,
             measure=self.measure,
