@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from isotropy.config import load_study
+from isotropy.config import load_study, read_configuration
 from isotropy.errors import IsotropyError
 from isotropy.prepare.spec import SentencesSpec
 
@@ -328,10 +328,9 @@ def test_trajectories(raw: dict[str, Any], project: Path) -> None:
     }
 
 
-def test_paper_has_every_cell_of_table_3(raw: dict[str, Any], project: Path) -> None:
-    overlay = yaml.safe_load((project / "config/paper.yaml").read_text("utf8"))["mickus2024"]
-    overlay["sensitivity"] |= {"sample_size": 2000}  # of config.yaml, which Snakemake merges
-    raw["mickus2024"] |= overlay | {"setups": raw["mickus2024"]["setups"] | overlay["setups"]}
-    runs = load_study(raw, project).config.mickus2024.trajectories()
+def test_paper_has_every_cell_of_table_3(project: Path) -> None:
+    files = [project / "config.yaml", project / "config/paper.yaml"]
+    runs = load_study(read_configuration(files, {}), project).config.mickus2024.trajectories()
     assert sum(run.group == "glue" for run in runs.values()) == 24
     assert {"polarity", "snli", "pos", "supersenses"} <= set(runs)
+    assert all(len(run.seeds) == 5 for run in runs.values() if run.group == "section3")
