@@ -12,7 +12,7 @@ VERDICTS = TableSpec(
     caption=(
         "Every claim of the papers against our number. Reproduced, deviates, contradicted: on the "
         "paper's own data and model; consistent, inconsistent: on a stand-in, which never counts "
-        "as a reproduction; undecided: the interval over seeds does not tell."
+        "as a reproduction; undecided: the interval does not tell. A headline speaks for its cases."
     ),
 )
 """The table that the stage `claims` makes: `results/claims.parquet`."""
@@ -23,6 +23,6 @@ FIGURES = (
         function="published_against_obtained",
         tables=["claims"],
         section="all",
-        caption="Published numbers beside ours, each with its 95 % interval over seeds.",
+        caption="Published numbers beside ours, each with its 95 % interval.",
     ),
 )

@@ -38,7 +38,7 @@ ABOUT_A_PANEL = 5  # rows that its axis and label take
 
 
 def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
-    """Every published number beside ours, with its interval over seeds; a panel per quantity,
+    """Every published number beside ours, with its interval; a panel per quantity,
     counts as ratios.
     """
     known = verdicts.dropna(subset=["published", "obtained"])
@@ -66,7 +66,7 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
         )
     marks = [first.plot([], [], "D", ls="", color="black", mfc="none", label="published")[0]]
     for status, colour in STATUS_COLOURS.items():
-        label = f"obtained, {status} (bar: 95 % interval over seeds)"
+        label = f"obtained, {status} (bar: 95 % interval)"
         marks.append(first.plot([], [], "o-", lw=2.4, ms=4.5, color=colour, label=label)[0])
     figure.legend(
         handles=marks,

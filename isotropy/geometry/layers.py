@@ -11,6 +11,7 @@ import pandas as pd
 
 from isotropy.errors import IsotropyError
 from isotropy.geometry.dimension import lid_scores
+from isotropy.geometry.roll import roll
 from isotropy.geometry.spec import Clustering, LayerSpec
 from isotropy.geometry.typed import TypedCloud
 from isotropy.metrics.clusters import ClusterCount, cluster_count
@@ -74,12 +75,13 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
 
     Returns:
         Scores: n_tokens, n_types, n_types_repeated; s_inter, s_intra, mean_cosine, isoscore;
-            variance_of_first_components (the
-        share of the first three); n_clusters, silhouette (of that number, or the best where it is
-        under the threshold), share_largest; s_inter_adjusted, s_intra_adjusted (plain mean over
-        clusters), both also _weighted by tokens; lid_euclidean, lid_cosine (conventional, and
-        _published); and position_share: how much of the variance of the largest cluster in its
-        first three components goes with the position in the window.
+            variance_of_first_components (the share of the first three); n_clusters, silhouette (of
+            that number, or the best where it is under the threshold), share_largest;
+            s_inter_adjusted, s_intra_adjusted (plain mean over clusters), both also _weighted by
+            tokens, and as controls _centred (one mean for all) and _random_parts (as large as the
+            clusters); lid_… (`lid_scores`); position_share: how much of the variance of the largest
+            cluster in its first three components goes with the position in the window; roll_…
+            (`roll`), of the same.
     """
     counts = np.bincount(cloud.types)
     counted = count_clusters(cloud.vectors, axes, spec.clustering, seed)
@@ -90,6 +92,8 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
     sizes = np.bincount(clusters)
     largest = clusters == sizes.argmax()
     own = cloud.vectors[largest]
+    seen = principal_axes(own).project(own, SEEN)
+    rolled = roll(seen, cloud.positions[largest], cloud.frequencies[largest], seed)
     scores = {
         "n_tokens": len(cloud.vectors),
         "n_types": len(counts),
@@ -107,11 +111,29 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
         "s_inter_adjusted_weighted": weighted.s_inter,
         "s_intra_adjusted_weighted": weighted.s_intra,
         **lid_scores(cloud.vectors, spec.lid, seed),
-        "position_share": share_of_positions(
-            principal_axes(own).project(own, SEEN), cloud.positions[largest]
-        ),
+        "position_share": share_of_positions(seen, cloud.positions[largest]),
+        "roll_gain": rolled.gain,
+        "roll_along_position": rolled.along_position,
+        "roll_along_frequency": rolled.along_frequency,
+        **_controls(cloud, clusters, seed),
     }
     return Measurements(scores, counted.silhouettes, clusters)
+
+
+def _controls(cloud: TypedCloud, clusters: np.ndarray, seed: int) -> dict[str, float]:
+    """What the adjustment does without clusters: one mean for all tokens (global centring), and
+    means of random parts as large as the clusters.
+    """
+    one = np.zeros(len(clusters), dtype=np.int64)
+    parts = np.random.default_rng(seed).permutation(clusters)
+    whole = type_cosines(cloud.vectors, cloud.types, one)
+    drawn = type_cosines(cloud.vectors, cloud.types, parts)
+    return {
+        "s_inter_centred": whole.s_inter,
+        "s_intra_centred": whole.s_intra,
+        "s_inter_random_parts": drawn.s_inter,
+        "s_intra_random_parts": drawn.s_intra,
+    }
 
 
 def count_clusters(vectors: np.ndarray, axes: Axes, how: Clustering, seed: int) -> ClusterCount:

@@ -121,6 +121,9 @@ class Lid(Strict):
     n_queries: Annotated[int, Field(ge=1)] | None
     """Measured at so many points, drawn, with neighbours among all. null: at all points, as the
     authors."""
+    n_equal: Annotated[int, Field(ge=3)]
+    """Points of a sample in which the dimension by cosines is taken once more: it depends on their
+    number, so clouds are compared at an equal one. Smaller clouds have none."""
 
 
 class LayerSpec(Spec):

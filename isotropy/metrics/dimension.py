@@ -7,6 +7,7 @@ dimension).
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Literal, NamedTuple
 
@@ -100,10 +101,20 @@ def lid_mle(
 class LidEstimates(NamedTuple):
     """Mean local intrinsic dimension by the conventional estimate, and as Cai et al. (2021) have
     published it.
+
+    Attributes:
+        conventional: over points that do not repeat an earlier one.
+        published: over all points, repetitions included. Where all k neighbours are equally far the
+            estimate is infinite, and the authors' code puts the number of dimensions in its place;
+            where they all are at distance 0 it has none, and leaves the point out.
+        n_repeated: points that repeat an earlier one.
+        n_replaced: points that the published mean has with the number of dimensions.
     """
 
     conventional: float
     published: float
+    n_repeated: int
+    n_replaced: int
 
 
 @full_precision
@@ -124,9 +135,11 @@ def lid_mle_estimates(
     kept = _first_of_equals(points, "lid_mle")
     rows = _drawn(points, kept, k, n_queries, seed)
     r, apart = _nearest(points, k, rows, kept)
-    published = _estimates(_clamped(r, metric), squared=True)
+    published, n_replaced = _as_published(_clamped(r, metric), points.shape[1])
     own = apart if kept is None else apart[kept[rows].numpy()]
-    return LidEstimates(float(_estimates(own, squared=False).mean()), float(published.mean()))
+    conventional = float(_estimates(own, squared=False).mean())
+    n_repeated = 0 if kept is None else int((~kept).sum())
+    return LidEstimates(conventional, published, n_repeated, n_replaced)
 
 
 @full_precision
@@ -227,6 +240,17 @@ def _estimates(r: np.ndarray, squared: bool) -> np.ndarray:
         estimates: np.ndarray = 1 / ((2 if squared else 1) * mean_log)
     estimates[r[:, 0] == 0] = 0  # the limit of the formula
     return estimates
+
+
+def _as_published(r: np.ndarray, d: int) -> tuple[float, int]:
+    """Mean as the authors' code takes it, from distances to k neighbours; and how many infinite
+    estimates it replaced by d.
+    """
+    known = r[r[:, -1] > 0]
+    estimates = _estimates(known, squared=True)
+    endless = np.isinf(estimates)
+    estimates[endless] = d
+    return float(estimates.mean()) if len(known) else math.nan, int(endless.sum())
 
 
 def _first_of_equals(points: torch.Tensor, what: str) -> torch.Tensor | None:

@@ -27,9 +27,10 @@ from isotropy.geometry.layers import (
     principal_axes,
     share_of_positions,
 )
+from isotropy.geometry.roll import roll
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid, VectorsSpec
 from isotropy.geometry.typed import TypedCloud, read_typed
-from isotropy.metrics.dimension import lid_mle, lid_mle_estimates
+from isotropy.metrics.dimension import lid_mle, lid_mle_estimates, lid_mle_samples
 from isotropy.metrics.isoscores import isoscore
 from isotropy.papers.cai2021.protocol import layer_deviations, vectors_deviations
 
@@ -46,7 +47,7 @@ SPEC = LayerSpec(
     window=8,
     types=["subwords"],
     clustering=HOW,
-    lid=Lid(k=10, n_queries=None),
+    lid=Lid(k=10, n_queries=None, n_equal=100),
     n_points=50,
     seeds=[0],
 )
@@ -276,9 +277,16 @@ def test_both_estimates_of_the_local_dimension(dtype: type, tolerance: float) ->
         with pytest.warns(UserWarning, match="repeat another"):
             conventional = lid_mle(often, 20, metric=metric, n_queries=300, seed=1)
         assert both.conventional == pytest.approx(conventional, rel=tolerance)
-        assert both.published == lid_mle(
+        each = lid_mle_samples(
             often, 20, metric=metric, squared=True, repeated="keep", n_queries=300, seed=1
         )
+        # Endless where all neighbours are copies of one point; the dimension stands in its place.
+        assert both.n_replaced == np.isinf(each).sum() > 0
+        assert both.n_repeated == 1200
+        known = np.where(np.isinf(each), 6, each)
+        if metric == "euclidean":  # all neighbours at distance 0: no estimate, left out
+            known = known[each > 0]
+        assert both.published == pytest.approx(known.mean())
 
 
 def test_what_departs_from_the_paper_is_said() -> None:
@@ -291,7 +299,7 @@ def test_what_departs_from_the_paper_is_said() -> None:
             "model": "gpt2",
             "window": 512,
             "clustering": authors,
-            "lid": Lid(k=100, n_queries=None),
+            "lid": Lid(k=100, n_queries=None, n_equal=100),
         }
     )
     assert layer_deviations(own) == []
@@ -308,20 +316,66 @@ def test_what_departs_from_the_paper_is_said() -> None:
     assert layer_deviations(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
     assert precision_deviations("bfloat16") == ["computed in bfloat16"]
     assert precision_deviations("float32") == []
-    few = own.model_copy(update={"lid": Lid(k=100, n_queries=50)})
+    few = own.model_copy(update={"lid": Lid(k=100, n_queries=50, n_equal=100)})
     assert layer_deviations(few) == ["local dimension at 50 points only"]
 
 
 def test_too_few_points_are_said_in_one_sentence() -> None:
     cloud = clustered(n=9)
     with pytest.raises(IsotropyError, match="local dimension: k must lie between 2 and 8"):
-        lid_scores(cloud.vectors, Lid(k=10, n_queries=None), 0)
+        lid_scores(cloud.vectors, Lid(k=10, n_queries=None, n_equal=100), 0)
     with pytest.raises(IsotropyError, match="clusters: k_range must hold numbers from 2 to 2"):
         count_clusters(cloud.vectors[:3], principal_axes(cloud.vectors), HOW, 0)
 
 
 def test_vectors_of_the_paper() -> None:
     vectors = VectorsSpec(
-        paper="cai2021", vectors="glove-6b-50d", lid=Lid(k=100, n_queries=None), seeds=[0]
+        paper="cai2021",
+        vectors="glove-6b-50d",
+        lid=Lid(k=100, n_queries=None, n_equal=100),
+        seeds=[0],
     )
     assert vectors_deviations(vectors) == ["glove-6b-50d are not among the paper's vectors"]
+
+
+def rolled(turns: float, height: float, n: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+    """A sheet that is wound up, with a little noise, and where each point is along it."""
+    draws = np.random.default_rng(0)
+    along = draws.random(n)
+    angle = np.pi * (1 + turns * along)
+    sheet = np.c_[angle * np.cos(angle), height * draws.random(n), angle * np.sin(angle)]
+    return sheet + 0.2 * draws.standard_normal((n, 3)), along
+
+
+@pytest.mark.parametrize("height", [5, 20])
+def test_a_roll_is_found_along_what_it_is_wound(height: float) -> None:
+    sheet, along = rolled(3, height)
+    other = np.random.default_rng(1).permutation(len(sheet))
+    by_position = roll(sheet, along, other, 0)
+    assert by_position.gain > 0.3
+    assert by_position.along_position > 0.8 > 0.2 > by_position.along_frequency
+    by_frequency = roll(sheet, other, np.exp(5 * along), 0)
+    assert by_frequency.along_frequency > 0.8 > 0.2 > by_frequency.along_position
+    assert roll(sheet, along, other, 0) == by_position
+
+
+def test_what_is_flat_or_round_is_no_roll() -> None:
+    """A line and a plane along the text, a ball, a sphere, a ring, two clouds, half a turn."""
+    draws = np.random.default_rng(0)
+    n = 2000
+    along, across = draws.random(n), draws.random(n)
+    ball = draws.standard_normal((n, 3))
+    noise = 0.02 * draws.standard_normal((n, 3))
+    shapes = {
+        "line": np.c_[along, 0 * along, 0 * along] + noise,
+        "plane": np.c_[along, across, 0 * along] + noise,
+        "ball": ball,
+        "sphere": ball / np.linalg.norm(ball, axis=1, keepdims=True),
+        "ring": np.c_[np.cos(6.28 * along), np.sin(6.28 * along), 0 * along] + noise,
+        "two clouds": ball + 8 * (np.arange(n) % 2)[:, None],
+        "half a turn": rolled(1, 3)[0],
+    }
+    gains = {name: roll(shape, along, across, 0).gain for name, shape in shapes.items()}
+    assert {name: gain for name, gain in gains.items() if not abs(gain) < 0.1} == {}
+    assert np.isnan(roll(ball[:20], along[:20], across[:20], 0).gain)
+    assert np.isnan(roll(np.zeros((50, 3)), along[:50], across[:50], 0).gain)

@@ -42,6 +42,12 @@ def rows(types: str = "subwords", seeds: tuple[int, ...] = (0, 1), **scores: flo
         "lid_cosine": 14.0,
         "lid_euclidean": 15.0,
         "position_share": 0.2,
+        "roll_gain": 0.3,
+        "roll_along_position": 0.8,
+        "roll_along_frequency": 0.1,
+        "s_inter_random_parts": 0.06,
+        "s_inter_centred": -0.05,
+        "lid_cosine_equal_n": 13.0,
     }
     both = plain | scores
     both |= {f"{name}_published": both[name] / 2 for name in ("lid_cosine", "lid_euclidean")}
@@ -77,6 +83,7 @@ def vectors() -> pd.DataFrame:
     )
     lids = {
         "lid_cosine": 36.0,
+        "lid_cosine_equal_n": 33.0,
         "lid_euclidean": 30.0,
         "lid_cosine_published": 18.0,
         "lid_euclidean_published": 15.0,
@@ -136,6 +143,9 @@ def test_directions_are_those_of_each_layer(layers: pd.DataFrame) -> None:
     assert found["low"].tolist() == [True, True, False]
     assert found.loc[found["low"], "position_share"].max() == 0.9
     assert found["lid_euclidean"].is_monotonic_increasing
+    assert found["s_inter_below_random_parts"].max() == pytest.approx(0.05)
+    assert found["s_inter_below_centred"].max() == pytest.approx(0.04)
+    assert found["roll_gain"].eq(0.3).all()
 
 
 def test_reference_stands_beside_its_own_layer(
@@ -154,6 +164,7 @@ def test_contextual_against_static(layers: pd.DataFrame, vectors: pd.DataFrame) 
     assert table.groupby("seed")["static_minus_contextual"].mean().tolist() == pytest.approx(
         [22, 22]
     )
+    assert table["static_minus_contextual_equal_n"].tolist() == [20] * len(table)
     assert table[["n", "n_static"]].iloc[0].tolist() == [1_091_000, 1_193_514]
     assert set(table["status"]) == {"original"}
     stand_in = cai2021.against_static(layers, vectors.assign(status="stand-in"))

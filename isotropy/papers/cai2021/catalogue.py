@@ -50,7 +50,7 @@ TABLES = (
         section="5",
         caption=(
             "Conventional local dimension by cosines of each layer, against that of static "
-            "vectors. The number of points differs, and the dimension depends on it."
+            "vectors: of all points, and of an equal number, on which the dimension depends."
         ),
     ),
     TableSpec(

@@ -39,6 +39,8 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
         "s_intra": ("$S_{intra}$", 1, "-", 1),
         "s_inter_adjusted": ("$S_{inter}$, adjusted", 0, "--", 2),
         "s_intra_adjusted": ("$S_{intra}$, adjusted", 1, "--", 3),
+        "s_inter_centred": ("$S_{inter}$, one mean", 2, ":", 4),
+        "s_inter_random_parts": ("$S_{inter}$, random parts", 3, ":", 5),
     }
     for axes, own in grid:
         for column, (label, colour, line, marker) in lines.items():
@@ -51,8 +53,8 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
         "Cosines between tokens of different types ($S_{inter}$) and of the same type "
         "($S_{intra}$), exact over all pairs; "
         f"types are {_subwords(layers)['types'].iloc[0]}. Adjusted: within clusters, each moved "
-        "to its own mean; mean over "
-        "clusters. "
+        "to its own mean; mean over clusters. Dotted, as controls: one mean for all tokens, and "
+        "means of random parts as large as the clusters. "
     )
     footnote(figure, about + _over(layers) + _sources(layers), width=_width(grid))
     return figure

@@ -22,6 +22,7 @@ VectorRuns = Sequence[tuple[VectorsFacts, pd.DataFrame]]
 """Facts about static vectors, and a row per seed."""
 
 FACTS = ["setup", "dataset", "embedding", "data", "model", "status", "deviations"]
+ROLL = ["roll_gain", "roll_along_position", "roll_along_frequency"]
 LID = ["lid_cosine_published", "lid_cosine", "lid_euclidean_published", "lid_euclidean"]
 
 
@@ -113,12 +114,16 @@ def directions(layers: pd.DataFrame) -> pd.DataFrame:
     """
     chosen = _subwords(layers)
     deepest = chosen.groupby("setup")["layer"].transform("max")
-    table = chosen[[*FACTS, "layer", "s_inter", "s_intra", "position_share", *LID]].assign(
+    kept = [*FACTS, "layer", "s_inter", "s_intra", "position_share", *ROLL, *LID]
+    table = chosen[kept].assign(
         seed=chosen["seed"].astype(str),
         low=chosen["layer"] <= np.maximum(2, deepest // 3),
         has_clusters=(chosen["n_clusters"] > 1).astype(float),
         s_inter_adjusted_size=chosen["s_inter_adjusted"].abs(),
         s_inter_reduction=chosen["s_inter"].abs() - chosen["s_inter_adjusted"].abs(),
+        s_inter_below_random_parts=chosen["s_inter_random_parts"].abs()
+        - chosen["s_inter_adjusted"].abs(),
+        s_inter_below_centred=chosen["s_inter_centred"].abs() - chosen["s_inter_adjusted"].abs(),
         s_intra_minus_inter_adjusted=chosen["s_intra_adjusted"] - chosen["s_inter_adjusted"],
     )
     return table.reset_index(drop=True)
@@ -126,18 +131,16 @@ def directions(layers: pd.DataFrame) -> pd.DataFrame:
 
 def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
     """Conventional LID by cosines of each layer against that of each static vectors, with the same
-    seed.
-
-    The dimension depends on the number of points: `n` and `n_static` say of how many.
+    seed: of all points (`n` and `n_static`), and of an equal number, on which it depends.
     """
     chosen = _subwords(layers)
-    own = chosen[[*FACTS, "layer", "seed", "lid_cosine", "n_tokens"]].rename(
-        columns={"n_tokens": "n"}
-    )
-    static = vectors[["embedding", "seed", "lid_cosine", "n", "status", "deviations"]].rename(
+    lid = ["lid_cosine", "lid_cosine_equal_n"]
+    own = chosen[[*FACTS, "layer", "seed", *lid, "n_tokens"]].rename(columns={"n_tokens": "n"})
+    static = vectors[["embedding", "seed", *lid, "n", "status", "deviations"]].rename(
         columns={
             "embedding": "vectors",
             "lid_cosine": "lid_static",
+            "lid_cosine_equal_n": "lid_static_equal_n",
             "n": "n_static",
             "status": "status_static",
             "deviations": "deviations_static",
@@ -146,6 +149,8 @@ def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
     pairs = own.merge(static, on="seed").assign(seed=lambda t: t["seed"].astype(str))
     pairs["setup"] = pairs["setup"] + " against " + pairs["vectors"]
     pairs["static_minus_contextual"] = pairs["lid_static"] - pairs["lid_cosine"]
+    equal = pairs["lid_static_equal_n"] - pairs["lid_cosine_equal_n"]
+    pairs["static_minus_contextual_equal_n"] = equal
     for why in pairs.loc[pairs["status_static"] != "original", "deviations_static"].unique():
         own = (pairs["status_static"] != "original") & (pairs["deviations_static"] == why)
         pairs = deviate(pairs, own, str(why) or "of stand-in vectors")

@@ -205,6 +205,16 @@ FIGURES = (
         ),
     ),
     FigureSpec(
+        id="rajaee2021/scale",
+        function="isotropy_and_scale",
+        tables=["rajaee2021/slides"],
+        section="4",
+        caption=(
+            "How much of the gain in isotropy is scale: log10 of I(W) as published, the same with "
+            "all clouds at the norm that they had before, and IsoScore."
+        ),
+    ),
+    FigureSpec(
         id="rajaee2021/layers",
         function="isotropy_per_layer",
         tables=["rajaee2021/table5"],

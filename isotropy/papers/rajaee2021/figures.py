@@ -52,6 +52,40 @@ def isotropy_by_method(slides: pd.DataFrame) -> Figure:
     )
 
 
+def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
+    """Isotropy per method: I(W) as published, I(W) of clouds at an equal norm, and IsoScore; one
+    line per data set, model and layer.
+    """
+    shown = {
+        "log10_isotropy": "log₁₀ I(W), as published",
+        "log10_isotropy_matched": "log₁₀ I(W), at the norm before",
+        "isoscore": "IsoScore",
+    }
+    methods = list(dict.fromkeys(slides["title"]))
+    figure = Figure(figsize=(10.4, 3.4 + 0.2 * slides["setup"].nunique()))
+    grid = figure.subplots(1, len(shown), sharey=True)
+    for axes, (column, label) in zip(grid, shown.items(), strict=True):
+        for i, (setup, rows) in enumerate(slides.groupby("setup", sort=False)):
+            colour, marker = line_style(i)
+            ordered = rows.set_index("title").reindex(methods)
+            sd = ordered[f"{column}_sd"].fillna(0)
+            style: dict[str, Any] = {"color": colour, "marker": marker, "ms": 5, "lw": 0.8}
+            axes.errorbar(ordered[column], range(len(methods)), xerr=sd, label=setup, **style)
+        axes.set_yticks(range(len(methods)), methods)
+        axes.set_xlabel(label)
+    grid[1].set_xlim(grid[0].get_xlim())
+    grid[0].invert_yaxis()
+    mark_status(grid[-1], slides)
+    common_legend(figure, [grid[0]], frameon=False, loc="outside upper left", ncols=2)
+    about = (
+        "Methods that subtract means and components shorten vectors, and I(W) rises with that "
+        "alone. Middle: clouds brought back to the root mean square norm that they had before. "
+        "IsoScore does not depend on scale. Bars: sd over clusterings. "
+    )
+    footnote(figure, f"{about}Data: {titles(slides, 'data')}. {_models(slides)}", width=150)
+    return figure
+
+
 def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     """log10 of I(W) against the layer, one line per model; published values as crosses, where there
     are some.
