@@ -1,12 +1,14 @@
 """YAML files of entries: duplicate keys are refused, and families of entries are written out.
 
-A family is one entry with a list `each`; per item of the list it gives one entry, with the item's
-values in place of the names in braces.
+A family is one entry with `each`: a list of items, or lists of values by name, of which every
+combination is an item. Per item it gives one entry, with the item's values in place of the names in
+braces.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +58,19 @@ def members(entry: Any) -> list[tuple[dict[str, Any], Any]]:
     entry that is no family stands for itself, with no values.
 
     Raises:
-        ValueError: `each` is not a list of mappings.
+        ValueError: `each` is neither a list of mappings nor a mapping of lists.
+
+    Examples:
+        >>> members({"id": "{a}-{b}", "each": {"a": [1, 2], "b": ["x"]}})
+        [({'a': 1, 'b': 'x'}, {'id': '{a}-{b}'}), ({'a': 2, 'b': 'x'}, {'id': '{a}-{b}'})]
     """
     if not isinstance(entry, dict) or "each" not in entry:
         return [({}, entry)]
     items = entry["each"]
+    if isinstance(items, dict) and all(isinstance(values, list) for values in items.values()):
+        items = [dict(zip(items, chosen, strict=True)) for chosen in product(*items.values())]
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ValueError("each: expected a list of mappings")
+        raise ValueError("each: expected a list of mappings, or lists by name")
     rest = {key: value for key, value in entry.items() if key != "each"}
     return [(item, rest) for item in items]
 

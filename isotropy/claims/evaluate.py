@@ -384,6 +384,7 @@ def _expected(claim: Claim) -> str:
         return ""
     if isinstance(claim.test, Equals):
         assert claim.published is not None
-        tolerance = f" ± {claim.test.tolerance:g}" if claim.test.tolerance else ""
+        around = claim.test.around(claim.published.value)
+        tolerance = f" ± {around:.3g}" if around else ""
         return f"{claim.published.value:.12g}{tolerance}"
     return f"{'> ' if claim.test.kind == 'above' else '< '}{claim.test.bound:g}"

@@ -41,7 +41,8 @@ def edges(claim: Claim) -> list[float]:
     """Values between agreement and disagreement: the bound, or both ends of the tolerance."""
     if isinstance(claim.test, Equals):
         assert claim.published is not None
-        value, tolerance = claim.published.value, claim.test.tolerance
+        value = claim.published.value
+        tolerance = claim.test.around(value)
         return [value - tolerance, value + tolerance]
     assert claim.test is not None
     return [claim.test.bound]
@@ -87,7 +88,7 @@ def _judge_point(claim: Claim, estimate: Estimate) -> Verdict:
         assert claim.published is not None
         gap = value - claim.published.value
         # The tolerance is a decimal number, the difference a rounded one.
-        if abs(gap) <= claim.test.tolerance * (1 + 1e-9):
+        if abs(gap) <= claim.test.around(claim.published.value) * (1 + 1e-9):
             return Verdict("reproduced")
         low, high = estimate.interval
         if value * claim.published.value < 0 and not low <= 0 <= high:

@@ -2,11 +2,12 @@
 
 `claims.yaml` in its folder has one entry per claim, or one for a family of claims that differ in a
 few words (`isotropy.families`). A published number stands in the entry, or is looked up in the
-paper's `published.csv`.
+paper's `published.csv`; `{printed}` in a statement is this number.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pydantic import ValidationError
@@ -47,22 +48,46 @@ def _claim(
     entry: dict[str, Any], values: dict[str, Any], paper: Paper, numbers: list[PublishedNumber]
 ) -> Claim:
     try:
-        one = fill(entry, values) | {"paper": paper.key}
-        return Claim.model_validate(_look_up(one, numbers))
+        keys = fill(entry.get("published"), values)
+        published = None if keys is None else look_up(keys, numbers)
+        if published is not None:
+            entry = entry | {"published": published}
+            values = values | {"printed": f"{_value(keys, numbers):.12g}"}
+        return Claim.model_validate(fill(entry, values) | {"paper": paper.key})
     except (KeyError, ValueError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         path = paper.folder / "claims.yaml"
         raise IsotropyError(f"{path}: {entry.get('id')}: {reason}") from error
 
 
-def _look_up(entry: dict[str, Any], numbers: list[PublishedNumber]) -> dict[str, Any]:
-    """Replace a published number that is given by its keys."""
-    keys = entry.get("published")
-    if keys is None or "value" in keys:
-        return entry
-    found = [
-        n for n in numbers if all(getattr(n, key, None) == value for key, value in keys.items())
-    ]
+def look_up(keys: dict[str, Any], numbers: list[PublishedNumber]) -> dict[str, Any]:
+    """A published number: as it stands in an entry, or by the keys of its row; with `log10: true`,
+    its logarithm.
+
+    Raises:
+        ValueError: no row fits, or several do.
+    """
+    if "value" in keys:
+        return keys
+    found = _one(keys, numbers)
+    if keys.get("log10"):
+        return {"value": math.log10(found.value), "trust": f"{found.trust}; its logarithm"}
+    return {"value": found.value, "trust": found.trust}
+
+
+def fitting(keys: dict[str, Any], numbers: list[PublishedNumber]) -> list[PublishedNumber]:
+    """The rows that have the values of some columns."""
+    wanted = {key: value for key, value in keys.items() if key != "log10"}
+    return [n for n in numbers if all(getattr(n, k, None) == v for k, v in wanted.items())]
+
+
+def _one(keys: dict[str, Any], numbers: list[PublishedNumber]) -> PublishedNumber:
+    found = fitting(keys, numbers)
     if len(found) != 1:
         raise ValueError(f"{len(found)} published numbers fit {keys}")
-    return entry | {"published": {"value": found[0].value, "trust": found[0].trust}}
+    return found[0]
+
+
+def _value(keys: dict[str, Any], numbers: list[PublishedNumber]) -> float:
+    """The number as it is printed, for statements."""
+    return float(keys["value"] if "value" in keys else _one(keys, numbers).value)

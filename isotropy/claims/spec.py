@@ -59,7 +59,13 @@ class Equals(Strict):
     """The published value: the whole interval lies within the tolerance around it."""
 
     kind: Literal["equals"]
-    tolerance: Annotated[float, Field(ge=0)]
+    tolerance: Annotated[float, Field(ge=0)] = 0
+    relative: Annotated[float, Field(ge=0)] = 0
+    """As a share of the published value, added to the tolerance."""
+
+    def around(self, value: float) -> float:
+        """The tolerance around a published value."""
+        return self.tolerance + self.relative * abs(value)
 
 
 class Beyond(Strict):
@@ -105,6 +111,8 @@ class Claim(Strict):
     """Null: not attempted."""
     because: str | None = None
     """Why it is not attempted."""
+    prints: list[dict[str, str]] = []
+    """Rows of `published.csv` that are not tested for this reason, by values of their columns."""
     published: Published | None = None
     """The published number; null: a direction."""
     test: Annotated[Equals | Beyond, Field(discriminator="kind")] | None

@@ -17,11 +17,12 @@ from isotropy.claims import estimate as estimates
 from isotropy.claims.evaluate import SCHEMA, evaluate
 from isotropy.claims.families import holm
 from isotropy.claims.judge import Verdict, judge, p_value
-from isotropy.claims.read import read_claims
+from isotropy.claims.read import fitting, read_claims
 from isotropy.claims.spec import Beyond, Claim, Equals
 from isotropy.claims.write import readable, write_page
 from isotropy.errors import IsotropyError
-from isotropy.papers.registry import Paper, paper, papers
+from isotropy.families import fill, members, read_yaml
+from isotropy.papers.registry import KEYS, Paper, paper, papers
 from tests.conftest import Workflow
 from tests.unit.entries import TABLES
 
@@ -377,7 +378,8 @@ def made(one: Claim, values: np.ndarray) -> pd.DataFrame:
         table[{"layers": "layer", "tasks": "task"}[one.unit]] = np.arange(n)
         table["seed"] = "0"
     if one.unit == "items":
-        width = one.test.tolerance / 20 if isinstance(one.test, Equals) else 0.01
+        equals = isinstance(one.test, Equals) and one.published is not None
+        width = one.test.around(one.published.value) / 20 if equals else 0.01
         table[f"{quantity.column}_low"] = values - width
         table[f"{quantity.column}_high"] = values + width
         table["n_items"] = 1000
@@ -397,7 +399,7 @@ def effects(one: Claim) -> dict[str, np.ndarray]:
         return {"claimed": rising, "opposite": -rising, "null": np.resize([0.0, 1, 1, 0], n)}
     if isinstance(one.test, Equals):
         assert one.published is not None
-        value, tolerance = one.published.value, one.test.tolerance
+        value, tolerance = one.published.value, one.test.around(one.published.value)
         spread = noise * tolerance / 10
         far = value + 10 * tolerance + abs(value) + 1
         return {"claimed": value + spread, "opposite": far + spread, "null": far + spread}
@@ -436,6 +438,28 @@ def test_every_claim_can_come_out_both_ways(capsys: pytest.CaptureFixture[str]) 
         n = len(verdicts["claimed"])
         print(f" [{len(known)} claims and {n - len(known)} families walked] ", end="")
     assert len(known) > 300
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_printed_number_is_tested_or_listed(key: str) -> None:
+    """Each row of published.csv is looked up by a claim, or named by one that says why it is not
+    tested."""
+    one = paper(key)
+    numbers = one.published()
+    tested, listed = set(), set()
+    for entry in read_yaml(one.folder / "claims.yaml"):
+        for values, member in members(entry):
+            keys = fill(member.get("published"), values)
+            if keys is not None and "value" not in keys:
+                tested.update(n.model_dump_json() for n in fitting(keys, numbers))
+            for columns in member.get("prints", []):
+                assert member["because"]
+                found = fitting(columns, numbers)
+                assert found, columns
+                listed.update(n.model_dump_json() for n in found)
+    left = [n.model_dump_json() for n in numbers]
+    assert [n for n in left if n not in tested | listed] == []
+    assert not tested & listed
 
 
 def test_claims_of_the_papers() -> None:
