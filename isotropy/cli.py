@@ -40,9 +40,18 @@ def plan(
     ] = None,
     rates: Annotated[Path | None, typer.Option(help="Speeds instead of config/rates.yaml.")] = None,
     project: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
+    decide: Annotated[
+        str | None, typer.Option(help="An undecided claim: add the runs that would decide it.")
+    ] = None,
+    overlay: Annotated[
+        Path, typer.Option(help="Where --decide writes the configuration with more runs.")
+    ] = Path("decide.yaml"),
 ) -> None:
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage,
     if nothing is there yet.
+
+    With --decide it reads results/claims.parquet, writes an overlay with as many runs as would
+    decide the claim four times in five, and prints what a study with it costs.
     """
     from rich.console import Console
 
@@ -51,7 +60,11 @@ def plan(
     console = Console(highlight=False)
     with one_sentence():
         known = read_rates(rates or project / "config/rates.yaml")
-        costs = CostModel(study_plan(project, Path(), configfile or []), known)
+        files = configfile or []
+        if decide is not None:
+            files = [*files, _write_overlay(decide, overlay, project, files)]
+            console.print(f"{overlay}: use it with --configfile", markup=False, soft_wrap=True)
+        costs = CostModel(study_plan(project, Path(), files), known)
         found = totals(costs)
     console.print(_cost_table(found))
     hardware = f"GPU: {known.hardware.gpu}. CPU: {known.hardware.cpu}."
@@ -61,6 +74,29 @@ def plan(
         names = ", ".join(sorted(costs.unknown))
         warning = f"Of unknown size, and counted as empty: {names}"
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
+
+
+def _write_overlay(claim: str, path: Path, project: Path, configfiles: list[Path]) -> Path:
+    """Write a configuration that decides a claim; returns its path from the checkout."""
+    import pandas as pd
+    import yaml
+
+    from isotropy.claims.decide import field_of_runs, overlay, runs_needed
+    from isotropy.errors import IsotropyError
+    from isotropy.files import RESULTS
+    from isotropy.papers.registry import paper
+
+    verdicts = project / RESULTS / "claims.parquet"
+    if not verdicts.exists():
+        raise IsotropyError(f"{verdicts}: no verdicts yet; run the study first")
+    n, table = runs_needed(claim, pd.read_parquet(verdicts))
+    key = table.split("/")[0]
+    field = field_of_runs(table, paper(key).runs)
+    current = getattr(study_plan(project, Path(), configfiles).study.config, key)
+    for name in field.split("."):
+        current = getattr(current, name)
+    path.write_text(yaml.safe_dump(overlay(key, field, n, current), sort_keys=False), "utf8")
+    return path.absolute()
 
 
 def _cost_table(found: Mapping[str, Total]) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -58,6 +58,8 @@ class Paper:
         study: model of its section of the configuration.
         plan: what a study makes of it.
         tables, figures: entries, in the order of the results page.
+        runs: by table, the field of its section that holds the runs behind a value: a list of
+            seeds, or their number.
     """
 
     key: str
@@ -67,6 +69,7 @@ class Paper:
     plan: Callable[[Any, Context], PaperPlan]
     tables: tuple[TableSpec, ...]
     figures: tuple[FigureSpec, ...]
+    runs: Mapping[str, str]
 
     @property
     def folder(self) -> Path:

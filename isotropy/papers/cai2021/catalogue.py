@@ -142,6 +142,11 @@ FIGURES = (
     ),
 )
 
+RUNS = {
+    "cai2021/directions": "seeds",
+    "cai2021/table3": "seeds",
+}
+
 PAPER = Paper(
     key="cai2021",
     title="Isotropy in the Contextual Embedding Space: Clusters and Manifolds",
@@ -150,4 +155,5 @@ PAPER = Paper(
     plan=plan,
     tables=TABLES,
     figures=FIGURES,
+    runs=RUNS,
 )

@@ -220,6 +220,13 @@ FIGURES = (
     ),
 )
 
+RUNS = {
+    "mickus2024/correlations": "seeds",
+    "mickus2024/seeds": "seeds",
+    "mickus2024/appendix_b": "seeds",
+    "mickus2024/correlations-glue": "glue.seeds",
+}
+
 PAPER = Paper(
     key="mickus2024",
     title="Isotropy, Clusters, and Classifiers",
@@ -228,4 +235,5 @@ PAPER = Paper(
     plan=plan,
     tables=TABLES,
     figures=FIGURES,
+    runs=RUNS,
 )

@@ -269,6 +269,14 @@ FIGURES = (
     ),
 )
 
+RUNS = {
+    "rajaee2021/directions": "runs",
+    "rajaee2021/measurements": "runs",
+    "rajaee2021/slides": "runs",
+    "rajaee2021/classification_directions": "classification.seeds",
+    "rajaee2021/finetuning": "finetuning.seeds",
+}
+
 PAPER = Paper(
     key="rajaee2021",
     title="Cluster-based Isotropy Enhancement",
@@ -279,4 +287,5 @@ PAPER = Paper(
     plan=plan,
     tables=TABLES,
     figures=FIGURES,
+    runs=RUNS,
 )

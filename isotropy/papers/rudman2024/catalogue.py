@@ -198,6 +198,14 @@ FIGURES = (
     ),
 )
 
+RUNS = {
+    "rudman2024/averages": "seeds",
+    "rudman2024/directions": "seeds",
+    "rudman2024/runs": "seeds",
+    "rudman2024/steps": "seeds",
+    "rudman2024/stability_of_batches": "stability.repeats",
+}
+
 PAPER = Paper(
     key="rudman2024",
     title="Stable Anisotropic Regularization",
@@ -206,4 +214,5 @@ PAPER = Paper(
     plan=plan,
     tables=TABLES,
     figures=FIGURES,
+    runs=RUNS,
 )
