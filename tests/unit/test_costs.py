@@ -15,6 +15,7 @@ from isotropy.cli import app
 from isotropy.config import load_study, read_configuration
 from isotropy.costs import GIGA, CostModel, read_rates, totals
 from isotropy.errors import IsotropyError
+from isotropy.papers.rudman2024.protocol import MODELS, TASKS
 from isotropy.plan import Plan
 
 TOKENS, MODEL = "embed/brown", "all-MiniLM-L6-v2"
@@ -54,6 +55,17 @@ def test_the_full_study_needs_gpus(project: Path) -> None:
     assert found["finetune"].cpu_hours == 0
     assert found["finetune"].gpu_hours > 100
     assert found["tables"].gpu_hours == 0
+
+
+def test_the_headlines_need_few_gpu_hours(project: Path) -> None:
+    """On the papers' own models and tasks, and with three runs of everything at least."""
+    known = estimate(project, "paper.yaml", "headlines.yaml")
+    assert 5 < totals(known)["all"].gpu_hours < 40
+    config = known.plan.study.config
+    assert set(config.rudman2024.models) == set(MODELS)
+    assert set(config.rudman2024.attempt) < set(TASKS)
+    for seeds in (config.mickus2024.seeds, config.rudman2024.seeds, config.cai2021.seeds):
+        assert len(seeds) >= 3
 
 
 def test_sizes_follow_from_specs(project: Path) -> None:
