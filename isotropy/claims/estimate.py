@@ -75,17 +75,18 @@ def exact(value: float) -> Estimate:
 
 
 def mean(values: np.ndarray, correlation: bool = False) -> Estimate:
-    """Mean of several units by Student's t; of correlations, on Fisher's scale."""
+    """Mean of several units, with an interval by Student's t; of correlations, on Fisher's scale."""
     values = np.asarray(values, dtype=np.float64)
     if not correlation:
         sd = float(values.std(ddof=1)) if len(values) > 1 else math.nan
         return of_summary(float(values.mean()), sd, len(values), values)
     scaled = np.arctanh(np.clip(values, -NEAREST_ONE, NEAREST_ONE))
     inner = mean(scaled)
-    low, high = np.tanh(inner.interval)
+    low, high = map(float, np.tanh(inner.interval))
+    plain = float(values.mean())
     return Estimate(
-        float(np.tanh(inner.value)),
-        (float(low), float(high)),
+        plain if math.isnan(low) else min(max(plain, low), high),
+        (low, high),
         len(values),
         "Student's t on Fisher's scale" if len(values) > 1 else "one value",
         lambda edge: inner.p(_fisher(edge)),

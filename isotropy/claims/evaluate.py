@@ -134,14 +134,13 @@ def _judged(family: Family, rows: list[Row]) -> Iterator[dict[str, Any]]:
 
 def _headline(family: Family, rows: list[Row], cases: list[Case]) -> dict[str, Any]:
     """The row that speaks for a family of several cases."""
-    first = rows[0].values
+    first = next((row for row in rows if row.case is not None), rows[0]).values
     found: dict[str, Any] = {
         **{name: first[name] for name in ("paper", "locator", "table", "column", "record")},
         "id": family.id,
         "family": family.id,
         "statement": family.statement,
         "headline": True,
-        "setup": f"{len(rows)} cases",
         "trust": first["trust"],
         "expected": first["expected"] if len({r.values["expected"] for r in rows}) == 1 else "",
         "unit": next((r.case.claim.unit for r in rows if r.case), ""),

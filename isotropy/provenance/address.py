@@ -96,7 +96,10 @@ def _claim(root: Path, name: str, conditions: dict[str, str]) -> Place:
         "setup",
         "expected",
         "obtained",
-        "n_seeds",
+        "low",
+        "high",
+        "unit",
+        "n_units",
         "table",
         "column",
     ]

@@ -182,7 +182,7 @@ def test_layers_are_a_sample() -> None:
     assert evaluated(most, table.assign(x=0.0))["verdict"][0] == "deviates by -0.5"
     split = {"table": "t", "column": "x", "by": ["layer"], "where": {}}
     by_layer = evaluated(claim(ABOVE, unit="deterministic", quantity=split), table)
-    assert by_layer["setup"].tolist() == ["7 cases", *(f"a, layer {i}" for i in range(7))]
+    assert by_layer["setup"].tolist() == ["", *(f"a, layer {i}" for i in range(7))]
     assert by_layer["detail"][0] == "6 of 7 cases"
 
 
@@ -300,7 +300,7 @@ def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
     """Summary rows do not count; another model than the paper's is a stand-in, whatever its source
     says, and so is what both make together."""
     rows = evaluated(claim(EQUALS, -0.8))
-    assert rows["setup"].tolist() == ["2 cases", "a", "b"]
+    assert rows["setup"].tolist() == ["", "a", "b"]
     assert rows["verdict"].tolist() == ["inconsistent", "reproduced", "inconsistent"]
     assert rows["status"].tolist() == ["stand-in", "original", "stand-in"]
     assert rows.loc[1, ["obtained", "n_units", "record", "data"]].tolist() == [
