@@ -75,7 +75,7 @@ def exact(value: float) -> Estimate:
 
 
 def mean(values: np.ndarray, correlation: bool = False) -> Estimate:
-    """Mean of several units, with an interval by Student's t; of correlations, on Fisher's scale."""
+    """Mean of several units, by Student's t; of correlations with interval on Fisher's scale."""
     values = np.asarray(values, dtype=np.float64)
     if not correlation:
         sd = float(values.std(ddof=1)) if len(values) > 1 else math.nan
