@@ -108,7 +108,8 @@ def test_figures_state_status_seeds_and_schedule(tables: dict[str, pd.DataFrame]
     # The band is the standard deviation over seeds, drawn from the table's numbers.
     table = tables["mickus2024/trajectories"]
     sd = table[table["setup"] == "polarity"].groupby("step")["isoscore"].std(ddof=1)
-    band = figure.axes[0].collections[0].get_paths()[0].vertices
+    first = list(dict.fromkeys(table["setup"])).index("polarity")
+    band = figure.axes[first].collections[0].get_paths()[0].vertices
     assert np.ptp(band[band[:, 0] == 30][:, 1]) == pytest.approx(2 * sd[30], rel=1e-6)
 
 
@@ -144,7 +145,13 @@ def test_figures_of_fine_tuning_state_methods_status_and_scale(
     averages = tables["rudman2024/averages"]
     assert "no task was learned" in texts(rudman2024.average_performance(averages))
     well = averages.assign(
-        istar=50.0, istar_best=51.0, none=52.0, cosreg=49.0, n_tasks=1, not_learned=""
+        istar=50.0,
+        istar_mean=50.5,
+        istar_best=51.0,
+        none=52.0,
+        cosreg=49.0,
+        n_tasks=1,
+        not_learned="",
     )
     shown = texts(rudman2024.average_performance(well))
     for part in ("does not start at 0", "One task", "I-STAR, mean over λ < 0"):
