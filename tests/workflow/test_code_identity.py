@@ -19,6 +19,7 @@ REGISTRY = "config/sources/models.yaml"
 FIGURE, ITS_FUNCTION = "mickus2024/figure1", "chord_and_angle"
 NEW_FIGURE = "mickus2024/figure9"
 USES_SILHOUETTE = ("optimize_embeddings", "finetune_model", "measure_layer")
+TABLE_OF_SILHOUETTES = "tables/mickus2024/simplices"
 
 
 def edit(file: Path, text: str) -> None:
@@ -123,7 +124,7 @@ def test_an_edited_metric_reruns_only_what_imports_it(smoke_copy: Workflow) -> N
     bytes."""
     folder = smoke_copy.folder
     before = digests(folder)
-    importers = of_rules(folder, *USES_SILHOUETTE)
+    importers = of_rules(folder, *USES_SILHOUETTE) | {TABLE_OF_SILHOUETTES}
     edit(folder / SILHOUETTE, "\n\nEDITED = True\n")
     expected = made_from(folder, importers)
     assert smoke_copy.planned().keys() == expected
@@ -134,7 +135,7 @@ def test_an_edited_metric_reruns_only_what_imports_it(smoke_copy: Workflow) -> N
     assert stale.returncode == 1
     stages = set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M))
     assert {state for state, _ in stages} == {"stale"}
-    assert {stage for _, stage in stages} == {"optimize", "finetune", "geometry"}
+    assert {stage for _, stage in stages} == {"optimize", "finetune", "geometry", "tables"}
     trajectories = of_rules(folder, "optimize_embeddings")
     named = stale.stdout.count(f"(optimize_embeddings: {SILHOUETTE})")
     assert named == 2 * len(trajectories)  # trajectory and run
