@@ -23,7 +23,6 @@ SCALES = {
     "n": COUNTS,
     "d": COUNTS,
     "mean_cosine": "mean cosine",
-    "isoscore_error": "IsoScore − (K − 2)/(d − 1)",
     "isoscore": "IsoScore or IsoScore*",
     "isoscore_star": "IsoScore or IsoScore*",
     "lid_cosine_published": "local intrinsic dimension, as published",

@@ -304,7 +304,7 @@ def simplices() -> pd.DataFrame:
                         "isoscore": score,
                         "silhouette": clustered,
                         "expected": (n_clusters - 2) / (d - 1),
-                        "isoscore_error": score - (n_clusters - 2) / (d - 1),
+                        "isoscore_error": abs(score - (n_clusters - 2) / (d - 1)),
                         "lesser_above": min(score, clustered) - BOTH,
                         "status": "original",
                         "deviations": "",

@@ -73,7 +73,10 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
             axes.errorbar(ordered[column], range(len(methods)), xerr=sd, label=setup, **style)
         axes.set_yticks(range(len(methods)), methods)
         axes.set_xlabel(label)
-    grid[1].set_xlim(grid[0].get_xlim())
+    both = slides[["log10_isotropy", "log10_isotropy_matched"]]
+    for axes in grid[:2]:
+        axes.set_xscale("symlog", linthresh=1)
+        axes.set_xlim(1.3 * min(both.min().min(), -1.0), 0.3)
     grid[0].invert_yaxis()
     mark_status(grid[-1], slides)
     common_legend(figure, [grid[0]], frameon=False, loc="outside upper left", ncols=2)
