@@ -193,8 +193,8 @@ def of_interval(
     errors = [(centre - to(low)) / _Z, (to(high) - centre) / _Z]
 
     def reach(edge: float, m: int) -> float:
-        error = errors[to(edge) > centre] * math.sqrt(n / m)
-        return float(stats.norm.cdf(abs(to(edge) - centre) / error - _Z)) if error else 1.0
+        distance, error = abs(to(edge) - centre), errors[to(edge) > centre] * math.sqrt(n / m)
+        return float(stats.norm.cdf(distance / error - _Z)) if error else float(distance > 0)
 
     def p(edge: float) -> float:
         distance, error = abs(to(edge) - centre), errors[to(edge) > centre]
@@ -222,7 +222,7 @@ def _by_t(
 
     def reach(edge: float, m: int) -> float:
         if error == 0:
-            return 1.0
+            return float(edge != value)
         distance = abs(edge - value) / (error * math.sqrt(n / m))
         return float(stats.t.cdf(distance - stats.t.ppf(1 - ALPHA / 2, m - 1), m - 1))
 

@@ -124,6 +124,9 @@ def test_units_needed_decide_four_times_in_five(effect: float) -> None:
     assert 0.77 < decided < 0.87
     assert estimates.mean(observed).needed(effect) is None
     assert estimates.exact(3.0).needed(2.0) is None
+    # Runs that agree to the last digit decide by themselves, unless they are at the bound.
+    assert estimates.mean(np.zeros(2)).needed(0.5) == 3
+    assert estimates.mean(np.zeros(3)).needed(0.0) is None
 
 
 def test_a_count_is_exact() -> None:
