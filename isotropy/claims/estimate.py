@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import stats
 
+from isotropy.tables.items import NEAREST_ONE, Z, fisher
+
 ALPHA = 0.05
 """One less the confidence of all intervals, and the level of all tests."""
 POWER = 0.8
 """With which a study of the size that `Estimate.needed` names would decide."""
 LARGEST = 1_000_000
 """Units beyond which `Estimate.needed` gives no number."""
-NEAREST_ONE = 1 - 1e-6
-"""Correlations nearer to 1 count as this one: 1 itself has no place on Fisher's scale."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def mean(values: np.ndarray, correlation: bool = False) -> Estimate:
         (low, high),
         len(values),
         "Student's t on Fisher's scale" if len(values) > 1 else "one value",
-        lambda edge: inner.p(_fisher(edge)),
+        lambda edge: inner.p(fisher(edge)),
         float(values.std(ddof=1)) if len(values) > 1 else math.nan,
         values,
         None if inner.reach is None else _on_fishers_scale(inner.reach),
@@ -100,8 +100,7 @@ def of_summary(value: float, sd: float, n: int, values: np.ndarray | None = None
     """From the mean and standard deviation of n units, by Student's t."""
     values = np.array([value]) if values is None else values
     if n < 2 or not math.isfinite(sd):
-        nothing = (math.nan, math.nan)
-        return Estimate(value, nothing, n, "one value", lambda _: math.nan, values=values)
+        return _without_interval(value, n, "one value", values)
     return _by_t(value, sd / math.sqrt(n), n - 1, n, "Student's t", sd, values)
 
 
@@ -132,10 +131,10 @@ def deviation(values: np.ndarray) -> Estimate:
 def deviation_of(sd: float, n: int) -> Estimate:
     """The same from the standard deviation (ddof = 1) of n values."""
     if n < 2:
-        nothing = (math.nan, math.nan)
-        return Estimate(sd, nothing, n, "one value", lambda _: math.nan, values=np.array([sd]))
+        return _without_interval(sd, n, "one value", np.array([sd]))
 
     def p(edge: float) -> float:
+        """Two-sided p-value of a value."""
         if edge <= 1e-100 * sd or sd == 0:
             return float(edge == sd)
         return _two_sided(float(stats.chi2.cdf((n - 1) * (sd / edge) ** 2, n - 1)))
@@ -149,6 +148,7 @@ def share(successes: int, n: int) -> Estimate:
     found = stats.binomtest(successes, n).proportion_ci(1 - ALPHA, method="exact")
 
     def p(edge: float) -> float:
+        """Two-sided p-value of a value."""
         at_most = float(stats.binom.cdf(successes, n, edge))
         at_least = float(stats.binom.sf(successes - 1, n, edge))
         return min(1.0, 2 * min(at_most, at_least))
@@ -164,21 +164,21 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> Estimate:
     n = len(x)
     rho = float(stats.spearmanr(x, y).statistic) if n > 1 and np.ptp(x) and np.ptp(y) else math.nan
     if n < 4 or not math.isfinite(rho):
-        nothing = (math.nan, math.nan)
-        return Estimate(rho, nothing, n, "too few units", lambda _: math.nan)
-    centre = _fisher(rho)
+        return _without_interval(rho, n, "too few units", np.empty(0))
+    centre = fisher(rho)
 
     def error(m: int) -> float:
+        """Standard error over m units."""
         return math.sqrt((1 + rho**2 / 2) / max(m - 3, 1e-9))
 
-    half = _Z * error(n)
+    half = Z * error(n)
     return Estimate(
         rho,
         (math.tanh(centre - half), math.tanh(centre + half)),
         n,
         "Bonett-Wright",
-        lambda edge: _two_sided(float(stats.norm.cdf((_fisher(edge) - centre) / error(n)))),
-        reach=lambda edge, m: float(stats.norm.cdf(abs(_fisher(edge) - centre) / error(m) - _Z)),
+        lambda edge: _two_sided(float(stats.norm.cdf((fisher(edge) - centre) / error(n)))),
+        reach=lambda edge, m: float(stats.norm.cdf(abs(fisher(edge) - centre) / error(m) - Z)),
     )
 
 
@@ -188,20 +188,26 @@ def of_interval(
     """From a value with its interval, as resampling gives one: each half is read as that of a
     normal distribution; of correlations, on Fisher's scale.
     """
-    to, back = (_fisher, math.tanh) if correlation else (float, float)
+    to: Callable[[float], float] = fisher if correlation else float
     centre = to(value)
-    errors = [(centre - to(low)) / _Z, (to(high) - centre) / _Z]
+    errors = [(centre - to(low)) / Z, (to(high) - centre) / Z]
 
     def reach(edge: float, m: int) -> float:
+        """Power of m units to exclude a value."""
         distance, error = abs(to(edge) - centre), errors[to(edge) > centre] * math.sqrt(n / m)
-        return float(stats.norm.cdf(distance / error - _Z)) if error else float(distance > 0)
+        return float(stats.norm.cdf(distance / error - Z)) if error else float(distance > 0)
 
     def p(edge: float) -> float:
+        """Two-sided p-value of a value."""
         distance, error = abs(to(edge) - centre), errors[to(edge) > centre]
         return 2 * float(stats.norm.sf(distance / error)) if error > 0 else float(distance == 0)
 
-    assert math.isclose(back(centre), value, abs_tol=1e-12)
     return Estimate(value, (low, high), n, method, p, reach=reach)
+
+
+def _without_interval(value: float, n: int, method: str, values: np.ndarray) -> Estimate:
+    nothing = (math.nan, math.nan)
+    return Estimate(value, nothing, n, method, lambda _: math.nan, values=values)
 
 
 def _by_t(
@@ -216,11 +222,13 @@ def _by_t(
     half = error * float(stats.t.ppf(1 - ALPHA / 2, freedom))
 
     def p(edge: float) -> float:
+        """Two-sided p-value of a value."""
         if error == 0:
             return 1.0 if math.isclose(edge, value, rel_tol=1e-9) else 0.0
         return 2 * float(stats.t.sf(abs(edge - value) / error, freedom))
 
     def reach(edge: float, m: int) -> float:
+        """Power of m units to exclude a value."""
         if error == 0:
             return float(edge != value)
         distance = abs(edge - value) / (error * math.sqrt(n / m))
@@ -230,11 +238,7 @@ def _by_t(
 
 
 def _on_fishers_scale(reach: Callable[[float, int], float]) -> Callable[[float, int], float]:
-    return lambda edge, n: reach(_fisher(edge), n)
-
-
-def _fisher(r: float) -> float:
-    return math.atanh(min(max(r, -NEAREST_ONE), NEAREST_ONE))
+    return lambda edge, n: reach(fisher(edge), n)
 
 
 def _two_sided(below: float) -> float:
@@ -242,4 +246,3 @@ def _two_sided(below: float) -> float:
 
 
 _TAILS = (ALPHA / 2, 1 - ALPHA / 2)
-_Z = float(stats.norm.ppf(1 - ALPHA / 2))

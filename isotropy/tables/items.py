@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import scipy
 
+NEAREST_ONE = 1 - 1e-6
+"""Correlations nearer to 1 count as this one: 1 itself has no place on Fisher's scale."""
+Z = 1.959963984540054
+"""97.5 % of the normal distribution; written down, since scipy.stats takes a second to load."""
 SHARES = ("accuracy", "f1", "exact_match")
 """Metrics that are shares of items; the others are correlations."""
 BY_ITEMS = "t over seeds, and over items"
@@ -28,15 +33,29 @@ def interval(values: np.ndarray, n_items: int, metric: str) -> tuple[float, floa
     parts = np.asarray(values, dtype=np.float64) / 100
     n, mean = len(parts), float(np.mean(parts))
     correlation = metric not in SHARES
-    scaled = np.arctanh(parts.clip(-_NEAR_ONE, _NEAR_ONE)) if correlation else parts
+    scaled = np.arctanh(parts.clip(-NEAREST_ONE, NEAREST_ONE)) if correlation else parts
     seeds = _half_width_of_mean(scaled)
-    half = math.hypot(seeds, _Z * _items_error(mean, n_items, metric))
+    half = math.hypot(seeds, Z * _items_error(mean, n_items, metric))
     if not math.isfinite(mean) or n == 0:
         return math.nan, math.nan
     if correlation:
-        centre = math.atanh(min(max(mean, -_NEAR_ONE), _NEAR_ONE))
+        centre = fisher(mean)
         return 100 * math.tanh(centre - half), 100 * math.tanh(centre + half)
     return 100 * max(mean - half, 0.0), 100 * min(mean + half, 1.0)
+
+
+def fisher(r: float) -> float:
+    """A correlation on Fisher's scale."""
+    return math.atanh(min(max(r, -NEAREST_ONE), NEAREST_ONE))
+
+
+def rows_have_learned(rows: pd.DataFrame, score: str = "performance") -> bool:
+    """`has_learned` of the runs of one task and model without any method: a row per seed, with the
+    columns chance, n_validation and metric.
+    """
+    first = rows.iloc[0]
+    values = rows[score].to_numpy(dtype=float)
+    return has_learned(values, first["chance"], first["n_validation"], first["metric"])
 
 
 def has_learned(performance: np.ndarray, chance: float, n_items: int, metric: str) -> bool:
@@ -65,7 +84,3 @@ def _items_error(value: float, n_items: int, metric: str) -> float:
         return math.sqrt(part * (1 - part) / n_items)
     spread = 1 + value**2 / 2 if metric == "spearman" else 1.0
     return math.sqrt(spread / max(n_items - 3, 1))
-
-
-_NEAR_ONE = 1 - 1e-6  # 1 has no place on Fisher's scale
-_Z = 1.959963984540054  # 97.5 % of the normal distribution

@@ -24,7 +24,7 @@ from isotropy.similarity.spec import (
     TuningFacts,
 )
 from isotropy.tables.bootstrap import BY_PAIRS, mean_of_seeds, percentiles, spearman_draws
-from isotropy.tables.items import BY_ITEMS, has_learned, interval
+from isotropy.tables.items import BY_ITEMS, interval, rows_have_learned
 from isotropy.tables.runs import deviate, long_table
 
 MeasuredRuns = Sequence[tuple[SimilarityFacts, pd.DataFrame]]
@@ -267,7 +267,9 @@ def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
     rows = []
     per_seed = _best_and_last(convergence)
     none = per_seed[(per_seed["method"] == "none") & (per_seed["classifier"] == "mlp")]
-    learned = {str(setup): _learned(group, "best") for setup, group in none.groupby("setup")}
+    learned = {
+        str(setup): rows_have_learned(group, "best") for setup, group in none.groupby("setup")
+    }
     for (setup, seed), group in per_seed.groupby(["setup", "seed"], sort=False):
         best = group.set_index(["method", "clustering", "classifier"])["best"]
         if "kmeans" not in best.index.get_level_values(0):
@@ -321,7 +323,7 @@ def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFram
     last = cls_layers[cls_layers["layer"] == cls_layers.groupby("setup")["layer"].transform("max")]
     printed = _values(published[published["locator"] == "slides, fine-tuning"])
     none = last[last["method"] == "none"]
-    learned = {str(s): _learned(group, "performance") for s, group in none.groupby("setup")}
+    learned = {str(s): rows_have_learned(group) for s, group in none.groupby("setup")}
     rows = []
     for (setup, seed), group in last.groupby(["setup", "seed"], sort=False):
         by = group.set_index("method")
@@ -358,13 +360,6 @@ def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFram
         found["isotropy_change"] = found["cluster_log10_isotropy"] - found["none_log10_isotropy"]
         rows.append(found)
     return pd.DataFrame(rows)
-
-
-def _learned(none: pd.DataFrame, score: str) -> bool:
-    """Whether models without any method learned the task (`has_learned`); of one setup."""
-    first = none.iloc[0]
-    values = none[score].to_numpy(dtype=float)
-    return has_learned(values, first["chance"], first["n_validation"], first["metric"])
 
 
 def _facts(run: SimilarityFacts) -> dict[str, object]:

@@ -16,7 +16,7 @@ import scipy
 from isotropy.finetune.spec import FinetuneFacts
 from isotropy.geometry.spec import StabilityFacts
 from isotropy.papers.rudman2024.protocol import TASKS
-from isotropy.tables.items import BY_ITEMS, has_learned, interval
+from isotropy.tables.items import BY_ITEMS, interval, rows_have_learned
 from isotropy.tables.runs import long_table
 
 FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
@@ -387,10 +387,7 @@ def _negative(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _learned(group: pd.DataFrame) -> bool:
     """Whether models without penalty learned the task (`has_learned`); of one task and model."""
-    none = group[group["kind"] == "none"]
-    first = none.iloc[0]
-    values = none["performance"].to_numpy(dtype=float)
-    return has_learned(values, first["chance"], first["n_validation"], first["metric"])
+    return rows_have_learned(group[group["kind"] == "none"])
 
 
 def _methods(group: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
