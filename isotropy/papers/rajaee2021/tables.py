@@ -177,15 +177,16 @@ def directions_similarity(runs: MeasuredRuns) -> pd.DataFrame:
 
 def _gains(pairs: pd.DataFrame) -> dict[str, float]:
     """Each comparison of two methods on the same pairs: difference, and its interval."""
+    wide = pairs.pivot(index=["method", "seed"], columns="pair", values="cosine")
+    scores = pairs.drop_duplicates("pair").set_index("pair").loc[wide.columns, "score"].to_numpy()
+    resampled = spearman_draws(wide.to_numpy(), scores)
     draws, means = {}, {}
-    for method, own in pairs.groupby("method", sort=False):
-        wide = own.pivot(index="seed", columns="pair", values="cosine").to_numpy()
-        scores = own.loc[own["seed"] == own["seed"].iloc[0], "score"].to_numpy()
-        rho = [scipy.stats.spearmanr(row, scores).statistic for row in wide]
+    for method, rows in wide.groupby("method").indices.items():
+        rho = [scipy.stats.spearmanr(row, scores).statistic for row in wide.to_numpy()[rows]]
         means[method] = 100 * float(np.mean(rho))
         # Runs of different methods have nothing in common but their number
         seed = list(METHOD_TITLES).index(str(method))
-        draws[method] = 100 * mean_of_seeds(spearman_draws(wide, scores), seed=seed)
+        draws[method] = 100 * mean_of_seeds(resampled[rows], seed=seed)
     found: dict[str, float] = {}
     for name, (better, worse) in COMPARISONS.items():
         if better in draws and worse in draws:
