@@ -9,15 +9,47 @@ from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
 
 # Okabe & Ito's colours: told apart with any form of colour blindness.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 MARKERS = "osD^vPX"
 PANELS_PER_ROW = 3
 STATUS_COLOURS = {"original": "#005A8C", "stand-in": "#A04000"}
+
+# seaborn's style "ticks" in its context "paper" with fonts 1.1 times as large: a test compares.
+# Written down, because importing seaborn takes a third of the time of drawing a figure.
+_SEABORN: dict[Any, Any] = {
+    "font.family": ["DejaVu Sans"],
+    "axes.prop_cycle": cycler("color", COLOURS),
+    "axes.axisbelow": True,
+    "axes.linewidth": 1.0,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.8,
+    "lines.solid_capstyle": "round",
+    "patch.edgecolor": "w",
+    "patch.force_edgecolor": True,
+    "patch.linewidth": 0.8,
+    "grid.color": ".8",
+    **dict.fromkeys(["axes.edgecolor", "axes.labelcolor", "text.color"], ".15"),
+    **dict.fromkeys(["font.size", "axes.labelsize", "axes.titlesize"], 10.56),
+    **dict.fromkeys(["legend.fontsize", "xtick.labelsize", "ytick.labelsize"], 9.68),
+    "legend.title_fontsize": 10.56,
+    **{f"{axis}tick.color": ".15" for axis in "xy"},
+    **{f"{axis}tick.major.size": 4.8 for axis in "xy"},
+    **{f"{axis}tick.major.width": 1.0 for axis in "xy"},
+    **{f"{axis}tick.minor.size": 3.2 for axis in "xy"},
+    **{f"{axis}tick.minor.width": 0.8 for axis in "xy"},
+}
+_OWN: dict[Any, Any] = {
+    "svg.hashsalt": "isotropy",
+    "pdf.fonttype": 42,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "figure.constrained_layout.use": True,
+}
 
 _METADATA: dict[str, dict[str, Any]] = {
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -29,18 +61,7 @@ _MARK = {".pdf": "Keywords", ".svg": "Identifier", ".png": "Record"}
 
 def use_style() -> None:
     """Set fonts, grid and colours; numbers that make SVG identifiers the same in every run."""
-    sns.set_theme(
-        context="paper", style="ticks", palette=COLOURS, font="DejaVu Sans", font_scale=1.1
-    )
-    mpl.rcParams.update(
-        {
-            "svg.hashsalt": "isotropy",
-            "pdf.fonttype": 42,
-            "axes.grid": True,
-            "grid.alpha": 0.3,
-            "figure.constrained_layout.use": True,
-        }
-    )
+    mpl.rcParams.update(_SEABORN | _OWN)
 
 
 def line_style(i: int) -> tuple[str, str]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from isotropy.claims import figures as claims
-from isotropy.figures.style import line_style, save, use_style
+from isotropy.figures.style import COLOURS, line_style, save, use_style
 from isotropy.papers.cai2021 import figures as cai2021
 from isotropy.papers.mickus2024 import figures as mickus2024
 from isotropy.papers.names import package
@@ -53,6 +55,26 @@ def test_drawn_twice_gives_the_same_bytes(
             smoke.folder / f"results/figures/{name}.{kind}"
         ).read_bytes()
     plt.close(figure)
+
+
+def test_style_is_seaborns() -> None:
+    """What figures set of its look has its values; fonts that are not there and colours of images,
+    which no figure leaves open, aside."""
+    seaborn = pytest.importorskip("seaborn")
+    options = {"style": "ticks", "palette": COLOURS, "font": "DejaVu Sans", "font_scale": 1.1}
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        use_style()
+        ours = dict(mpl.rcParams)
+    with mpl.rc_context(ours):
+        seaborn.set_theme(context="paper", **options)
+        changed = {"font.sans-serif", "image.cmap", "axes.prop_cycle", "axes.grid"}
+        for name in ours.keys() - changed:
+            theirs = mpl.rcParams[name]
+            same = pytest.approx(theirs, rel=1e-12) if isinstance(theirs, float) else theirs
+            assert ours[name] == same, name
+        colours = [to_rgb(entry["color"]) for entry in mpl.rcParams["axes.prop_cycle"]]
+    assert [to_rgb(colour) for colour in COLOURS] == colours
 
 
 def test_lines_differ_in_colour_or_marker() -> None:
