@@ -22,7 +22,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
-from isotropy.embed.sentences import SentenceEncoder, embed
+from isotropy.embed.sentence_encoder import SentenceEncoder, embed
 from isotropy.sources.encoder import Encoder
 
 

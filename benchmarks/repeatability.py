@@ -222,7 +222,7 @@ class Noise:
         self.draws, self.blocks = draws, [b""] * NOISE
 
     def stir(self) -> None:
-        """Drop a block and take another, mostly a small one."""
+        """DroppedTokens a block and take another, mostly a small one."""
         size = int(2 ** self.draws.uniform(4, 18))
         self.blocks[int(self.draws.integers(NOISE))] = self.draws.bytes(size)
 

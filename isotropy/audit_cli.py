@@ -260,7 +260,7 @@ def identify(
     """Find the record of a stray file, and say if it was altered. Exit 0: found and intact, 1:
     altered, 2: not found.
     """
-    from isotropy.provenance.identify import identify as find
+    from isotropy.provenance.strays import identify as find
 
     worst = 0
     for file in files:

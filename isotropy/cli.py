@@ -81,7 +81,7 @@ def _write_overlay(claim: str, path: Path, project: Path, configfiles: list[Path
     import pandas as pd
     import yaml
 
-    from isotropy.claims.decide import field_of_runs, overlay, runs_needed
+    from isotropy.claims.sample_size import field_of_runs, overlay, runs_needed
     from isotropy.errors import IsotropyError
     from isotropy.files import RESULTS
     from isotropy.papers.registry import paper

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, create_model
 
 from isotropy.context import Context, DataSpec
 from isotropy.errors import IsotropyError, suggest
-from isotropy.names import Name
+from isotropy.field_types import Name
 from isotropy.papers.registry import PaperStudy, papers
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
 from isotropy.settings import Compute, Sources

@@ -361,21 +361,21 @@ def _(spec: VectorsSpec, costs: CostModel) -> Needs:
 
 @_needs.register
 def _(spec: SimilaritySpec, costs: CostModel) -> Needs:
-    clustered = sum(m in CLUSTERED for m in spec.methods) * spec.runs
+    clustered = sum(m in CLUSTERED for m in spec.methods) * spec.n_clusterings
     size = _cloud(spec, costs)
-    times = clustered + len(spec.more_clusters) * spec.runs / 2 + 0.5
+    times = clustered + len(spec.cluster_counts) * spec.n_clusterings / 2 + 0.5
     return Needs({"similarity": size * times}, 5e5, 24 * size)
 
 
 @_needs.register
 def _(spec: TuningSpec, costs: CostModel) -> Needs:
     size = _cloud(spec, costs)
-    times = len(spec.n_clusters) * len(spec.n_components) * spec.runs
+    times = len(spec.n_clusters) * len(spec.n_components) * spec.n_clusterings
     return Needs({"similarity": size * times}, 5e5, 24 * size)
 
 
 def _cloud(spec: SimilaritySpec | TuningSpec, costs: CostModel) -> float:
-    """Numbers in the vectors that are post-processed."""
+    """Parameters in the vectors that are post-processed."""
     if costs.is_static(spec.embedding):
         vectors = costs.vectors(spec.embedding)
         return float(vectors.points * vectors.width)

@@ -20,7 +20,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from isotropy.metrics.matrix import ROWS_PER_BLOCK, ordered_threads, oriented, worker_threads
+from isotropy.metrics.matmul import ROWS_PER_BLOCK, ordered_threads, oriented, worker_threads
 
 FLOATS = (np.float64, np.float32)
 

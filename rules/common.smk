@@ -32,7 +32,7 @@ os.environ.setdefault(
 
 from isotropy.config import load_study
 from isotropy.errors import IsotropyError
-from isotropy.papers.names import CLAIMS, package
+from isotropy.papers.locations import CLAIMS, package
 from isotropy.papers.registry import KEYS
 from isotropy.paths import shard_stems
 from isotropy.plan import Plan

@@ -1,7 +1,7 @@
 """Reads the claims of a paper.
 
 `claims.yaml` in its folder has one entry per claim, or one for a family of claims that differ in a
-few words (`isotropy.families`). A published number stands in the entry, or is looked up in the
+few words (`isotropy.templates`). A published number stands in the entry, or is looked up in the
 paper's `published.csv`; `{printed}` in a statement is this number.
 """
 
@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from isotropy.claims.spec import Claim, Family
 from isotropy.errors import IsotropyError
-from isotropy.families import fill, members, read_yaml
 from isotropy.papers.registry import Paper
 from isotropy.tables.spec import PublishedNumber
+from isotropy.templates import fill, members, read_yaml
 
 
 def read_claims(paper: Paper) -> list[Claim]:

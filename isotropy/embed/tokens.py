@@ -27,7 +27,7 @@ from safetensors.torch import save_file
 from tqdm import tqdm
 
 from isotropy.embed.layers import TOKENS, create_layer, layer_file, token_rows
-from isotropy.embed.sentences import Pieces, SentenceEncoder, batches, map_batches
+from isotropy.embed.sentence_encoder import Pieces, SentenceEncoder, batches, map_batches
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.parquet import write_parquet

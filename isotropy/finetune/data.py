@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from isotropy.finetune.answers import Window, windows
+from isotropy.finetune.question_answering import Window, windows
 from isotropy.finetune.spec import Training
 from isotropy.prepare.table import Dataset, read_items, targets, text_rows
 

@@ -22,10 +22,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from isotropy.embed.sentences import batches
-from isotropy.finetune.answers import best_answers
-from isotropy.finetune.clustering import BatchClustering
+from isotropy.embed.sentence_encoder import batches
+from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.data import Batch, Inputs, Side, collate
+from isotropy.finetune.question_answering import best_answers
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
 from isotropy.finetune.spec import FinetuneSpec, Metric, Probe
 from isotropy.metrics.cosines import StreamingMeanCosine, mean_cosine

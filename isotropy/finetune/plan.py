@@ -9,7 +9,7 @@ from isotropy.context import Context
 from isotropy.finetune.spec import FinetuneSpec
 from isotropy.finetune.tasks import FinetuneRun, FineTuning
 from isotropy.paths import fetched, sides
-from isotropy.results import Result, Results
+from isotropy.planned import Result, Results
 
 
 def stem(paper: str, run: str, seed: int) -> str:

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
+from isotropy.field_types import Name, Seeds, distinct
 from isotropy.finetune.spec import GeometrySettings, Method, Metric, Training
-from isotropy.names import Name, Seeds, distinct
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.spec import Strict
 
@@ -60,7 +60,7 @@ class FineTuning(Strict):
 
     tasks: Annotated[dict[Name, Task], Field(min_length=1)]
     """Tasks that there are, by name."""
-    attempt: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
+    run_tasks: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Tasks to run."""
     models: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Models of the source registry."""
@@ -75,7 +75,7 @@ class FineTuning(Strict):
         """All runs, by name: every task with every model and method."""
         return {
             f"{task}--{model}--{method.name}": FinetuneRun(task=task, model=model, method=method)
-            for task in self.attempt
+            for task in self.run_tasks
             for model in self.models
             for method in methods
         }
@@ -92,8 +92,8 @@ class FineTuning(Strict):
         """
         for i, model in enumerate(self.models):
             context.require_source(f"{path}.models.{i}", model, "model")
-        for i, name in enumerate(self.attempt):
-            require_known(f"{path}.attempt.{i}", name, self.tasks, "task")
+        for i, name in enumerate(self.run_tasks):
+            require_known(f"{path}.run_tasks.{i}", name, self.tasks, "task")
         for name, task in self.tasks.items():
             own = f"{path}.tasks.{name}"
             train = check_sides(own, task, context)

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 
 from isotropy.errors import IsotropyError
-from isotropy.geometry.dimension import lid_scores
-from isotropy.geometry.roll import roll
+from isotropy.geometry.lid import lid_scores
 from isotropy.geometry.spec import Clustering, LayerSpec
-from isotropy.geometry.typed import TypedCloud
+from isotropy.geometry.swiss_roll import roll
+from isotropy.geometry.token_types import TypedCloud
 from isotropy.metrics.clusters import ClusterCount, cluster_count
 from isotropy.metrics.cosines import mean_cosine, type_cosines
 from isotropy.metrics.isoscores import StreamingCovariance, isoscore_from_covariance
-from isotropy.metrics.matrix import ROWS_PER_BLOCK, oriented
+from isotropy.metrics.matmul import ROWS_PER_BLOCK, oriented
 
 SEEN = 3  # principal components in the pictures
 

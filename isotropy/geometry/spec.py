@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from isotropy.names import Name, distinct
+from isotropy.field_types import Name, distinct
 from isotropy.spec import Spec, Strict
 
 

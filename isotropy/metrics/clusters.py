@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from sklearn.cluster import KMeans
 
-from isotropy.metrics.matrix import ordered_threads
+from isotropy.metrics.matmul import ordered_threads
 from isotropy.metrics.silhouettes import silhouette_of_labelings
 from isotropy.metrics.validation import Points, as_points, sample_rows
 

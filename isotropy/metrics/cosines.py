@@ -26,7 +26,7 @@ import torch
 from numba import njit
 
 from isotropy.metrics.compiled import KEPT
-from isotropy.metrics.matrix import ROWS_PER_BLOCK, full_precision, worker_threads
+from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, worker_threads
 from isotropy.metrics.validation import Points, aligned, as_codes, as_points, require_finite
 
 # Parts of the data, whatever the number of threads, so that the bytes do not depend on it.

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from isotropy.metrics.distances import TILE, centred, keep_two_least, scaled, squared_norms
-from isotropy.metrics.matrix import (
+from isotropy.metrics.matmul import (
     ROWS_PER_BLOCK,
     full_precision,
     product,

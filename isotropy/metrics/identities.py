@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from isotropy.metrics.matrix import scatter
+from isotropy.metrics.matmul import scatter
 from isotropy.metrics.validation import Points, as_codes, as_points
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from isotropy.metrics.matrix import full_precision, gram, scatter
+from isotropy.metrics.matmul import full_precision, gram, scatter
 from isotropy.metrics.validation import Points, as_points, require_finite
 
 # Between these, squares, their sums and the gradient's fourth powers are floats.

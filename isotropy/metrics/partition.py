@@ -18,7 +18,7 @@ from typing import Literal
 
 import torch
 
-from isotropy.metrics.matrix import scatter
+from isotropy.metrics.matmul import scatter
 from isotropy.metrics.validation import Points, aligned, as_points
 
 ROWS = 4096  # of W at a time

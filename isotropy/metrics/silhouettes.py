@@ -37,7 +37,7 @@ from isotropy.metrics.distances import (
     tile_to_distances,
     unit,
 )
-from isotropy.metrics.matrix import full_precision, product, visit_pairs, worker_threads
+from isotropy.metrics.matmul import full_precision, product, visit_pairs, worker_threads
 from isotropy.metrics.validation import Points, as_codes, as_points, sample_rows
 
 GPU_TILE = 4096

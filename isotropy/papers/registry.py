@@ -12,7 +12,7 @@ from typing import Any
 
 from isotropy.context import Context
 from isotropy.figures.spec import FigureSpec
-from isotropy.results import Results, TokenLayers
+from isotropy.planned import Results, TokenLayers
 from isotropy.spec import Strict
 from isotropy.tables.spec import PublishedNumber, TableSpec
 

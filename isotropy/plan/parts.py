@@ -10,7 +10,7 @@ from isotropy.config import Study
 from isotropy.context import Context
 from isotropy.errors import IsotropyError
 from isotropy.papers.registry import Paper, PaperPlan, paper
-from isotropy.results import Results, TokenLayers
+from isotropy.planned import Results, TokenLayers
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from isotropy.claims.read import read_claims
 from isotropy.claims.spec import ClaimsSpec
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import RESULTS
-from isotropy.papers.names import CLAIMS
+from isotropy.papers.locations import CLAIMS
 from isotropy.papers.registry import Paper, PaperPlan, paper, papers
 from isotropy.paths import table_file
 from isotropy.plan.parts import Parts

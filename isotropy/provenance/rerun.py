@@ -18,11 +18,11 @@ import numpy as np
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file, write_json
+from isotropy.provenance.array_difference import agree, largest_deviation
 from isotropy.provenance.chain import Chain, stem_of
 from isotropy.provenance.checkout import ExpectedResults
 from isotropy.provenance.code import code_param, script_of
 from isotropy.provenance.compare import changed_names
-from isotropy.provenance.deviation import agree, largest_deviation
 from isotropy.provenance.identity import digests
 from isotropy.provenance.record import Record, read_record
 from isotropy.spec import canonical_json

@@ -15,7 +15,7 @@ from isotropy.claims.catalogue import VERDICTS
 from isotropy.claims.write import readable
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import record_of
-from isotropy.papers.names import package
+from isotropy.papers.locations import package
 from isotropy.provenance.record import read_record
 from isotropy.report.spec import PageSpec
 from isotropy.tables.spec import TableSpec

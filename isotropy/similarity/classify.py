@@ -20,12 +20,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch.nn import functional
 
-from isotropy.embed.sentences import SentenceEncoder, map_batches
+from isotropy.embed.sentence_encoder import SentenceEncoder, map_batches
 from isotropy.errors import IsotropyError
 from isotropy.finetune.scores import classification_scores
 from isotropy.metrics.validation import aligned
 from isotropy.similarity.measure import Step, estimator, log10_isotropy
-from isotropy.similarity.spec import CLUSTERED, ClassifySpec, MethodName, Mlp, Numbers
+from isotropy.similarity.spec import CLUSTERED, ClassifySpec, MethodName, Mlp, Parameters
 
 
 class Features(NamedTuple):
@@ -98,7 +98,7 @@ def classify(train: Features, validation: Features, spec: ClassifySpec) -> pd.Da
             for seed in spec.seeds:
                 # The rest does not depend on the seed
                 if seed == spec.seeds[0] or method in CLUSTERED:
-                    step = _step(method, spec.numbers, seed)
+                    step = _step(method, spec.parameters, seed)
                     known, new = post_processed(
                         train.tokens, validation.tokens, step, spec, inductive=inductive
                     )
@@ -150,12 +150,12 @@ def post_processed(
     return before.reshape(known.shape), after.reshape(new.shape)
 
 
-def _step(method: MethodName, numbers: Numbers, seed: int) -> Step:
-    clusters = numbers.n_clusters if method in CLUSTERED else None
+def _step(method: MethodName, parameters: Parameters, seed: int) -> Step:
+    clusters = parameters.n_clusters if method in CLUSTERED else None
     removed = {
-        "abtt": numbers.n_components_global,
-        "gmm": numbers.n_components,
-        "kmeans": numbers.n_components,
+        "abtt": parameters.n_components_global,
+        "gmm": parameters.n_components,
+        "kmeans": parameters.n_components,
     }.get(method)
     return Step(method, clusters, removed, seed)
 

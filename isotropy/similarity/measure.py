@@ -16,8 +16,8 @@ from scipy import stats
 from isotropy.errors import IsotropyError
 from isotropy.metrics.isoscores import isoscore
 from isotropy.metrics.partition import partition_isotropy
-from isotropy.similarity.sentences import SentenceCloud
-from isotropy.similarity.spec import Clusterer, MethodName, Numbers, SimilaritySpec, TuningSpec
+from isotropy.similarity.spec import Clusterer, MethodName, Parameters, SimilaritySpec, TuningSpec
+from isotropy.similarity.token_cloud import SentenceCloud
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
 
 POINTS_SHOWN = 2000  # rows of the cloud in the pictures
@@ -42,29 +42,31 @@ class Step(NamedTuple):
     part: Literal["methods", "clusters"] = "methods"
 
 
-def steps(spec: SimilaritySpec, numbers: Numbers | None) -> list[Step]:
+def steps(spec: SimilaritySpec, parameters: Parameters | None) -> list[Step]:
     """All that is to be measured: what does not cluster once, the rest once per run.
 
     Args:
         spec: methods and runs.
-        numbers: clusters and components; None where method none is the only one.
+        parameters: clusters and components; None where method none is the only one.
     """
     found = []
     for method in spec.methods:
         if method in ("none", "mean"):
             found.append(Step(method, None, None, 0))
             continue
-        assert numbers is not None
+        assert parameters is not None
         if method == "abtt":
-            found.append(Step(method, None, numbers.n_components_global, 0))
+            found.append(Step(method, None, parameters.n_components_global, 0))
             continue
-        removed = None if method == "kmeans-mean" else numbers.n_components
-        found += [Step(method, numbers.n_clusters, removed, seed) for seed in range(spec.runs)]
+        removed = None if method == "kmeans-mean" else parameters.n_components
+        found += [
+            Step(method, parameters.n_clusters, removed, seed) for seed in range(spec.n_clusterings)
+        ]
     # One cluster is the mean, whatever the seed.
-    seeds = {k: range(1 if k == 1 else spec.runs) for k in spec.more_clusters}
+    seeds = {k: range(1 if k == 1 else spec.n_clusterings) for k in spec.cluster_counts}
     return found + [
         Step("kmeans-mean", k, None, seed, "clusters")
-        for k in spec.more_clusters
+        for k in spec.cluster_counts
         for seed in seeds[k]
     ]
 
@@ -263,7 +265,7 @@ def log10_isotropy(vectors: np.ndarray) -> float:
         raise IsotropyError(f"isotropy: {error}") from error
 
 
-def tune(cloud: SentenceCloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]:
+def tune(cloud: SentenceCloud, spec: TuningSpec) -> tuple[pd.DataFrame, Parameters]:
     """Spearman correlation for each pair of numbers, mean over runs, and the best; of equals, the
     smaller numbers.
 
@@ -279,7 +281,7 @@ def tune(cloud: SentenceCloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]
     trials = [[Step("abtt", None, removed, 0)] for removed in spec.n_components]
     for k in spec.n_clusters:
         trials += [
-            [Step("kmeans", k, removed, seed) for seed in range(spec.runs)]
+            [Step("kmeans", k, removed, seed) for seed in range(spec.n_clusterings)]
             for removed in spec.n_components
         ]
     rows: list[dict[str, Any]] = []
@@ -307,14 +309,14 @@ def tune(cloud: SentenceCloud, spec: TuningSpec) -> tuple[pd.DataFrame, Numbers]
         .astype({"n_clusters": "Int64", "n_components": "Int64"})
         .drop(columns=["seed", "part"])
     )
-    return table, Numbers(
+    return table, Parameters(
         n_clusters=best["kmeans"]["n_clusters"],
         n_components=best["kmeans"]["n_components"],
         n_components_global=best["abtt"]["n_components"],
     )
 
 
-def pictures(cloud: SentenceCloud, numbers: Numbers, clusterer: Clusterer) -> pd.DataFrame:
+def pictures(cloud: SentenceCloud, parameters: Parameters, clusterer: Clusterer) -> pd.DataFrame:
     """A seeded part of the cloud in the plane of its first two principal components, before and
     after the method.
 
@@ -323,7 +325,7 @@ def pictures(cloud: SentenceCloud, numbers: Numbers, clusterer: Clusterer) -> pd
         rank), cluster before it is post-processed, and x, y before and after.
     """
     method = ClusterBasedEnhancement(
-        numbers.n_clusters, numbers.n_components, random_state=0, **clusterer.model_dump()
+        parameters.n_clusters, parameters.n_components, random_state=0, **clusterer.model_dump()
     )
     after = method.fit_transform(cloud.vectors)
     chosen = np.sort(np.random.default_rng(0).permutation(len(cloud.vectors))[:POINTS_SHOWN])

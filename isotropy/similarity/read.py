@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from isotropy.prepare.table import read_items, targets, text_rows
-from isotropy.similarity.sentences import SentenceCloud, token_cloud, word_cloud
 from isotropy.similarity.spec import SimilaritySpec, TuningSpec
+from isotropy.similarity.token_cloud import SentenceCloud, token_cloud, word_cloud
 from isotropy.sources.fetched import fetched
 from isotropy.sources.formats import read_vectors
 
@@ -24,7 +24,12 @@ def read_cloud(spec: SimilaritySpec | TuningSpec, inputs: dict[str, Path]) -> Se
     items, dataset = read_items(inputs["dataset"])
     if spec.layer is not None:
         return token_cloud(
-            items, dataset, inputs["tokens"], spec.layer, spec.drop, repeat_texts=spec.repeat_texts
+            items,
+            dataset,
+            inputs["tokens"],
+            spec.layer,
+            spec.drop_tokens,
+            repeat_texts=spec.repeat_texts,
         )
     source = inputs["vectors_source"]
     texts = list(pd.read_parquet(inputs["texts"])["text"])

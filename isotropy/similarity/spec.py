@@ -27,12 +27,12 @@ METHOD_TITLES: dict[str, str] = {
 }
 CLUSTERED = ("kmeans-mean", "gmm", "kmeans")
 
-Drop = Literal["special", "ends", "nothing"]
+DroppedTokens = Literal["special", "first-and-last", "nothing"]
 """Tokens that do not count: special tokens such as [CLS]; the first and the last of each text;
 none."""
 
 
-class Numbers(Strict):
+class Parameters(Strict):
     """How many clusters, and how many principal components are removed."""
 
     n_clusters: Annotated[int, Field(ge=1)]
@@ -77,19 +77,19 @@ class SimilaritySpec(Spec):
     """A model, or static vectors."""
     layer: int | None
     """null: static vectors."""
-    drop: Drop
+    drop_tokens: DroppedTokens
     repeat_texts: bool
     """A sentence counts as often as it occurs (the authors), or once."""
     methods: list[MethodName]
-    numbers: Numbers | None
+    parameters: Parameters | None
     """null: those that the tuning found."""
-    more_clusters: list[int]
+    cluster_counts: list[int]
     """Other numbers of clusters for kmeans-mean (the paper's Table 1)."""
     profiled: bool
-    """Part of the profile over layers (the paper's Table 5)."""
-    pictured: bool
+    """One of the layers whose isotropy is shown layer by layer (the paper's Table 5)."""
+    plotted: bool
     """Tokens are drawn before and after the method."""
-    runs: Annotated[int, Field(ge=1)]
+    n_clusterings: Annotated[int, Field(ge=1)]
     """Clusterings, with seeds 0, 1, …"""
     clusterer: Clusterer
 
@@ -101,12 +101,12 @@ class TuningSpec(Spec):
     dataset: str
     embedding: str
     layer: int | None
-    drop: Drop
+    drop_tokens: DroppedTokens
     repeat_texts: bool
     n_clusters: list[int]
     n_components: list[int]
     """Tried with each number of clusters, and for the global method."""
-    runs: Annotated[int, Field(ge=1)]
+    n_clusterings: Annotated[int, Field(ge=1)]
     """Clusterings per trial, with seeds 0, 1, …"""
     clusterer: Clusterer
 
@@ -120,7 +120,7 @@ class TuningFacts(Spec):
     """`original` or `stand-in`."""
     deviations: str = ""
     """What makes it a stand-in, with semicolons between."""
-    numbers: Numbers
+    parameters: Parameters
     dataset: str
     """Title of the data that they were chosen on."""
 
@@ -139,13 +139,13 @@ class SimilarityFacts(Spec):
     """`original` or `stand-in`."""
     deviations: str = ""
     """What makes it a stand-in, with semicolons between."""
-    drop: Drop
-    numbers: Numbers | None
+    drop_tokens: DroppedTokens
+    parameters: Parameters | None
     """null: nothing was post-processed."""
     numbers_from: str
     """Where the numbers come from: the configuration, or the data that they were chosen on."""
     profiled: bool
-    """Part of the profile over layers."""
+    """One of the layers whose isotropy is shown layer by layer."""
     n_pairs: int
     """Pairs whose similarity counts."""
     n_pairs_all: int
@@ -170,7 +170,7 @@ class ClassifySpec(Spec):
     layer: int
     encoder: Encoder
     methods: list[MethodName]
-    numbers: Numbers
+    parameters: Parameters
     clusterer: Clusterer
     n_train: int | None
     max_length: int
@@ -198,7 +198,7 @@ class ClassificationFacts(Spec):
     metric: str
     chance: float
     """The metric of the most frequent training class."""
-    numbers: Numbers
+    parameters: Parameters
     n_train: int
     n_train_all: int
     n_validation: int

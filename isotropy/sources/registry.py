@@ -2,7 +2,7 @@
 
 The entries are data: `config/sources/*.yaml`, a file per kind, each with `sources` (by id) and
 `citations` (by key). `isotropy.sources.entries` says what an entry may leave out,
-`isotropy.families` how a family of entries is written once.
+`isotropy.templates` how a family of entries is written once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError
-from isotropy.families import fill, members, read_yaml
 from isotropy.sources.entries import Mistake, source
 from isotropy.sources.sizes import Size
 from isotropy.sources.spec import Source, Tier
 from isotropy.spec import Strict
+from isotropy.templates import fill, members, read_yaml
 
 __all__ = ["FILES", "Registry", "Source", "Tier", "load_registry"]
 

@@ -6,7 +6,7 @@ from safetensors.numpy import save_file
 
 from isotropy.device import pick_device
 from isotropy.embed.deviations import precision_deviations
-from isotropy.embed.sentences import SentenceEncoder, embed
+from isotropy.embed.sentence_encoder import SentenceEncoder, embed
 from isotropy.embed.spec import EmbedSpec
 from isotropy.job import Job
 

@@ -4,7 +4,7 @@ import pandas as pd
 import torch
 
 from isotropy.device import pick_device
-from isotropy.embed.sentences import SentenceEncoder
+from isotropy.embed.sentence_encoder import SentenceEncoder
 from isotropy.embed.spec import ShardSpec
 from isotropy.embed.tokens import Extraction, extract_shard
 from isotropy.job import Job

@@ -5,7 +5,7 @@ import torch
 
 from isotropy.device import pick_device
 from isotropy.embed.deviations import precision_deviations
-from isotropy.embed.sentences import SentenceEncoder
+from isotropy.embed.sentence_encoder import SentenceEncoder
 from isotropy.embed.spec import TokensSpec
 from isotropy.embed.tokens import Extraction, extract
 from isotropy.errors import IsotropyError

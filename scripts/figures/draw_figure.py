@@ -5,7 +5,7 @@ import pandas as pd
 from isotropy.figures.spec import FigureSpec
 from isotropy.figures.style import save, use_style
 from isotropy.job import Job
-from isotropy.papers.names import package
+from isotropy.papers.locations import package
 
 with Job(snakemake, FigureSpec) as job:
     use_style()

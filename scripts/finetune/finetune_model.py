@@ -3,7 +3,7 @@ training curve.
 """
 
 from isotropy.device import pick_device
-from isotropy.finetune.clustering import BatchClustering
+from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.data import read_side
 from isotropy.finetune.facts import describe_run
 from isotropy.finetune.measure import Reader, measure

@@ -7,7 +7,7 @@ import pandas as pd
 from isotropy.embed.layers import read_tokens
 from isotropy.geometry.layers import measure_layer, pictures, principal_axes
 from isotropy.geometry.spec import LayerFacts, LayerSpec
-from isotropy.geometry.typed import read_typed
+from isotropy.geometry.token_types import read_typed
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from isotropy.geometry.dimension import lid_scores
+from isotropy.geometry.lid import lid_scores
 from isotropy.geometry.spec import VectorsFacts, VectorsSpec
 from isotropy.job import Job
 from isotropy.parquet import write_parquet

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from isotropy.device import pick_device
-from isotropy.embed.sentences import SentenceEncoder
+from isotropy.embed.sentence_encoder import SentenceEncoder
 from isotropy.finetune.scores import classification_scores
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
@@ -44,7 +44,7 @@ with Job(snakemake, ClassifySpec) as job:
         deviations=job.lineage.deviations,
         metric=spec.metric,
         chance=classification_scores(most, right, 2)[spec.metric],
-        numbers=spec.numbers,
+        parameters=spec.parameters,
         n_train=len(targets),
         n_train_all=n_all,
         n_validation=n_validation,

@@ -16,15 +16,15 @@ with Job(snakemake, SimilaritySpec) as job:
     tuned = (
         TuningFacts.parse(job.input["tuning"].read_text("utf8")) if "tuning" in job.input else None
     )
-    numbers = spec.numbers if tuned is None else tuned.numbers
-    job.seeds = {f"run{i}": i for i in range(spec.runs)}
+    numbers = spec.parameters if tuned is None else tuned.parameters
+    job.seeds = {f"run{i}": i for i in range(spec.n_clusterings)}
     rows, pairs, job.measurements = measure(cloud, steps(spec, numbers), spec.clusterer)
     for name, table in {"rows": rows, "pairs": pairs}.items():
         with job.write(name) as path:
             write_parquet(path, table, job.mark)
     drawn = (
         pictures(cloud, numbers, spec.clusterer)
-        if spec.pictured and numbers is not None
+        if spec.plotted and numbers is not None
         else pd.DataFrame()
     )
     with job.write("points") as path:
@@ -39,8 +39,8 @@ with Job(snakemake, SimilaritySpec) as job:
         model=job.lineage.titles("model", "vectors")[0],
         status=job.lineage.status,
         deviations=job.lineage.deviations,
-        drop=spec.drop,
-        numbers=numbers,
+        drop_tokens=spec.drop_tokens,
+        parameters=numbers,
         numbers_from="configuration" if tuned is None else f"chosen on {tuned.dataset}",
         profiled=spec.profiled,
         n_pairs=len(cloud.pairs),

@@ -17,7 +17,7 @@ with Job(snakemake, TuningSpec) as job:
         layer=job.spec.layer,
         status=job.lineage.status,
         deviations=job.lineage.deviations,
-        numbers=numbers,
+        parameters=numbers,
         dataset=job.lineage.titles("dataset")[0],
     )
     with job.write("tuned") as path:

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from isotropy.job import Job
-from isotropy.papers.names import package
+from isotropy.papers.locations import package
 from isotropy.tables.runs import FACTS, read_runs
 from isotropy.tables.spec import TableSpec
 from isotropy.tables.write import write_all

@@ -21,8 +21,8 @@ from isotropy.claims.read import fitting, read_claims
 from isotropy.claims.spec import Beyond, Claim, Equals
 from isotropy.claims.write import readable, write_page
 from isotropy.errors import IsotropyError
-from isotropy.families import fill, members, read_yaml
 from isotropy.papers.registry import KEYS, Paper, paper, papers
+from isotropy.templates import fill, members, read_yaml
 from tests.conftest import Workflow
 from tests.unit.entries import TABLES
 

@@ -126,34 +126,34 @@ MISTAKES = [
         "layers: Value error, expected rising values",
     ),
     (
-        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "sets"),
+        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "datasets"),
         ["sts15s"],
-        "sets.0: no data set 'sts15s'.*did you mean 'sts15'",
+        "datasets.0: no data set 'sts15s'.*did you mean 'sts15'",
     ),
     (
-        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "sets"),
+        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "datasets"),
         ["pos"],
-        "sets.0: expected sentences, got 'pos', a data set of words",
+        "datasets.0: expected sentences, got 'pos', a data set of words",
     ),
     (
-        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "numbers"),
+        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "parameters"),
         None,
-        "numbers is null for an embedding, and tuning is null",
+        "parameters is null for an embedding, and tuning, which",
     ),
     (
-        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "drop"),
+        ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "drop_tokens"),
         "cls",
-        "drop: Input should be 'special', 'ends' or 'nothing', got 'cls'",
+        "drop_tokens: Input should be 'special', 'first-and-last' or 'nothing', got 'cls'",
     ),
     (
-        ("rajaee2021", "embeddings", "word2vec-enwiki-2021", "sets"),
+        ("rajaee2021", "embeddings", "word2vec-enwiki-2021", "datasets"),
         ["polarity"],
         "expected sentences with task regression, got 'polarity' with task single-label",
     ),
     (
         ("rajaee2021", "embeddings", "wordnet"),
-        {"sets": ["sts15"], "layers": [1], "numbers": None},
-        "numbers is null",
+        {"datasets": ["sts15"], "layers": [1], "parameters": None},
+        "parameters is null",
     ),
     (
         ("rajaee2021", "methods"),
@@ -163,12 +163,12 @@ MISTAKES = [
     (
         ("rajaee2021", "methods"),
         ["none", "abtt"],
-        "pictured: no embedding has 'polarity-part' among its sets, or kmeans",
+        "plot_dataset: no embedding has 'polarity-part' among its datasets, or kmeans",
     ),
     (
-        ("rajaee2021", "more_clusters"),
+        ("rajaee2021", "cluster_counts"),
         [0, 3],
-        "more_clusters.0: Input should be greater than or equal to 1, got 0",
+        "cluster_counts.0: Input should be greater than or equal to 1, got 0",
     ),
     (
         ("rajaee2021", "classification", "max_length"),
@@ -191,11 +191,15 @@ MISTAKES = [
         "methods must hold none, which the others are compared with",
     ),
     (("rajaee2021", "methods"), ["none", "kmean"], "methods.1: Input should be 'none', 'mean'"),
-    (("rajaee2021", "profile"), None, "profile is null: there is no data set for the layers"),
     (
-        ("rajaee2021", "pictured"),
+        ("rajaee2021", "isotropy_dataset"),
+        None,
+        "isotropy_dataset is null, which isotropy_layers",
+    ),
+    (
+        ("rajaee2021", "plot_dataset"),
         "sts15",
-        "rajaee2021.pictured: no embedding has 'sts15' among its sets",
+        "rajaee2021.plot_dataset: no embedding has 'sts15' among its datasets",
     ),
     (
         ("rajaee2021", "tuning"),
@@ -203,9 +207,9 @@ MISTAKES = [
         "expected sentences with task regression, got 'rte' with task single-label",
     ),
     (
-        ("rajaee2021", "classification", "attempt"),
+        ("rajaee2021", "classification", "run_tasks"),
         ["polarty"],
-        "classification.attempt.0: no task 'polarty': did you mean",
+        "classification.run_tasks.0: no task 'polarty': did you mean",
     ),
     (
         ("rajaee2021", "classification", "tasks", "mnli"),

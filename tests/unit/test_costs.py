@@ -63,7 +63,7 @@ def test_the_headlines_need_few_gpu_hours(project: Path) -> None:
     assert 5 < totals(known)["all"].gpu_hours < 40
     config = known.plan.study.config
     assert set(config.rudman2024.models) == set(MODELS)
-    assert set(config.rudman2024.attempt) < set(TASKS)
+    assert set(config.rudman2024.run_tasks) < set(TASKS)
     for seeds in (config.mickus2024.seeds, config.rudman2024.seeds, config.cai2021.seeds):
         assert len(seeds) >= 3
 
@@ -76,7 +76,7 @@ def test_sizes_follow_from_specs(project: Path) -> None:
     one, other = (known.of(f"geometry/cai2021/brown/all-MiniLM-L6-v2/layer{n}") for n in (1, 6))
     assert one == other
     larger = estimate(
-        project, rajaee2021=known.plan.study.config.rajaee2021.model_dump() | {"runs": 50}
+        project, rajaee2021=known.plan.study.config.rajaee2021.model_dump() | {"n_clusterings": 50}
     )  # type: ignore[union-attr]
     stem = "similarity/rajaee2021/polarity-part/all-MiniLM-L6-v2/layer1"
     assert larger.of(stem).seconds > 5 * known.of(stem).seconds

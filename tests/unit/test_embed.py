@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from isotropy.device import pick_device
-from isotropy.embed.sentences import SentenceEncoder, batches, embed
+from isotropy.embed.sentence_encoder import SentenceEncoder, batches, embed
 from isotropy.embed.words import look_up
 from isotropy.errors import IsotropyError
 from isotropy.sources.encoder import Encoder
@@ -57,7 +57,7 @@ def test_workers_and_parts_do_not_change_a_bit(
     encoder: SentenceEncoder, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = embed(encoder, texts, token_budget=512, workers=1, work=tmp_path / "a")
-    monkeypatch.setattr("isotropy.embed.sentences.TEXTS_PER_PART", 40)
+    monkeypatch.setattr("isotropy.embed.sentence_encoder.TEXTS_PER_PART", 40)
     parts, _ = embed(encoder, texts, token_budget=512, workers=3, work=tmp_path / "b")
     assert whole.tobytes() == parts.tobytes()
     # Taken up again with one part lost: only that part is computed.

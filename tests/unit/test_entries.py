@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.families import fill, read_yaml
 from isotropy.sources.entries import MODEL_FILES
 from isotropy.sources.registry import Registry, load_registry
 from isotropy.sources.sizes import ModelSize, TextsSize
+from isotropy.templates import fill, read_yaml
 from tests.unit.hub import REVISION
 
 DATA: dict[str, Any] = {

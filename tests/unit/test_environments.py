@@ -15,7 +15,7 @@ import yaml
 
 from isotropy import metrics
 from isotropy.config import schema
-from isotropy.papers.names import CLAIMS, package
+from isotropy.papers.locations import CLAIMS, package
 from isotropy.papers.registry import KEYS
 from isotropy.provenance.code import code_identity
 from isotropy.provenance.environment import PYPI_NAME, normalized_name

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from isotropy.claims import figures as claims
 from isotropy.figures.style import COLOURS, line_style, save, use_style
 from isotropy.papers.cai2021 import figures as cai2021
+from isotropy.papers.locations import package
 from isotropy.papers.mickus2024 import figures as mickus2024
-from isotropy.papers.names import package
 from isotropy.papers.rajaee2021 import figures as rajaee2021
 from isotropy.papers.rudman2024 import figures as rudman2024
 from isotropy.provenance.identity import MARK

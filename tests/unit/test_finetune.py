@@ -34,11 +34,11 @@ from isotropy.config import load_study, read_configuration
 from isotropy.device import pick_device
 from isotropy.errors import IsotropyError
 from isotropy.finetune import train
-from isotropy.finetune.answers import Window, best_answers, exact_match, f1, windows
-from isotropy.finetune.clustering import BatchClustering
+from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.data import Inputs, Side, collate, read_side
 from isotropy.finetune.measure import Reader, measure, probes, projection
 from isotropy.finetune.model import load_model, load_tokenizer, task_loss
+from isotropy.finetune.question_answering import Window, best_answers, exact_match, f1, windows
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
 from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
 from isotropy.finetune.train import finetune
@@ -473,8 +473,8 @@ def test_configuration_of_runs(project: Path) -> None:
     ("change", "message"),
     [
         (
-            {"attempt": ["polrity"]},
-            r"rudman2024.attempt.0: no task 'polrity': did you mean 'polarity'",
+            {"run_tasks": ["polrity"]},
+            r"rudman2024.run_tasks.0: no task 'polrity': did you mean 'polarity'",
         ),
         (
             {"tasks": {"polarity": {"train": "pos"}}},
@@ -504,8 +504,8 @@ def test_configuration_of_runs(project: Path) -> None:
             {"tasks": {"polarity": {"validation": "polarity-train"}}},
             r"train and validation share the source",
         ),
-        ({"strengths": [1, 1.0000001]}, "duplicate value"),
-        ({"strengths": [0, 1]}, "0 is no penalty"),
+        ({"lambdas": [1, 1.0000001]}, "duplicate value"),
+        ({"lambdas": [0, 1]}, "0 is no penalty"),
         ({"stability": {"zetas": [0, 0]}}, "duplicate value"),
         (
             {"models": ["polarity"]},

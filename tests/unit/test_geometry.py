@@ -19,7 +19,6 @@ from sklearn.metrics import r2_score, silhouette_score
 from isotropy.embed.deviations import precision_deviations
 from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
-from isotropy.geometry.dimension import lid_scores
 from isotropy.geometry.layers import (
     count_clusters,
     measure_layer,
@@ -27,9 +26,10 @@ from isotropy.geometry.layers import (
     principal_axes,
     share_of_positions,
 )
-from isotropy.geometry.roll import roll
+from isotropy.geometry.lid import lid_scores
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid, VectorsSpec
-from isotropy.geometry.typed import TypedCloud, read_typed
+from isotropy.geometry.swiss_roll import roll
+from isotropy.geometry.token_types import TypedCloud, read_typed
 from isotropy.metrics.dimension import lid_mle, lid_mle_estimates, lid_mle_samples
 from isotropy.metrics.isoscores import isoscore
 from isotropy.papers.cai2021.protocol import layer_deviations, vectors_deviations

@@ -22,7 +22,7 @@ from sklearn.decomposition import PCA
 
 from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
-from isotropy.finetune.clustering import BatchClustering
+from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.measure import _mixed
 from isotropy.finetune.spec import Method
 from isotropy.papers.rajaee2021.protocol import (
@@ -43,15 +43,15 @@ from isotropy.similarity.measure import (
     transformed,
     tune,
 )
-from isotropy.similarity.sentences import SentenceCloud, token_cloud, word_cloud
 from isotropy.similarity.spec import (
     ClassifySpec,
     Clusterer,
     Mlp,
-    Numbers,
+    Parameters,
     SimilaritySpec,
     TuningSpec,
 )
+from isotropy.similarity.token_cloud import SentenceCloud, token_cloud, word_cloud
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.formats import read_rows
 from isotropy.sources.registry import load_registry
@@ -61,7 +61,7 @@ from isotropy.transforms import ClusterBasedEnhancement
 
 AUTHORS = Clusterer(init="random", max_iter=9, tol=0)
 CONVERGED = Clusterer(init="k-means++", max_iter=300, tol=1e-4)
-NUMBERS = Numbers(n_clusters=4, n_components=2, n_components_global=3)
+PARAMETERS = Parameters(n_clusters=4, n_components=2, n_components_global=3)
 PAIRED = Dataset(task="regression", label_names=[], sampled=False)
 
 
@@ -93,14 +93,14 @@ def similarity_spec(**changes: Any) -> SimilaritySpec:
         "dataset": "a",
         "embedding": "m",
         "layer": 1,
-        "drop": "special",
+        "drop_tokens": "special",
         "repeat_texts": True,
         "methods": ["none", "mean", "abtt", "kmeans-mean", "gmm", "kmeans"],
-        "numbers": NUMBERS,
-        "more_clusters": [1, 3],
+        "parameters": PARAMETERS,
+        "cluster_counts": [1, 3],
         "profiled": True,
-        "pictured": True,
-        "runs": 2,
+        "plotted": True,
+        "n_clusterings": 2,
         "clusterer": AUTHORS,
     }
     return SimilaritySpec(**(known | changes))
@@ -135,7 +135,7 @@ ITEMS = pd.DataFrame({"texts": [[0, 1], [1, 2]], "labels": [[1.0], [2.0]]})
     ("drop", "rows"),
     [
         ("special", [1, 2, 5, 5, 7, 8]),
-        ("ends", [1, 2, 5, 5, 7, 8]),
+        ("first-and-last", [1, 2, 5, 5, 7, 8]),
         ("nothing", [0, 1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8]),
     ],
 )
@@ -253,7 +253,7 @@ def test_isotropy_of_a_decoder_is_finite_and_ordered_where_double_precision_unde
 
 
 def test_steps_cluster_once_per_run() -> None:
-    found = steps(similarity_spec(), NUMBERS)
+    found = steps(similarity_spec(), PARAMETERS)
     assert [s for s in found if s.method in ("none", "mean", "abtt")] == [
         Step("none", None, None, 0),
         Step("mean", None, None, 0),
@@ -265,7 +265,7 @@ def test_steps_cluster_once_per_run() -> None:
         (3, 0),
         (3, 1),
     ]
-    assert steps(similarity_spec(methods=["none"], more_clusters=[], numbers=None), None) == [
+    assert steps(similarity_spec(methods=["none"], cluster_counts=[], parameters=None), None) == [
         Step("none", None, None, 0)
     ]
 
@@ -316,11 +316,11 @@ def test_tuning_takes_the_best_of_all_trials() -> None:
         dataset="a",
         embedding="m",
         layer=1,
-        drop="special",
+        drop_tokens="special",
         repeat_texts=True,
         n_clusters=[2, 4],
         n_components=[1, 3],
-        runs=2,
+        n_clusterings=2,
         clusterer=AUTHORS,
     )
     table, numbers = tune(cloud(made()), spec)
@@ -340,7 +340,7 @@ def test_tuning_takes_the_best_of_all_trials() -> None:
 
 def test_pictures_hold_the_plane_of_largest_variance() -> None:
     own = cloud(made(n=300))
-    shown = pictures(own, NUMBERS, AUTHORS)
+    shown = pictures(own, PARAMETERS, AUTHORS)
     plane = PCA(2).fit_transform(own.vectors)
     for i, name in enumerate(("x_before", "y_before")):
         assert abs(np.corrcoef(plane[:, i], shown[name])[0, 1]) == pytest.approx(1, abs=1e-6)
@@ -411,7 +411,7 @@ def classify_spec(**changes: Any) -> ClassifySpec:
         "layer": 1,
         "encoder": Encoder(pooling="mean", normalize=False, max_length=64),
         "methods": ["none", "kmeans"],
-        "numbers": NUMBERS,
+        "parameters": PARAMETERS,
         "clusterer": AUTHORS,
         "n_train": None,
         "max_length": 5,
@@ -471,17 +471,17 @@ def test_inductive_clusters_do_not_see_validation_items() -> None:
 
 def test_what_departs_from_the_paper_is_said() -> None:
     bert = {"embedding": "bert-base-uncased", "dataset": "sts12", "layer": 12}
-    numbers = Numbers(n_clusters=27, n_components=12, n_components_global=15)
-    own = similarity_spec(**bert, numbers=numbers)
+    numbers = Parameters(n_clusters=27, n_components=12, n_components_global=15)
+    own = similarity_spec(**bert, parameters=numbers)
     assert similarity_deviations(own, numbers) == []
-    tuned_to_the_same = own.model_copy(update={"numbers": None})
+    tuned_to_the_same = own.model_copy(update={"parameters": None})
     assert similarity_deviations(tuned_to_the_same, numbers) == []
-    assert similarity_deviations(own, NUMBERS) == [
+    assert similarity_deviations(own, PARAMETERS) == [
         "numbers of clusters and components are not the paper's"
     ]
     hidden = similarity_deviations(own.model_copy(update={"layer": 1}), numbers)
     assert hidden == ["layer 1, the paper has the last of its models, 12"]
-    whole = own.model_copy(update={"drop": "nothing"})
+    whole = own.model_copy(update={"drop_tokens": "nothing"})
     assert similarity_deviations(whole, numbers) == [
         "tokens that do not count: nothing, the authors' are special"
     ]
@@ -497,7 +497,12 @@ def test_what_departs_from_the_paper_is_said() -> None:
     assert similarity_deviations(words, numbers) == ["v is not among the paper's models"]
     mlp = Mlp(hidden=100, epochs=10, batch_size=32, learning_rate=0.005)
     frozen = classify_spec(
-        task="rte", embedding="bert-base-uncased", layer=12, numbers=numbers, max_length=64, mlp=mlp
+        task="rte",
+        embedding="bert-base-uncased",
+        layer=12,
+        parameters=numbers,
+        max_length=64,
+        mlp=mlp,
     )
     assert classification_deviations(frozen) == []
     faster = frozen.model_copy(

@@ -16,9 +16,9 @@ from isotropy.claims.read import read_claims
 from isotropy.finetune.spec import FinetuneFacts, Method
 from isotropy.papers.rajaee2021 import tables
 from isotropy.papers.registry import paper
-from isotropy.similarity.spec import ClassificationFacts, Numbers, SimilarityFacts, TuningFacts
+from isotropy.similarity.spec import ClassificationFacts, Parameters, SimilarityFacts, TuningFacts
 
-NUMBERS = Numbers(n_clusters=27, n_components=12, n_components_global=15)
+PARAMETERS = Parameters(n_clusters=27, n_components=12, n_components_global=15)
 LEVEL = {
     "none": (50.0, -4.0),
     "mean": (51.0, -3.0),
@@ -38,8 +38,8 @@ def measured(
         "data": "data",
         "model": "model",
         "status": "original",
-        "drop": "special",
-        "numbers": NUMBERS,
+        "drop_tokens": "special",
+        "parameters": PARAMETERS,
         "numbers_from": "configuration",
         "profiled": True,
         "n_pairs": 2990,
@@ -199,7 +199,9 @@ def test_directions_of_similarity_are_paired_and_turn_verdicts() -> None:
 
 
 def test_chosen_numbers_are_marked() -> None:
-    tuned = TuningFacts(embedding="m", layer=3, status="original", dataset="dev", numbers=NUMBERS)
+    tuned = TuningFacts(
+        embedding="m", layer=3, status="original", dataset="dev", parameters=PARAMETERS
+    )
     trials = pd.DataFrame(
         {
             "method": ["abtt", "abtt", "kmeans", "kmeans", "kmeans"],
@@ -222,7 +224,7 @@ def classified() -> tuple[ClassificationFacts, pd.DataFrame]:
         status="original",
         metric="accuracy",
         chance=52.7,
-        numbers=NUMBERS,
+        parameters=PARAMETERS,
         n_train=2490,
         n_train_all=2490,
         n_validation=277,

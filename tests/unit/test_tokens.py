@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotropy.embed.layers import layer_file, read_layer, read_tokens, token_rows
-from isotropy.embed.sentences import Pieces, SentenceEncoder, embed
+from isotropy.embed.sentence_encoder import Pieces, SentenceEncoder, embed
 from isotropy.embed.tokens import Extraction, extract, extract_shard
 from isotropy.errors import IsotropyError
 from isotropy.sources.encoder import Encoder

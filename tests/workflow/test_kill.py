@@ -32,7 +32,7 @@ def due(self, asked=set()):
 Pace.due = due
 Pace.saved_since = lambda self, began: time.sleep(1)
 """,
-    "isotropy/embed/sentences.py": """
+    "isotropy/embed/sentence_encoder.py": """
 import time
 
 TEXTS_PER_PART = 40

@@ -161,7 +161,7 @@ def test_no_job_on_the_mirror_is_planned_above_what_it_asks_for(
     checkout: Workflow, mirror: Path
 ) -> None:
     # Seeds and strengths cost the same
-    overlay = {"rudman2024": {"seeds": [0], "strengths": [1]}, "sources": {"mirror": str(mirror)}}
+    overlay = {"rudman2024": {"seeds": [0], "lambdas": [1]}, "sources": {"mirror": str(mirror)}}
     (checkout.folder / "fewer.yaml").write_text(yaml.safe_dump(overlay))
     checkout.overlays = ["config/mirror.yaml", "fewer.yaml"]
     jobs = read_dry_run(checkout.dry_run("--profile", "slurm"))

@@ -9,7 +9,7 @@ from isotropy.geometry.spec import LayerSpec, VectorsSpec
 from isotropy.papers.cai2021.study import Cai2021
 from isotropy.papers.registry import PaperPlan
 from isotropy.paths import fetched, token_vectors
-from isotropy.results import Result, Results, TokenLayers
+from isotropy.planned import Result, Results, TokenLayers
 
 KEY = "cai2021"
 

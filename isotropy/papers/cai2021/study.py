@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from isotropy.context import Context
+from isotropy.field_types import Seeds, distinct, rising
 from isotropy.geometry.spec import Clustering, Lid, TypesName
-from isotropy.names import Seeds, distinct, rising
 from isotropy.papers.registry import PaperStudy
 from isotropy.spec import Strict
 

@@ -9,7 +9,7 @@ from isotropy.optimize.spec import OptimizeSpec
 from isotropy.papers.mickus2024.study import Mickus2024, Trajectory
 from isotropy.papers.registry import PaperPlan
 from isotropy.paths import embedded, prepared
-from isotropy.results import Result, Results
+from isotropy.planned import Result, Results
 
 
 def plan(study: Mickus2024, context: Context) -> PaperPlan:

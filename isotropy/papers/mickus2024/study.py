@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
-from isotropy.names import Name, Seeds
+from isotropy.field_types import Name, Seeds
 from isotropy.optimize.spec import Evaluation, Loss
 from isotropy.papers.registry import PaperStudy
 from isotropy.prepare.spec import SentencesSpec, WordsSpec

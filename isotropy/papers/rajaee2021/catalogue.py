@@ -42,7 +42,7 @@ TABLES = (
         function="table1",
         tables=["rajaee2021/measurements"],
         published=[],
-        needs="more-clusters",
+        needs="cluster-counts",
         section="Table 1",
         caption=(
             "The effect of the number of clusters: log10 of I(W) after k-means and "
@@ -54,7 +54,7 @@ TABLES = (
         function="table5",
         tables=["rajaee2021/measurements"],
         published=[],
-        needs="profile",
+        needs="isotropy-by-layer",
         section="Table 5",
         caption=(
             "Isotropy of every layer without post-processing: log10 of I(W) of all token vectors."
@@ -145,10 +145,10 @@ TABLES = (
     TableSpec(
         id="rajaee2021/words",
         function="words",
-        runs="pictured",
+        runs="plotted",
         kind="similarity",
         part="points",
-        needs="pictured",
+        needs="plotted",
         section="slides; Figures 1 and 2",
         caption=(
             "Tokens in the plane of their first two principal components, before and after "
@@ -218,7 +218,7 @@ FIGURES = (
         id="rajaee2021/layers",
         function="isotropy_per_layer",
         tables=["rajaee2021/table5"],
-        needs="profile",
+        needs="isotropy-by-layer",
         section="Table 5",
         caption="Isotropy of every layer without post-processing.",
     ),
@@ -226,7 +226,7 @@ FIGURES = (
         id="rajaee2021/clusters",
         function="effect_of_clusters",
         tables=["rajaee2021/table1"],
-        needs="more-clusters",
+        needs="cluster-counts",
         section="Table 1",
         caption=(
             "Isotropy against the number of clusters whose means are subtracted. The paper "
@@ -237,7 +237,7 @@ FIGURES = (
         id="rajaee2021/words",
         function="words_before_and_after",
         tables=["rajaee2021/words"],
-        needs="pictured",
+        needs="plotted",
         section="slides; Figures 1 and 2",
         caption=(
             "Tokens in the plane of their first two principal components, before and after "
@@ -270,9 +270,9 @@ FIGURES = (
 )
 
 RUNS = {
-    "rajaee2021/directions": "runs",
-    "rajaee2021/measurements": "runs",
-    "rajaee2021/slides": "runs",
+    "rajaee2021/directions": "n_clusterings",
+    "rajaee2021/measurements": "n_clusterings",
+    "rajaee2021/slides": "n_clusterings",
     "rajaee2021/classification_directions": "classification.seeds",
     "rajaee2021/finetuning": "finetuning.seeds",
 }

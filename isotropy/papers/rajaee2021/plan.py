@@ -10,7 +10,7 @@ from isotropy.finetune import plan as finetune
 from isotropy.papers.rajaee2021.study import Classification, Measurement, Rajaee2021, Tuning
 from isotropy.papers.registry import PaperPlan
 from isotropy.paths import fetched, prepared, sides, token_vectors
-from isotropy.results import Result, Results, TokenLayers
+from isotropy.planned import Result, Results, TokenLayers
 from isotropy.similarity.spec import ClassifySpec, SimilaritySpec, TuningSpec
 
 KEY = "rajaee2021"
@@ -35,7 +35,7 @@ def plan(study: Rajaee2021, context: Context) -> PaperPlan:
     results = measurements | tunings | classified
     groups = {
         "similarity": list(measurements),
-        "pictured": [_stem(one) for one in measured.values() if one.pictured],
+        "plotted": [_stem(one) for one in measured.values() if one.plotted],
         "tuning": list(tunings),
         "classification": list(classified),
     }
@@ -77,10 +77,10 @@ def _similarity(study: Rajaee2021, one: Measurement) -> SimilaritySpec:
     encoding = study.embeddings[one.embedding]
     return SimilaritySpec(
         paper=KEY,
-        drop=encoding.drop,
+        drop_tokens=encoding.drop_tokens,
         repeat_texts=study.repeat_texts,
-        numbers=encoding.numbers,
-        runs=study.runs,
+        parameters=encoding.parameters,
+        n_clusterings=study.n_clusterings,
         clusterer=study.clusterer,
         **one._asdict(),
     )
@@ -91,9 +91,9 @@ def _tuning(study: Rajaee2021, tuning: Tuning, one: Measurement) -> TuningSpec:
         paper=KEY,
         embedding=one.embedding,
         layer=one.layer,
-        drop=study.embeddings[one.embedding].drop,
+        drop_tokens=study.embeddings[one.embedding].drop_tokens,
         repeat_texts=study.repeat_texts,
-        runs=study.runs,
+        n_clusterings=study.n_clusterings,
         clusterer=study.clusterer,
         **tuning.model_dump(),
     )
@@ -104,7 +104,7 @@ def _classified(study: Rajaee2021, context: Context) -> Results:
     if chosen is None:
         return {}
     results: Results = {}
-    for task in chosen.attempt:
+    for task in chosen.run_tasks:
         datasets = chosen.tasks[task].model_dump(include={"train", "validation"})
         for embedding in chosen.embeddings:
             make = partial(_classify, study, chosen, task, embedding, context)
@@ -139,7 +139,7 @@ def _tokens(study: Rajaee2021) -> list[TokenLayers]:
         wanted += [
             (study.tuning.dataset, name, layer)
             for name, encoding in study.embeddings.items()
-            if encoding.numbers is None
+            if encoding.parameters is None
             for layer in encoding.layers
         ]
     layers: dict[tuple[str, str], set[int]] = {}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from isotropy.embed.deviations import precision_deviations
 from isotropy.finetune.spec import FinetuneSpec
-from isotropy.similarity.spec import ClassifySpec, Clusterer, Numbers, SimilaritySpec
+from isotropy.similarity.spec import ClassifySpec, Clusterer, Parameters, SimilaritySpec
 
 LAST = 12
 """The papers' layer: the last of BERT, GPT-2 and RoBERTa of base size."""
 AUTHORS = {
-    "bert-base-uncased": Numbers(n_clusters=27, n_components=12, n_components_global=15),
-    "gpt2": Numbers(n_clusters=10, n_components=30, n_components_global=30),
-    "roberta-base": Numbers(n_clusters=27, n_components=12, n_components_global=25),
+    "bert-base-uncased": Parameters(n_clusters=27, n_components=12, n_components_global=15),
+    "gpt2": Parameters(n_clusters=10, n_components=30, n_components_global=30),
+    "roberta-base": Parameters(n_clusters=27, n_components=12, n_components_global=25),
 }
 """The papers' models, with the numbers of appendix B.2."""
 DROPPED = {
     "bert-base-uncased": ("special", "the authors' are special"),
-    "gpt2": ("ends", "the authors' are not known, Dzubur's (2022) are ends"),
+    "gpt2": ("first-and-last", "the authors' are not known, Dzubur's (2022) are first-and-last"),
     "roberta-base": ("special", "the authors' are special"),
 }
 """Tokens that do not count: the first and the last, which are BERT's and RoBERTa's special tokens.
@@ -46,13 +46,13 @@ TRAINING: dict[str, object] = {"epochs": 2}
 """How they fine-tune, as far as the slides say."""
 
 
-def similarity_deviations(spec: SimilaritySpec, numbers: Numbers | None) -> list[str]:
+def similarity_deviations(spec: SimilaritySpec, parameters: Parameters | None) -> list[str]:
     """What of a measurement deviates. Layers count where something is post-processed: Table 5 has
     all of them.
 
     Args:
         spec: the measurement.
-        numbers: clusters and components that were used, given or tuned.
+        parameters: clusters and components that were used, given or tuned.
     """
     found = _of_model(spec.embedding)
     if spec.dataset.removesuffix("-quoted") not in SETS:
@@ -61,11 +61,11 @@ def similarity_deviations(spec: SimilaritySpec, numbers: Numbers | None) -> list
         found.append("a sentence counts once, the authors count it as often as it occurs")
     if len(spec.methods) > 1 and spec.layer not in (LAST, None):  # static vectors have no layers
         found.append(f"layer {spec.layer}, the paper has the last of its models, {LAST}")
-    dropped, whose = DROPPED.get(spec.embedding, (spec.drop, ""))
-    if spec.drop != dropped:
-        found.append(f"tokens that do not count: {spec.drop}, {whose}")
+    dropped, whose = DROPPED.get(spec.embedding, (spec.drop_tokens, ""))
+    if spec.drop_tokens != dropped:
+        found.append(f"tokens that do not count: {spec.drop_tokens}, {whose}")
     known = AUTHORS.get(spec.embedding)
-    if known is not None and len(spec.methods) > 1 and numbers != known:
+    if known is not None and len(spec.methods) > 1 and parameters != known:
         found.append("numbers of clusters and components are not the paper's")
     return found + _of_clusterer(spec.clusterer)
 
@@ -77,7 +77,7 @@ def classification_deviations(spec: ClassifySpec) -> list[str]:
         found.append(f"{spec.task} is not among the paper's tasks")
     if spec.layer != LAST:
         found.append(f"layer {spec.layer}, the paper has the last of BERT, {LAST}")
-    if spec.numbers != AUTHORS["bert-base-uncased"]:
+    if spec.parameters != AUTHORS["bert-base-uncased"]:
         found.append("numbers of clusters and components are not the paper's")
     mlp = spec.mlp
     if (spec.max_length, mlp.hidden, mlp.epochs, mlp.batch_size) != (64, 100, 10, 32):

@@ -10,11 +10,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
+from isotropy.field_types import Name, Seeds, distinct, rising
 from isotropy.finetune.spec import Method, Metric
 from isotropy.finetune.tasks import FinetuneRun, FineTuning, check_sides
-from isotropy.names import Name, Seeds, distinct, rising
 from isotropy.papers.registry import PaperStudy
-from isotropy.similarity.spec import Clusterer, Drop, MethodName, Mlp, Numbers
+from isotropy.similarity.spec import Clusterer, DroppedTokens, MethodName, Mlp, Parameters
 from isotropy.spec import Strict
 
 Layers = Annotated[list[Annotated[int, Field(ge=0)]], AfterValidator(rising)]
@@ -24,16 +24,16 @@ Counts = Annotated[list[Annotated[int, Field(ge=1)]], AfterValidator(rising)]
 class Encoding(Strict):
     """How one model, or static vectors, are measured."""
 
-    sets: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
+    datasets: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Names from `datasets`: pairs with a score; of other sentences only the isotropy is
     measured."""
     layers: Layers = []
     """Hidden layers for all methods; 0 is the embedding layer. Empty for static vectors."""
-    profile: Layers = []
-    """Hidden layers whose isotropy alone is measured, on the data set `profile`."""
-    numbers: Numbers | None
+    isotropy_layers: Layers = []
+    """Hidden layers whose isotropy is measured, on `isotropy_dataset`."""
+    parameters: Parameters | None
     """Clusters and components; null: chosen by `tuning`."""
-    drop: Drop = "special"
+    drop_tokens: DroppedTokens = "special"
     """Tokens that do not count."""
 
     def check(self, name: str, context: Context) -> None:
@@ -43,19 +43,20 @@ class Encoding(Strict):
         if source.kind == "model":
             if not self.layers:
                 raise IsotropyError(f"config: {path}.layers: expected layers of a model, got none")
-            for i, dataset in enumerate(self.sets):
-                context.require_sentences(f"{path}.sets.{i}", dataset)
+            for i, dataset in enumerate(self.datasets):
+                context.require_sentences(f"{path}.datasets.{i}", dataset)
             return
-        if self.layers or self.profile:
+        if self.layers or self.isotropy_layers:
             raise IsotropyError(
-                f"config: {path}.layers: expected none, got {self.layers or self.profile}: static "
-                "vectors have no layers"
+                f"config: {path}.layers: expected none, got "
+                f"{self.layers or self.isotropy_layers}: static vectors have no layers"
             )
-        for i, dataset in enumerate(self.sets):
-            context.require_sentences(f"{path}.sets.{i}", dataset, "regression")
-        if self.numbers is None:
+        for i, dataset in enumerate(self.datasets):
+            context.require_sentences(f"{path}.datasets.{i}", dataset, "regression")
+        if self.parameters is None:
             raise IsotropyError(
-                f"config: {path}.numbers: expected numbers, got null: static vectors are not tuned"
+                f"config: {path}.parameters: expected a mapping, got null: static vectors "
+                "are not tuned"
             )
 
 
@@ -86,7 +87,7 @@ class Frozen(Strict):
 
     layer: Annotated[int, Field(ge=0)]
     """Hidden layer; 0 is the embedding layer."""
-    numbers: Numbers
+    parameters: Parameters
     """Clusters and components."""
 
 
@@ -95,7 +96,7 @@ class Classification(Strict):
 
     tasks: Annotated[dict[Name, ClassTask], Field(min_length=1)]
     """Tasks that there are, by name."""
-    attempt: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
+    run_tasks: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Tasks to run."""
     embeddings: Annotated[dict[str, Frozen], Field(min_length=1)]
     """Models of the source registry."""
@@ -119,8 +120,8 @@ class Classification(Strict):
     def check(self, context: Context) -> None:
         """Refuse names that do not exist and choices that do not fit."""
         path = "rajaee2021.classification"
-        for i, name in enumerate(self.attempt):
-            require_known(f"{path}.attempt.{i}", name, self.tasks, "task")
+        for i, name in enumerate(self.run_tasks):
+            require_known(f"{path}.run_tasks.{i}", name, self.tasks, "task")
         for name in self.embeddings:
             encoder = context.require_source(f"{path}.embeddings.{name}", name, "model").encoder
             if encoder is not None and encoder.max_length < self.max_length:
@@ -175,19 +176,19 @@ class Rajaee2021(PaperStudy):
     """Models and vectors of the source registry."""
     methods: Annotated[list[MethodName], Field(min_length=1), AfterValidator(distinct)]
     """Post-processing; `none` must be among them."""
-    runs: Annotated[int, Field(ge=1)]
+    n_clusterings: Annotated[int, Field(ge=1)]
     """Clusterings per method, with seeds 0, 1, …"""
     clusterer: Clusterer
     """How clusters are found."""
     repeat_texts: bool
     """A sentence that occurs in several pairs counts as often in the cloud, as in the authors'
     code."""
-    profile: str | None
+    isotropy_dataset: str | None
     """A name from `datasets`, for the isotropy of each layer and the effect of the number of
     clusters; null: none."""
-    more_clusters: Counts
-    """Numbers of clusters whose effect is shown, on the data set `profile`."""
-    pictured: str | None
+    cluster_counts: Counts
+    """Numbers of clusters whose effect is shown, on `isotropy_dataset`."""
+    plot_dataset: str | None
     """A name from `datasets`, whose tokens are drawn before and after the method; null: none."""
     tuning: Tuning | None
     """How numbers are chosen; null: not."""
@@ -202,16 +203,15 @@ class Rajaee2021(PaperStudy):
             raise ValueError(
                 "methods must hold none, which the others are compared with, and others"
             )
-        if self.tuning is None and any(e.numbers is None for e in self.embeddings.values()):
+        if self.tuning is None and any(e.parameters is None for e in self.embeddings.values()):
             raise ValueError(
-                "numbers is null for an embedding, and tuning is null: there is nothing to choose "
-                "them"
+                "parameters is null for an embedding, and tuning, which would choose them, is null"
             )
-        if self.profile is None and (
-            self.more_clusters or any(e.profile for e in self.embeddings.values())
+        if self.isotropy_dataset is None and (
+            self.cluster_counts or any(e.isotropy_layers for e in self.embeddings.values())
         ):
             raise ValueError(
-                "profile is null: there is no data set for the layers or for more_clusters"
+                "isotropy_dataset is null, which isotropy_layers and cluster_counts need"
             )
         return self
 
@@ -219,20 +219,20 @@ class Rajaee2021(PaperStudy):
         """Refuse names that do not exist and choices that do not fit."""
         for name, encoding in self.embeddings.items():
             encoding.check(name, context)
-        for field in ("profile", "pictured"):
+        for field in ("isotropy_dataset", "plot_dataset"):
             name = getattr(self, field)
             if name is not None:
                 context.require_sentences(f"rajaee2021.{field}", name)
         measured = self.measured().values()
-        if self.pictured is not None and not any(one.pictured for one in measured):
+        if self.plot_dataset is not None and not any(one.plotted for one in measured):
             raise IsotropyError(
-                f"config: rajaee2021.pictured: no embedding has {self.pictured!r} among its sets, "
-                "or kmeans is not among methods"
+                f"config: rajaee2021.plot_dataset: no embedding has {self.plot_dataset!r} "
+                "among its datasets, or kmeans is not among methods"
             )
-        if self.more_clusters and not any(one.more_clusters for one in measured):
+        if self.cluster_counts and not any(one.cluster_counts for one in measured):
             raise IsotropyError(
-                "config: rajaee2021.more_clusters: no embedding has a layer both in layers and in "
-                "profile"
+                "config: rajaee2021.cluster_counts: no embedding has a layer both in layers and in "
+                "isotropy_layers"
             )
         if self.tuning is not None:
             path = "rajaee2021.tuning.dataset"
@@ -245,17 +245,17 @@ class Rajaee2021(PaperStudy):
         """Whether the numbers of a measurement are chosen by the tuning: those without clusters
         need none.
         """
-        return self.embeddings[one.embedding].numbers is None and len(one.methods) > 1
+        return self.embeddings[one.embedding].parameters is None and len(one.methods) > 1
 
     def parts(self) -> list[str]:
         """Parts that the study has beside the measurements: tables and figures of others are left
         out.
         """
         there = {
-            "pictured": any(one.pictured for one in self.measured().values()),
-            "profile": any(one.profiled for one in self.measured().values()),
-            "more-clusters": any(one.more_clusters for one in self.measured().values()),
-            "tuning": any(e.numbers is None for e in self.embeddings.values()),
+            "plotted": any(one.plotted for one in self.measured().values()),
+            "isotropy-by-layer": any(one.profiled for one in self.measured().values()),
+            "cluster-counts": any(one.cluster_counts for one in self.measured().values()),
+            "tuning": any(e.parameters is None for e in self.embeddings.values()),
             "classification": self.classification is not None,
             "finetuning": self.finetuning is not None,
         }
@@ -266,17 +266,19 @@ class Rajaee2021(PaperStudy):
         found: dict[str, Measurement] = {}
         for name, encoding in self.embeddings.items():
             layers: list[int | None] = [*encoding.layers] or [None]
-            both = set(encoding.layers) & set(encoding.profile)
+            both = set(encoding.layers) & set(encoding.isotropy_layers)
             wanted = [
-                (dataset, layer, self.methods) for dataset in encoding.sets for layer in layers
+                (dataset, layer, self.methods) for dataset in encoding.datasets for layer in layers
             ]
-            if self.profile is not None:
-                wanted += [(self.profile, layer, ["none"]) for layer in encoding.profile]
+            if self.isotropy_dataset is not None:
+                wanted += [
+                    (self.isotropy_dataset, layer, ["none"]) for layer in encoding.isotropy_layers
+                ]
             for dataset, layer, methods in wanted:
-                profiled = dataset == self.profile and layer in encoding.profile
-                more = self.more_clusters if profiled and layer in both else []
-                pictured = dataset == self.pictured and "kmeans" in methods
-                one = Measurement(dataset, name, layer, methods, more, profiled, pictured)
+                profiled = dataset == self.isotropy_dataset and layer in encoding.isotropy_layers
+                more = self.cluster_counts if profiled and layer in both else []
+                plotted = dataset == self.plot_dataset and "kmeans" in methods
+                one = Measurement(dataset, name, layer, methods, more, profiled, plotted)
                 found.setdefault(one.stem, one)
         return found
 
@@ -288,9 +290,9 @@ class Measurement(NamedTuple):
     embedding: str
     layer: int | None
     methods: list[MethodName]
-    more_clusters: list[int]
+    cluster_counts: list[int]
     profiled: bool
-    pictured: bool
+    plotted: bool
 
     @property
     def stem(self) -> str:

@@ -204,10 +204,13 @@ def tuning(runs: TunedRuns) -> pd.DataFrame:
     """All numbers that were tried, and whether they were chosen."""
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
+        chosen = run.parameters
         best = rows["n_components"] == np.where(
-            rows["method"] == "abtt", run.numbers.n_components_global, run.numbers.n_components
+            rows["method"] == "abtt",
+            chosen.n_components_global,
+            chosen.n_components,
         )
-        best &= (rows["method"] == "abtt") | (rows["n_clusters"] == run.numbers.n_clusters)
+        best &= (rows["method"] == "abtt") | (rows["n_clusters"] == chosen.n_clusters)
         facts = run.model_dump(include={"embedding", "layer", "status", "dataset"})
         parts.append((facts, rows.assign(chosen=best)))
     return long_table(parts)
@@ -220,7 +223,7 @@ def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
         facts: dict[str, object] = {"setup": f"{run.task}, {run.embedding}, layer {run.layer}"}
-        facts |= run.model_dump(exclude={"numbers"}) | run.numbers.model_dump()
+        facts |= run.model_dump(exclude={"parameters"}) | run.parameters.model_dump()
         parts.append((facts, rows.assign(score=rows[run.metric])))
     return long_table(parts).assign(title=lambda t: t["method"].map(METHOD_TITLES))
 
@@ -367,7 +370,7 @@ def _facts(run: SimilarityFacts) -> dict[str, object]:
     where = "words" if run.layer is None else f"layer {run.layer}"
     facts = {
         "setup": f"{run.dataset}, {run.embedding}, {where}",
-        **run.model_dump(exclude={"numbers"}),
+        **run.model_dump(exclude={"parameters"}),
     }
     return facts | {"layer": math.nan if run.layer is None else float(run.layer)}
 

@@ -10,7 +10,7 @@ from isotropy.geometry.spec import PointCloud, StabilitySpec
 from isotropy.papers.registry import PaperPlan
 from isotropy.papers.rudman2024.study import Rudman2024
 from isotropy.paths import embedded
-from isotropy.results import Result, Results
+from isotropy.planned import Result, Results
 
 KEY = "rudman2024"
 

@@ -7,14 +7,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from isotropy.context import Context
+from isotropy.field_types import distinct
 from isotropy.finetune.spec import Method
 from isotropy.finetune.tasks import FinetuneRun, FineTuning
 from isotropy.geometry.spec import Stability
-from isotropy.names import distinct
 from isotropy.papers.registry import PaperStudy
 
 
-def _strengths(values: list[float]) -> list[float]:
+def _lambdas(values: list[float]) -> list[float]:
     """Distinct to six digits, which is what paths have of them, and not 0."""
     distinct([f"{value:g}" for value in values])
     if 0 in values:
@@ -25,7 +25,7 @@ def _strengths(values: list[float]) -> list[float]:
 class Rudman2024(FineTuning, PaperStudy):
     """Stable Anisotropic Regularization: fine-tuning with I-STAR and CosReg."""
 
-    strengths: Annotated[list[float], Field(min_length=1), AfterValidator(_strengths)]
+    lambdas: Annotated[list[float], Field(min_length=1), AfterValidator(_lambdas)]
     """lambda of I-STAR, not 0: that is `none`, which is always there."""
     zetas: Annotated[
         list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1), AfterValidator(distinct)
@@ -50,7 +50,7 @@ class Rudman2024(FineTuning, PaperStudy):
         methods = [Method(kind="none")]
         methods += [] if self.cosreg is None else [Method(kind="cosreg", strength=self.cosreg)]
         methods += [
-            Method(kind="istar", strength=s, zeta=z) for z in self.zetas for s in self.strengths
+            Method(kind="istar", strength=s, zeta=z) for z in self.zetas for s in self.lambdas
         ]
         return self.runs_of(methods)
 
@@ -58,7 +58,7 @@ class Rudman2024(FineTuning, PaperStudy):
         """Runs whose points and activations are drawn: none, CosReg, the smallest and largest
         lambda at the first zeta.
         """
-        ends, zeta = (min(self.strengths), max(self.strengths)), self.zetas[0]
+        ends, zeta = (min(self.lambdas), max(self.lambdas)), self.zetas[0]
         return {
             name: run
             for name, run in self.runs().items()

@@ -26,7 +26,7 @@ from transformers.utils import logging as transformers_logging
 
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
-from isotropy.metrics.matrix import worker_threads
+from isotropy.metrics.matmul import worker_threads
 from isotropy.metrics.validation import aligned
 from isotropy.sources.encoder import Encoder
 

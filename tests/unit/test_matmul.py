@@ -12,7 +12,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from isotropy.metrics import compiled, cosines, matrix, type_cosines
+from isotropy.metrics import compiled, cosines, matmul, type_cosines
 
 
 @pytest.mark.parametrize(("n", "d"), [(5000, 40), (9, 300), (300, 301), (2, 2)])
@@ -20,8 +20,8 @@ from isotropy.metrics import compiled, cosines, matrix, type_cosines
 def test_symmetric_products(n: int, d: int, dtype: torch.dtype, tolerance: float) -> None:
     X = torch.randn(n, d, generator=torch.Generator().manual_seed(0)).to(dtype)
     for found, expected in (
-        (matrix.scatter(X), X.double().T @ X.double()),
-        (matrix.gram(X[:400]), None),
+        (matmul.scatter(X), X.double().T @ X.double()),
+        (matmul.gram(X[:400]), None),
     ):
         expected = X[:400].double() @ X[:400].double().T if expected is None else expected
         assert (found - expected).abs().max() < tolerance * expected.abs().max()
@@ -34,18 +34,18 @@ def test_both_libraries_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("this build of torch has no oneDNN")
     draws = torch.Generator().manual_seed(0)
     x, y = torch.randn(30, 48, generator=draws), torch.randn(48, 20, generator=draws).T
-    monkeypatch.setattr(matrix, "onednn_is_faster", lambda: True)
+    monkeypatch.setattr(matmul, "onednn_is_faster", lambda: True)
     out = torch.empty(30, 20)
-    assert torch.allclose(matrix.product(x, y, out=out), x @ y.T, atol=1e-5)
+    assert torch.allclose(matmul.product(x, y, out=out), x @ y.T, atol=1e-5)
     assert torch.allclose(out, x @ y.T, atol=1e-5)
-    assert torch.allclose(matrix.product(x, y), x @ y.T, atol=1e-5)
-    assert torch.equal(matrix.product(x.double(), y.double()), x.double() @ y.double().T)
+    assert torch.allclose(matmul.product(x, y), x @ y.T, atol=1e-5)
+    assert torch.equal(matmul.product(x.double(), y.double()), x.double() @ y.double().T)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_rounds_meet_each_pair_once(n: int) -> None:
     seen = []
-    for pairs in matrix.rounds(n):
+    for pairs in matmul.rounds(n):
         parts = [part for a, b in pairs for part in {a, b}]
         assert len(parts) == len(set(parts))
         seen += pairs
@@ -85,10 +85,10 @@ def test_k_means_has_two_threads_at_most() -> None:
     """It adds up what its threads have summed in the order in which they end."""
     with threadpool_limits(4, user_api="openmp"):
         before = _openmp_threads()
-        with matrix.ordered_threads():
+        with matmul.ordered_threads():
             assert max(_openmp_threads()) == 2
         assert _openmp_threads() == before
-    with threadpool_limits(1, user_api="openmp"), matrix.ordered_threads():
+    with threadpool_limits(1, user_api="openmp"), matmul.ordered_threads():
         assert set(_openmp_threads()) == {1}
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from isotropy.claims.decide import field_of_runs, overlay, runs_needed
+from isotropy.claims.sample_size import field_of_runs, overlay, runs_needed
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
 from isotropy.papers.registry import papers

@@ -11,7 +11,7 @@ import pandas as pd
 from isotropy.embed.layers import read_layer, read_tokens, token_rows
 from isotropy.errors import IsotropyError
 from isotropy.prepare.table import Dataset, text_rows
-from isotropy.similarity.spec import Drop
+from isotropy.similarity.spec import DroppedTokens
 from isotropy.sources.vectors import StaticVectors
 
 
@@ -53,7 +53,7 @@ def token_cloud(
     dataset: Dataset,
     folder: Path,
     layer: int,
-    drop: Drop,
+    dropped: DroppedTokens,
     *,
     repeat_texts: bool,
 ) -> SentenceCloud:
@@ -64,14 +64,14 @@ def token_cloud(
         dataset: its description.
         folder: token vectors (`isotropy.embed.layers`).
         layer: which layer.
-        drop: tokens that do not count; a text that would have none left keeps all of its own.
+        dropped: tokens that do not count; a text that would have none left keeps all of its own.
         repeat_texts: whether a text counts as often as it occurs.
 
     Raises:
         IsotropyError: no tokens.
     """
     tokens = read_tokens(folder)
-    kept = _kept(tokens, drop)
+    kept = _kept(tokens, dropped)
     if not kept.any():
         raise IsotropyError(f"{folder.name}: no tokens")
     vectors = read_layer(folder, layer)
@@ -124,10 +124,10 @@ def word_cloud(items: pd.DataFrame, texts: list[str], table: StaticVectors) -> S
     )
 
 
-def _kept(tokens: pd.DataFrame, drop: Drop) -> np.ndarray:
-    if drop == "special":
+def _kept(tokens: pd.DataFrame, dropped: DroppedTokens) -> np.ndarray:
+    if dropped == "special":
         kept = ~tokens["special"].to_numpy()
-    elif drop == "ends":
+    elif dropped == "first-and-last":
         last = tokens.groupby("text")["position"].transform("max")
         kept = ((tokens["position"] > 0) & (tokens["position"] < last)).to_numpy()
     else:
