@@ -84,11 +84,12 @@ def verify(
     """Recompute every sha256 from results to sources, and compare spec, code and packages with the
     checkout.
 
-    States: intact, temporary (gone, as declared), behind (a package has another version than the
-    lock), outside (made in another environment than the declared one), stale (spec or code has
-    changed since), mismatched (made from other bytes than its input's job wrote), without record,
-    missing, altered. Changed machinery (code that cannot change results) is named, and is no
-    finding. Exit 0: all is well, 1: a finding, 2: inconclusive.
+    States: intact, temporary (gone, as declared), other version (a package has another version
+    than the lock), other environment (made in another environment than the declared one), stale
+    (spec or code has changed since), input changed (made from other bytes than its input's job
+    wrote), without record, missing, altered. Changed machinery (code that cannot change
+    results) is named, and does not count as a finding. Exit 0: all is well, 1: a finding, 2:
+    inconclusive.
     """
     if everything == bool(paths):
         _refuse("Name results to check, or give --all.")
@@ -192,8 +193,8 @@ def diff(
     for divergence in found.first:
         _print(f"{divergence.name}: {'; '.join(divergence.causes)}")
     _print(
-        f"{found.n_same} jobs gave the same bytes, {len(found.first)} part first, "
-        f"{found.n_following} follow from these",
+        f"{found.n_same} jobs gave the same bytes, {len(found.first)} differ, "
+        f"{found.n_following} more differ only because their inputs do",
         "red" if found.first else "green",
     )
     raise typer.Exit(1 if found.first else 0)
@@ -300,7 +301,7 @@ def forget(
         names = forget_missing(root, [_relative(p, root) for p in paths])
     for name in names:
         _print(name)
-    _print(f"forgotten: {len(names)}", "green")
+    _print(f"recorded as removed: {len(names)}", "green")
 
 
 @app.command()

@@ -51,7 +51,7 @@ def plan(
     if nothing is there yet.
 
     With --decide it reads results/claims.parquet, writes an overlay with as many runs as would
-    decide the claim four times in five, and prints what a study with it costs.
+    decide the claim with a power of 80 %, and prints what a study with it costs.
     """
     from rich.console import Console
 

@@ -97,9 +97,9 @@ def read_rates(path: Path) -> Rates:
             if first
             else " ".join(str(error).split())
         )
-        raise IsotropyError(f"{path}: no rates: {why}") from error
+        raise IsotropyError(f"{path}: expected a file of rates: {why}") from error
     if absent := set(get_args(Work)) - set(rates.rates):
-        raise IsotropyError(f"{path}: no rates: {', '.join(sorted(absent))}: missing")
+        raise IsotropyError(f"{path} lacks the rates of {', '.join(sorted(absent))}")
     return rates
 
 

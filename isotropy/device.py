@@ -30,8 +30,8 @@ def pick_device(wanted: str) -> torch.device:
     if wanted == "cuda" and not torch.cuda.is_available():
         here = without_user(socket.gethostname())
         raise IsotropyError(
-            f"device: cuda was asked for, but torch sees no GPU on {here}; set device: auto, or "
-            "fix its driver, or leave it out"
+            f"device: cuda was asked for, but torch sees no GPU on {here}; set device: auto, "
+            "fix its driver, or exclude the node"
         )
     if wanted == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")

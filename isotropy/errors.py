@@ -32,7 +32,7 @@ def suggest(name: str, known: Iterable[str], where: str = "there") -> str:
         >>> suggest("qqp", ["rte", "wnli"])
         "known: 'rte', 'wnli'"
         >>> suggest("x", ["cola", "mrpc", "rte", "wnli"], "in config.yaml")
-        'none of the 4 names listed in config.yaml is near'
+        'none of the 4 names listed in config.yaml is similar'
     """
     names = sorted(known)
     if near := difflib.get_close_matches(name, names, n=MOST_NAMES, cutoff=0.6):
@@ -40,4 +40,4 @@ def suggest(name: str, known: Iterable[str], where: str = "there") -> str:
         return f"did you mean {', '.join(first)} or {last}?" if first else f"did you mean {last}?"
     if len(names) <= MOST_NAMES:
         return "known: " + (", ".join(repr(n) for n in names) or "none")
-    return f"none of the {len(names)} names listed {where} is near"
+    return f"none of the {len(names)} names listed {where} is similar"

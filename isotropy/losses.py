@@ -110,7 +110,7 @@ class IStarLoss(_HiddenStatePenalty):
         self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
     ) -> int:
         """Add a batch to the estimate of Sigma_S; returns the number of token vectors that it
-        stands on.
+        is made of.
         """
         self.shrinkage.update(self.tokens(hidden_states, attention_mask))
         return int(self.shrinkage.n)

@@ -11,8 +11,9 @@ VERDICTS = TableSpec(
     section="all",
     caption=(
         "Every claim of the papers against our number. Reproduced, deviates, contradicted: on the "
-        "paper's own data and model; consistent, inconsistent: on a stand-in, which never counts "
-        "as a reproduction; undecided: the interval does not tell. A headline speaks for its cases."
+        "paper's own data, model and protocol (original); consistent, inconsistent: on anything "
+        "else (stand-in), which never counts as a reproduction; undecided: the interval does not "
+        "tell. A headline speaks for its cases."
     ),
 )
 """The table that the stage `claims` makes: `results/claims.parquet`."""

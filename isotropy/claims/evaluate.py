@@ -2,7 +2,7 @@
 family.
 
 A claim is `reproduced`, `deviates by x`, or `contradicted` (the opposite sign, or the other side of
-a bound); `undecided` where the interval does not tell. What stands on a stand-in is only
+a bound); `undecided` where the interval does not tell. A stand-in is only
 `consistent`, `inconsistent` or `undecided`. Without a number it is `not computable because` or `not
 attempted because`.
 """
@@ -57,10 +57,10 @@ SCHEMA = {
     "record": "str",
 }
 """Columns of the table of verdicts. `headline`: the one row that speaks for its family. `low` and
-`high`: 95 % interval over the `unit`s, made by `interval_method`; `p`: the two-sided p-value that
-the verdict stands on, adjusted for the cases of the family; `needed`: units that would decide an
-undecided claim; `deviations`: what makes it a stand-in; `record`: id of the record of the table
-that the number stands in, from which the audit goes on."""
+`high`: 95 % interval over the `unit`s, made by `interval_method`; `p`: the two-sided p-value,
+adjusted for the cases of the family; `needed`: units that would decide an undecided claim;
+`deviations`: what makes it a stand-in; `record`: id of the record of the table that the number
+stands in, from which the audit goes on."""
 
 
 @dataclass
@@ -355,7 +355,7 @@ def _numbers_of(estimate: Estimate) -> dict[str, Any]:
 
 
 def _words(verdict: Verdict, original: bool) -> dict[str, str]:
-    """The verdict as the table has it: what stands on a stand-in never counts as a reproduction."""
+    """The verdict as the table has it: a stand-in never counts as a reproduction."""
     word, detail = verdict
     if original:
         return {"verdict": word, "detail": detail, "status": "original"}

@@ -1,5 +1,5 @@
-"""One verdict for what a paper says once, of several cases: rules A6 and A10 of
-`docs/verdicts.md`.
+"""One verdict for what a paper says once, of several cases: `docs/verdicts.md`, "What if a paper
+says one thing of many cases?".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Case:
     Attributes:
         claim: the claim.
         estimate: our number.
-        original: whether it stands on the paper's own data and model.
+        original: whether it is of the paper's own data, model and protocol.
         p: as the verdict needs it, adjusted for the cases of its family.
         verdict: as if it were the paper's own case.
     """
@@ -41,9 +41,9 @@ class Headline:
 
     Attributes:
         verdict: as if all cases were the paper's own.
-        p: p-value that it stands on; NaN where it stands on counts.
+        p: its p-value; NaN where the verdict follows from counts.
         estimate: of the mean over cases, where the family is pooled.
-        original: whether it stands on the paper's own data and model.
+        original: whether it is of the paper's own data, model and protocol.
     """
 
     verdict: Verdict

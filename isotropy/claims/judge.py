@@ -1,4 +1,4 @@
-"""The verdict on one number: rules A1 to A5 of `docs/verdicts.md`."""
+"""The verdict on one number: `docs/verdicts.md`, "When is a claim decided?"."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Verdict(NamedTuple):
 
 
 def p_value(claim: Claim, estimate: Estimate) -> float:
-    """The p-value that a verdict stands on: that of the least excluded edge.
+    """The p-value of a verdict: that of the least excluded edge.
 
     The interval lies on one side of every edge where this is below ALPHA. NaN where there is no
     interval.

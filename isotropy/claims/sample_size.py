@@ -12,8 +12,8 @@ from isotropy.errors import IsotropyError, suggest
 
 
 def runs_needed(claim: str, verdicts: pd.DataFrame) -> tuple[int, str]:
-    """Runs with which an undecided claim or family would be decided four times in five, by the
-    spread that was observed, and the table that it stands on.
+    """Runs with which an undecided claim or family would be decided with a power of 80 %, by the
+    spread that was observed, and the table that it reads.
 
     Args:
         claim: id of a claim or a family.

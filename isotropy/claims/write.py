@@ -28,14 +28,14 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
             "setup": verdicts["setup"],
             "verdict": verdicts["verdict"]
             + verdicts["detail"].map(lambda d: f" ({d})" if d else ""),
-            "stands on": verdicts["status"],
+            "data and protocol": verdicts["status"],
             "expected": verdicts["expected"],
             "obtained [95 % interval]": obtained,
             "units": [
                 "" if pd.isna(n) else f"{n} {unit}"
                 for n, unit in zip(verdicts["n_units"], verdicts["unit"], strict=True)
             ],
-            "trust in the published": verdicts["trust"],
+            "source of the published value": verdicts["trust"],
             "numbers": verdicts["table"] + verdicts["column"].map(lambda c: f", {c}" if c else ""),
         }
     )

@@ -186,9 +186,9 @@ class SentenceEncoder:
             length: of all rows.
         """
         input_ids, mask = self._padded(ids, length)
-        told = {} if types is None else {"token_type_ids": self._padded(types, length, 0)[0]}
+        optional = {} if types is None else {"token_type_ids": self._padded(types, length, 0)[0]}
         states = self.model(
-            input_ids=input_ids, attention_mask=mask, output_hidden_states=True, **told
+            input_ids=input_ids, attention_mask=mask, output_hidden_states=True, **optional
         ).hidden_states
         return states[layer].float().cpu()  # type: ignore[no-any-return]
 

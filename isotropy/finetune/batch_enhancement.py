@@ -49,7 +49,8 @@ class BatchClustering:
         head = next((h for h in heads if h is not None), None)
         if head is None:
             raise IsotropyError(
-                f"method cluster: the head of {type(model).__name__} reads no first token"
+                f"method cluster: expected a model whose head reads the first token, got "
+                f"{type(model).__name__}"
             )
         head.register_forward_pre_hook(lambda _, read: (self._changed(read[0]), *read[1:]))
 

@@ -79,8 +79,8 @@ class Training(Strict):
     max_grad_norm: Annotated[float, Field(gt=0)] | None
     """Gradients are clipped to this norm; null: not."""
     shrinkage_tokens: Annotated[int, Field(ge=2)]
-    """Token vectors, all layers together, that the shrinkage covariance stands on at the start of
-    each epoch."""
+    """Token vectors, all layers together, from which the shrinkage covariance is estimated at the
+    start of each epoch."""
     precision: Literal["float32", "bfloat16", "float16"]
     """Of the forward pass; the penalty is always float32. float16 needs a GPU."""
 

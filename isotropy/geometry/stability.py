@@ -50,7 +50,7 @@ def sample_scores(
 
     Returns:
         One row per size, repeat and zeta (n, repeat, zeta, isoscore_star); the score of the whole;
-        and how many points the shrinkage covariance stands on.
+        and from how many points the shrinkage covariance is estimated.
 
     Raises:
         IsotropyError: too few embeddings for the smallest sample.

@@ -62,8 +62,8 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     )
     if not (two[:, 0] > 0).all():
         raise ValueError(
-            f"{(two[:, 0] == 0).sum()} points are nearer to another than {points.dtype} can tell: "
-            "pass more digits"
+            f"{(two[:, 0] == 0).sum()} points have a nearest neighbour at distance 0 in "
+            f"{points.dtype}: remove repeated points or pass float64"
         )
     log_mu = np.sort(np.log(two[:, 1] / two[:, 0]))
     n = len(log_mu)
@@ -72,7 +72,8 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     x, y = log_mu[:kept], -np.log1p(-np.arange(1, kept + 1) / n)
     if not (x * x).sum() > 0:
         raise ValueError(
-            f"two_nn needs neighbours at different distances; in none of {kept} points they are"
+            "two_nn needs neighbours at different distances; both are equally far from each of "
+            f"{kept} points"
         )
     return float((x * y).sum() / (x * x).sum())
 

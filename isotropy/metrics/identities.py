@@ -80,8 +80,8 @@ def triplet_objective(X: Points, labels: Any) -> float:
 
     As pairs, with k the size of the class of a: weight k - 1 for each pair between classes, -(N -
     k) for each within. For a margin >= 0 it is at least the triplet objective with hinge, -max(0,
-    |a - p|^2 - |a - n|^2 + margin) summed over the triplets. (The formulas of Appendix B did not
-    survive in our source of the paper; this is what its text describes.)
+    |a - p|^2 - |a - n|^2 + margin) summed over the triplets. (The formulas of Appendix B
+    are missing from the text of the paper that we have; this is what its words describe.)
 
     Args:
         X: point cloud, shape (n, d).

@@ -63,8 +63,8 @@ class Parts:
                 known = found.setdefault(key, one)
                 if known.window != one.window:
                     raise IsotropyError(
-                        f"config: {one.dataset} with {one.model}: expected one window for all "
-                        f"papers, got {known.window} and {one.window}"
+                        f"config: {one.dataset} with {one.model}: expected the same window in "
+                        f"all papers, got {known.window} and {one.window}"
                     )
                 layers = sorted({*known.layers, *one.layers})
                 found[key] = known._replace(layers=layers)

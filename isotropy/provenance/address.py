@@ -87,7 +87,7 @@ def _claim(root: Path, name: str, conditions: dict[str, str]) -> Place:
         chosen = chosen[chosen[column].astype(str) == value]
     row = chosen.iloc[0]
     if not row["record"]:
-        raise IsotropyError(f"claim {name} stands on no number: {row['verdict']}")
+        raise IsotropyError(f"claim {name} has no number: {row['verdict']}")
     columns = [
         "id",
         "statement",

@@ -21,10 +21,10 @@ from isotropy.provenance.record import Record
 State = Literal[
     "intact",
     "temporary",
-    "behind",
-    "outside",
+    "other version",
+    "other environment",
     "stale",
-    "mismatched",
+    "input changed",
     "without record",
     "missing",
     "altered",
@@ -32,10 +32,10 @@ State = Literal[
 SEVERITY: dict[State, int] = {
     "intact": 0,
     "temporary": 0,
-    "behind": 1,
-    "outside": 2,
+    "other version": 1,
+    "other environment": 2,
     "stale": 3,
-    "mismatched": 4,
+    "input changed": 4,
     "without record": 5,
     "missing": 5,
     "altered": 6,
@@ -78,10 +78,10 @@ def verify(
         - intact: its bytes are those that the job which made it wrote, each job on the way read the
           bytes that are there now, and the records of what it read say what they said then;
           temporary: gone, as its rule declares;
-        - behind: a package had another version than the checkout's lock has; outside: it was made
-          outside the declared environment; stale: its spec, or code that made it, differs from the
-          checkout's, or its record has another format;
-        - mismatched: made from other bytes than those that its input's own job wrote, or by the
+        - other version: a package had another version than the checkout's lock has; other
+          environment: it was made outside the declared environment; stale: its spec, or code that
+          made it, differs from the checkout's, or its record has another format;
+        - input changed: made from other bytes than those that its input's own job wrote, or by the
           word of a record that has changed since; without record; missing; altered.
     """
     audit = _Audit(root, checkout)
@@ -266,8 +266,8 @@ class _Audit:
         spec, code = checkout.spec_differs(name, record), checkout.code_differs(record)
         states: dict[State, list[str]] = {
             "stale": [*spec, *code],
-            "outside": checkout.outside(record),
-            "behind": checkout.packages_differ(record),
+            "other environment": checkout.outside(record),
+            "other version": checkout.packages_differ(record),
         }
         for state, differs in states.items():
             for output in record.outputs if differs else []:
@@ -316,7 +316,7 @@ class _Audit:
 
     def _blame(self, consumer: Record, detail: str) -> None:
         for output in consumer.outputs:
-            self._note(output.path, "mismatched", detail)
+            self._note(output.path, "input changed", detail)
 
     def _note_unlisted(self, path: str, detail: str) -> None:
         """Note a file that no readable record lists."""

@@ -65,7 +65,9 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
     """
     _check_target(bundle)
     findings = audit.verify_all(root, Checkout(project))
-    if bad := [f for f in findings if f.state not in audit.GOOD | {"behind", "outside"}]:
+    if bad := [
+        f for f in findings if f.state not in audit.GOOD | {"other version", "other environment"}
+    ]:
         raise IsotropyError(
             f"{len(bad)} findings, such as {bad[0].path}: {bad[0].state}; isotropy audit verify "
             "--all names all"

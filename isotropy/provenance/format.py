@@ -29,8 +29,8 @@ IDENTITY_FIELDS = (
     "determinism",
     "seeds",
 )
-"""Fields of a record that say what a result is and stands on; not when, where, and by which version
-of the code it was made."""
+"""Fields of a record that say what a result is and is made from; not when, where, and by which
+version of the code it was made."""
 
 
 def identity(record: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Lineage: whether a result stands on the paper's own data and model, and on which sources."""
+"""Lineage: whether a result is original, and from which sources it is made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from isotropy.scrub import scrub
 
 
 class Lineage(BaseModel):
-    """Whether a result stands on the paper's own data and model, and on which sources."""
+    """Whether a result is original, and from which sources it is made."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -23,7 +23,7 @@ class Lineage(BaseModel):
 
     @classmethod
     def of(cls, inputs: Iterable[Self]) -> Self:
-        """What a result stands on that is made from several inputs."""
+        """The lineage of a result that is made from several inputs."""
         found = cls()
         for lineage in inputs:
             found.merge(lineage)
@@ -50,7 +50,7 @@ class Lineage(BaseModel):
             self.merge(Lineage(status="stand-in", reasons=reasons))
 
     def merge(self, other: Lineage) -> None:
-        """Add what another input stands on."""
+        """Add the lineage of another input."""
         if other.status == "stand-in":
             self.status = "stand-in"
         self.reasons += [r for r in other.reasons if r not in self.reasons]

@@ -85,8 +85,8 @@ class Record(BaseModel):
     exit: Literal["completed"]
 
     def identity(self) -> str:
-        """Digest of what a result is and stands on, without when, where and by which version of the
-        code it was made.
+        """Digest of what a result is and is made from, without when, where and by which version of
+        the code it was made.
 
         The records of results made from this one hold it, so that a changed record is noticed. Code
         is left out: a job that is made again by edited code, with the same bytes, leaves what was

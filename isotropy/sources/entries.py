@@ -104,7 +104,7 @@ def _content(name: str, content: Any) -> Any:
     if not isinstance(content, dict):
         return content
     if stray := [field for field in EXPECTED if field in content]:
-        raise Mistake(f"contents.{name}.{stray[0]}", "expected below `expect`")
+        raise Mistake(f"contents.{name}.{stray[0]}", "move this field under `expect:`")
     rest = {key: value for key, value in content.items() if key != "expect"}
     expect = content.get("expect", {})
     if not isinstance(expect, dict) or (unknown := sorted(set(expect) - set(EXPECTED))):

@@ -150,8 +150,8 @@ class Content(Strict):
     """What a source delivers, and how it is recognised whatever way it came."""
 
     status: Status
-    """`original`: the paper's own input. `stand-in`: a substitute, which never counts as a
-    reproduction."""
+    """`original`: the paper's own input. `stand-in`: a substitute; what is made from it never
+    counts as a reproduction."""
     title: str
     """What it is, as captions name it."""
     format: Format | None = None

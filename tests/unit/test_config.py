@@ -183,7 +183,7 @@ MISTAKES = [
     (
         ("rajaee2021", "finetuning", "training", "batch_size"),
         2,
-        "batch_size of 3 or more for .*, got 2: the method leaves batches of two",
+        "batch_size of 3 or more for .*, got 2: the method cannot cluster",
     ),
     (
         ("rajaee2021", "methods"),

@@ -140,5 +140,5 @@ def test_a_missing_rate_is_named(project: Path, tmp_path: Path) -> None:
     rates = yaml.safe_load((project / "config/rates.yaml").read_text())
     del rates["rates"]["train"]
     (tmp_path / "rates.yaml").write_text(yaml.safe_dump(rates))
-    with pytest.raises(IsotropyError, match="train: missing"):
+    with pytest.raises(IsotropyError, match="lacks the rates of train"):
         read_rates(tmp_path / "rates.yaml")

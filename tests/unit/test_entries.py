@@ -152,7 +152,7 @@ def test_mistakes_in_an_entry(tmp_path: Path, entry: Any, message: str) -> None:
     ("content", "message"),
     [
         ({"format": "line"}, r"contents\.all\.format: .*got 'line'; did you mean 'lines'\?"),
-        ({"rows": 3}, r"contents\.all\.rows: expected below `expect`"),
+        ({"rows": 3}, r"contents\.all\.rows: move this field under `expect:`"),
         ({"expect": {"row": 3}}, r"contents\.all\.expect: expected the fields rows, .*got row"),
         ({"expect": {"rows": "3"}}, r"contents\.all\.expect\.rows: expected a valid integer"),
         ({"expect": {"files": {"b.txt": "0"}}}, r"contents\.all\.expect\.files\.b\.txt: expected"),
@@ -248,6 +248,7 @@ def test_hints_are_short() -> None:
     names = [f"polarity{i}" for i in range(40)]
     assert suggest("polarity", names).count("polarity") == 3
     assert (
-        suggest("glue", names, "in datasets") == "none of the 40 names listed in datasets is near"
+        suggest("glue", names, "in datasets")
+        == "none of the 40 names listed in datasets is similar"
     )
     assert suggest("x", []) == "known: none"

@@ -505,7 +505,7 @@ def test_configuration_of_runs(project: Path) -> None:
             r"train and validation share the source",
         ),
         ({"lambdas": [1, 1.0000001]}, "duplicate value"),
-        ({"lambdas": [0, 1]}, "0 is no penalty"),
+        ({"lambdas": [0, 1]}, "lambdas must not contain 0"),
         ({"stability": {"zetas": [0, 0]}}, "duplicate value"),
         (
             {"models": ["polarity"]},

@@ -79,7 +79,7 @@ def test_verify_finds_a_changed_record(run: Path, project: Path, field: str) -> 
     findings = verify(run, [Path("results/end.txt")])
     finding = next(f for f in findings if f.path == "results/end.txt")
     assert (finding.state, "note.record.json no longer says" in finding.detail) == (
-        "mismatched",
+        "input changed",
         True,
     )
     assert states(findings)["results/note.record.json"] == "altered"  # by the ledger
@@ -106,7 +106,7 @@ def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Pa
     finding = next(
         f for f in verify(run, [Path("results/note.txt")]) if f.path == "results/note.txt"
     )
-    assert finding.state == "mismatched"
+    assert finding.state == "input changed"
     assert "made from another results/source.txt" in finding.detail
 
 
@@ -116,8 +116,8 @@ def test_verify_command(run: Path) -> None:
     good = cli.invoke(app, ["audit", "verify", "--all", "--digests-only"])
     assert (good.exit_code, good.output.splitlines()[-1].split(";")[0]) == (
         0,
-        "2 files: 2 intact, 0 temporary, 0 behind, 0 outside, 0 stale, 0 mismatched, 0 without "
-        "record, 0 missing, 0 altered",
+        "2 files: 2 intact, 0 temporary, 0 other version, 0 other environment, 0 stale, "
+        "0 input changed, 0 without record, 0 missing, 0 altered",
     )
     head = good.output.split()[-1]
     assert (
@@ -139,17 +139,17 @@ def test_verify_command(run: Path) -> None:
 def test_verify_finds_code_and_packages_that_have_changed(
     run: Path, project: Path, tmp_path: Path
 ) -> None:
-    """Stale names the file, or the rule; behind names the package and both versions; damage weighs
-    more than either."""
+    """Stale names the file, or the rule; other version names the package and both versions; damage
+    weighs more than either."""
     note = Path("results/note.txt")
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
     assert {f.state for f in verify(run, [note], Checkout(checkout))} == {"intact"}
     lock = checkout / "requirements.lock"
     lock.write_text(re.sub(r"numpy==.*", "numpy==1.0.0", lock.read_text()))
-    behind = verify(run, [note], Checkout(checkout))[0]
-    assert behind.state == "behind"
-    assert re.fullmatch(r"prepare_sentences: numpy [\d.]+, not 1.0.0", behind.detail)
+    old = verify(run, [note], Checkout(checkout))[0]
+    assert old.state == "other version"
+    assert re.fullmatch(r"prepare_sentences: numpy [\d.]+, not 1.0.0", old.detail)
     rule = checkout / "rules/prepare.smk"
     rule.write_text(rule.read_text().replace("runtime=", "runtime=1 + ", 1))
     stale = verify(run, [note], Checkout(checkout))[0]
@@ -172,7 +172,7 @@ def test_verify_finds_code_and_packages_that_have_changed(
     assert (
         found.output.splitlines()[-1]
         .split(";")[0]
-        .endswith("1 stale, 0 mismatched, 0 without record, 0 missing, 1 altered")
+        .endswith("1 stale, 0 input changed, 0 without record, 0 missing, 1 altered")
     )
     assert "incomplete: specs were not compared: results/ledger.jsonl names no run" in found.output
 

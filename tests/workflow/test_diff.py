@@ -79,7 +79,7 @@ def test_diff_names_a_package(smoke: Workflow, smoke_copy: Workflow, tmp_path: P
     }
     behind = audit(smoke_copy, "verify", "results/prepare/polarity.texts.parquet")
     assert (
-        "behind: results/prepare/polarity.texts.parquet (prepare_sentences: pyarrow 25.0.0, not"
+        "other version: results/prepare/polarity.texts.parquet (prepare_sentences: pyarrow 25.0.0,"
         in behind.stdout
     )
 

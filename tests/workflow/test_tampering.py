@@ -231,5 +231,5 @@ def test_a_lost_last_line_a_stray_file_and_lost_results(smoke_copy: Workflow) ->
     for path in (folder / "results").glob("index.*"):
         path.unlink()
     assert found()["results/index.record.json"] == "missing"
-    assert "forgotten: 1" in audit(smoke_copy, "forget", "results/index.html").stdout
+    assert "recorded as removed: 1" in audit(smoke_copy, "forget", "results/index.html").stdout
     assert found() == {}

@@ -65,8 +65,8 @@ TABLES = (
         section="A",
         caption=(
             "Correlation of IsoScore with silhouette over the updates, per GLUE task and "
-            "encoder, mean over seeds. The numbers of the paper's Table 3 did not survive "
-            "in the source that we have."
+            "encoder, mean over seeds. The numbers of the paper's Table 3 are missing "
+            "from the text that we have."
         ),
     ),
     TableSpec(

@@ -97,8 +97,8 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
     One row per setup and seed, then one with the mean and one with the standard deviation (ddof =
     1) over seeds; Pearson and Spearman, with step 0 and without, since the paper does not say
-    which; and the change of both scores from step 0 to the last. The published value stands on the
-    row of the mean, with how far to trust it.
+    which; and the change of both scores from step 0 to the last. The published value, with
+    how far to trust it, is in the row of the mean.
     """
     rows = []
     for setup, group in table.groupby("setup", sort=False):

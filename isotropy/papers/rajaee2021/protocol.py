@@ -24,7 +24,7 @@ GPT-2 has none."""
 KMEANS = Clusterer(init="random", max_iter=9, tol=0)
 """The authors' k-means: `scipy.cluster.vq.kmeans2` with its ten iterations, in scikit-learn's
 terms."""
-RATES = (3e-5, 5e-3)
+MLP_LEARNING_RATES = (3e-5, 5e-3)
 """Learning rates of the classifier: the notebook's, and that of the authors' e-mail to Dzubur
 (2022)."""
 SETS = (
@@ -82,10 +82,9 @@ def classification_deviations(spec: ClassifySpec) -> list[str]:
     mlp = spec.mlp
     if (spec.max_length, mlp.hidden, mlp.epochs, mlp.batch_size) != (64, 100, 10, 32):
         found.append("length, hidden units, epochs or batch size are not the authors'")
-    if mlp.learning_rate not in RATES:
-        found.append(
-            f"learning rate {mlp.learning_rate:g}, the authors' are {RATES[0]:g} and {RATES[1]:g}"
-        )
+    if mlp.learning_rate not in MLP_LEARNING_RATES:
+        theirs = " and ".join(f"{rate:g}" for rate in MLP_LEARNING_RATES)
+        found.append(f"learning rate {mlp.learning_rate:g}, the authors' are {theirs}")
     found += precision_deviations(spec.dtype)
     return found + _of_clusterer(spec.clusterer)
 

@@ -165,7 +165,7 @@ class ClusterFineTuning(FineTuning):
             if task.trained(self.training).batch_size < 3:
                 raise IsotropyError(
                     f"config: {path}: expected a batch_size of 3 or more for {name}, got 2: the "
-                    "method leaves batches of two as they are"
+                    "method cannot cluster batches of two"
                 )
 
 

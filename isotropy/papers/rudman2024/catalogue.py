@@ -17,8 +17,8 @@ TABLES = (
         caption=(
             "Performance per model, task and method on the whole validation set, mean and "
             "sd over seeds, times 100. I-STAR with the best negative lambda and zeta per "
-            "task, chosen on the same set, as the paper seems to. Of the paper's table only "
-            "fragments survived, quoted by others."
+            "task, chosen on the same set, as the paper seems to. Of the paper's table we have "
+            "only what secondary sources quote."
         ),
     ),
     TableSpec(

@@ -18,7 +18,7 @@ def _lambdas(values: list[float]) -> list[float]:
     """Distinct to six digits, which is what paths have of them, and not 0."""
     distinct([f"{value:g}" for value in values])
     if 0 in values:
-        raise ValueError("0 is no penalty, which is always there")
+        raise ValueError("lambdas must not contain 0: the model without penalty is always included")
     return values
 
 
@@ -26,7 +26,7 @@ class Rudman2024(FineTuning, PaperStudy):
     """Stable Anisotropic Regularization: fine-tuning with I-STAR and CosReg."""
 
     lambdas: Annotated[list[float], Field(min_length=1), AfterValidator(_lambdas)]
-    """lambda of I-STAR, not 0: that is `none`, which is always there."""
+    """lambda of I-STAR, not 0: the model without penalty is always included."""
     zetas: Annotated[
         list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1), AfterValidator(distinct)
     ]
