@@ -125,13 +125,14 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         """All paths of a named input, in the rule's order; none if the rule left it empty."""
         return [Path(path) for path in (self._named | self._shortcuts).get(name, [])]
 
-    def load(self, entry: str) -> Any:
-        """Import what the rule's code names: a module, or a function as `module:function`.
+    def load(self, name: str) -> Any:
+        """Import what the rule's `code` names of a module, given the last part of its name: for
+        `isotropy.papers.<key>.protocol:layer_deviations` and `protocol`, that function.
 
         Raises:
-            IsotropyError: the rule's code does not name it.
+            IsotropyError: not exactly one of the rule's entries is of a module with that name.
         """
-        return load(entry, self._entries)
+        return load(name, self._entries)
 
     @contextmanager
     def write(self, name: str) -> Iterator[Path]:

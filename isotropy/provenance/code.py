@@ -102,26 +102,27 @@ def code_param(root: Path, rule: str, *entries: str) -> str:
     return code_identity(root, rule, entries).param()
 
 
-def load(entry: str, entries: Iterable[str]) -> Any:
-    """Import what a rule's code names.
+def load(name: str, entries: Iterable[str]) -> Any:
+    """Import what a rule's code names, so that what runs is what counts.
 
     Args:
-        entry: `module`, or `module:function`.
-        entries: what the rule's code names; a module stands for all its functions.
+        name: last part of a module's name, such as `protocol`.
+        entries: what the rule's code names, as `module` or `module:function`.
 
     Returns:
         The module, or the function.
 
     Raises:
-        IsotropyError: the rule's code does not name it, so that it would run uncounted.
+        IsotropyError: not exactly one of the entries is of a module with that name.
     """
-    known = list(entries)
-    module, _, function = entry.partition(SEPARATOR)
-    if entry not in known and module not in known:
+    parts = [entry.partition(SEPARATOR) for entry in entries]
+    found = [part for part in parts if part[0].rpartition(".")[2] == name]
+    if len(found) != 1:
+        known = ", ".join("".join(part) for part in parts) or "none"
         raise IsotropyError(
-            f"expected one of the entries of the rule's code, got {entry!r}: "
-            f"{suggest(entry, known) if known else 'it has none'}"
+            f"expected one entry of a module {name} in the rule's code, got {known}"
         )
+    module, _, function = found[0]
     loaded = import_module(module)
     return getattr(loaded, function) if function else loaded
 

@@ -26,7 +26,7 @@ with Job(snakemake, FinetuneSpec) as job:
     validation = read_side(
         tokenizer, job.input["validation_texts"], job.input["validation_items"], spec.training
     )
-    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:finetune_deviations")
+    deviations = job.load("protocol")
     job.lineage.deviate(deviations(spec, train.n_items, train.n_all))
     model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed)
     clustering = BatchClustering(spec.method, spec.seed) if spec.method.kind == "cluster" else None

@@ -31,7 +31,7 @@ with Job(snakemake, LayerSpec) as job:
     for name, table in {"rows": rows, "silhouettes": tried, "points": drawn}.items():
         with job.write(name) as path:
             write_parquet(path, pd.DataFrame(table), job.mark)
-    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:layer_deviations")
+    deviations = job.load("protocol")
     job.lineage.deviate(deviations(spec))
     facts = LayerFacts(
         dataset=spec.dataset,

@@ -13,7 +13,7 @@ with Job(snakemake, StabilitySpec) as job:
         load_file(job.input["embeddings"])["vectors"] if "embeddings" in job.input else None
     )
     rows, whole, known = sample_scores(spec, embeddings)
-    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:stability_deviations")
+    deviations = job.load("protocol")
     job.lineage.deviate(deviations(spec))
     drawn = (
         f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore "

@@ -16,7 +16,7 @@ with Job(snakemake, VectorsSpec) as job:
     rows = [{"seed": seed, **lid_scores(vectors, spec.lid, seed)} for seed in spec.seeds]
     with job.write("rows") as path:
         write_parquet(path, pd.DataFrame(rows), job.mark)
-    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:vectors_deviations")
+    deviations = job.load("protocol")
     job.lineage.deviate(deviations(spec))
     facts = VectorsFacts(
         embedding=spec.vectors,

@@ -15,7 +15,7 @@ with Job(snakemake, OptimizeSpec) as job:
     table, dataset = read_items(job.input["dataset"])
     vectors = load_file(job.input["embeddings"])["vectors"]
     items = Items(vectors, text_rows(table), targets(table, dataset))
-    deviations = job.load(f"isotropy.papers.{job.spec.paper}.protocol:optimize_deviations")
+    deviations = job.load("protocol")
     job.lineage.deviate(deviations(job.spec, len(items.targets)))
     job.seeds["initialization"] = job.spec.seed
     device = pick_device(job.spec.device)

@@ -24,7 +24,7 @@ with Job(snakemake, ClassifySpec) as job:
     unseen, right, n_validation = read_columns(
         job.input["validation_texts"], job.input["validation_items"], None
     )
-    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:classification_deviations")
+    deviations = job.load("protocol")
     reasons = deviations(spec)
     reasons += [f"trained on {len(targets):,} of {n_all:,} items"] if len(targets) < n_all else []
     job.lineage.deviate(reasons)

@@ -29,7 +29,7 @@ with Job(snakemake, SimilaritySpec) as job:
     )
     with job.write("points") as path:
         write_parquet(path, drawn, job.mark)
-    deviations = job.load(f"isotropy.papers.{spec.paper}.protocol:similarity_deviations")
+    deviations = job.load("protocol")
     job.lineage.deviate(deviations(spec, numbers))
     facts = SimilarityFacts(
         dataset=spec.dataset,

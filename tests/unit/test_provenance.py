@@ -289,9 +289,9 @@ def test_stale_names_the_function(run: Path, project: Path, tmp_path: Path) -> N
     entry = "isotropy.provenance.compare:shown"
     script = snakemake_object(project, "loaded", entries=[entry])
     with Job(script, NoteSpec) as job, job.write("note") as path:
-        path.write_text(job.load(entry)("text"))
-        with pytest.raises(IsotropyError, match="expected one of the entries"):
-            job.load("isotropy.provenance.compare:differences")
+        path.write_text(job.load("compare")("text"))
+        with pytest.raises(IsotropyError, match="expected one entry of a module diff"):
+            job.load("diff")
     assert read_record(run / "results/loaded.record.json").code.entries == [entry]
     loaded = [Path("results/loaded.txt")]
     module = checkout / "isotropy/provenance/compare.py"
