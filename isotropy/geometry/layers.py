@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from isotropy.errors import IsotropyError
 from isotropy.geometry.lid import lid_scores
 from isotropy.geometry.spec import Clustering, LayerSpec
 from isotropy.geometry.swiss_roll import roll
-from isotropy.geometry.token_types import TypedCloud
+from isotropy.geometry.token_types import TypedCloud, read_typed, varied
 from isotropy.metrics.clusters import ClusterCount, cluster_count
 from isotropy.metrics.cosines import mean_cosine, type_cosines
 from isotropy.metrics.isoscores import StreamingCovariance, isoscore_from_covariance
@@ -174,6 +175,48 @@ def share_of_positions(coordinates: np.ndarray, positions: np.ndarray) -> float:
     total = float((centred**2).sum())
     between = float((sums**2 / counts).sum())
     return 1 - (1 - between / total) * (n - 1) / (n - groups) if total > 0 else float("nan")
+
+
+class Layer(NamedTuple):
+    """The tables of a layer, and the dimensions of its vectors."""
+
+    rows: pd.DataFrame
+    silhouettes: pd.DataFrame
+    points: pd.DataFrame
+    d: int
+
+
+def measure_all(folder: Path, spec: LayerSpec) -> Layer:
+    """Every kind of types and variant of a layer, with every seed.
+
+    Args:
+        folder: token vectors (`isotropy.embed.layers`).
+        spec: what is measured.
+
+    Returns:
+        The scores (`measure_layer`), with n_dropped: tokens that the variant leaves out; the
+        silhouette of each number of clusters; and a part of the tokens (`pictures`), of the
+        authors' types with the first seed.
+    """
+    rows: list[dict[str, Any]] = []
+    tried: list[dict[str, Any]] = []
+    shown = "subwords" if "subwords" in spec.types else spec.types[0]
+    points = pd.DataFrame()
+    for types in spec.types:
+        whole = read_typed(folder, spec.layer, spec.window, types)
+        for variant in spec.variants:
+            cloud = varied(whole, variant)
+            axes = principal_axes(cloud.vectors)
+            n_dropped = len(whole.vectors) - len(cloud.vectors)
+            for seed in spec.seeds:
+                key = {"types": types, "variant": variant, "seed": seed}
+                found = measure_layer(cloud, axes, spec, seed)
+                rows.append({**key, "n_dropped": n_dropped, **found.scores})
+                tried += [{**key, "k": k, "silhouette": s} for k, s in found.silhouettes.items()]
+                if (types, variant, seed) == (shown, spec.variants[0], spec.seeds[0]):
+                    points = pictures(cloud, axes, found.clusters, spec.n_points)
+    own = points.assign(types=shown, variant=spec.variants[0])
+    return Layer(pd.DataFrame(rows), pd.DataFrame(tried), own, whole.vectors.shape[1])
 
 
 def pictures(cloud: TypedCloud, axes: Axes, clusters: np.ndarray, n_points: int) -> pd.DataFrame:

@@ -94,6 +94,13 @@ TypesName = Literal["subwords", "words"]
 the model reads it."""
 
 
+Variant = Literal["all", "no-first", "no-massive", "standardized"]
+"""Which tokens count, and as what. all: all, as they are (the authors). no-first: without the first
+of each window. no-massive: without those that have a massive activation (`is_massive`).
+standardized: all, each dimension with mean 0 and variance 1 (Timkey & van Schijndel 2021, section
+5)."""
+
+
 class Clustering(Strict):
     """How clusters are counted and found (Cai et al. 2021, section 4)."""
 
@@ -139,6 +146,8 @@ class LayerSpec(Spec):
     layer: int
     window: int
     types: list[TypesName]
+    variants: list[Variant]
+    """The first is `all`."""
     clustering: Clustering
     lid: Lid
     n_points: int

@@ -10,7 +10,12 @@ import pandas as pd
 
 from isotropy.embed.layers import read_layer, read_tokens
 from isotropy.errors import IsotropyError
-from isotropy.geometry.spec import TypesName
+from isotropy.geometry.spec import TypesName, Variant
+
+MASSIVE, MASSIVE_RATIO = 100, 1000
+"""A massive activation is larger than both: MASSIVE, and MASSIVE_RATIO times the median (Sun et al.
+2024, section 2)."""
+_FOR_MEDIAN = 5000  # tokens; all would cost as much memory as the layer
 
 
 class TypedCloud(NamedTuple):
@@ -75,3 +80,60 @@ def read_typed(folder: Path, layer: int, window: int, types: TypesName) -> Typed
     return TypedCloud(
         means, codes, named, positions[kept][starts], np.where(symbol, "symbol", "word")
     )
+
+
+def varied(cloud: TypedCloud, variant: Variant) -> TypedCloud:
+    """A variant of a cloud.
+
+    Raises:
+        IsotropyError: no tokens are left.
+    """
+    if variant == "standardized":
+        return cloud._replace(vectors=standardized(cloud.vectors))
+    if variant == "no-first":
+        kept = cloud.positions > 0
+    elif variant == "no-massive":
+        kept = ~is_massive(cloud.vectors)
+    else:
+        return cloud
+    if not kept.any():
+        raise IsotropyError(f"variant {variant}: no tokens are left")
+    present, types = np.unique(cloud.types[kept], return_inverse=True)
+    return TypedCloud(
+        cloud.vectors[kept], types, cloud.names[present], cloud.positions[kept], cloud.kinds[kept]
+    )
+
+
+def standardized(vectors: np.ndarray) -> np.ndarray:
+    """Each dimension with mean 0 and variance 1, shape (n, d) as before; one that does not vary
+    becomes 0.
+
+    Source:
+        Timkey & van Schijndel (2021), section 5.
+    """
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    sd = vectors.std(axis=0, dtype=np.float64)
+    scaled: np.ndarray = (vectors - mean.astype(vectors.dtype)) / np.where(sd > 0, sd, 1).astype(
+        vectors.dtype
+    )
+    return scaled
+
+
+def is_massive(vectors: np.ndarray) -> np.ndarray:
+    """Whether a token has a massive activation: a coordinate larger in size than 100, and than
+    1,000 times the median of the layer.
+
+    Args:
+        vectors: of a layer, shape (n, d).
+
+    Returns:
+        shape (n,), bool.
+
+    Source:
+        Sun, Chen, Kolter & Liu (2024), Massive Activations in Large Language Models, section 2. The
+        median is that of 5,000 tokens at equal distances where there are more.
+    """
+    step = max(1, len(vectors) // _FOR_MEDIAN)
+    median = float(np.median(np.abs(vectors[::step])))
+    largest: np.ndarray = np.maximum(vectors.max(axis=1), -vectors.min(axis=1))
+    return largest > max(MASSIVE, MASSIVE_RATIO * median)

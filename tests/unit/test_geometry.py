@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import r2_score, silhouette_score
+from sklearn.preprocessing import StandardScaler
 
 from isotropy.embed.deviations import precision_deviations
 from isotropy.embed.layers import TOKENS, layer_file
@@ -29,7 +30,7 @@ from isotropy.geometry.layers import (
 from isotropy.geometry.lid import lid_scores
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid, VectorsSpec
 from isotropy.geometry.swiss_roll import roll
-from isotropy.geometry.token_types import TypedCloud, read_typed
+from isotropy.geometry.token_types import TypedCloud, is_massive, read_typed, standardized, varied
 from isotropy.metrics.dimension import lid_mle, lid_mle_estimates, lid_mle_samples
 from isotropy.metrics.isoscores import isoscore
 from isotropy.papers.cai2021.protocol import layer_deviations, vectors_deviations
@@ -46,6 +47,7 @@ SPEC = LayerSpec(
     layer=1,
     window=8,
     types=["subwords"],
+    variants=["all"],
     clustering=HOW,
     lid=Lid(k=10, n_queries=None, n_equal=100),
     n_points=50,
@@ -133,6 +135,40 @@ def test_axes_are_the_principal_components() -> None:
     expected = np.abs(reference.transform(cloud.vectors)[:, :3])
     assert np.allclose(np.abs(axes.project(cloud.vectors, 3)), expected, atol=2e-3)
     assert axes.isoscore == pytest.approx(isoscore(cloud.vectors), rel=1e-6)
+
+
+def test_variants_leave_out_what_they_say() -> None:
+    """First tokens of windows, and tokens with a massive activation; types are numbered anew and
+    keep their names."""
+    cloud = clustered()
+    vectors = cloud.vectors.copy()
+    vectors[17, 3], vectors[40, 0] = 5e4, -2e5
+    vectors[41, 0] = 1000  # more than 100, less than 1,000 times the median
+    cloud = cloud._replace(vectors=vectors)
+    assert np.flatnonzero(is_massive(vectors)).tolist() == [17, 40]
+    assert not is_massive(vectors / 1e6).any()  # in no unit are 0.05 and 0.2 massive
+    rest = varied(cloud, "no-massive")
+    assert len(rest.vectors) == 238
+    assert not is_massive(rest.vectors).any()
+    later = varied(cloud, "no-first")
+    kept = cloud.positions > 0
+    assert np.array_equal(later.vectors, vectors[kept])
+    assert np.array_equal(later.names[later.types], cloud.names[cloud.types[kept]])
+    assert np.array_equal(later.positions, cloud.positions[kept])
+    assert set(later.types) == set(range(len(later.names)))
+    with pytest.raises(IsotropyError, match="variant no-first: no tokens are left"):
+        varied(cloud._replace(positions=np.zeros_like(cloud.positions)), "no-first")
+    assert varied(cloud, "all") is cloud
+
+
+def test_standardized_is_scikit_learns() -> None:
+    cloud = clustered()
+    vectors = np.column_stack([cloud.vectors * np.float32(1e3), np.full(240, 7, np.float32)])
+    expected = StandardScaler().fit_transform(vectors.astype(np.float64))
+    found = standardized(vectors)
+    assert found.dtype == np.float32
+    assert np.allclose(found, expected, atol=1e-5)
+    assert (found[:, -1] == 0).all()
 
 
 def test_scores_of_a_layer_are_what_their_definitions_say() -> None:

@@ -29,7 +29,12 @@ def layer(
     )
 
 
-def rows(types: str = "subwords", seeds: tuple[int, ...] = (0, 1), **scores: float) -> pd.DataFrame:
+def rows(
+    types: str = "subwords",
+    seeds: tuple[int, ...] = (0, 1),
+    variant: str = "all",
+    **scores: float,
+) -> pd.DataFrame:
     plain = {
         "n_tokens": 1_091_000,
         "s_inter": 0.5,
@@ -51,7 +56,8 @@ def rows(types: str = "subwords", seeds: tuple[int, ...] = (0, 1), **scores: flo
     }
     both = plain | scores
     both |= {f"{name}_published": both[name] / 2 for name in ("lid_cosine", "lid_euclidean")}
-    return pd.DataFrame([{"types": types, "seed": seed, **both} for seed in seeds])
+    facts = {"types": types, "variant": variant, "n_dropped": 0}
+    return pd.DataFrame([{**facts, "seed": seed, **both} for seed in seeds])
 
 
 @pytest.fixture
@@ -180,10 +186,38 @@ def test_words_alone_are_no_reproduction(
         ("subwords", "original"),
         ("words", "stand-in"),
     }
-    silhouettes = cai2021.silhouettes(
-        [(layer(1), pd.DataFrame({"types": ["subwords", "words"], "k": 2, "silhouette": 0.1}))]
-    )
+    tried = {"types": ["subwords", "words"], "variant": "all", "k": 2, "silhouette": 0.1}
+    silhouettes = cai2021.silhouettes([(layer(1), pd.DataFrame(tried))])
     assert silhouettes["status"].tolist() == ["original", "stand-in"]
     words = layers[layers["types"] == "words"]
     table = cai2021.table3(words, vectors, published).set_index("kind")
     assert table.loc["contextual", "status"] == "stand-in"
+
+
+def test_variants_have_tables_of_their_own() -> None:
+    """Rows of variants reach no other table; a statement turns where it holds of all tokens and not
+    of the variant, or the other way round."""
+    runs = [
+        (layer(1), pd.concat([rows(s_inter=0.5), rows(variant="no-first", s_inter=0.05)])),
+        (layer(2), pd.concat([rows(s_inter=0.4), rows(variant="no-first", s_inter=0.3)])),
+        (layer(1, model="bert-base-uncased"), rows()),
+    ]
+    plain = cai2021.layers(runs)
+    assert "variant" not in plain
+    assert len(plain) == 6
+    assert set(plain["status"]) == {"original"}
+    known = cai2021.variants(runs)
+    assert set(known["embedding"]) == {"gpt2"}
+    assert set(known.loc[known["variant"] == "no-first", "status"]) == {"stand-in"}
+    about = cai2021.variant_directions(known)
+    assert about[about["variant"] == "no-first"].groupby("layer")["s_inter"].mean().tolist() == [
+        0.05,
+        0.3,
+    ]
+    table = cai2021.turns(known).set_index(["statement", "variant"])
+    high = table.loc["S_inter is above 0.1"]
+    assert high["n_hold"].to_dict() == {"all": 2, "no-first": 1}
+    assert high["turns"].to_dict() == {"all": False, "no-first": True}
+    clusters = table.loc["there is more than one cluster"]
+    assert not clusters["turns"].any()
+    assert table["status"].xs("no-first", level="variant").eq("stand-in").all()

@@ -62,6 +62,38 @@ TABLES = (
         caption="Every score of every layer: cosines, clusters, local dimension, IsoScore.",
     ),
     TableSpec(
+        id="cai2021/variants",
+        function="variants",
+        runs="layers",
+        kind="layer",
+        needs="variants",
+        section="3 to 5",
+        caption=(
+            "Every score of every layer of models with variants: all tokens, without the first "
+            "of each window, without massive activations, and with standardized dimensions."
+        ),
+    ),
+    TableSpec(
+        id="cai2021/variant_directions",
+        function="variant_directions",
+        tables=["cai2021/variants"],
+        needs="variants",
+        section="3 to 5",
+        caption="What the claims on variants are about, per model, layer, variant and seed.",
+    ),
+    TableSpec(
+        id="cai2021/turns",
+        function="turns",
+        tables=["cai2021/variants"],
+        needs="variants",
+        section="3 to 5",
+        caption=(
+            "In how many layers each statement holds with all tokens and with each variant, and "
+            "whether the variant turns it. Ours: in decoders a few tokens and dimensions can "
+            "hide the rest."
+        ),
+    ),
+    TableSpec(
         id="cai2021/silhouettes",
         function="silhouettes",
         runs="layers",

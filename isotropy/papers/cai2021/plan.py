@@ -35,13 +35,14 @@ def plan(study: Cai2021, context: Context) -> PaperPlan:
         for corpus in model.corpora
     ]
     groups = {"layers": list(layers), "vectors": list(vectors)}
-    return PaperPlan(layers | vectors, groups, tokens=tokens)
+    return PaperPlan(layers | vectors, groups, frozenset(study.parts()), tokens)
 
 
 def _layer(study: Cai2021, context: Context, dataset: str, model: str, layer: int) -> LayerSpec:
     fields = {"window", "types", "clustering", "lid", "n_points", "seeds"}
     corpus = context.datasets[dataset].model_dump(include={"source", "empty"})
     own = {"paper": KEY, "dataset": dataset, "model": model, "layer": layer}
+    own["variants"] = ["all", *study.models[model].variants]
     return LayerSpec.model_validate(own | corpus | study.model_dump(include=fields))
 
 

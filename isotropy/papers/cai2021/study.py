@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from isotropy.context import Context
 from isotropy.field_types import Seeds, distinct, rising
-from isotropy.geometry.spec import Clustering, Lid, TypesName
+from isotropy.geometry.spec import Clustering, Lid, TypesName, Variant
 from isotropy.papers.registry import PaperStudy
 from isotropy.spec import Strict
 
@@ -22,6 +22,16 @@ class Contextual(Strict):
         list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(rising)
     ]
     """Hidden layers: 1 is the first block's output. The embedding layer is not read."""
+    variants: Annotated[list[Variant], AfterValidator(distinct)] = []
+    """What is measured besides all tokens as they are: without the first of each window, without
+    massive activations, or with standardized dimensions. For decoders, whose first tokens and few
+    largest dimensions can hide the rest."""
+
+    @model_validator(mode="after")
+    def _besides_all(self) -> Contextual:
+        if "all" in self.variants:
+            raise ValueError("variants must not contain all, which is always measured")
+        return self
 
 
 class Cai2021(PaperStudy):
@@ -53,6 +63,10 @@ class Cai2021(PaperStudy):
                 context.require_corpus(f"cai2021.models.{name}.corpora.{i}", corpus)
         for i, name in enumerate(self.vectors):
             context.require_source(f"cai2021.vectors.{i}", name, "vectors")
+
+    def parts(self) -> list[str]:
+        """Parts that not every study has: tables of others are left out."""
+        return ["variants"] if any(model.variants for model in self.models.values()) else []
 
     def measured(self) -> list[tuple[str, str, int]]:
         """All measurements: corpus, model, layer."""

@@ -8,7 +8,7 @@ and only the published one beside the paper's.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -30,13 +30,91 @@ def layers(runs: LayerRuns) -> pd.DataFrame:
     """Every score of every layer: a row per corpus, model, layer, kind of types and seed. The
     authors' types are subwords.
     """
-    return _words_stand_in(long_table((_facts(run.model_dump()), rows) for run, rows in runs))
+    return _words_stand_in(_of_all_tokens(_scores(runs)))
+
+
+def variants(runs: LayerRuns) -> pd.DataFrame:
+    """Every score of the layers that have variants (without first tokens or massive activations,
+    standardized): a row per corpus, model, layer, variant and seed, all tokens among them.
+    """
+    table = _subwords(_words_stand_in(_scores(runs)))
+    several = table.groupby("setup")["variant"].transform("nunique") > 1
+    table = table[several].reset_index(drop=True)
+    for variant in table.loc[table["variant"] != "all", "variant"].unique():
+        table = deviate(table, table["variant"] == variant, f"variant {variant} of the tokens")
+    return table
+
+
+def variant_directions(variants: pd.DataFrame) -> pd.DataFrame:
+    """What the claims on variants are about: the columns of `directions`, and which variant."""
+    return _directions(variants).assign(variant=variants["variant"].to_numpy())
+
+
+def turns(variants: pd.DataFrame) -> pd.DataFrame:
+    """In how many layers each statement of the paper holds, per variant (mean over seeds), and
+    whether that turns the statement as it is read of all tokens.
+    """
+    rows = []
+    known = variant_directions(variants)
+    about = ["setup", "dataset", "embedding", "data", "model"]
+    for key, setup in known.groupby(about, sort=False):
+        for statement, (column, holds) in _STATEMENTS.items():
+            counts = {
+                str(variant): (group["layer"].nunique(), int(holds(_by_layer(group, column)).sum()))
+                for variant, group in setup.groupby("variant", sort=False)
+            }
+            read = {name: _is_read_as_true(statement, *count) for name, count in counts.items()}
+            rows += [
+                dict(zip(about, key, strict=True))
+                | {"statement": statement, "variant": name, "n_layers": n, "n_hold": n_hold}
+                | {"holds": read[name], "turns": read[name] != read["all"]}
+                for name, (n, n_hold) in counts.items()
+            ]
+    dropped = variants.groupby(["setup", "variant"], as_index=False)["n_dropped"].max()
+    reasons = variants.groupby(["setup", "variant"], as_index=False)[
+        ["status", "deviations"]
+    ].first()
+    return pd.DataFrame(rows).merge(dropped).merge(reasons)
+
+
+_STATEMENTS: dict[str, tuple[str, Callable[[pd.Series], pd.Series]]] = {
+    "S_inter is above 0.1": ("s_inter", lambda v: v > 0.1),
+    "S_intra is above 0.1": ("s_intra", lambda v: v > 0.1),
+    "there is more than one cluster": ("has_clusters", lambda v: v > 0.5),
+    "S_inter within clusters is at most 0.05": ("s_inter_adjusted_size", lambda v: v <= 0.05),
+    "clustering and centring lower S_inter": ("s_inter_reduction", lambda v: v > 0),
+    "S_intra is above S_inter within clusters": ("s_intra_minus_inter_adjusted", lambda v: v > 0),
+}
+"""Statements of the paper, the column of `directions` that each is about, and when it holds in a
+layer, as the claims read it."""
+
+
+def _by_layer(group: pd.DataFrame, column: str) -> pd.Series:
+    found: pd.Series = group.groupby("layer")[column].mean()
+    return found
+
+
+def _is_read_as_true(statement: str, n_layers: int, n_hold: int) -> bool:
+    """In every layer; of clusters, in more than half of them."""
+    return 2 * n_hold > n_layers if "more than one" in statement else n_hold == n_layers
+
+
+def _scores(runs: LayerRuns) -> pd.DataFrame:
+    return long_table((_facts(run.model_dump()), rows) for run, rows in runs)
+
+
+def _of_all_tokens(table: pd.DataFrame) -> pd.DataFrame:
+    """Without variants."""
+    own = table[table["variant"] == "all"].drop(columns=["variant", "n_dropped"], errors="ignore")
+    return own.reset_index(drop=True)
 
 
 def silhouettes(runs: LayerRuns) -> pd.DataFrame:
     """Silhouette for each number of clusters that was tried, per layer, kind of types and seed."""
     return _words_stand_in(
-        long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
+        _of_all_tokens(
+            long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
+        )
     )
 
 
@@ -45,7 +123,9 @@ def points(runs: LayerRuns) -> pd.DataFrame:
     its largest cluster.
     """
     return _words_stand_in(
-        long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
+        _of_all_tokens(
+            long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
+        )
     )
 
 
@@ -112,7 +192,10 @@ def directions(layers: pd.DataFrame) -> pd.DataFrame:
 
     `low` are layers of the first third, two at least.
     """
-    chosen = _subwords(layers)
+    return _directions(_subwords(layers))
+
+
+def _directions(chosen: pd.DataFrame) -> pd.DataFrame:
     deepest = chosen.groupby("setup")["layer"].transform("max")
     kept = [*FACTS, "layer", "s_inter", "s_intra", "position_share", *ROLL, *LID]
     table = chosen[kept].assign(
