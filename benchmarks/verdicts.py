@@ -22,7 +22,13 @@ from isotropy.claims.estimate import Estimate
 from isotropy.claims.families import Case, headline, judge_cases
 from isotropy.claims.judge import judge, p_value
 from isotropy.claims.spec import Claim, Family
-from isotropy.tables.bootstrap import mean_of_seeds, percentiles, spearman_draws
+from isotropy.tables.bootstrap import (
+    items_error,
+    mean_of_seeds,
+    percentiles,
+    score_draws,
+    spearman_draws,
+)
 from isotropy.tables.items import interval
 
 RHO = 0.6
@@ -79,6 +85,7 @@ def cases(draws: np.random.Generator) -> Iterator[tuple[str, int, Callable[[], b
         yield "rank correlation over layers, 0.6 (Bonett-Wright)", n, lambda n=n: _ranks(draws, n)
     for n in (100, 400):
         yield "accuracy over items, 0.8, three seeds", n, lambda n=n: _accuracy(draws, n)
+        yield "difference of accuracies, three seeds and items", n, lambda n=n: _change(draws, n)
         yield "gain in Spearman's rho over pairs (paired bootstrap)", n, lambda n=n: _gain(draws, n)
 
 
@@ -102,6 +109,22 @@ def _accuracy(draws: np.random.Generator, n: int) -> bool:
     difficulty = draws.beta(8, 2, n)
     scores = 100 * (draws.random((3, n)) < difficulty).mean(axis=1)
     return covered(*interval(scores, n, "accuracy"), 80)
+
+
+def _change(draws: np.random.Generator, n: int) -> bool:
+    """Two methods on the same items, three seeds of each: one is right a tenth less often on every
+    item, and each seed has an effect of its own.
+    """
+    difficulty = draws.beta(8, 2, n)
+    right = np.ones(n)
+    answers = [
+        draws.random((3, n)) < share * difficulty + draws.normal(0, 0.02, (3, 1))
+        for share in (1.0, 0.9)
+    ]
+    per_seed = 100 * (answers[0].mean(axis=1) - answers[1].mean(axis=1))
+    resampled = [score_draws("accuracy", a, right, resamples=RESAMPLES) for a in answers]
+    found = estimates.mean_over_items(per_seed, items_error(*resampled))
+    return covered(*found.interval, 8)
 
 
 def _gain(draws: np.random.Generator, n: int) -> bool:

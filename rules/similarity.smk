@@ -62,6 +62,7 @@ rule classify_frozen:
         unpack(inputs("similarity/{paper}/classification/{task}/{model}")),
     output:
         rows="results/similarity/{paper}/classification/{task}/{model}.parquet",
+        answers="results/similarity/{paper}/classification/{task}/{model}.answers.parquet",
         run="results/similarity/{paper}/classification/{task}/{model}.json",
         record="results/similarity/{paper}/classification/{task}/{model}.record.json",
     log:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import stats
@@ -102,6 +102,42 @@ def of_summary(value: float, sd: float, n: int, values: np.ndarray | None = None
     if n < 2 or not math.isfinite(sd):
         return _without_interval(value, n, "one value", values)
     return _by_t(value, sd / math.sqrt(n), n - 1, n, "Student's t", sd, values)
+
+
+def mean_over_items(values: np.ndarray, items_error: float) -> Estimate:
+    """Mean difference of two methods for new seeds and new items.
+
+    The variances of the mean over seeds and of the mean over items add up; their degrees of freedom
+    are those of Satterthwaite (1946), since only the first is estimated from few values.
+
+    Args:
+        values: difference of each seed, on the items that there are.
+        items_error: standard error over items of their mean (`isotropy.tables.bootstrap`).
+    """
+    values = np.asarray(values, dtype=np.float64)
+    n = len(values)
+    if n < 2 or not math.isfinite(items_error):
+        return mean(values)
+    sd = float(values.std(ddof=1))
+
+    def error(m: int) -> float:
+        """Standard error with m seeds."""
+        return math.hypot(sd / math.sqrt(m), items_error)
+
+    def freedom(m: int) -> float:
+        """Degrees of freedom with m seeds."""
+        return (m - 1) * (error(m) * math.sqrt(m) / sd) ** 4 if sd > 0 else math.inf
+
+    def reach(edge: float, m: int) -> float:
+        """Power of m seeds, and the same items, to exclude a value."""
+        if error(m) == 0:
+            return float(edge != values.mean())
+        distance = abs(edge - float(values.mean())) / error(m)
+        return float(stats.t.cdf(distance - stats.t.ppf(1 - ALPHA / 2, freedom(m)), freedom(m)))
+
+    method = "Student's t over seeds, and the error over items"
+    found = _by_t(float(values.mean()), error(n), freedom(n), n, method, sd, values)
+    return replace(found, reach=reach)
 
 
 def difference(values: np.ndarray, subtracted: np.ndarray) -> Estimate:

@@ -293,6 +293,9 @@ def estimate_of(claim: Claim, group: pd.DataFrame) -> Estimate:
         return estimates.deviation_of(float(values[0]), n) if single else deviation(values)
     if summary is not None:
         return estimates.of_summary(float(values[0]), *summary)
+    if f"{quantity.column}_items_error" in group.columns:
+        error = float(_numbers(group[f"{quantity.column}_items_error"])[0])
+        return estimates.mean_over_items(values, error)
     return estimates.mean(values, correlation)
 
 

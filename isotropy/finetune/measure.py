@@ -47,13 +47,14 @@ PROBE_ITEMS = 5000
 
 
 class Measurements(NamedTuple):
-    """What was measured: facts about the model; tables of layers, and of validation items as
-    points.
+    """What was measured: facts about the model; tables of layers, of validation items as points,
+    and of the answers to them.
     """
 
     facts: dict[str, Any]
     layers: pd.DataFrame
     points: pd.DataFrame
+    answers: pd.DataFrame
 
 
 class Reader:
@@ -100,7 +101,7 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
     shrinkage = _training_covariances(reader, train, spec.measure.tokens)
     reading = _read_validation(reader, validation)
     n_classes = len(side.dataset.label_names)
-    answers, metrics = _performance(validation, reading.logits, side.contexts, n_classes)
+    predicted, answers, metrics = _performance(validation, reading.logits, side.contexts, n_classes)
     layers = _measure_layers(reading, shrinkage, validation, zeta)
     last = reading.sentences[-1]
     facts = {
@@ -116,7 +117,7 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
     if spec.method.kind == "none" and train.task != "extractive":
         known, targets = _frozen(reader, train)
         facts["probes"] = probes(known, targets, last, validation.targets, spec.metric, n_classes)
-    return Measurements(facts, layers, _points(last, validation, answers))
+    return Measurements(facts, layers, _points(last, validation, predicted), answers)
 
 
 def probes(
@@ -322,20 +323,27 @@ def _logits(outputs: Any) -> list[Any]:
 
 def _performance(
     inputs: Inputs, logits: list[Any], contexts: list[str], n_classes: int
-) -> tuple[np.ndarray, dict[str, float]]:
-    """Predictions of each row (NaN for answers), and all metrics of the task."""
+) -> tuple[np.ndarray, pd.DataFrame, dict[str, float]]:
+    """Predictions of each row (NaN for answers); what the bootstrap over items needs: predicted and
+    right, or exact_match and f1 of each answer; and all metrics of the task.
+    """
     if inputs.task == "extractive":
         starts, ends = (
             [pair[side][: len(w.ids)] for pair, w in zip(logits, inputs.windows, strict=True)]
             for side in (0, 1)
         )
         found = best_answers(inputs.windows, starts, ends, contexts)
-        return np.full(len(inputs), np.nan), answer_scores(found, inputs.answers)
+        scores = answer_scores(found, inputs.answers)
+        metrics = {name: float(of_items.mean()) for name, of_items in scores.items()}
+        return np.full(len(inputs), np.nan), pd.DataFrame(scores).astype(np.float32), metrics
     values = np.stack(logits)
     if inputs.task == "regression":
-        return values[:, 0].astype(np.float64), regression_scores(values[:, 0], inputs.targets)
-    classes = values.argmax(axis=1)
-    return classes.astype(np.float64), classification_scores(classes, inputs.targets, n_classes)
+        predicted, metrics = values[:, 0], regression_scores(values[:, 0], inputs.targets)
+    else:
+        predicted = values.argmax(axis=1)
+        metrics = classification_scores(predicted, inputs.targets, n_classes)
+    answers = pd.DataFrame({"predicted": predicted, "right": inputs.targets}).astype(np.float32)
+    return predicted.astype(np.float64), answers, metrics
 
 
 def _chance(train: Inputs, validation: Inputs, metric: Metric, n_classes: int) -> float:

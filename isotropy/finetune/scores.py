@@ -47,8 +47,10 @@ def regression_scores(predicted: np.ndarray, right: np.ndarray) -> dict[str, flo
     return {"pearson": 100 * float(pearson.statistic), "spearman": 100 * float(spearman.statistic)}
 
 
-def answer_scores(predicted: Sequence[str], right: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Exact match and F1 of words, in percent.
+def answer_scores(
+    predicted: Sequence[str], right: Sequence[Sequence[str]]
+) -> dict[str, np.ndarray]:
+    """Exact match and F1 of words of each answer, in percent, shape (n,).
 
     Args:
         predicted: n answers.
@@ -56,6 +58,6 @@ def answer_scores(predicted: Sequence[str], right: Sequence[Sequence[str]]) -> d
     """
     pairs = list(zip(predicted, right, strict=True))
     return {
-        "exact_match": 100 * float(np.mean([exact_match(p, r) for p, r in pairs])),
-        "f1": 100 * float(np.mean([f1(p, r) for p, r in pairs])),
+        "exact_match": 100 * np.array([exact_match(p, r) for p, r in pairs], dtype=np.float64),
+        "f1": 100 * np.array([f1(p, r) for p, r in pairs], dtype=np.float64),
     }

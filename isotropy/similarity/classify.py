@@ -10,6 +10,7 @@ training items alone. The control is a logistic regression on the mean of an ite
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,16 +83,25 @@ def features(
     return Features(torch.cat(parts).numpy(), np.array([len(row) for row in ids]), targets)
 
 
-def classify(train: Features, validation: Features, spec: ClassifySpec) -> pd.DataFrame:
+class Classified(NamedTuple):
+    """Tables of scores and of the answers to each item."""
+
+    rows: pd.DataFrame
+    answers: pd.DataFrame
+
+
+def classify(train: Features, validation: Features, spec: ClassifySpec) -> Classified:
     """Scores of each method, kind of clustering, classifier and seed.
 
     Returns:
         One row per method (none, abtt, kmeans, ...), clustering (transductive, inductive; none for
         method none), classifier (mlp, logistic), seed and epoch (0: the logistic regression): all
         scores and the loss (mean cross-entropy in nats, MLP alone) on the validation set, and log10
-        of I(W) of the token vectors of both sets, padding included.
+        of I(W) of the token vectors of both sets, padding included. And per item of the validation
+        set, with the same keys: predicted and right class, for the bootstrap over items.
     """
     rows: list[dict[str, Any]] = []
+    answers: list[pd.DataFrame] = []
     for method in spec.methods:
         for clustering in ("none",) if method == "none" else ("transductive", "inductive"):
             inductive = clustering == "inductive"
@@ -108,19 +118,23 @@ def classify(train: Features, validation: Features, spec: ClassifySpec) -> pd.Da
                     control = _logistic(
                         train._replace(tokens=known), validation._replace(tokens=new)
                     )
-                common = {
-                    "method": method,
-                    "clustering": clustering,
-                    "seed": seed,
-                    "log10_isotropy": isotropy,
-                }
-                of_mlp = _mlp_scores(
-                    _mlp(known, train.targets, new, spec.mlp, seed), validation.targets
-                )
-                of_control = {"classifier": "logistic", "epoch": 0, "loss": math.nan}
-                of_control |= _scores(control, validation.targets)
-                rows += [common | own for own in (*of_mlp, of_control)]
-    return pd.DataFrame(rows)
+                key = {"method": method, "clustering": clustering, "seed": seed}
+                epochs = _mlp(known, train.targets, new, spec.mlp, seed)
+                for own, predicted in (
+                    *_of_mlp(epochs, validation.targets),
+                    ({"classifier": "logistic", "epoch": 0, "loss": math.nan}, control),
+                ):
+                    scores = _scores(predicted, validation.targets)
+                    rows.append({**key, "log10_isotropy": isotropy, **own, **scores})
+                    answers.append(_answers(key | own, predicted, validation.targets))
+    return Classified(pd.DataFrame(rows), pd.concat(answers, ignore_index=True))
+
+
+def _answers(key: dict[str, Any], predicted: np.ndarray, right: np.ndarray) -> pd.DataFrame:
+    """A row per item. Classes are 0 and 1."""
+    own = {name: key[name] for name in ("method", "clustering", "classifier", "seed", "epoch")}
+    sides = {"predicted": predicted.astype(np.int8), "right": right.astype(np.int8)}
+    return pd.DataFrame({**own, "item": np.arange(len(right), dtype=np.int32), **sides})
 
 
 def post_processed(
@@ -190,15 +204,15 @@ def _mlp(
     return found
 
 
-def _mlp_scores(epochs: list[torch.Tensor], targets: np.ndarray) -> list[dict[str, Any]]:
-    """Loss and scores of the logits after each epoch."""
+def _of_mlp(
+    epochs: list[torch.Tensor], targets: np.ndarray
+) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+    """Each epoch with its loss, and the classes that it predicts."""
     goal = torch.from_numpy(targets).float()
-    found = []
     for epoch, logits in enumerate(epochs, start=1):
         loss = functional.binary_cross_entropy_with_logits(logits, goal)
-        scores = _scores((logits > 0).long().numpy(), targets)
-        found.append({"classifier": "mlp", "epoch": epoch, "loss": float(loss)} | scores)
-    return found
+        about = {"classifier": "mlp", "epoch": epoch, "loss": float(loss)}
+        yield about, (logits > 0).long().numpy()
 
 
 def _logistic(train: Features, validation: Features) -> np.ndarray:

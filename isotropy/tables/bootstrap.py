@@ -45,6 +45,88 @@ def spearman_draws(
     return found
 
 
+def score_draws(
+    metric: str,
+    predicted: np.ndarray,
+    right: np.ndarray,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> np.ndarray:
+    """A task's metric of each row of `predicted`, in resamples of the items, times 100.
+
+    Args:
+        metric: accuracy, f1 (of class 1), matthews, pearson, spearman; or mean, for items that
+            have a score each, such as the F1 of an answer, in percent.
+        predicted: shape (m, n); one row per method and seed.
+        right: shape (n,); of no account for mean.
+        resamples: how many.
+        seed: the same resamples for every row, and for every call with as many items.
+
+    Returns:
+        shape (m, resamples); NaN where a resample has no such score.
+    """
+    if metric == "spearman":
+        return 100 * spearman_draws(predicted, right, resamples=resamples, seed=seed)
+    n = len(right)
+    draws = np.random.default_rng(seed)
+    found = np.empty((len(predicted), resamples))
+    for start in range(0, resamples, _BLOCK):
+        size = min(_BLOCK, resamples - start)
+        counts = draws.multinomial(n, np.full(n, 1 / n), size=size).astype(np.float64)
+        for i, row in enumerate(predicted):
+            found[i, start : start + size] = _SCORES[metric](row, right, counts)
+    return found
+
+
+def _mean(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    mean: np.ndarray = counts @ row / len(row)
+    return mean
+
+
+def _accuracy(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    return _mean(100.0 * (row == right), right, counts)
+
+
+def _f1(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    both = counts @ ((row == 1) & (right == 1))
+    each = counts @ (row == 1) + counts @ (right == 1)
+    f1: np.ndarray = 200 * both / np.maximum(each, 1)
+    return f1
+
+
+def _matthews(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Of any number of classes (Gorodkin 2004); 0 where one side has one class, as scikit-learn."""
+    n = len(row)
+    classes = np.union1d(row, right)
+    said, true = (counts @ (side[:, None] == classes).astype(np.float64) for side in (row, right))
+    covariance = n * (counts @ (row == right)) - (said * true).sum(axis=1)
+    spread = (n**2 - (said**2).sum(axis=1)) * (n**2 - (true**2).sum(axis=1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: np.ndarray = np.where(spread > 0, 100 * covariance / np.sqrt(spread), 0)
+    return found
+
+
+def _pearson(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    x, y = (side - side.mean() for side in (row, right))
+    n = len(row)
+    of_x, of_y = counts @ x, counts @ y
+    covariance = counts @ (x * y) - of_x * of_y / n
+    spread = (counts @ x**2 - of_x**2 / n) * (counts @ y**2 - of_y**2 / n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: np.ndarray = 100 * covariance / np.sqrt(spread)
+    return found
+
+
+_SCORES = {
+    "mean": _mean,
+    "accuracy": _accuracy,
+    "f1": _f1,
+    "matthews": _matthews,
+    "pearson": _pearson,
+}
+
+
 def mean_of_seeds(draws: np.ndarray, *, seed: int = 0) -> np.ndarray:
     """Mean over seeds that are drawn anew for each resample, shape (resamples,).
 
@@ -56,6 +138,16 @@ def mean_of_seeds(draws: np.ndarray, *, seed: int = 0) -> np.ndarray:
     chosen = np.random.default_rng([seed, 1]).integers(n_seeds, size=(n_seeds, resamples))
     mean: np.ndarray = np.take_along_axis(draws, chosen, axis=0).mean(axis=0)
     return mean
+
+
+def items_error(better: np.ndarray, worse: np.ndarray) -> float:
+    """Standard error over items of the mean difference of two methods on the same items.
+
+    Args:
+        better: shape (seeds, resamples): the score of each seed in each resample.
+        worse: the same of the other method.
+    """
+    return float(np.nanstd((better - worse).mean(axis=0), ddof=1))
 
 
 def percentiles(draws: np.ndarray) -> tuple[float, float]:

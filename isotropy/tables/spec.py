@@ -36,7 +36,7 @@ class TableSpec(Spec):
     """Runs that it is made from: a group in the paper's `plan.py`."""
     kind: RunKind | None = None
     """Of these runs."""
-    part: Literal["steps", "layers", "points", "silhouettes", "pairs"] | None = None
+    part: Literal["steps", "layers", "points", "silhouettes", "pairs", "answers"] | None = None
     """Which of the tables of a run, where it has several."""
     tables: list[str] = []
     """Tables that it is made from."""

@@ -31,8 +31,10 @@ with Job(snakemake, ClassifySpec) as job:
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     train = features(encoder, columns, targets, spec, job.threads)
     validation = features(encoder, unseen, right, spec, job.threads)
-    with job.write("rows") as path:
-        write_parquet(path, classify(train, validation, spec), job.mark)
+    classified = classify(train, validation, spec)
+    for name in ("rows", "answers"):
+        with job.write(name) as path:
+            write_parquet(path, getattr(classified, name), job.mark)
     most = np.full(n_validation, np.bincount(targets).argmax())
     facts = ClassificationFacts(
         task=spec.task,

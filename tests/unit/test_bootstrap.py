@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from isotropy.tables.bootstrap import mean_of_seeds, percentiles, spearman_draws
+from isotropy.tables.bootstrap import (
+    items_error,
+    mean_of_seeds,
+    percentiles,
+    score_draws,
+    spearman_draws,
+)
 
 
 @given(seed=st.integers(0, 1000), n=st.integers(4, 30), distinct=st.integers(2, 30))
@@ -26,6 +33,48 @@ def test_draws_are_spearmans_of_the_items_drawn(seed: int, n: int, distinct: int
                 assert found[i, j] == pytest.approx(expected, abs=1e-12)
             else:
                 assert np.isnan(found[i, j])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of resamples with one class
+@settings(deadline=None)
+@given(seed=st.integers(0, 1000), n=st.integers(3, 30), classes=st.integers(2, 4))
+def test_scores_are_scikit_learns_of_the_items_drawn(seed: int, n: int, classes: int) -> None:
+    draws = np.random.default_rng(seed)
+    predicted, right = draws.integers(classes, size=(2, n)), draws.integers(classes, size=n)
+    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=5)
+
+    def pearson(true: np.ndarray, said: np.ndarray) -> float:
+        varied = np.ptp(true) and np.ptp(said)
+        return float(stats.pearsonr(true, said).statistic) if varied else np.nan
+
+    peers = {
+        "accuracy": accuracy_score,
+        "matthews": matthews_corrcoef,
+        "f1": lambda true, said: f1_score(true == 1, said == 1, zero_division=0),
+        "pearson": pearson,
+        "mean": lambda _, said: said.mean() / 100,
+    }
+    for metric, peer in peers.items():
+        found = score_draws(metric, predicted, right, resamples=5, seed=seed)
+        for j, times in enumerate(counts):
+            items = np.repeat(np.arange(n), times)
+            for i in (0, 1):
+                expected = 100 * peer(right[items], predicted[i, items])
+                if np.isfinite(expected):
+                    assert found[i, j] == pytest.approx(expected, abs=1e-6), metric
+
+
+def test_error_of_a_difference_is_mcnemars() -> None:
+    """Of two accuracies on the same items: as many as the two disagree on, less the square of their
+    difference (McNemar's variance)."""
+    draws = np.random.default_rng(0)
+    right = draws.integers(2, size=800)
+    one = np.where(draws.random(800) < 0.8, right, 1 - right)
+    other = np.where(draws.random(800) < 0.3, draws.integers(2, size=800), one)
+    scores = score_draws("accuracy", np.stack([one, other]), right)
+    difference = (one == right).astype(float) - (other == right)
+    expected = 100 * difference.std() / np.sqrt(800)
+    assert items_error(scores[:1], scores[1:]) == pytest.approx(expected, rel=0.05)
 
 
 def test_many_resamples_are_those_of_one_call() -> None:

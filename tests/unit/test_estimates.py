@@ -28,6 +28,22 @@ def test_a_mean_has_students_interval() -> None:
     assert math.isnan(estimates.mean(VALUES[:1]).p(0.3))
 
 
+def test_seeds_and_items_add_up() -> None:
+    """Without an error over items it is Student's t; with a large one, a normal distribution."""
+    plain, known = estimates.mean(VALUES), estimates.mean_over_items(VALUES, 0.0)
+    assert known.interval == pytest.approx(plain.interval)
+    assert known.p(0.3) == pytest.approx(plain.p(0.3))
+    assert known.needed(0.3) == plain.needed(0.3)
+    wide = estimates.mean_over_items(VALUES, 10.0)
+    assert wide.interval == pytest.approx(stats.norm.interval(0.95, VALUES.mean(), 10), rel=1e-3)
+    assert wide.needed(0.3) is None  # no number of seeds narrows it
+    assert np.isnan(estimates.mean_over_items(VALUES[:1], 1.0).interval).all()
+    a, b = VALUES.std(ddof=1) / np.sqrt(5), 0.02
+    freedom = 4 * (a**2 + b**2) ** 2 / a**4
+    expected = stats.t.interval(0.95, freedom, VALUES.mean(), np.hypot(a, b))
+    assert estimates.mean_over_items(VALUES, b).interval == pytest.approx(expected)
+
+
 def test_correlations_stay_within_their_bounds() -> None:
     """Five values near −1, whose interval by Student's t alone ends below it."""
     values = np.array([-0.999, -0.95, -0.9995, -0.98, -0.9])
@@ -83,6 +99,7 @@ def test_ranks_over_layers() -> None:
 
 MAKERS: dict[str, Callable[[np.ndarray], Estimate]] = {
     "mean": estimates.mean,
+    "mean over items": lambda x: estimates.mean_over_items(x, 0.3),
     "correlation": lambda x: estimates.mean(np.tanh(x), correlation=True),
     "difference": lambda x: estimates.difference(x[:4], x[3:]),
     "deviation": estimates.deviation,

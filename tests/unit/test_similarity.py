@@ -444,12 +444,19 @@ def items(n: int, seed: int) -> Features:
 
 def test_classifiers_learn_and_are_seeded(one_thread: None) -> None:
     train, validation = items(160, 0), items(80, 1)
-    table = classify(train, validation, classify_spec())
+    table, answers = classify(train, validation, classify_spec())
     assert len(table) == (1 + 2) * 2 * (4 + 1)
     plain = table[table["method"] == "none"]
     assert plain[plain["classifier"] == "logistic"]["accuracy"].min() > 90
     assert plain[(plain["classifier"] == "mlp") & (plain["epoch"] == 4)]["accuracy"].min() > 85
-    assert table.equals(classify(train, validation, classify_spec()))
+    again = classify(train, validation, classify_spec())
+    assert table.equals(again.rows)
+    assert answers.equals(again.answers)
+    assert len(answers) == len(table) * len(validation.targets)
+    keys = ["method", "clustering", "classifier", "seed", "epoch"]
+    correct = (answers["predicted"] == answers["right"]).groupby([answers[k] for k in keys]).mean()
+    expected = table.set_index(keys)["accuracy"]
+    assert np.allclose(100 * correct.loc[expected.index], expected)
     losses = table[(table["classifier"] == "mlp") & (table["method"] == "none")].pivot(
         index="epoch", columns="seed", values="loss"
     )

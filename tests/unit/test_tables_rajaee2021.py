@@ -263,6 +263,23 @@ def classified() -> tuple[ClassificationFacts, pd.DataFrame]:
     return facts, pd.DataFrame(rows)
 
 
+def given_answers() -> tuple[ClassificationFacts, pd.DataFrame]:
+    """Answers to 277 items: method kmeans is right on every item but the last, none on two less, at
+    the epoch that counts; wrong on all at others."""
+    facts, rows = classified()
+    parts = []
+    for row in rows.to_dict("records"):
+        n_wrong = {"kmeans": 1, "none": 3}[row["method"]]
+        if row["classifier"] == "mlp" and row["epoch"] != 2:
+            n_wrong = 277
+        right = np.arange(277) % 2
+        predicted = np.where(np.arange(277) >= 277 - n_wrong, 1 - right, right)
+        keys = {k: row[k] for k in ("method", "clustering", "classifier", "seed", "epoch")}
+        columns = {"item": np.arange(277), "predicted": predicted, "right": right}
+        parts.append(pd.DataFrame({**keys, **columns}))
+    return facts, pd.concat(parts)
+
+
 def test_classification_takes_the_best_epoch_as_the_authors(published: pd.DataFrame) -> None:
     long = tables.convergence([classified()])
     assert long["score"].equals(long["accuracy"].rename("score"))
@@ -281,10 +298,12 @@ def test_classification_takes_the_best_epoch_as_the_authors(published: pd.DataFr
         published,
     )
     assert other["published"].isna().all()  # the paper's is accuracy
-    found = tables.classification_directions(long)
+    found = tables.classification_directions([given_answers()], long)
     assert found["transductive_mlp_gain"].tolist() == [2, 2]
     assert found["inductive_mlp_gain"].tolist() == [-1, -1]
     assert found["transductive_logistic_gain"].tolist() == [0, 0]
+    error = 100 * math.sqrt(2 / 277 * (1 - 2 / 277) / 277)  # of two items that differ
+    assert found["transductive_mlp_gain_items_error"].tolist() == pytest.approx([error] * 2, 0.1)
     assert found["seed"].tolist() == ["0", "1"]
 
 
@@ -342,14 +361,23 @@ def fine_tuned(
 def test_fine_tuning_compares_seeds(published: pd.DataFrame) -> None:
     runs = [fine_tuned("none", s, 65.0 + s, -4.0) for s in (0, 1)]
     runs += [fine_tuned("cluster", s, 62.0 + s, -0.5) for s in (0, 1)]
-    table = tables.finetuning(tables.cls_layers(runs), published)
+    given = [
+        (
+            facts,
+            pd.DataFrame({"predicted": [i < 6 - (facts.method.kind == "none"), 0.0], "right": 1.0}),
+        )
+        for i, (facts, _) in enumerate(runs)
+    ]
+    table = tables.finetuning(given, tables.cls_layers(runs), published)
     assert table["performance_change"].tolist() == [-3, -3]
+    assert np.isfinite(table["performance_change_items_error"]).all()
     assert table["isotropy_change"].tolist() == [3.5, 3.5]
     assert table["none_mean_norm"].tolist() == [0.3, 0.3]
     assert table["none_published"].tolist() == [65.3, 65.3]
     assert table["cluster_published"].tolist() == [62.8, 62.8]
     assert np.array_equal(table["seed"], ["0", "1"])
     other = tables.finetuning(
+        given,
         tables.cls_layers([(f.model_copy(update={"metric": "f1"}), rows) for f, rows in runs]),
         published,
     )

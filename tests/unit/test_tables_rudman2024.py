@@ -9,6 +9,7 @@ import pytest
 from isotropy.finetune.spec import FinetuneFacts, Method, Probe
 from isotropy.geometry.spec import PointCloud, StabilityFacts
 from isotropy.papers.rudman2024 import tables
+from isotropy.tables.answers import performance_draws
 from isotropy.tables.items import has_learned
 
 SCORE = {-5: 0.1, -1: 0.2, 0: 0.3, 2: 0.6}
@@ -108,9 +109,20 @@ def test_directions_per_zeta_and_where_something_is_missing() -> None:
     assert found["n_lambdas"].tolist() == [4, 4]
 
 
+def answered(runs: list[tuple[FinetuneFacts, pd.DataFrame]]) -> pd.DataFrame:
+    """`averages` of runs, with answers of which as many are right as the performance says."""
+    given = []
+    for facts, _ in runs:
+        right = np.arange(facts.n_validation) % 2
+        wrong = np.arange(facts.n_validation) >= facts.performance * facts.n_validation / 100
+        table = pd.DataFrame({"predicted": np.where(wrong, 1 - right, right), "right": right})
+        given.append((facts, table.astype(np.float32)))
+    return tables.averages(given, tables.runs(runs))
+
+
 def test_averages_over_tasks_and_the_best_negative_lambda() -> None:
     runs = tables.runs(study())
-    found = tables.averages(runs).set_index("seed")
+    found = answered(study()).set_index("seed")
     names = ["istar", "istar_mean", "istar_best", "none", "cosreg", "n_tasks"]
     assert found.loc["0", names].tolist() == [85, 83, 85, 80, 79, 2]
     names = ["istar_minus_none", "istar_mean_minus_none", "istar_minus_cosreg", "none_minus_cosreg"]
@@ -125,9 +137,22 @@ def test_averages_over_tasks_and_the_best_negative_lambda() -> None:
         2,
     ]
     assert table1.loc[("a", "none"), "performance_sd"] == pytest.approx(np.std([80, 81], ddof=1))
-    without = runs[(runs["kind"] != "istar") | (runs["strength"] > 0)]
-    assert tables.averages(without)[["istar", "istar_best"]].isna().all(axis=None)
-    assert list(tables.table1(without)["method"]) == ["none", "CosReg"] * 2
+    other = [r for r in study() if r[0].method.kind != "istar" or r[0].method.strength > 0]
+    alone = answered(other)
+    assert alone[["istar", "istar_best", "istar_minus_none_items_error"]].isna().all(axis=None)
+    assert alone["none_minus_cosreg_items_error"].notna().all()
+    assert list(tables.table1(tables.runs(other))["method"]) == ["none", "CosReg"] * 2
+
+
+def test_items_of_averages() -> None:
+    """The standard error over items of a difference of two averages: of models that differ on 5 of
+    100 items, in each of two tasks (McNemar's variance)."""
+    error = answered(study())["istar_minus_none_items_error"].iloc[0]
+    share = 0.05
+    assert error == pytest.approx(100 * np.sqrt((share - share**2) / 600 / 2), rel=0.1)
+    facts, _ = run("squad", Method(kind="none"), 0, 0.1, 50.0, metric="f1")
+    scores = pd.DataFrame({"exact_match": [0.0, 100.0], "f1": [50.0, 100.0]})
+    assert set(performance_draws(facts, scores)) == {50, 75, 100}
 
 
 def test_what_chooses_lambda_is_not_what_is_reported() -> None:
@@ -137,10 +162,10 @@ def test_what_chooses_lambda_is_not_what_is_reported() -> None:
     for strength, scores in ((-5.0, (90.0, 70.0)), (-1.0, (70.0, 90.0))):
         method = Method(kind="istar", strength=strength, zeta=0.2)
         runs += [run("a", method, s, 0.2, score) for s, score in enumerate(scores)]
-    found = tables.averages(tables.runs(runs))
+    found = answered(runs)
     assert found["istar"].tolist() == [70, 70]
     assert found["istar_mean"].tolist() == [80, 80]
-    alone = tables.averages(tables.runs([r for r in runs if r[0].seed == 0]))
+    alone = answered([r for r in runs if r[0].seed == 0])
     assert alone["istar"].isna().all()
 
 
@@ -165,7 +190,7 @@ def test_learning_is_more_than_luck() -> None:
 def test_one_stand_in_makes_the_average_a_stand_in() -> None:
     runs = study()
     runs[0] = run("a", Method(kind="none"), 0, 0.3, 80.0, status="stand-in")
-    assert (tables.averages(tables.runs(runs))["status"] == "stand-in").all()
+    assert (answered(runs)["status"] == "stand-in").all()
     assert tables.table1(tables.runs(runs))["status"].tolist().count("stand-in") == 1
 
 
@@ -178,7 +203,7 @@ def test_without_shrinkage_is_an_ablation_and_what_was_not_learned_does_not_coun
         run("c", r.method, r.seed, r.isoscore_star, 40.0 + r.seed) for r, _ in runs if r.task == "a"
     ]
     table = tables.runs([*runs, ablation, *noise])
-    found = tables.averages(table).set_index("seed")
+    found = answered([*runs, ablation, *noise]).set_index("seed")
     names = ["istar_mean", "istar_best", "n_tasks", "not_learned"]
     assert found.loc["0", names].tolist() == [83, 85, 2, "c"]
     assert tables.table1(table).query("task == 'a' and method == 'I-STAR'")["zeta"].tolist() == [
@@ -192,7 +217,7 @@ def test_without_shrinkage_is_an_ablation_and_what_was_not_learned_does_not_coun
         .all(axis=None)
     )
     assert directions["learned"].tolist() == [True] * 4 + [False] * 2
-    nothing = tables.averages(tables.runs(noise))
+    nothing = answered(noise)
     assert nothing[["istar", "none", "istar_minus_none"]].isna().all(axis=None)
     assert nothing["n_tasks"].tolist() == [0, 0]
 

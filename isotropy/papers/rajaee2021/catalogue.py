@@ -61,6 +61,14 @@ TABLES = (
         ),
     ),
     TableSpec(
+        id="rajaee2021/against_input",
+        function="against_input",
+        tables=["rajaee2021/table5"],
+        needs="isotropy-by-layer",
+        section="slides, BERT",
+        caption="Isotropy of each hidden layer against that of the input, layer 0.",
+    ),
+    TableSpec(
         id="rajaee2021/table3",
         function="table3",
         tables=["rajaee2021/convergence"],
@@ -77,6 +85,9 @@ TABLES = (
     TableSpec(
         id="rajaee2021/finetuning",
         function="finetuning",
+        runs="clustered",
+        kind="finetuned",
+        part="answers",
         tables=["rajaee2021/cls_layers"],
         published=[],
         needs="finetuning",
@@ -114,6 +125,9 @@ TABLES = (
     TableSpec(
         id="rajaee2021/classification_directions",
         function="classification_directions",
+        runs="classification",
+        kind="classified",
+        part="answers",
         tables=["rajaee2021/convergence"],
         needs="classification",
         section="4.2",

@@ -23,7 +23,15 @@ from isotropy.similarity.spec import (
     SimilarityFacts,
     TuningFacts,
 )
-from isotropy.tables.bootstrap import BY_PAIRS, mean_of_seeds, percentiles, spearman_draws
+from isotropy.tables.answers import error_of_change
+from isotropy.tables.bootstrap import (
+    BY_PAIRS,
+    items_error,
+    mean_of_seeds,
+    percentiles,
+    score_draws,
+    spearman_draws,
+)
 from isotropy.tables.items import BY_ITEMS, interval, rows_have_learned
 from isotropy.tables.runs import deviate, long_table
 
@@ -145,6 +153,18 @@ def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(published_log10_isotropy=_log10(found)).drop(columns="quantity")
 
 
+def against_input(table5: pd.DataFrame) -> pd.DataFrame:
+    """Each hidden layer against the input, layer 0: by how many orders of magnitude its I(W) is
+    above, and whether it is more anisotropic; per data set and model (the setup).
+    """
+    rows = table5.assign(setup=table5["dataset"] + ", " + table5["embedding"])
+    inputs = rows[rows["layer"] == 0].set_index("setup")["log10_isotropy"]
+    hidden = rows[(rows["layer"] > 0) & rows["setup"].isin(inputs.index)].reset_index(drop=True)
+    orders = hidden["log10_isotropy"] - hidden["setup"].map(inputs)
+    own = [*FACTS, "log10_isotropy"]
+    return hidden[own].assign(orders=orders, more_anisotropic=(orders < 0).astype(float))
+
+
 def directions(measurements: pd.DataFrame) -> pd.DataFrame:
     """What the claims on isotropy are about: by how many orders of magnitude I(W) rises, per setup
     and run; the same at equal norm, and IsoScore, which do not depend on the length of vectors.
@@ -222,7 +242,7 @@ def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
     """
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
-        facts: dict[str, object] = {"setup": f"{run.task}, {run.embedding}, layer {run.layer}"}
+        facts: dict[str, object] = {"setup": _classified(run)}
         facts |= run.model_dump(exclude={"parameters"}) | run.parameters.model_dump()
         parts.append((facts, rows.assign(score=rows[run.metric])))
     return long_table(parts).assign(title=lambda t: t["method"].map(METHOD_TITLES))
@@ -264,9 +284,10 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return table.assign(published=np.where(authors, found_values, math.nan))
 
 
-def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
+def classification_directions(runs: ClassifiedRuns, convergence: pd.DataFrame) -> pd.DataFrame:
     """What the claims on classification are about: best scores against those without
-    post-processing, per setup and seed.
+    post-processing, per setup and seed, with the standard error over items of their mean over seeds
+    (paired bootstrap).
     """
     rows = []
     per_seed = _best_and_last(convergence)
@@ -274,6 +295,7 @@ def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
     learned = {
         str(setup): rows_have_learned(group, "best") for setup, group in none.groupby("setup")
     }
+    errors = {_classified(run): _gain_errors(run, answers, per_seed) for run, answers in runs}
     for (setup, seed), group in per_seed.groupby(["setup", "seed"], sort=False):
         best = group.set_index(["method", "clustering", "classifier"])["best"]
         if "kmeans" not in best.index.get_level_values(0):
@@ -286,8 +308,36 @@ def classification_directions(convergence: pd.DataFrame) -> pd.DataFrame:
             for classifier in ("mlp", "logistic"):
                 gain = best["kmeans", clustering, classifier] - best["none", "none", classifier]
                 found[f"{clustering}_{classifier}_gain"] = gain
-        rows.append(found)
+        rows.append(found | errors[str(setup)])
     return pd.DataFrame(rows)
+
+
+def _gain_errors(
+    run: ClassificationFacts, answers: pd.DataFrame, per_seed: pd.DataFrame
+) -> dict[str, float]:
+    """Standard error over items of each gain, of the answers at the epochs that count."""
+    keys = ["method", "clustering", "classifier", "seed"]
+    epochs = per_seed.loc[per_seed["setup"] == _classified(run), [*keys, "epoch"]]
+    wide = answers.merge(epochs).pivot(index=keys, columns="item", values="predicted")
+    right = answers.drop_duplicates("item").set_index("item").loc[wide.columns, "right"].to_numpy()
+    draws = {
+        str(key): score_draws(run.metric, own.to_numpy(), right)
+        for key, own in wide.groupby(keys[:3])
+    }
+    return {
+        f"{clustering}_{classifier}_gain_items_error": items_error(
+            draws[str(("kmeans", clustering, classifier))],
+            draws[str(("none", "none", classifier))],
+        )
+        for clustering in ("transductive", "inductive")
+        for classifier in ("mlp", "logistic")
+        if "kmeans" in wide.index.get_level_values(0)
+    }
+
+
+def _classified(run: ClassificationFacts) -> str:
+    """The setup of a classification."""
+    return f"{run.task}, {run.embedding}, layer {run.layer}"
 
 
 def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
@@ -297,7 +347,7 @@ def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, layers in fine_tuned:
         facts: dict[str, object] = {
-            "setup": f"{run.task}, {run.model}",
+            "setup": _fine_tuned(run),
             "task": run.task,
             "embedding": run.model,
         }
@@ -320,10 +370,25 @@ def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     return long_table(parts)
 
 
-def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Fine-tuning without and with the method inside (2020 slides): accuracy, and isotropy of first
-    tokens, last layer.
+_INSIDE = ("cluster", "none")
+"""Kinds of methods that are compared inside fine-tuning."""
+
+
+def _fine_tuned(run: FinetuneFacts) -> str:
+    """The setup of a fine-tuned model."""
+    return f"{run.task}, {run.model}"
+
+
+def finetuning(
+    fine_tuned: FineTunedRuns, cls_layers: pd.DataFrame, published: pd.DataFrame
+) -> pd.DataFrame:
+    """Fine-tuning without and with the method inside (2020 slides): accuracy, with the standard
+    error over items of the change (paired bootstrap), and isotropy of first tokens, last layer.
     """
+    errors = {
+        setup: error_of_change([r for r in fine_tuned if _fine_tuned(r[0]) == setup], *_INSIDE)
+        for setup in dict.fromkeys(_fine_tuned(run) for run, _ in fine_tuned)
+    }
     last = cls_layers[cls_layers["layer"] == cls_layers.groupby("setup")["layer"].transform("max")]
     printed = _values(published[published["locator"] == "slides, fine-tuning"])
     none = last[last["method"] == "none"]
@@ -361,6 +426,7 @@ def finetuning(cls_layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFram
             found |= {f"{method}_published_log10_isotropy": isotropy}
         found["none_mean_norm"] = by.loc["none", "mean_norm"]
         found["performance_change"] = found["cluster_performance"] - found["none_performance"]
+        found["performance_change_items_error"] = errors[str(setup)]
         found["isotropy_change"] = found["cluster_log10_isotropy"] - found["none_log10_isotropy"]
         rows.append(found)
     return pd.DataFrame(rows)
@@ -485,7 +551,7 @@ def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
     keys = ["setup", "method", "clustering", "classifier", "seed"]
     ordered = convergence.sort_values("epoch", kind="stable")
     ranked = ordered.sort_values(["accuracy", "loss"], ascending=[False, True], kind="stable")
-    best = ranked.drop_duplicates(keys)[[*keys, "score"]]
+    best = ranked.drop_duplicates(keys)[[*keys, "score", "epoch"]]
     last = ordered.groupby(keys, sort=False).agg(last=("score", "last")).reset_index()
     found = best.rename(columns={"score": "best"}).merge(last, on=keys)
     facts = convergence.drop_duplicates(keys).drop(columns=["epoch", "score"])

@@ -24,6 +24,9 @@ TABLES = (
     TableSpec(
         id="rudman2024/averages",
         function="averages",
+        runs="finetune",
+        kind="finetuned",
+        part="answers",
         tables=["rudman2024/runs"],
         section="poster, Figure 6",
         caption=(

@@ -6,7 +6,7 @@ where a claim orders models by lambda, `none` stands at lambda = 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +16,8 @@ import scipy
 from isotropy.finetune.spec import FinetuneFacts
 from isotropy.geometry.spec import StabilityFacts
 from isotropy.papers.rudman2024.protocol import TASKS
+from isotropy.tables.answers import performance_draws
+from isotropy.tables.bootstrap import items_error
 from isotropy.tables.items import BY_ITEMS, interval, rows_have_learned
 from isotropy.tables.runs import long_table
 
@@ -165,15 +167,21 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def averages(table: pd.DataFrame) -> pd.DataFrame:
+def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
     """Figure 6: performance averaged over tasks, per model (the setup) and seed.
 
     `istar` has, per task, the negative lambda and the zeta that are best on the other seeds, so
     that what chooses is not what is reported; `istar_mean` is the mean over all negative lambdas,
     `istar_best` the best of them on the reported seeds (see `table1`). Tasks that models without
-    penalty did not learn are left out, and named.
+    penalty did not learn are left out, and named. `…_items_error` is the standard error over the
+    items of the tasks of a mean over seeds (paired bootstrap).
     """
     rows = []
+    answers = {
+        (row["setup"], row["method"], row["seed"]): (run, items)
+        for run, items in fine_tuned
+        for row in [_facts(run)]
+    }
     for model, every in table.groupby("model", sort=False):
         learned = {task: _learned(of_task) for task, of_task in every.groupby("task", sort=False)}
         group = every[every["task"].map(learned)]
@@ -193,11 +201,50 @@ def averages(table: pd.DataFrame) -> pd.DataFrame:
             "data": "; ".join(dict.fromkeys(group["data"])),
             "embedding": every["embedding"].iloc[0],
         }
-        rows += [
-            about | {"seed": str(seed), **_average(group, seed)}
-            for seed in sorted(every["seed"].unique())
-        ]
+        seeds = sorted(every["seed"].unique())
+        errors = _average_errors(group, seeds, answers)
+        rows += [about | {"seed": str(s), **_average(group, s), **errors} for s in seeds]
     return pd.DataFrame(rows)
+
+
+Answers = Mapping[tuple[object, object, object], tuple[FinetuneFacts, pd.DataFrame]]
+"""By setup, method and seed."""
+
+
+def _average_errors(
+    group: pd.DataFrame, seeds: Sequence[int], answers: Answers
+) -> dict[str, float]:
+    """Standard error over items of each difference of two averages over tasks; NaN where a method
+    is missing.
+    """
+    draws = {}
+    for name in NAMES:
+        found = [_average_draws(group, seed, name, answers) for seed in seeds]
+        known = [of_seed for of_seed in found if of_seed is not None]
+        draws[name] = np.stack(known) if len(known) == len(seeds) > 0 else None
+    errors = {}
+    for name, other in (("istar", "none"), ("istar", "cosreg"), ("none", "cosreg")):
+        better, worse = draws[name], draws[other]
+        error = np.nan if better is None or worse is None else items_error(better, worse)
+        errors[f"{name}_minus_{other}_items_error"] = error
+    return errors
+
+
+def _average_draws(
+    group: pd.DataFrame, seed: int, name: str, answers: Answers
+) -> np.ndarray | None:
+    """The average over tasks of one method and seed, in resamples of the items of each task."""
+    found = []
+    for i, (_, of_task) in enumerate(group.groupby("task")):
+        if name == "istar":
+            method = _method_on_other_seeds(of_task, seed)
+        else:
+            method = next(iter(of_task.loc[of_task["kind"] == name, "method"]), None)
+        one = answers.get((of_task["setup"].iloc[0], method, seed))
+        if one is None:
+            return None
+        found.append(performance_draws(*one, seed=i))
+    return np.mean(found, axis=0) if found else None
 
 
 def _average(group: pd.DataFrame, seed: int) -> dict[str, float]:
@@ -221,13 +268,20 @@ def _chosen_on_other_seeds(of_task: pd.DataFrame, seed: int) -> float:
     """Performance of the negative lambda and zeta that are best on the other seeds; NaN where
     there are several of them and no other seed.
     """
+    method = _method_on_other_seeds(of_task, seed)
+    own = of_task[(of_task["method"] == method) & (of_task["seed"] == seed)]
+    return float(own["performance"].mean())
+
+
+def _method_on_other_seeds(of_task: pd.DataFrame, seed: int) -> str | None:
+    """The negative lambda and zeta that are best on the other seeds; None where there are several
+    of them and no other seed.
+    """
     negative = _negative(of_task)
     others = negative[negative["seed"] != seed].groupby("method", sort=False)["performance"].mean()
     if others.empty and negative["method"].nunique() != 1:
-        return np.nan
-    method = negative["method"].iloc[0] if others.empty else others.idxmax()
-    own = negative[(negative["method"] == method) & (negative["seed"] == seed)]
-    return float(own["performance"].mean())
+        return None
+    return str(negative["method"].iloc[0] if others.empty else others.idxmax())
 
 
 def _best_of(of_task: pd.DataFrame, seed: int) -> float:
@@ -413,6 +467,8 @@ def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, obj
     negative, positive = istar[istar["strength"] < 0], istar[istar["strength"] > 0]
     cosreg = group[group["kind"] == "cosreg"]
 
+    bare = group[(group["kind"] == "istar") & (group["zeta"] == 0) & (group["strength"] < 0)]
+
     def change(rows: pd.DataFrame, column: str) -> float:
         return float(rows[column].mean()) - float(none[column]) if len(rows) else np.nan
 
@@ -432,6 +488,11 @@ def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, obj
         "performance_change_cosreg": change(cosreg, "performance"),
         "isoscore_star_change_cosreg": change(cosreg, "isoscore_star"),
         "mean_cosine_change_cosreg": change(cosreg, "sentence_mean_cosine_last"),
+        "performance_gain_of_shrinkage": float(
+            negative["performance"].mean() - bare["performance"].mean()
+        )
+        if zeta > 0
+        else np.nan,
         "lambda_two_nn_rho": _rho(along["strength"], along["two_nn_mean"]),
         "isoscore_silhouette_rho": _rho(along["isoscore_star"], along["silhouette_last"]),
     }
