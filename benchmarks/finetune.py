@@ -97,6 +97,7 @@ def start_runs(options: argparse.Namespace) -> dict[str, _Run]:
         max_length=256,
         token_types=False,
         keep_padding=False,
+        pad_to_max_length=False,
         schedule="constant",
         warmup=0.0,
         weight_decay=0.0,

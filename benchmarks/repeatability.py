@@ -325,6 +325,7 @@ def _fine_tuned(offset: int) -> Any:
         batch_size=4,
         epochs=2,
         keep_padding=False,
+        pad_to_max_length=False,
         schedule="constant",
         warmup=0.0,
         weight_decay=0.0,

@@ -343,7 +343,7 @@ def _(spec: LayerSpec, costs: CostModel) -> Needs:
     tokens = costs.tokens(spec.dataset, costs.texts(spec.dataset))
     size = tokens * costs.model(spec.model).width
     queries = min(spec.lid.n_queries or tokens, tokens)
-    repeated = len(spec.seeds) * len(spec.types) * len(spec.variants)
+    repeated = len(spec.seeds) * (len(spec.types) + len(spec.variants) - 1)
     work: dict[Work, float] = {
         "geometry": size * repeated,
         "neighbours": 4 * queries * size * repeated,

@@ -12,7 +12,6 @@ rule finetune_model:
         steps="results/finetune/{paper}/{run}/seed{seed}.steps.parquet",
         layers="results/finetune/{paper}/{run}/seed{seed}.layers.parquet",
         points="results/finetune/{paper}/{run}/seed{seed}.points.parquet",
-        answers="results/finetune/{paper}/{run}/seed{seed}.answers.parquet",
         record="results/finetune/{paper}/{run}/seed{seed}.record.json",
     log:
         "results/logs/finetune/{paper}/{run}/seed{seed}.log",

@@ -109,10 +109,14 @@ def read_side(
 
 
 def collate(
-    inputs: Inputs, rows: Sequence[int] | np.ndarray, pad: int, device: torch.device
+    inputs: Inputs,
+    rows: Sequence[int] | np.ndarray,
+    pad: int,
+    device: torch.device,
+    length: int | None = None,
 ) -> Batch:
-    """Rows padded on the right to the longest of them."""
-    length = max(len(inputs.ids[i]) for i in rows)
+    """Rows padded on the right to a length, or to the longest of them."""
+    length = length or max(len(inputs.ids[i]) for i in rows)
 
     def padded(lists: list[list[int]], value: int) -> torch.Tensor:
         return torch.tensor(

@@ -47,14 +47,13 @@ PROBE_ITEMS = 5000
 
 
 class Measurements(NamedTuple):
-    """What was measured: facts about the model; tables of layers, of validation items as points,
-    and of the answers to them.
+    """What was measured: facts about the model; tables of layers, and of validation items as
+    points with the answers to them.
     """
 
     facts: dict[str, Any]
     layers: pd.DataFrame
     points: pd.DataFrame
-    answers: pd.DataFrame
 
 
 class Reader:
@@ -101,7 +100,7 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
     shrinkage = _training_covariances(reader, train, spec.measure.tokens)
     reading = _read_validation(reader, validation)
     n_classes = len(side.dataset.label_names)
-    predicted, answers, metrics = _performance(validation, reading.logits, side.contexts, n_classes)
+    answers, metrics = _performance(validation, reading.logits, side.contexts, n_classes)
     layers = _measure_layers(reading, shrinkage, validation, zeta)
     last = reading.sentences[-1]
     facts = {
@@ -117,7 +116,7 @@ def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Me
     if spec.method.kind == "none" and train.task != "extractive":
         known, targets = _frozen(reader, train)
         facts["probes"] = probes(known, targets, last, validation.targets, spec.metric, n_classes)
-    return Measurements(facts, layers, _points(last, validation, predicted), answers)
+    return Measurements(facts, layers, _points(last, answers))
 
 
 def probes(
@@ -291,16 +290,12 @@ def _measure_whole(
     }
 
 
-def _points(last: np.ndarray, validation: Inputs, predicted: np.ndarray) -> pd.DataFrame:
-    """One row per validation item: its label, the prediction, and its place in the plane of
-    `projection`.
+def _points(last: np.ndarray, answers: pd.DataFrame) -> pd.DataFrame:
+    """One row per validation item, or window of a context: its answer, and its place in the plane
+    of `projection`.
     """
     x, y = projection(last)
-    none = np.full(len(validation), np.nan)
-    labels = none if validation.task == "extractive" else validation.targets
-    return pd.DataFrame(
-        {"label": labels.astype(np.float64), "predicted": predicted, "x": x, "y": y}
-    )
+    return answers.assign(x=x, y=y)
 
 
 def _frozen(reader: Reader, train: Inputs) -> tuple[np.ndarray, np.ndarray]:
@@ -323,10 +318,14 @@ def _logits(outputs: Any) -> list[Any]:
 
 def _performance(
     inputs: Inputs, logits: list[Any], contexts: list[str], n_classes: int
-) -> tuple[np.ndarray, pd.DataFrame, dict[str, float]]:
-    """Predictions of each row (NaN for answers); what the bootstrap over items needs: predicted and
-    right, or exact_match and f1 of each answer; and all metrics of the task.
+) -> tuple[pd.DataFrame, dict[str, float]]:
+    """Answers and metrics.
+
+    Returns:
+        One row per item: label and predicted class or score, NaN for spans; exact_match and f1 of a
+        span, in the row of the question's first window, else NaN. And all metrics of the task.
     """
+    answers = pd.DataFrame(np.nan, range(len(inputs)), ["label", "predicted", "exact_match", "f1"])
     if inputs.task == "extractive":
         starts, ends = (
             [pair[side][: len(w.ids)] for pair, w in zip(logits, inputs.windows, strict=True)]
@@ -334,16 +333,19 @@ def _performance(
         )
         found = best_answers(inputs.windows, starts, ends, contexts)
         scores = answer_scores(found, inputs.answers)
-        metrics = {name: float(of_items.mean()) for name, of_items in scores.items()}
-        return np.full(len(inputs), np.nan), pd.DataFrame(scores).astype(np.float32), metrics
+        first = np.unique([w.item for w in inputs.windows], return_index=True)[1]
+        for name, of_items in scores.items():
+            answers.loc[first, name] = of_items
+        return answers, {name: float(of_items.mean()) for name, of_items in scores.items()}
     values = np.stack(logits)
     if inputs.task == "regression":
         predicted, metrics = values[:, 0], regression_scores(values[:, 0], inputs.targets)
     else:
         predicted = values.argmax(axis=1)
         metrics = classification_scores(predicted, inputs.targets, n_classes)
-    answers = pd.DataFrame({"predicted": predicted, "right": inputs.targets}).astype(np.float32)
-    return predicted.astype(np.float64), answers, metrics
+    return answers.assign(label=inputs.targets.astype(float), predicted=predicted.astype(float)), (
+        metrics
+    )
 
 
 def _chance(train: Inputs, validation: Inputs, metric: Metric, n_classes: int) -> float:

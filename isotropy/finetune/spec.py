@@ -23,6 +23,9 @@ class Method(Strict):
     """lambda: of I-STAR positive for more isotropy, negative for less."""
     zeta: Annotated[float, Field(ge=0, le=1)] | None = None
     """Share of the shrinkage covariance (I-STAR)."""
+    layers: Literal["all", "last"] = "all"
+    """Hidden layers that the penalty sees, the embedding layer not among them; of no account for
+    the others."""
     n_clusters: Annotated[int, Field(ge=1)] | None = None
     """Clusters of a batch (cluster)."""
     n_components: Annotated[int, Field(ge=1)] | None = None
@@ -70,6 +73,9 @@ class Training(Strict):
     not."""
     keep_padding: bool
     """Count padding as tokens in the penalty and its shrinkage covariance, as the authors do."""
+    pad_to_max_length: bool
+    """Pad each item to `max_length`, not to the longest of its batch, in training: the authors do
+    so for SQuAD. It changes the penalty where padding counts."""
     schedule: Literal["constant", "linear"]
     """Of the learning rate: as it is (the authors), or falling to 0 from the end of the warm-up."""
     warmup: Annotated[float, Field(ge=0, lt=1)]

@@ -40,6 +40,8 @@ class Task(Strict):
     """Training items."""
     max_length: Annotated[int, Field(ge=8)] | None = None
     """Longest input in word pieces."""
+    pad_to_max_length: bool | None = None
+    """Pad each item to `max_length`."""
 
     def trained(self, common: Training) -> Training:
         """How the models of this task are trained."""

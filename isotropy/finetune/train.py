@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -116,6 +116,8 @@ class _Run:
         require_precision(training, device)
         self.spec, self.training = spec, training
         self.inputs, self.pad, self.device = inputs, pad, device
+        how = spec.training
+        self.length = how.max_length if how.pad_to_max_length else None
         self.model = model.to(device)
         self.parameters = dict(model.named_parameters())
         self.optimizer = torch.optim.AdamW(
@@ -146,7 +148,7 @@ class _Run:
         if position == 0:
             self._estimate_shrinkage(order)
         chosen = order[position * size : (position + 1) * size]
-        batch = collate(self.inputs, chosen, self.pad, self.device)
+        batch = collate(self.inputs, chosen, self.pad, self.device, self.length)
         rate = self._rate()
         self.optimizer.param_groups[0]["lr"] = rate
         self.model.train()
@@ -245,7 +247,8 @@ class _Run:
         self.model.eval()
         size = self.training.batch_size
         for start in range(0, len(order), size):
-            batch = collate(self.inputs, order[start : start + size], self.pad, self.device)
+            rows = order[start : start + size]
+            batch = collate(self.inputs, rows, self.pad, self.device, self.length)
             states = self.model(**batch.model_inputs, output_hidden_states=True).hidden_states
             with self._divergence_named():
                 n = self.penalty.update_shrinkage(states, batch.mask)
@@ -314,11 +317,18 @@ def require_precision(training: Training, device: torch.device) -> None:
 def penalty_of(spec: FinetuneSpec, d: int) -> Any:
     """The penalty that a method adds to the loss; None for none."""
     method, keep_padding = spec.method, spec.training.keep_padding
+    layers: Literal["all"] | tuple[int, ...] = "all" if method.layers == "all" else (-1,)
     if method.kind == "istar":
         assert method.strength is not None
         assert method.zeta is not None
-        return IStarLoss(d, strength=method.strength, zeta=method.zeta, keep_padding=keep_padding)
+        return IStarLoss(
+            d,
+            strength=method.strength,
+            zeta=method.zeta,
+            layers=layers,
+            keep_padding=keep_padding,
+        )
     if method.kind == "cosreg":
         assert method.strength is not None
-        return CosRegLoss(strength=method.strength, keep_padding=keep_padding)
+        return CosRegLoss(strength=method.strength, layers=layers, keep_padding=keep_padding)
     return None

@@ -187,7 +187,7 @@ class Layer(NamedTuple):
 
 
 def measure_all(folder: Path, spec: LayerSpec) -> Layer:
-    """Every kind of types and variant of a layer, with every seed.
+    """Every kind of types of a layer, and every variant with the authors' types, with every seed.
 
     Args:
         folder: token vectors (`isotropy.embed.layers`).
@@ -204,7 +204,7 @@ def measure_all(folder: Path, spec: LayerSpec) -> Layer:
     points = pd.DataFrame()
     for types in spec.types:
         whole = read_typed(folder, spec.layer, spec.window, types)
-        for variant in spec.variants:
+        for variant in spec.variants if types == shown else spec.variants[:1]:
             cloud = varied(whole, variant)
             axes = principal_axes(cloud.vectors)
             n_dropped = len(whole.vectors) - len(cloud.vectors)

@@ -18,16 +18,16 @@ def performance_draws(
 
     Args:
         run: facts about the model.
-        answers: predicted and right, or exact_match and f1 of each answer; a row per item.
+        answers: label and predicted, or exact_match and f1 of a span; a row per item.
         resamples: how many.
         seed: the same resamples for every model of a task.
 
     Returns:
         shape (resamples,), times 100 as the performance is.
     """
-    classified = "predicted" in answers.columns
-    metric, names = (run.metric, ["predicted", "right"]) if classified else ("mean", [run.metric])
-    columns = [answers[name].to_numpy(dtype=np.float64) for name in names]
+    spans = answers["predicted"].isna().all()
+    metric, names = ("mean", [run.metric]) if spans else (run.metric, ["predicted", "label"])
+    columns = [answers[name].dropna().to_numpy(dtype=np.float64) for name in names]
     draws = score_draws(metric, columns[0][None], columns[-1], resamples=resamples, seed=seed)
     found: np.ndarray = draws[0]
     return found

@@ -5,7 +5,7 @@ import torch
 from safetensors.numpy import save_file
 
 from isotropy.device import pick_device
-from isotropy.embed.deviations import precision_deviations
+from isotropy.embed.deviations import encoder_deviations, precision_deviations
 from isotropy.embed.sentence_encoder import SentenceEncoder, embed
 from isotropy.embed.spec import EmbedSpec
 from isotropy.job import Job
@@ -23,6 +23,7 @@ with Job(snakemake, EmbedSpec) as job:
         workers=job.threads,
         work=job.work / device.type,
     )
-    job.lineage.deviate(precision_deviations(job.spec.dtype))
+    deviations = precision_deviations(job.spec.dtype)
+    job.lineage.deviate(deviations + encoder_deviations(job.spec.model, job.spec.encoder))
     with job.write("vectors") as path:
         save_file({"vectors": vectors}, path, metadata={"record": job.mark})

@@ -42,7 +42,7 @@ with Job(snakemake, FinetuneSpec) as job:
         validation,
         spec,
     )
-    for name in ("layers", "points", "answers"):
+    for name in ("layers", "points"):
         with job.write(name) as path:
             write_parquet(path, getattr(measured, name), job.mark)
     with job.write("steps") as path:

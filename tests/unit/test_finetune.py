@@ -32,6 +32,7 @@ from transformers import (
 
 from isotropy.config import load_study, read_configuration
 from isotropy.device import pick_device
+from isotropy.embed.deviations import PUBLISHED, encoder_deviations
 from isotropy.errors import IsotropyError
 from isotropy.finetune import train
 from isotropy.finetune.batch_enhancement import BatchClustering
@@ -41,12 +42,13 @@ from isotropy.finetune.model import load_model, load_tokenizer, task_loss
 from isotropy.finetune.question_answering import Window, best_answers, exact_match, f1, windows
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
 from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
-from isotropy.finetune.train import finetune
+from isotropy.finetune.train import finetune, penalty_of
 from isotropy.papers.rudman2024.protocol import finetune_deviations
 from isotropy.plan import Plan
 from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import Dataset, write_items
+from isotropy.sources.encoder import Encoder
 from isotropy.sources.formats import read_rows
 from isotropy.sources.registry import Source, load_registry
 from isotropy.transforms import ClusterBasedEnhancement
@@ -61,6 +63,7 @@ TRAINING = Training(
     max_length=16,
     token_types=False,
     keep_padding=False,
+    pad_to_max_length=False,
     schedule="constant",
     warmup=0.0,
     weight_decay=0.0,
@@ -302,8 +305,7 @@ def test_geometry_equals_independent_computations() -> None:
         np.mean([t[0] for t in layers[-1]], axis=0), abs=1e-5
     )
     assert list(found.points["predicted"]) == np.stack(logits).argmax(axis=1).tolist()
-    assert found.answers["predicted"].tolist() == found.points["predicted"].tolist()
-    correct = (found.answers["predicted"] == found.answers["right"]).mean()
+    correct = (found.points["predicted"] == found.points["label"]).mean()
     assert found.facts["metrics"]["accuracy"] == pytest.approx(100 * correct)
 
 
@@ -537,6 +539,56 @@ def test_deviations_from_the_protocol() -> None:
         "shrinkage_tokens is 60, the authors have 250000",
         "unknown of the authors' runs on t: learning_rate, batch_size, epochs",
     ]
+    cosreg = own.model_copy(
+        update={"training": example, "method": Method(kind="cosreg", strength=1)}
+    )
+    assert finetune_deviations(cosreg, 10, 10) == ["the penalty sees all layers, the authors' last"]
+    squad = own.model_copy(update={"training": example, "task": "squad"})
+    assert finetune_deviations(squad, 10, 10)[0] == (
+        "pad_to_max_length is False, the authors have True"
+    )
+    as_published = Encoder(pooling="mean", normalize=True, max_length=256)
+    assert encoder_deviations("all-MiniLM-L6-v2", as_published) == []
+    changed = as_published.model_copy(update={"pooling": "cls"})
+    assert encoder_deviations("all-MiniLM-L6-v2", changed) == [
+        "all-MiniLM-L6-v2: pooling is cls, published as mean"
+    ]
+
+
+def test_published_encoders_are_those_of_the_registry(project: Path) -> None:
+    sources = load_registry(project / "config/sources").sources
+    for name, encoder in PUBLISHED.items():
+        assert sources[name].encoder == encoder
+
+
+def test_layers_of_a_penalty_and_padding_are_what_the_spec_says() -> None:
+    for layers, expected in (("all", "all"), ("last", (-1,))):
+        istar = Method(kind="istar", strength=1, zeta=0.2, layers=layers)
+        cosreg = Method(kind="cosreg", strength=1, layers=layers)
+        for method in (istar, cosreg):
+            assert penalty_of(spec(method), 16).layers == expected
+    inputs = made()
+    longest = max(map(len, inputs.ids))
+    assert collate(inputs, range(4), 0, CPU).mask.shape[1] <= longest
+    padded = collate(inputs, range(4), 0, CPU, 40)
+    assert padded.mask.shape == (4, 40)
+    assert padded.mask.sum() == collate(inputs, range(4), 0, CPU).mask.sum()
+
+
+def test_padding_to_the_maximum_changes_the_penalty_only_where_it_counts(tmp_path: Path) -> None:
+    """Without dropout, whose draws depend on the shape of a batch."""
+
+    def first(name: str, **changes: object) -> float:
+        model = tiny()
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        rows, _ = finetune(spec(ISTAR, **changes), model, made(), 0, CPU, tmp_path / name)
+        return float(rows["score"].iloc[0])
+
+    assert first("a") == pytest.approx(first("b", pad_to_max_length=True), abs=1e-4)
+    counted = first("c", keep_padding=True), first("d", keep_padding=True, pad_to_max_length=True)
+    assert abs(counted[0] - counted[1]) > 1e-3
 
 
 def of_kind(kind: str) -> Any:
@@ -661,6 +713,9 @@ def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path
     assert set(found.facts["metrics"]) == {"exact_match", "f1"}
     assert 0 <= found.facts["metrics"]["exact_match"] <= found.facts["metrics"]["f1"] < 60
     assert found.layers["sentence_silhouette"].isna().all()
+    assert found.points[["label", "predicted"]].isna().all(axis=None)
+    assert found.points["f1"].mean() == pytest.approx(found.facts["metrics"]["f1"])
+    assert found.points["f1"].notna().sum() == len(whole.answers)
 
 
 def test_sts_and_cola_on_real_items(

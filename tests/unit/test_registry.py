@@ -33,6 +33,7 @@ def test_registry_is_valid_and_pinned(project: Path) -> None:
             unpinned = origin.content in ("nlpl-222", "codwoe")  # nobody publishes a digest
             # Its rows are those of WiC, with other spaces
             unpinned |= origin.content == "super-glue"
+            unpinned |= name.startswith("boolq")  # no digest that was found
             unpinned |= name in UNPINNED_MODELS
             assert entry.pins(origin) or unpinned, f"{name}: {origin.describe()} cannot be verified"
 

@@ -364,7 +364,7 @@ def test_fine_tuning_compares_seeds(published: pd.DataFrame) -> None:
     given = [
         (
             facts,
-            pd.DataFrame({"predicted": [i < 6 - (facts.method.kind == "none"), 0.0], "right": 1.0}),
+            pd.DataFrame({"predicted": [i < 6 - (facts.method.kind == "none"), 0.0], "label": 1.0}),
         )
         for i, (facts, _) in enumerate(runs)
     ]

@@ -115,7 +115,7 @@ def answered(runs: list[tuple[FinetuneFacts, pd.DataFrame]]) -> pd.DataFrame:
     for facts, _ in runs:
         right = np.arange(facts.n_validation) % 2
         wrong = np.arange(facts.n_validation) >= facts.performance * facts.n_validation / 100
-        table = pd.DataFrame({"predicted": np.where(wrong, 1 - right, right), "right": right})
+        table = pd.DataFrame({"predicted": np.where(wrong, 1 - right, right), "label": right})
         given.append((facts, table.astype(np.float32)))
     return tables.averages(given, tables.runs(runs))
 
@@ -151,7 +151,8 @@ def test_items_of_averages() -> None:
     share = 0.05
     assert error == pytest.approx(100 * np.sqrt((share - share**2) / 600 / 2), rel=0.1)
     facts, _ = run("squad", Method(kind="none"), 0, 0.1, 50.0, metric="f1")
-    scores = pd.DataFrame({"exact_match": [0.0, 100.0], "f1": [50.0, 100.0]})
+    nothing = [np.nan] * 3
+    scores = pd.DataFrame({"predicted": nothing, "label": nothing, "f1": [50.0, np.nan, 100.0]})
     assert set(performance_draws(facts, scores)) == {50, 75, 100}
 
 

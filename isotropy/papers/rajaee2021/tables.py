@@ -370,6 +370,8 @@ def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     return long_table(parts)
 
 
+_OF_FINE_TUNING = ["task", "embedding", "data", "model", "status", "deviations", "metric"]
+_OF_FINE_TUNING += ["n_train", "updates", "chance"]
 _INSIDE = ("cluster", "none")
 """Kinds of methods that are compared inside fine-tuning."""
 
@@ -396,20 +398,7 @@ def finetuning(
     rows = []
     for (setup, seed), group in last.groupby(["setup", "seed"], sort=False):
         by = group.set_index("method")
-        facts = group.iloc[0][
-            [
-                "task",
-                "embedding",
-                "data",
-                "model",
-                "status",
-                "deviations",
-                "metric",
-                "n_train",
-                "updates",
-                "chance",
-            ]
-        ].to_dict()
+        facts = group.iloc[0][_OF_FINE_TUNING].to_dict()
         key = (facts["task"], facts["embedding"])
         own_printed = printed if facts["metric"] == "accuracy" else {}
         found = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}

@@ -20,6 +20,11 @@ TRAINING: dict[str, object] = {
 }
 """How they train, as far as their code says."""
 
+LAYERS = {"istar": "all", "cosreg": "last"}
+"""Hidden layers that each penalty sees, by their code."""
+PADDED = ("squad",)
+"""Tasks whose items they pad to the maximum length; the others to the longest of a batch."""
+
 EXAMPLE: dict[str, dict[str, object]] = {
     "sst2": {"learning_rate": 1e-5, "batch_size": 32, "epochs": 4},
 }
@@ -37,7 +42,11 @@ def finetune_deviations(spec: FinetuneSpec, n_train: int, n_items: int) -> list[
         n_items: items that there are.
     """
     known = EXAMPLE.get(spec.task, {})
-    found = spec.deviations(MODELS, TASKS, TRAINING | known, n_train, n_items)
+    training = TRAINING | known | {"pad_to_max_length": spec.task in PADDED}
+    found = spec.deviations(MODELS, TASKS, training, n_train, n_items)
+    layers = LAYERS.get(spec.method.kind, spec.method.layers)
+    if spec.method.layers != layers:
+        found.append(f"the penalty sees {spec.method.layers} layers, the authors' {layers}")
     if unknown := [name for name in CHOSEN if name not in known]:
         found.append(f"unknown of the authors' runs on {spec.task}: {', '.join(unknown)}")
     return found

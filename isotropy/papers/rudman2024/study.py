@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -33,6 +33,10 @@ class Rudman2024(FineTuning, PaperStudy):
     """Shares of the shrinkage covariance in I-STAR."""
     cosreg: float | None
     """lambda of CosReg; null: not attempted."""
+    istar_layers: Literal["all", "last"]
+    """Hidden layers that I-STAR sees."""
+    cosreg_layers: Literal["all", "last"]
+    """Hidden layers that CosReg sees."""
     stability: Stability
     """Figure 4."""
 
@@ -48,9 +52,12 @@ class Rudman2024(FineTuning, PaperStudy):
     def runs(self) -> dict[str, FinetuneRun]:
         """All runs, by name: every task with every model and method."""
         methods = [Method(kind="none")]
-        methods += [] if self.cosreg is None else [Method(kind="cosreg", strength=self.cosreg)]
+        if self.cosreg is not None:
+            methods.append(Method(kind="cosreg", strength=self.cosreg, layers=self.cosreg_layers))
         methods += [
-            Method(kind="istar", strength=s, zeta=z) for z in self.zetas for s in self.lambdas
+            Method(kind="istar", strength=s, zeta=z, layers=self.istar_layers)
+            for z in self.zetas
+            for s in self.lambdas
         ]
         return self.runs_of(methods)
 

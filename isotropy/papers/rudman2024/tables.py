@@ -27,6 +27,7 @@ SampledClouds = Sequence[tuple[StabilityFacts, pd.DataFrame]]
 """Facts about each cloud, and the scores of its samples."""
 
 POINTS_SHOWN = 1000
+SHOWN = ["label", "predicted", "x", "y"]
 PUBLISHED_BATCH = 700  # points of the paper's figure on stability, as others quote it
 METRICS = ["accuracy", "f1", "matthews", "pearson", "spearman", "exact_match"]
 NAMES = {"none": "none", "cosreg": "CosReg", "istar": "I-STAR"}
@@ -128,7 +129,7 @@ def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     their first component.
     """
     return long_table(
-        (_facts(run), items.iloc[:: max(1, -(-len(items) // POINTS_SHOWN))])
+        (_facts(run), items[SHOWN].iloc[:: max(1, -(-len(items) // POINTS_SHOWN))])
         for run, items in fine_tuned
     )
 
