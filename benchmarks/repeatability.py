@@ -222,7 +222,7 @@ class Noise:
         self.draws, self.blocks = draws, [b""] * NOISE
 
     def stir(self) -> None:
-        """DroppedTokens a block and take another, mostly a small one."""
+        """Drop a block and take another, mostly a small one."""
         size = int(2 ** self.draws.uniform(4, 18))
         self.blocks[int(self.draws.integers(NOISE))] = self.draws.bytes(size)
 

@@ -319,6 +319,7 @@ def _(spec: FinetuneSpec, costs: CostModel) -> Needs:
     items, known = costs.items(spec.train, training.n_train), costs.items(spec.validation)
     # Items of the training set are its texts, or pairs of them.
     long = min(costs.tokens(spec.train, 1) * costs.columns(spec.train), training.max_length)
+    long = training.max_length if training.pad_to_max_length else long
     updates = training.epochs * ceil(items / training.batch_size)
     trained = 6e6 * model.weights * updates * training.batch_size * long
     shrunk = training.epochs * training.shrinkage_tokens / (long * model.layers)
@@ -348,7 +349,7 @@ def _(spec: LayerSpec, costs: CostModel) -> Needs:
         "geometry": size * repeated,
         "neighbours": 4 * queries * size * repeated,
     }
-    return Needs(work, 1e6, 16 * size)
+    return Needs(work, 1e6, (16 if len(spec.variants) == 1 else 24) * size)
 
 
 @_needs.register
@@ -375,7 +376,7 @@ def _(spec: TuningSpec, costs: CostModel) -> Needs:
 
 
 def _cloud(spec: SimilaritySpec | TuningSpec, costs: CostModel) -> float:
-    """Parameters in the vectors that are post-processed."""
+    """Numbers in the vectors that are post-processed."""
     if costs.is_static(spec.embedding):
         vectors = costs.vectors(spec.embedding)
         return float(vectors.points * vectors.width)

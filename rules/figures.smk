@@ -1,5 +1,5 @@
 """figures: drawn from tables alone. Needs: the tables that the figure's entry in
-isotropy/figures/catalogue.py names. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png.
+the paper's catalogue.py names. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png.
 """
 
 

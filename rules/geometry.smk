@@ -1,7 +1,7 @@
 """geometry: measurements of point clouds. Needs: embeddings, unless the cloud is drawn; token
 vectors; static vectors. Gives: results/geometry/{paper}/{cloud}.parquet, a row per sample and zeta;
 results/geometry/{paper}/{dataset}/{model}/{layer}.parquet and vectors/{vectors}.parquet, a row per
-seed; .silhouettes, .points: pictures; facts as JSON."""
+kind of types, variant and seed; .silhouettes, .points: pictures; facts as JSON."""
 
 
 rule measure_stability:

@@ -1,5 +1,5 @@
 """tables: numbers in the papers' shapes, published values beside ours. Needs: what the table's
-entry in isotropy/tables/catalogue.py names. Gives: results/tables/{paper}/{table}.parquet, .csv and
+entry in the paper's catalogue.py names. Gives: results/tables/{paper}/{table}.parquet, .csv and
 .md."""
 
 

@@ -57,10 +57,10 @@ SCHEMA = {
     "record": "str",
 }
 """Columns of the table of verdicts. `headline`: the one row that speaks for its family. `low` and
-`high`: 95 % interval over the `unit`s, made by `interval_method`; `p`: the two-sided p-value,
-adjusted for the cases of the family; `needed`: units that would decide an undecided claim;
-`deviations`: what makes it a stand-in; `record`: id of the record of the table that the number
-stands in, from which the audit goes on."""
+`high`: 95 % interval over the `unit`s, or over seeds and items, by `interval_method`; `p`: the
+two-sided p-value, adjusted for the cases of the family; `needed`: units that would decide an
+undecided claim; `deviations`: what makes it a stand-in; `record`: id of the record of the table
+that the number stands in, from which the audit goes on."""
 
 
 @dataclass
@@ -256,6 +256,9 @@ def _unusable(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> str:
     for column in quantity.columns:
         if not np.isfinite(_numbers(group[column])).all():
             return f"{column} is not a number"
+    error = f"{quantity.column}_items_error"
+    if error in group.columns and not np.isfinite(_numbers(group[error])).all():
+        return f"{error} is not a number"
     if claim.unit == "seeds" and "seed" in group.columns and group["seed"].duplicated().any():
         return "there are several values per seed"
     if claim.unit == "deterministic" and group[quantity.column].nunique() > 1:

@@ -9,7 +9,8 @@ PUBLISHED = {
     "all-mpnet-base-v2": Encoder(pooling="mean", normalize=True, max_length=384),
     "all-distilroberta-v1": Encoder(pooling="mean", normalize=True, max_length=512),
 }
-"""How the authors of sentence encoders publish them, in `modules.json` of their repositories."""
+"""How the authors of sentence encoders publish them: `modules.json`, `1_Pooling/config.json` and
+`sentence_bert_config.json` of their repositories."""
 
 
 def encoder_deviations(model: str, encoder: Encoder) -> list[str]:

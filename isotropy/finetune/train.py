@@ -276,7 +276,7 @@ class _Run:
             raise self._diverged(str(error)) from error
 
     def _diverged(self, why: str) -> IsotropyError:
-        hint = "take a smaller learning_rate or strength"
+        hint = "take a smaller learning_rate or lambda"
         return IsotropyError(
             f"training diverged at update {self.update + 1} of {self.updates}: {why}; {hint}"
         )

@@ -11,6 +11,7 @@ import pandas as pd
 from isotropy.embed.layers import read_layer, read_tokens
 from isotropy.errors import IsotropyError
 from isotropy.geometry.spec import TypesName, Variant
+from isotropy.metrics.matmul import ROWS_PER_BLOCK
 
 MASSIVE, MASSIVE_RATIO = 100, 1000
 """A massive activation is larger than both: MASSIVE, and MASSIVE_RATIO times the median (Sun et al.
@@ -112,10 +113,13 @@ def standardized(vectors: np.ndarray) -> np.ndarray:
         Timkey & van Schijndel (2021), section 5.
     """
     mean = vectors.mean(axis=0, dtype=np.float64)
-    sd = vectors.std(axis=0, dtype=np.float64)
-    scaled: np.ndarray = (vectors - mean.astype(vectors.dtype)) / np.where(sd > 0, sd, 1).astype(
-        vectors.dtype
-    )
+    scaled: np.ndarray = vectors - mean.astype(vectors.dtype)
+    squares = np.zeros(vectors.shape[1])
+    for start in range(0, len(vectors), ROWS_PER_BLOCK):  # a copy in doubles takes twice the layer
+        block = scaled[start : start + ROWS_PER_BLOCK].astype(np.float64)
+        squares += np.einsum("ij,ij->j", block, block)
+    sd = np.sqrt(squares / len(vectors))
+    scaled /= np.where(sd > 0, sd, 1).astype(vectors.dtype)
     return scaled
 
 
@@ -131,9 +135,9 @@ def is_massive(vectors: np.ndarray) -> np.ndarray:
 
     Source:
         Sun, Chen, Kolter & Liu (2024), Massive Activations in Large Language Models, section 2. The
-        median is that of 5,000 tokens at equal distances where there are more.
+        median is that of 5,000 tokens, drawn, where there are more.
     """
-    step = max(1, len(vectors) // _FOR_MEDIAN)
-    median = float(np.median(np.abs(vectors[::step])))
+    drawn = np.random.default_rng(0).permutation(len(vectors))[:_FOR_MEDIAN]
+    median = float(np.median(np.abs(vectors[np.sort(drawn)])))
     largest: np.ndarray = np.maximum(vectors.max(axis=1), -vectors.min(axis=1))
     return largest > max(MASSIVE, MASSIVE_RATIO * median)

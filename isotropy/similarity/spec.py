@@ -142,7 +142,7 @@ class SimilarityFacts(Spec):
     drop_tokens: DroppedTokens
     parameters: Parameters | None
     """null: nothing was post-processed."""
-    numbers_from: str
+    parameters_from: str
     """Where the numbers come from: the configuration, or the data that they were chosen on."""
     profiled: bool
     """One of the layers whose isotropy is shown layer by layer."""

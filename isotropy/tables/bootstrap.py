@@ -64,10 +64,13 @@ def score_draws(
         seed: the same resamples for every row, and for every call with as many items.
 
     Returns:
-        shape (m, resamples); NaN where a resample has no such score.
+        shape (m, resamples); NaN where a resample has no such score; 0 for a correlation of
+        predictions that are all alike.
     """
     if metric == "spearman":
-        return 100 * spearman_draws(predicted, right, resamples=resamples, seed=seed)
+        found = 100 * spearman_draws(predicted, right, resamples=resamples, seed=seed)
+        found[np.ptp(predicted, axis=1) == 0] = 0
+        return found
     n = len(right)
     draws = np.random.default_rng(seed)
     found = np.empty((len(predicted), resamples))
@@ -113,6 +116,8 @@ def _pearson(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarr
     of_x, of_y = counts @ x, counts @ y
     covariance = counts @ (x * y) - of_x * of_y / n
     spread = (counts @ x**2 - of_x**2 / n) * (counts @ y**2 - of_y**2 / n)
+    if np.ptp(row) == 0:  # as `isotropy.finetune.scores.regression_scores`
+        return np.zeros(len(counts))
     with np.errstate(invalid="ignore", divide="ignore"):
         found: np.ndarray = 100 * covariance / np.sqrt(spread)
     return found

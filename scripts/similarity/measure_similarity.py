@@ -41,7 +41,7 @@ with Job(snakemake, SimilaritySpec) as job:
         deviations=job.lineage.deviations,
         drop_tokens=spec.drop_tokens,
         parameters=numbers,
-        numbers_from="configuration" if tuned is None else f"chosen on {tuned.dataset}",
+        parameters_from="configuration" if tuned is None else f"chosen on {tuned.dataset}",
         profiled=spec.profiled,
         n_pairs=len(cloud.pairs),
         n_pairs_all=cloud.n_pairs_all,

@@ -493,7 +493,6 @@ def test_smoke_study(smoke: Workflow) -> None:
         "istar_minus_cosreg",
         "none_minus_cosreg",
         "difference_falls",
-        "performance_gain_of_shrinkage",
         "performance_change",
         "transductive_mlp_gain",
         "inductive_mlp_gain",

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from isotropy.claims.read import read_claims
 from isotropy.claims.sample_size import field_of_runs, overlay, runs_needed
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
@@ -82,3 +83,11 @@ def test_command_writes_a_configuration_that_loads(project: Path, tmp_path: Path
     assert done.exit_code == 0, done.output
     assert yaml.safe_load(out.read_text()) == {"rudman2024": {"seeds": list(range(7))}}
     assert "finetune" in done.output
+
+
+def test_every_claim_over_seeds_can_be_given_more() -> None:
+    """`isotropy plan --decide` knows the field of the configuration that holds its runs."""
+    for one in papers():
+        for claim in read_claims(one):
+            if claim.unit == "seeds" and claim.quantity is not None:
+                assert field_of_runs(claim.quantity.table, one.runs), claim.id

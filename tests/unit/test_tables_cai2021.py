@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isotropy.claims.read import read_claims
 from isotropy.geometry.spec import LayerFacts, VectorsFacts
 from isotropy.papers.cai2021 import tables as cai2021
+from isotropy.papers.registry import paper
 
 
 def layer(
@@ -221,3 +223,13 @@ def test_variants_have_tables_of_their_own() -> None:
     clusters = table.loc["there is more than one cluster"]
     assert not clusters["turns"].any()
     assert table["status"].xs("no-first", level="variant").eq("stand-in").all()
+
+
+def test_statements_have_the_bounds_of_their_claims() -> None:
+    claims = {
+        claim.quantity.column: claim.test
+        for claim in read_claims(paper("cai2021"))
+        if claim.quantity is not None and claim.quantity.table == "cai2021/directions"
+    }
+    for column, kind, bound in cai2021._STATEMENTS.values():
+        assert (claims[column].kind, claims[column].bound) == (kind, bound)

@@ -40,7 +40,7 @@ def measured(
         "status": "original",
         "drop_tokens": "special",
         "parameters": PARAMETERS,
-        "numbers_from": "configuration",
+        "parameters_from": "configuration",
         "profiled": True,
         "n_pairs": 2990,
         "n_pairs_all": 3000,

@@ -170,6 +170,29 @@ def test_what_chooses_lambda_is_not_what_is_reported() -> None:
     assert alone["istar"].isna().all()
 
 
+def test_what_cosreg_and_shrinkage_change() -> None:
+    """CosReg once per task and seed, whatever zetas there are; shrinkage where there is a run
+    without it."""
+    runs = study(("a",))
+    without = [
+        run("a", Method(kind="istar", strength=-5.0, zeta=0.0), s, 0.1, 78.0 + s) for s in (0, 1)
+    ]
+    table = tables.runs([*runs, *without])
+    cosreg = tables.cosreg(table)
+    assert cosreg[["setup", "seed"]].to_numpy().tolist() == [["a--m", "0"], ["a--m", "1"]]
+    assert cosreg["mean_cosine_change"].tolist() == [0, 0]
+    assert cosreg["isoscore_star_ratio"].tolist() == pytest.approx([0.31 / 0.3] * 2)
+    assert set(cosreg["status"]) == {"original"}
+    shrinkage = tables.shrinkage(table)
+    # −5 and −1 have 85 and 81, one more with each seed
+    assert shrinkage["performance_gain"].tolist() == [5, 5]
+    assert shrinkage["setup"].tolist() == ["a--m, zeta 0.2"] * 2
+    assert shrinkage["learned"].all()
+    nothing = tables.shrinkage(tables.runs(runs))
+    assert nothing.empty
+    assert {"status", "learned", "performance_gain"} <= set(nothing.columns)
+
+
 def test_steps_along_lambda() -> None:
     found = tables.steps(tables.runs(study(("a",))))
     assert found["step"].tolist() == ["λ −5 to −1", "λ −1 to 0", "λ 0 to 2"] * 2

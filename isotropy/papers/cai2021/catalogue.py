@@ -177,6 +177,7 @@ FIGURES = (
 RUNS = {
     "cai2021/directions": "seeds",
     "cai2021/table3": "seeds",
+    "cai2021/variant_directions": "seeds",
 }
 
 PAPER = Paper(

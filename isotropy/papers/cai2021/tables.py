@@ -8,7 +8,8 @@ and only the published one beside the paper's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -58,9 +59,12 @@ def turns(variants: pd.DataFrame) -> pd.DataFrame:
     known = variant_directions(variants)
     about = ["setup", "dataset", "embedding", "data", "model"]
     for key, setup in known.groupby(about, sort=False):
-        for statement, (column, holds) in _STATEMENTS.items():
+        for statement, (column, kind, bound) in _STATEMENTS.items():
             counts = {
-                str(variant): (group["layer"].nunique(), int(holds(_by_layer(group, column)).sum()))
+                str(variant): (
+                    group["layer"].nunique(),
+                    int(_holds(_by_layer(group, column), kind, bound).sum()),
+                )
                 for variant, group in setup.groupby("variant", sort=False)
             }
             read = {name: _is_read_as_true(statement, *count) for name, count in counts.items()}
@@ -77,16 +81,22 @@ def turns(variants: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).merge(dropped).merge(reasons)
 
 
-_STATEMENTS: dict[str, tuple[str, Callable[[pd.Series], pd.Series]]] = {
-    "S_inter is above 0.1": ("s_inter", lambda v: v > 0.1),
-    "S_intra is above 0.1": ("s_intra", lambda v: v > 0.1),
-    "there is more than one cluster": ("has_clusters", lambda v: v > 0.5),
-    "S_inter within clusters is at most 0.05": ("s_inter_adjusted_size", lambda v: v <= 0.05),
-    "clustering and centring lower S_inter": ("s_inter_reduction", lambda v: v > 0),
-    "S_intra is above S_inter within clusters": ("s_intra_minus_inter_adjusted", lambda v: v > 0),
+_STATEMENTS: dict[str, tuple[str, Literal["above", "below"], float]] = {
+    "S_inter is above 0.1": ("s_inter", "above", 0.1),
+    "S_intra is above 0.1": ("s_intra", "above", 0.1),
+    "there is more than one cluster": ("has_clusters", "above", 0.5),
+    "S_inter within clusters is below 0.05": ("s_inter_adjusted_size", "below", 0.05),
+    "clustering and centring lower S_inter": ("s_inter_reduction", "above", 0),
+    "S_intra is above S_inter within clusters": ("s_intra_minus_inter_adjusted", "above", 0),
 }
-"""Statements of the paper, the column of `directions` that each is about, and when it holds in a
-layer, as the claims read it."""
+"""Statements of the paper: the column of `directions` that each is about, and the bound beyond
+which it holds in a layer, which is that of its claim (a test compares)."""
+
+
+def _holds(values: pd.Series, kind: str, bound: float) -> pd.Series:
+    """Whether a statement holds, layer by layer."""
+    found: pd.Series = values > bound if kind == "above" else values < bound
+    return found
 
 
 def _by_layer(group: pd.DataFrame, column: str) -> pd.Series:

@@ -44,6 +44,8 @@ TUNED_MODELS, TUNED_TASKS = ("bert-base-uncased",), ("rte", "wic")
 """Models and tasks of fine-tuning (slides)."""
 TRAINING: dict[str, object] = {"epochs": 2}
 """How they fine-tune, as far as the slides say."""
+NOT_STATED = ("learning rate", "batch size", "clusters", "components")
+"""What the slides do not say of fine-tuning."""
 
 
 def similarity_deviations(spec: SimilaritySpec, parameters: Parameters | None) -> list[str]:
@@ -97,7 +99,8 @@ def finetune_deviations(spec: FinetuneSpec, n_train: int, n_items: int) -> list[
         n_train: items that it was trained on.
         n_items: items that there are.
     """
-    return spec.deviations(TUNED_MODELS, TUNED_TASKS, TRAINING, n_train, n_items)
+    found = spec.deviations(TUNED_MODELS, TUNED_TASKS, TRAINING, n_train, n_items)
+    return [*found, f"unknown of the authors' fine-tuning: {', '.join(NOT_STATED)}"]
 
 
 def _of_model(name: str, *models: str) -> list[str]:

@@ -48,7 +48,7 @@ class Encoding(Strict):
             return
         if self.layers or self.isotropy_layers:
             raise IsotropyError(
-                f"config: {path}.layers: expected none, got "
+                f"config: {path}: expected no layers and no isotropy_layers, got "
                 f"{self.layers or self.isotropy_layers}: static vectors have no layers"
             )
         for i, dataset in enumerate(self.datasets):

@@ -54,6 +54,23 @@ TABLES = (
         caption="By how much IsoScore* changes from each lambda to the next, per seed.",
     ),
     TableSpec(
+        id="rudman2024/cosreg",
+        function="cosreg",
+        tables=["rudman2024/runs"],
+        section="5",
+        caption="What CosReg changes against no penalty, per seed: mean cosine, and IsoScore*.",
+    ),
+    TableSpec(
+        id="rudman2024/shrinkage",
+        function="shrinkage",
+        tables=["rudman2024/runs"],
+        section="appendix",
+        caption=(
+            "Performance of I-STAR with shrinkage minus that without (zeta = 0), per seed; empty "
+            "where the study has no zeta = 0."
+        ),
+    ),
+    TableSpec(
         id="rudman2024/post_processing",
         function="post_processing",
         runs="finetune",
@@ -203,8 +220,11 @@ FIGURES = (
 
 RUNS = {
     "rudman2024/averages": "seeds",
+    "rudman2024/cosreg": "seeds",
     "rudman2024/directions": "seeds",
+    "rudman2024/post_processing": "seeds",
     "rudman2024/runs": "seeds",
+    "rudman2024/shrinkage": "seeds",
     "rudman2024/steps": "seeds",
     "rudman2024/stability_of_batches": "stability.repeats",
 }

@@ -17,6 +17,7 @@ TRAINING: dict[str, object] = {
     "token_types": False,
     "keep_padding": True,
     "shrinkage_tokens": 250_000,
+    "precision": "float16",
 }
 """How they train, as far as their code says."""
 
@@ -24,6 +25,11 @@ LAYERS = {"istar": "all", "cosreg": "last"}
 """Hidden layers that each penalty sees, by their code."""
 PADDED = ("squad",)
 """Tasks whose items they pad to the maximum length; the others to the longest of a batch."""
+
+COSREG = 1
+"""lambda of CosReg."""
+ZETA_OF_MEASUREMENT = 0.75
+"""zeta of IsoScore* in their analysis of fine-tuned models."""
 
 EXAMPLE: dict[str, dict[str, object]] = {
     "sst2": {"learning_rate": 1e-5, "batch_size": 32, "epochs": 4},
@@ -47,6 +53,11 @@ def finetune_deviations(spec: FinetuneSpec, n_train: int, n_items: int) -> list[
     layers = LAYERS.get(spec.method.kind, spec.method.layers)
     if spec.method.layers != layers:
         found.append(f"the penalty sees {spec.method.layers} layers, the authors' {layers}")
+    if spec.method.kind == "cosreg" and spec.method.strength != COSREG:
+        found.append(f"lambda of CosReg is {spec.method.strength:g}, the authors have {COSREG}")
+    if spec.measure.zeta != ZETA_OF_MEASUREMENT:
+        theirs = f"the authors' analysis has {ZETA_OF_MEASUREMENT}"
+        found.append(f"IsoScore* is measured with zeta {spec.measure.zeta:g}, {theirs}")
     if unknown := [name for name in CHOSEN if name not in known]:
         found.append(f"unknown of the authors' runs on {spec.task}: {', '.join(unknown)}")
     return found

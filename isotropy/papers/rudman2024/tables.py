@@ -19,7 +19,7 @@ from isotropy.papers.rudman2024.protocol import TASKS
 from isotropy.tables.answers import performance_draws
 from isotropy.tables.bootstrap import items_error
 from isotropy.tables.items import BY_ITEMS, interval, rows_have_learned
-from isotropy.tables.runs import long_table
+from isotropy.tables.runs import deviate, long_table
 
 FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
 """Facts about each fine-tuned model, and one of its tables."""
@@ -67,46 +67,27 @@ def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """All-But-The-Top on the sentence embeddings of models without penalty: a linear model on them,
-    before and after.
+    before and after. The number of components, the items and the linear model are ours.
     """
+    probed = [(run, {p.method: p for p in run.probes}) for run, _ in fine_tuned if run.probes]
     rows = []
-    for run, _ in fine_tuned:
-        found = {probe.method: probe for probe in run.probes}
-        if found:
-            before, after = found["none"].performance, found["abtt"].performance
-            facts = {
-                key: value
-                for key, value in _facts(run).items()
-                if key not in ("method", "kind", "strength", "zeta")
-            }
-            row = facts | {
-                "metric": run.metric,
-                "head": run.performance,
-                "linear": before,
-                "linear_after_abtt": after,
-            }
-            rows.append(
-                row
-                | {
-                    "change": after - before,
-                    "n_components": found["abtt"].n_components,
-                    "n_embeddings": found["abtt"].n_train,
-                }
-            )
-    columns = [
-        "setup",
-        "task",
-        "model",
-        "seed",
-        "status",
-        "deviations",
-        "metric",
-        "head",
-        "linear",
-        "linear_after_abtt",
-        "change",
-    ]
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
+    for run, found in probed:
+        before, after = found["none"].performance, found["abtt"].performance
+        facts = _facts(run)
+        row = {name: facts[name] for name in ("setup", "task", "model", "seed", *_ABOUT)}
+        row |= {"metric": run.metric, "head": run.performance, "chance": run.chance}
+        row |= {"n_validation": run.n_validation, "linear": before, "linear_after_abtt": after}
+        row |= {"change": after - before, "n_components": found["abtt"].n_components}
+        rows.append(row | {"n_embeddings": found["abtt"].n_train})
+    if not rows:
+        return pd.DataFrame(columns=[*_CASE, "learned", "linear", "linear_after_abtt", "change"])
+    table = pd.DataFrame(rows)
+    learned = {s: rows_have_learned(g, "head") for s, g in table.groupby("setup")}
+    table = table.assign(learned=table["setup"].map(learned), seed=table["seed"].astype(str))
+    return deviate(table, pd.Series(True, table.index), "components and linear model are ours")
+
+
+_ABOUT = ["status", "deviations", "data", "embedding"]
 
 
 def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
@@ -339,6 +320,53 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def cosreg(table: pd.DataFrame) -> pd.DataFrame:
+    """What CosReg changes against no penalty, per setup and seed: the mean cosine of sentence
+    embeddings of the last layer, and IsoScore*, as a ratio.
+    """
+    rows: list[dict[str, object]] = []
+    for (_, seed), group in table.groupby(["setup", "seed"], sort=False):
+        by_kind = group.drop_duplicates("kind").set_index("kind")
+        if {"none", "cosreg"} <= set(by_kind.index):
+            none, own = by_kind.loc["none"], by_kind.loc["cosreg"]
+            cosine = "sentence_mean_cosine_last"
+            both = group[group["kind"].isin(["none", "cosreg"])]
+            rows.append(
+                {
+                    **own[["setup", "task", "model", "data", "embedding"]],
+                    **_standing(both),
+                    "seed": str(seed),
+                    "mean_cosine_change": own[cosine] - none[cosine],
+                    "isoscore_star_ratio": own["isoscore_star"] / none["isoscore_star"],
+                }
+            )
+    nothing = [*_CASE, "mean_cosine_change", "isoscore_star_ratio"]
+    return pd.DataFrame(rows, columns=None if rows else nothing)
+
+
+def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
+    """What shrinkage changes: performance of I-STAR with negative lambda, mean over them, minus
+    that without shrinkage (zeta = 0), per setup with its zeta, and seed.
+    """
+    rows = []
+    istar = table[(table["kind"] == "istar") & (table["strength"] < 0)]
+    for (name, seed), group in istar.groupby(["setup", "seed"], sort=False):
+        bare = group.loc[group["zeta"] == 0, "performance"]
+        learned = _learned(table[table["setup"] == name])
+        for zeta, own in group[group["zeta"] > 0].groupby("zeta"):
+            if len(bare):
+                facts = own.iloc[0][["task", "model", "data", "embedding"]].to_dict()
+                facts |= _standing(own) | {"learned": learned, "zeta": zeta, "seed": str(seed)}
+                gain = own["performance"].mean() - bare.mean()
+                setup = f"{name}, zeta {zeta:g}"
+                rows.append({"setup": setup, **facts, "performance_gain": gain})
+    return pd.DataFrame(rows, columns=None if rows else [*_CASE, "learned", "performance_gain"])
+
+
+_CASE = ["setup", "seed", *_ABOUT]
+"""Columns of a table without rows."""
+
+
 def stability(clouds: SampledClouds) -> pd.DataFrame:
     """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the
     whole cloud.
@@ -468,8 +496,6 @@ def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, obj
     negative, positive = istar[istar["strength"] < 0], istar[istar["strength"] > 0]
     cosreg = group[group["kind"] == "cosreg"]
 
-    bare = group[(group["kind"] == "istar") & (group["zeta"] == 0) & (group["strength"] < 0)]
-
     def change(rows: pd.DataFrame, column: str) -> float:
         return float(rows[column].mean()) - float(none[column]) if len(rows) else np.nan
 
@@ -489,11 +515,6 @@ def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, obj
         "performance_change_cosreg": change(cosreg, "performance"),
         "isoscore_star_change_cosreg": change(cosreg, "isoscore_star"),
         "mean_cosine_change_cosreg": change(cosreg, "sentence_mean_cosine_last"),
-        "performance_gain_of_shrinkage": float(
-            negative["performance"].mean() - bare["performance"].mean()
-        )
-        if zeta > 0
-        else np.nan,
         "lambda_two_nn_rho": _rho(along["strength"], along["two_nn_mean"]),
         "isoscore_silhouette_rho": _rho(along["isoscore_star"], along["silhouette_last"]),
     }
