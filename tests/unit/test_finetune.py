@@ -526,6 +526,7 @@ def test_mistakes_are_named(change: dict[str, object], message: str, project: Pa
 
 def test_deviations_from_the_protocol() -> None:
     authors = {"keep_padding": True, "max_grad_norm": None, "shrinkage_tokens": 250_000}
+    authors |= {"precision": "float16"}
     own = spec(**authors).model_copy(update={"task": "sst2", "model": "bert-base-cased"})
     example = own.training.model_copy(update={"learning_rate": 1e-5, "batch_size": 32, "epochs": 4})
     assert finetune_deviations(own.model_copy(update={"training": example}), 10, 10) == []
@@ -537,12 +538,20 @@ def test_deviations_from_the_protocol() -> None:
         "max_grad_norm is 1.0, the authors have None",
         "keep_padding is False, the authors have True",
         "shrinkage_tokens is 60, the authors have 250000",
+        "precision is float32, the authors have float16",
         "unknown of the authors' runs on t: learning_rate, batch_size, epochs",
     ]
     cosreg = own.model_copy(
         update={"training": example, "method": Method(kind="cosreg", strength=1)}
     )
     assert finetune_deviations(cosreg, 10, 10) == ["the penalty sees all layers, the authors' last"]
+    stronger = Method(kind="cosreg", strength=2, layers="last")
+    other = GeometrySettings(zeta=0.5, tokens=200)
+    changed = cosreg.model_copy(update={"method": stronger, "measure": other})
+    assert finetune_deviations(changed, 10, 10) == [
+        "lambda of CosReg is 2, the authors have 1",
+        "IsoScore* is measured with zeta 0.5, the authors' analysis has 0.75",
+    ]
     squad = own.model_copy(update={"training": example, "task": "squad"})
     assert finetune_deviations(squad, 10, 10)[0] == (
         "pad_to_max_length is False, the authors have True"
