@@ -276,3 +276,23 @@ def test_linters(project: Path, command: list[str]) -> None:
         [sys.executable, "-m", *command], cwd=project, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_links_of_pages_lead_somewhere(project: Path) -> None:
+    """To a file of the project, and to a heading in it."""
+    for page in tracked(project, "*.md"):
+        text = re.sub(r"```.*?```", "", page.read_text("utf8"), flags=re.S)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            path, _, anchor = link.partition("#")
+            if "://" in link:
+                continue
+            target = page.parent / path if path else page
+            assert target.exists(), f"{page.name}: {link}"
+            if anchor:
+                headings = re.findall(r"(?m)^#+ (.*)$", target.read_text("utf8"))
+                assert anchor in {_anchor(h) for h in headings}, f"{page.name}: {link}"
+
+
+def _anchor(heading: str) -> str:
+    """What a heading is linked by: letters, digits and -, in lower case."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
