@@ -20,7 +20,7 @@ rule make_table:
         "../envs/tables.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2500,  # the answers of all models at full scale
         runtime=30,
     params:
         spec=spec("tables/{paper}/{table}"),
