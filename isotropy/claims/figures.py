@@ -25,6 +25,7 @@ SCALES = {
     "mean_cosine": "mean cosine",
     "isoscore": "IsoScore or IsoScore*",
     "isoscore_star": "IsoScore or IsoScore*",
+    "isoscore_star_ratio": "IsoScore* with CosReg over that without",
     "lid_cosine_published": "local intrinsic dimension, as published",
     "log10_isotropy": ISOTROPY,
     "log10_isotropy_sentences": ISOTROPY,

@@ -496,6 +496,7 @@ def test_smoke_study(smoke: Workflow) -> None:
         "performance_change",
         "transductive_mlp_gain",
         "inductive_mlp_gain",
+        "change",
     }
     unknown = verdicts[verdicts["verdict"].str.startswith("not computable")]
     assert set(unknown["column"]) <= open_ends
