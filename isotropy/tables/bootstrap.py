@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 RESAMPLES = 2000
@@ -31,18 +33,21 @@ def spearman_draws(
         Efron & Tibshirani (1993), chapters 6 and 10.
     """
     values, scores = np.atleast_2d(values).astype(np.float64), np.asarray(scores, np.float64)
-    n = len(scores)
-    draws = np.random.default_rng(seed)
     found = np.empty((len(values), resamples))
+    for block, counts in _resamples(len(scores), resamples, seed):
+        of_scores = _centred_ranks(scores, counts)
+        for i, row in enumerate(values):
+            found[i, block] = _correlation(_centred_ranks(row, counts), of_scores, counts)
+    return found
+
+
+def _resamples(n: int, resamples: int, seed: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Blocks of resamples: how often each of n items counts, shape (resamples of the block, n)."""
+    draws = np.random.default_rng(seed)
     for start in range(0, resamples, _BLOCK):
         size = min(_BLOCK, resamples - start)
         counts = draws.multinomial(n, np.full(n, 1 / n), size=size).astype(np.float64)
-        of_scores = _centred_ranks(scores, counts)
-        for i, row in enumerate(values):
-            found[i, start : start + size] = _correlation(
-                _centred_ranks(row, counts), of_scores, counts
-            )
-    return found
+        yield slice(start, start + size), counts
 
 
 def score_draws(
@@ -71,14 +76,10 @@ def score_draws(
         found = 100 * spearman_draws(predicted, right, resamples=resamples, seed=seed)
         found[np.ptp(predicted, axis=1) == 0] = 0
         return found
-    n = len(right)
-    draws = np.random.default_rng(seed)
     found = np.empty((len(predicted), resamples))
-    for start in range(0, resamples, _BLOCK):
-        size = min(_BLOCK, resamples - start)
-        counts = draws.multinomial(n, np.full(n, 1 / n), size=size).astype(np.float64)
+    for block, counts in _resamples(len(right), resamples, seed):
         for i, row in enumerate(predicted):
-            found[i, start : start + size] = _SCORES[metric](row, right, counts)
+            found[i, block] = _SCORES[metric](row, right, counts)
     return found
 
 
@@ -111,13 +112,13 @@ def _matthews(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndar
 
 
 def _pearson(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    if np.ptp(row) == 0:  # as `isotropy.finetune.scores.regression_scores`
+        return np.zeros(len(counts))
     x, y = (side - side.mean() for side in (row, right))
     n = len(row)
     of_x, of_y = counts @ x, counts @ y
     covariance = counts @ (x * y) - of_x * of_y / n
     spread = (counts @ x**2 - of_x**2 / n) * (counts @ y**2 - of_y**2 / n)
-    if np.ptp(row) == 0:  # as `isotropy.finetune.scores.regression_scores`
-        return np.zeros(len(counts))
     with np.errstate(invalid="ignore", divide="ignore"):
         found: np.ndarray = 100 * covariance / np.sqrt(spread)
     return found

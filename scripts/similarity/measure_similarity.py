@@ -16,21 +16,21 @@ with Job(snakemake, SimilaritySpec) as job:
     tuned = (
         TuningFacts.parse(job.input["tuning"].read_text("utf8")) if "tuning" in job.input else None
     )
-    numbers = spec.parameters if tuned is None else tuned.parameters
+    parameters = spec.parameters if tuned is None else tuned.parameters
     job.seeds = {f"run{i}": i for i in range(spec.n_clusterings)}
-    rows, pairs, job.measurements = measure(cloud, steps(spec, numbers), spec.clusterer)
+    rows, pairs, job.measurements = measure(cloud, steps(spec, parameters), spec.clusterer)
     for name, table in {"rows": rows, "pairs": pairs}.items():
         with job.write(name) as path:
             write_parquet(path, table, job.mark)
     drawn = (
-        pictures(cloud, numbers, spec.clusterer)
-        if spec.plotted and numbers is not None
+        pictures(cloud, parameters, spec.clusterer)
+        if spec.plotted and parameters is not None
         else pd.DataFrame()
     )
     with job.write("points") as path:
         write_parquet(path, drawn, job.mark)
     deviations = job.load("protocol")
-    job.lineage.deviate(deviations(spec, numbers))
+    job.lineage.deviate(deviations(spec, parameters))
     facts = SimilarityFacts(
         dataset=spec.dataset,
         embedding=spec.embedding,
@@ -40,7 +40,7 @@ with Job(snakemake, SimilaritySpec) as job:
         status=job.lineage.status,
         deviations=job.lineage.deviations,
         drop_tokens=spec.drop_tokens,
-        parameters=numbers,
+        parameters=parameters,
         parameters_from="configuration" if tuned is None else f"chosen on {tuned.dataset}",
         profiled=spec.profiled,
         n_pairs=len(cloud.pairs),

@@ -109,8 +109,9 @@ def _is_read_as_true(statement: str, n_layers: int, n_hold: int) -> bool:
     return 2 * n_hold > n_layers if "more than one" in statement else n_hold == n_layers
 
 
-def _scores(runs: LayerRuns) -> pd.DataFrame:
-    return long_table((_facts(run.model_dump()), rows) for run, rows in runs)
+def _scores(runs: LayerRuns, facts: set[str] | None = None) -> pd.DataFrame:
+    """Rows of all layers, with some of the facts about each, or all."""
+    return long_table((_facts(run.model_dump(include=facts)), rows) for run, rows in runs)
 
 
 def _of_all_tokens(table: pd.DataFrame) -> pd.DataFrame:
@@ -121,22 +122,14 @@ def _of_all_tokens(table: pd.DataFrame) -> pd.DataFrame:
 
 def silhouettes(runs: LayerRuns) -> pd.DataFrame:
     """Silhouette for each number of clusters that was tried, per layer, kind of types and seed."""
-    return _words_stand_in(
-        _of_all_tokens(
-            long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
-        )
-    )
+    return _words_stand_in(_of_all_tokens(_scores(runs, _WHERE)))
 
 
 def points(runs: LayerRuns) -> pd.DataFrame:
     """A part of the tokens of each layer on its first three principal components, and on those of
     its largest cluster.
     """
-    return _words_stand_in(
-        _of_all_tokens(
-            long_table((_facts(run.model_dump(include=_WHERE)), rows) for run, rows in runs)
-        )
-    )
+    return _words_stand_in(_of_all_tokens(_scores(runs, _WHERE)))
 
 
 _WHERE = {"dataset", "embedding", "layer", "data", "model", "status", "deviations"}
