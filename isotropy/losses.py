@@ -13,7 +13,9 @@ import torch
 from torch import nn
 
 from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingCovariance, isoscore_star
+from isotropy.metrics.validation import require_finite
 
+EPSILON = 1e-12  # torch's own, in cosines
 # As transformers gives them: embedding layer first, each (B, T, d)
 HiddenStates = torch.Tensor | Sequence[torch.Tensor]
 
@@ -39,7 +41,8 @@ class _HiddenStatePenalty(nn.Module):
                 padding is kept.
 
         Raises:
-            ValueError: no mask where padding is left out, shapes that do not fit, or no such layer.
+            ValueError: no mask where padding is left out, a mask with other values, shapes that do
+                not fit, or no such layer.
         """
         n_layers = len(hidden_states)
         chosen = range(1, n_layers) if self.layers == "all" else self.layers
@@ -64,6 +67,12 @@ class _HiddenStatePenalty(nn.Module):
             found, wanted = tuple(attention_mask.shape), tuple(picked[0].shape[:2])
             raise ValueError(f"attention_mask must have shape {wanted}, got {found}")
         keep = attention_mask.bool()
+        if not bool((attention_mask == keep).all()):
+            least, most = attention_mask.min().item(), attention_mask.max().item()
+            raise ValueError(
+                f"attention_mask must be 1 for tokens and 0 for padding, got values from {least:g} "
+                f"to {most:g}; of an additive mask, pass attention_mask == 0"
+            )
         return torch.cat([h[keep.to(h.device)] for h in picked])
 
 
@@ -174,12 +183,18 @@ class CosRegLoss(_HiddenStatePenalty):
         self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The penalty, a scalar; float32 for half precision. Raises as `tokens`, and ValueError
-        where no token is left.
+        where no token is left or token vectors are NaN or infinite.
         """
         tokens = self.tokens(hidden_states, attention_mask)
         if not len(tokens):
             raise ValueError("no token is left: the attention mask is 0 everywhere")
         tokens = tokens if tokens.dtype == torch.float64 else tokens.float()
-        units = nn.functional.normalize(tokens, dim=1)
+        norms = tokens.detach().norm(dim=1)
+        if not bool((torch.isfinite(norms) & (norms > EPSILON)).all()):
+            # Squares are beyond the range of floats: a row's largest value is its unit.
+            require_finite(tokens)
+            largest = tokens.detach().abs().amax(dim=1, keepdim=True)
+            tokens = tokens / torch.where(largest > 0, largest, 1)
+        units = nn.functional.normalize(tokens, dim=1, eps=EPSILON)
         n = len(units)
         return self.strength * (units.sum(dim=0).square().sum() - units.square().sum()) / n**2

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, ordered_threads, oriented, worker_threads
 
 FLOATS = (np.float64, np.float32)
+TINY, HUGE = 1e-12, 1e15  # largest values between which sums of squares are floats
 
 
 class Center(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -149,8 +150,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
                 f"{self.n_clusters}"
             )
         # A mixture adds an absolute 1e-6 to variances, and single precision loses the small ones:
-        # it sees points of unit size.
-        self._unit = 1.0 if self.clusterer == "kmeans" else _size(X)
+        # it sees points of unit size. k-means does where squares are beyond the range of floats.
+        self._unit = _unit(X) if self.clusterer == "kmeans" else _size(X)
         self._model = self._fitted_clusterer(self._scaled(X))
         self.n_iter_ = self._model.n_iter_
         return self._learn(X, wanted)
@@ -228,10 +229,10 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             ).fit(X)
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        """What the clusterer sees: the cloud, for a mixture in units of its size and in double
-        precision.
-        """
-        return X if self.clusterer == "kmeans" else X.astype(np.float64) / self._unit
+        """What the clusterer sees: the cloud in its unit, for a mixture in double precision."""
+        if self.clusterer == "kmeans":
+            return X if self._unit == 1 else X / X.dtype.type(self._unit)
+        return X.astype(np.float64) / self._unit
 
     @staticmethod
     def _centers_of(model: KMeans | GaussianMixture) -> np.ndarray:
@@ -243,7 +244,10 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         if len(self._left) == self.n_clusters:
             return self._model.predict(self._scaled(X))  # type: ignore[no-any-return]
         if isinstance(self._model, KMeans):
-            nearest: np.ndarray = pairwise_distances_argmin(X, self.centers_.astype(X.dtype))
+            centers = self.centers_ if self._unit == 1 else self.centers_ / self._unit
+            nearest: np.ndarray = pairwise_distances_argmin(
+                self._scaled(X), centers.astype(X.dtype)
+            )
             return nearest
         left = copy(self._model)
         for name in ("weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"):
@@ -263,6 +267,16 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             self._left = np.delete(self._left, smallest)
 
 
+def _unit(X: np.ndarray) -> float:
+    """1, or a power of two that brings the largest value near 1 where squares are beyond the range
+    of single precision.
+    """
+    largest = float(np.abs(X).max(initial=0))
+    if largest == 0 or TINY < largest < HUGE:
+        return 1.0
+    return float(2.0 ** np.floor(np.log2(largest)))
+
+
 def _size(X: np.ndarray) -> float:
     """Root of the mean variance over dimensions; 1 for points that are all the same."""
     size = float(np.sqrt(X.var(axis=0, dtype=np.float64).mean()))
@@ -280,6 +294,8 @@ def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
     n, d = centred.shape
     if n_components == 0:
         return np.empty((0, d))
+    if (unit := _unit(centred)) != 1:
+        centred = centred / centred.dtype.type(unit)
     wide = centred.astype(np.float64) if n < d else centred.T
     S = np.zeros((len(wide), len(wide)))
     for start in range(0, wide.shape[1], ROWS_PER_BLOCK):

@@ -203,7 +203,10 @@ class StreamingCovariance(nn.Module):
         # The mean in the dtype of the points is off by its rounding, which the second term puts
         # right.
         rounded = mean.to(points.dtype)
-        own = scatter(points - rounded) - len(points) * torch.outer(mean - rounded, mean - rounded)
+        centred = points - rounded
+        if not _TINY < float(torch.stack(torch.aminmax(centred)).abs().amax()) < _HUGE:
+            centred = centred.double()  # squares in single precision would be 0 or infinite
+        own = scatter(centred) - len(points) * torch.outer(mean - rounded, mean - rounded)
         self._add(torch.tensor(len(points), device=self.n.device), mean, own)
 
     def merge(self, other: StreamingCovariance) -> None:
@@ -312,7 +315,8 @@ class _IsoScoreStar(torch.autograd.Function):
             raise ValueError("the variance is zero or not a number: IsoScore is undefined")
         ctx.save_for_backward(points, covariance)
         ctx.zeta, ctx.centred, ctx.second, ctx.t, ctx.f = zeta, centred, second, t, f
-        return (t**2 / f - 1) / (d - 1)
+        # Rounding may put the participation ratio a last digit outside [1, d].
+        return ((t**2 / f - 1) / (d - 1)).clamp(0, 1)
 
     @staticmethod
     @full_precision
@@ -365,6 +369,8 @@ def _score(
     points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float, check_range: bool
 ) -> torch.Tensor:
     matrix = None if shrinkage is None else shrinkage.matrix  # by itself, for autograd to see
+    if torch._C._are_functorch_transforms_active():  # torch.func.grad takes no gradient of our own
+        return _written_out(points, matrix, zeta)
     apply: Any = _IsoScoreStar.apply
     score: torch.Tensor = apply(points, matrix, shrinkage, float(zeta), check_range)
     return score

@@ -60,7 +60,9 @@ def product(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -
     """x y' for shapes (m, d) and (k, d); the result, shape (m, k), lies in `out` if that is
     given.
     """
-    if x.is_cpu and x.dtype == torch.float32 and onednn_is_faster():
+    # Nothing is lowered from oneDNN's operator where torch.compile writes the code itself.
+    here = x.is_cpu and x.dtype == torch.float32 and not torch.compiler.is_compiling()
+    if here and onednn_is_faster():
         # With strides oneDNN falls back to a loop that is a thousand times slower.
         result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
             x.contiguous(), y.contiguous(), None, "none", [], ""

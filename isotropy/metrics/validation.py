@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 Points = Any  # np.ndarray | pd.DataFrame | torch.Tensor, shape (n, d)
@@ -34,11 +35,12 @@ def as_points(
     Raises:
         ValueError: not two-dimensional, too few points or dimensions, or a value that is NaN or
             infinite.
-        TypeError: not numeric.
+        TypeError: not numeric, or a masked array.
     """
     if isinstance(X, torch.Tensor):
         points = X
     else:
+        _require_unmasked(X, "points")
         array = np.asarray(X)
         if array.dtype.kind not in "fiub":
             raise TypeError(f"a point cloud must be numeric, got dtype {array.dtype}")
@@ -97,8 +99,10 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
     (Mickus et al. 2024, 3.1).
 
     Raises:
-        ValueError: wrong length, NaN among the labels, or fewer than `min_classes` classes.
+        ValueError: wrong length, NaN or None among the labels, or fewer than `min_classes` classes.
+        TypeError: a masked array, or labels that cannot be compared, such as numbers and texts.
     """
+    _require_unmasked(labels, name)
     array = (
         labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
     )
@@ -106,11 +110,25 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
         raise ValueError(f"{name} must have shape ({n},) or ({n}, n_labels), got {array.shape}")
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"{name} hold NaN")
-    _, codes = np.unique(array, axis=0 if array.ndim == 2 else None, return_inverse=True)
+    if array.dtype.kind == "O" and (missing := int(pd.isna(array).sum())):
+        raise ValueError(f"{missing} of {array.size} {name} are missing (None or NaN)")
+    try:
+        _, codes = np.unique(array, axis=0 if array.ndim == 2 else None, return_inverse=True)
+    except TypeError as error:
+        raise TypeError(f"{name} must be of one type: {error}") from error
     codes = codes.reshape(-1)
     if codes.max() + 1 < min_classes:
         raise ValueError(f"at least {min_classes} classes are needed, but all {name} are equal")
     return torch.from_numpy(codes.astype(np.int64))
+
+
+def _require_unmasked(values: Any, name: str) -> None:
+    """Raise a TypeError for a masked array, whose mask NumPy drops without a word."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} are a masked array, and a mask has no meaning here: leave the masked rows out "
+            "(np.ma.compress_rows), or take .data"
+        )
 
 
 def sample_rows(n: int, size: int, seed: int) -> torch.Tensor:

@@ -1,0 +1,172 @@
+"""Edges of the library: scales at which squares are no floats, masks, missing labels, and torch's own
+transformations of functions."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy.losses import CosRegLoss, IStarLoss
+from isotropy.metrics import isoscore, matmul, partition_isotropy, silhouette
+from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
+
+D = 16
+STATES = [torch.randn(4, 7, D, generator=torch.Generator().manual_seed(i)) for i in range(3)]
+MASK = torch.tensor([[1] * 7, [1] * 5 + [0] * 2, [1] * 2 + [0] * 5, [1] * 3 + [0] * 4])
+
+
+def istar(unit: float = 1.0, zeta: float = 0.2) -> IStarLoss:
+    loss = IStarLoss(D, strength=1.0, zeta=zeta)
+    loss.update_shrinkage([s.flip(0) * unit for s in STATES], MASK.flip(0))
+    return loss
+
+
+def cosreg(_: float = 1.0) -> CosRegLoss:
+    return CosRegLoss()
+
+
+PENALTIES = pytest.mark.parametrize("penalty", [istar, cosreg])
+
+
+@PENALTIES
+@pytest.mark.parametrize("unit", [1e-30, 1e-15, 1e15, 1e30])
+def test_penalties_at_any_scale(penalty: Callable[[float], torch.nn.Module], unit: float) -> None:
+    """Penalty and gradient do not depend on the unit of the hidden states, where squares of float32
+    are 0 or infinite, too."""
+
+    def of(scale: float, dtype: torch.dtype) -> tuple[float, torch.Tensor]:
+        states = [(s.to(dtype) * scale).requires_grad_() for s in STATES]
+        value = penalty(scale)(states, MASK)
+        value.backward()
+        gradient = states[-1].grad
+        assert gradient is not None
+        return value.item(), gradient.double() * scale
+
+    (expected, slope), (value, gradient) = of(1.0, torch.float64), of(unit, torch.float32)
+    assert value == pytest.approx(expected, rel=1e-4)
+    assert torch.allclose(gradient, slope, rtol=1e-3, atol=1e-6)
+
+
+@PENALTIES
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_penalties_refuse_what_is_not_finite(
+    penalty: Callable[[], torch.nn.Module], bad: float
+) -> None:
+    """A penalty of NaN would end in a model of NaN."""
+    states = [s.clone() for s in STATES]
+    states[-1][0, 0, 0] = bad
+    with pytest.raises(ValueError, match=r"1 of \d+ points hold NaN or infinity"):
+        penalty()(states, MASK)
+
+
+@PENALTIES
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        ((1 - MASK) * -1e9, "from -1e\\+09 to -?0; of an additive mask, pass attention_mask == 0"),
+        (MASK * 0.5, "from 0 to 0.5"),
+        (MASK * 2, "from 0 to 2"),
+    ],
+)
+def test_masks_of_other_values_are_refused(
+    penalty: Callable[[], torch.nn.Module], mask: torch.Tensor, said: str
+) -> None:
+    """An additive mask is -1e9 where there is padding, which would count it as tokens and leave the
+    tokens out."""
+    with pytest.raises(ValueError, match=f"1 for tokens and 0 for padding, got values {said}"):
+        penalty()(STATES, mask)
+    assert penalty()(STATES, MASK.bool()) == penalty()(STATES, MASK.float())
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e-20, 1e15, 1e18])
+@pytest.mark.parametrize(
+    "transform", [Center(), AllButTheTop(2), ClusterBasedEnhancement(3, 2)], ids=repr
+)
+@pytest.mark.filterwarnings("error")
+def test_transforms_at_any_scale(transform: Center, unit: float) -> None:
+    """In float32 as in float64 at unit size, without a warning of an overflow; new points, too."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20)) * np.r_[5, 3, np.ones(18)] + rng.normal(size=20)
+    expected = transform.fit(X).transform(X[:50])
+    found = transform.fit((X * unit).astype(np.float32)).transform((X[:50] * unit).astype("f4"))
+    assert np.abs(found / unit - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("far", [1e5, 1e6, 1e8])
+@pytest.mark.parametrize(("n", "d"), [(100, 8), (50, 100)])
+def test_one_outlier_leaves_isoscore_at_0_and_not_below(n: int, d: int, far: float) -> None:
+    """The participation ratio is 1 then, and in float32 it came out a last digit below."""
+    for seed in range(40):
+        X = np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+        X[0] *= far
+        assert 0 <= isoscore(X) < 1e-5
+
+
+def test_masked_arrays_are_refused() -> None:
+    """NumPy drops a mask without a word, and the metric would be of what was masked."""
+    X = np.ma.masked_invalid(np.random.default_rng(0).normal(size=(50, 4)))
+    for metric in (isoscore, partition_isotropy, lambda X: silhouette(X, np.arange(50) % 2)):
+        with pytest.raises(TypeError, match="points are a masked array"):
+            metric(X)
+    with pytest.raises(TypeError, match="labels are a masked array"):
+        silhouette(X.data, np.ma.masked_equal(np.arange(50) % 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "said"),
+    [
+        ([0, 1, None, 1, 0, 0], ValueError, "1 of 6 labels are missing"),
+        (["a", "b", None, None, "b", "a"], ValueError, "2 of 6 labels are missing"),
+        (np.array([0, "b", 1, "a", 0, 0], dtype=object), TypeError, "labels must be of one type"),
+    ],
+)
+def test_labels_that_are_none(labels: object, error: type[Exception], said: str) -> None:
+    """They say how many are missing, not that None cannot be compared."""
+    with pytest.raises(error, match=said):
+        silhouette(np.random.default_rng(0).normal(size=(6, 3)), labels)
+
+
+def test_torch_func() -> None:
+    """`torch.func.grad` and `torch.vmap` of IsoScore, and of I-STAR."""
+    X = STATES[1].double().reshape(-1, D).clone()
+    leaf = X.clone().requires_grad_()
+    isoscore(leaf).backward()  # type: ignore[union-attr]
+    assert leaf.grad is not None
+    assert torch.allclose(torch.func.grad(isoscore)(X), leaf.grad, rtol=1e-9)
+    both = torch.vmap(isoscore)(torch.stack([X, 2 * X]))
+    assert torch.allclose(both, torch.as_tensor(isoscore(X)))
+
+    loss, states = istar(), torch.stack(STATES).double().requires_grad_()
+    loss(states, MASK).backward()
+    found = torch.func.grad(lambda s: loss(s, MASK))(states.detach())
+    assert states.grad is not None
+    assert torch.allclose(found, states.grad, rtol=1e-9)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_torch_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training step with I-STAR in it, compiled, where products go to oneDNN: Inductor cannot
+    lower oneDNN's operator."""
+    monkeypatch.setattr(matmul, "onednn_is_faster", lambda: True)
+    torch.compiler.reset()
+    layer, loss = torch.nn.Linear(D, D), istar()
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = layer(x)
+        return loss([y, y], MASK)  # type: ignore[no-any-return]
+
+    values, gradients = [], []
+    for run in (step, torch.compile(step)):
+        layer.zero_grad()
+        value = run(STATES[0])
+        value.backward()
+        values.append(value.item())
+        assert layer.weight.grad is not None
+        gradients.append(layer.weight.grad.clone())
+    assert values[1] == pytest.approx(values[0], rel=1e-5)
+    assert torch.allclose(gradients[1], gradients[0], rtol=1e-4, atol=1e-7)
