@@ -15,6 +15,7 @@ from rich.console import Console
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
+from isotropy.printable import for_terminal
 from isotropy.provenance import audit
 from isotropy.provenance import trace as tracing
 from isotropy.provenance.checkout import Checkout
@@ -53,8 +54,8 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def _print(text: str, style: str | None = None) -> None:
-    """Print a line as it is: not cut, not coloured by what it says."""
-    console.print(text, style=style, markup=False, soft_wrap=True)
+    """Print one line: not cut, not coloured by what it says, without control characters."""
+    console.print(for_terminal(text), style=style, markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, create_model
 
 from isotropy.context import Context, DataSpec
 from isotropy.errors import IsotropyError, suggest
-from isotropy.field_types import Name
+from isotropy.field_types import DROPPABLE, Name
 from isotropy.papers.registry import PaperStudy, papers
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
 from isotropy.settings import Compute, Sources
@@ -29,7 +29,7 @@ class Settings(Strict):
     """Name of the study, shown on its pages."""
     sources: Sources
     compute: Compute
-    datasets: dict[Name, Annotated[DataSpec, Field(discriminator="kind")]]
+    datasets: Annotated[dict[Name, Annotated[DataSpec, Field(discriminator="kind")]], DROPPABLE]
     """Prepared data sets, by name."""
 
 
@@ -108,7 +108,7 @@ def read_configuration(files: Iterable[Path], overrides: Mapping[str, Any]) -> d
             raise IsotropyError(f"{file} is not there")
         try:
             values = yaml.safe_load(file.read_text("utf8")) or {}
-        except (OSError, ValueError, yaml.YAMLError) as error:
+        except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
             raise IsotropyError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
         if not isinstance(values, dict):
             raise IsotropyError(f"{file} is not a configuration: expected a mapping")

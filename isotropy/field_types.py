@@ -4,9 +4,15 @@ repetitions, seeds.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 """Names become parts of paths: letters, digits, - and _ only (a dot would end the name of a
@@ -28,6 +34,32 @@ def rising(values: list[int]) -> list[int]:
         raise ValueError("expected rising values without repetition")
     return values
 
+
+class _Droppable(BeforeValidator):
+    """Of a field with named entries: an entry that is null is left out, so that an overlay can drop
+    one of those before it.
+    """
+
+    def __get_pydantic_json_schema__(
+        self, schema: Any, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        found = handler(schema)
+        if "additionalProperties" in found:
+            found["additionalProperties"] = _or_null(found["additionalProperties"])
+        for pattern, entry in found.get("patternProperties", {}).items():
+            found["patternProperties"][pattern] = _or_null(entry)
+        return found
+
+
+def _without_null(value: Any) -> Any:
+    return {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+
+
+def _or_null(schema: Any) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+DROPPABLE = _Droppable(_without_null)
 
 Seeds = Annotated[
     list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1), AfterValidator(distinct)

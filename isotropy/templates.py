@@ -49,6 +49,8 @@ def read_yaml(path: Path) -> Any:
     try:
         with path.open(encoding="utf8") as stream:
             return yaml.load(stream, Loader=_UniqueKeys)  # noqa: S506 (a SafeLoader)
+    except RecursionError as error:
+        raise IsotropyError(f"{path}: nested too deeply") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise IsotropyError(f"{path}: {' '.join(str(error).split())}") from error
 

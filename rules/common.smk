@@ -14,9 +14,16 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-# This checkout's package, here and in the scripts, in whatever environment they run.
-sys.path.insert(0, workflow.basedir)
-python_path = [workflow.basedir, *filter(None, [os.environ.get("PYTHONPATH")])]
+# The checkout, also where --snakefile names it through a link or with `..`.
+PROJECT = Path(workflow.basedir).resolve()
+if {"{", "}"} & set(workflow.basedir):
+    raise WorkflowError(
+        f"the checkout lies in {workflow.basedir}: Snakemake takes what is in braces for a "
+        "wildcard; move it to a folder without braces"
+    )
+# Its package, here and in the scripts, in whatever environment they run.
+sys.path.insert(0, str(PROJECT))
+python_path = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
 # Only fetch asks the network, and switches the hub's clients on for itself.
 os.environ.update(
     PYTHONPATH=os.pathsep.join(python_path),
@@ -27,7 +34,7 @@ os.environ.update(
 # Where SLURM's partitions are described; a relative path in the profile would be lost with
 # --directory.
 os.environ.setdefault(
-    "SNAKEMAKE_SLURM_PARTITIONS", f"{workflow.basedir}/profiles/slurm/partitions.yaml"
+    "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
 )
 
 from isotropy.config import load_study
@@ -42,8 +49,6 @@ from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import find_record
 from isotropy.sources import formats
 from isotropy.tables.runs import FACTS
-
-PROJECT = Path(workflow.basedir)
 
 try:
     STUDY = load_study(config, PROJECT)

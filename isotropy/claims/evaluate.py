@@ -208,7 +208,7 @@ def _chosen(quantity: Quantity, ours: Tables) -> pd.DataFrame | str:
         return table
     # Static vectors have no data set
     which = ", ".join(f"{c} {v}" for c, v in quantity.where.items() if v != "")
-    return f"not attempted because the study has no {which or 'such case'}"
+    return f"not attempted because the study makes no number for {which or 'such a case'}"
 
 
 def _groups(quantity: Quantity, chosen: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

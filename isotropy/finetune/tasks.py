@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
-from isotropy.field_types import Name, Seeds, distinct
+from isotropy.field_types import DROPPABLE, Name, Seeds, distinct
 from isotropy.finetune.spec import GeometrySettings, Method, Metric, Training
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.spec import Strict
@@ -60,7 +60,7 @@ class FinetuneRun(Strict):
 class FineTuning(Strict):
     """Tasks with models, each fine-tuned with every method and seed."""
 
-    tasks: Annotated[dict[Name, Task], Field(min_length=1)]
+    tasks: Annotated[dict[Name, Task], Field(min_length=1), DROPPABLE]
     """Tasks that there are, by name."""
     run_tasks: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Tasks to run."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from isotropy.field_types import Name, distinct
+from isotropy.field_types import DROPPABLE, Name, distinct
 from isotropy.spec import Spec, Strict
 
 
@@ -39,7 +39,7 @@ class Stability(Strict):
     Figure 4).
     """
 
-    clouds: Annotated[dict[Name, PointCloud], Field(min_length=1)]
+    clouds: Annotated[dict[Name, PointCloud], Field(min_length=1), DROPPABLE]
     """Point clouds, by name."""
     zetas: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=2)]
     """Shares of the shrinkage covariance; 0, which is IsoScore, must be among them."""

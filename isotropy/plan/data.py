@@ -9,7 +9,7 @@ from isotropy.embed.spec import EmbedSpec, LookUpSpec, ShardSpec, TokensSpec
 from isotropy.paths import fetched, prepared
 from isotropy.plan.parts import Parts
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
-from isotropy.sources.fetch import FetchSpec
+from isotropy.sources.fetch import FetchSpec, digests_of_local
 from isotropy.spec import Spec
 
 
@@ -66,6 +66,7 @@ def _fetch(parts: Parts, name: str) -> FetchSpec:
         source=source,
         order=sources.order,
         mirror=None if mirror is None else os.path.relpath(parts.project / mirror, parts.folder),
+        local={} if mirror is None else digests_of_local(source, usable, parts.project / mirror),
         trust_on_first_use=sources.trust_on_first_use
         and any(not source.pins(origin) for origin in source.origins),
     )

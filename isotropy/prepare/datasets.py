@@ -75,7 +75,10 @@ def prepare_sentences(spec: SentencesSpec, rows: Sequence[Row]) -> Prepared:
     sampled = spec.sample is not None or spec.split is not None
     dataset = Dataset(task=spec.task, label_names=spec.label_names, sampled=sampled)
     return _checked(
-        spec.source, [row.texts for row in rows], [_labels(spec, row) for row in rows], dataset
+        spec.source,
+        [row.texts for row in rows],
+        [_labels(spec, row, number) for number, row in enumerate(rows, start=1)],
+        dataset,
     )
 
 
@@ -177,25 +180,23 @@ def _side(spec: SentencesSpec, split: Split, rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _labels(spec: SentencesSpec, row: Row) -> list[Any]:
+def _labels(spec: SentencesSpec, row: Row, number: int) -> list[Any]:
     """The labels of a row as the table of items has them."""
-    label = row.label
+    label, place = row.label, f"{spec.source}: item {number}"
     if spec.task == "single-label":
         if not isinstance(label, int) or not 0 <= label < len(spec.label_names):
-            raise IsotropyError(f"{spec.source}: label {label!r} has no name in label_names")
+            raise IsotropyError(f"{place}: label {label!r} has no name in label_names")
         return [label]
     if spec.task == "regression":
         if not isinstance(label, int | float) or not math.isfinite(label):
-            raise IsotropyError(
-                f"{spec.source}: {label!r} is not a score; is it a regression task?"
-            )
+            raise IsotropyError(f"{place}: {label!r} is not a score; is it a regression task?")
         return [float(label)]
     if (
         not isinstance(label, dict)
         or not label.get("text")
         or len(label["text"]) != len(label.get("answer_start", []))
     ):
-        raise IsotropyError(f"{spec.source}: {label!r} are no answers; is it an extractive task?")
+        raise IsotropyError(f"{place}: {label!r} are no answers; is it an extractive task?")
     answers = [
         {"text": text, "start": start}
         for text, start in zip(label["text"], label["answer_start"], strict=True)
@@ -203,7 +204,7 @@ def _labels(spec: SentencesSpec, row: Row) -> list[Any]:
     for answer in answers:
         if row.texts[0][answer["start"] : answer["start"] + len(answer["text"])] != answer["text"]:
             raise IsotropyError(
-                f"{spec.source}: the answer {answer['text']!r} does not stand where it says"
+                f"{place}: the answer {answer['text']!r} does not stand where it says"
             )
     return answers
 
@@ -211,8 +212,7 @@ def _labels(spec: SentencesSpec, row: Row) -> list[Any]:
 def _checked(
     name: str, texts: Sequence[tuple[str, ...]], labels: list[list[Any]], dataset: Dataset
 ) -> Prepared:
-    if not texts:
-        raise IsotropyError(f"{name}: no items")
+    _require_sound(name, texts, labels)
     row_of = {
         text: row for row, text in enumerate(dict.fromkeys(text for item in texts for text in item))
     }
@@ -220,7 +220,24 @@ def _checked(
     items = pd.DataFrame(
         {"texts": [[row_of[text] for text in item] for item in texts], "labels": labels}
     )
-    try:
-        return Prepared(TEXTS.validate(distinct), ITEMS.validate(items), dataset)
-    except pa.errors.SchemaError as error:
-        raise IsotropyError(f"{name}: " + " ".join(str(error).split())) from error
+    return Prepared(TEXTS.validate(distinct), ITEMS.validate(items), dataset)
+
+
+def _require_sound(name: str, texts: Sequence[tuple[str, ...]], labels: list[list[Any]]) -> None:
+    """Raise an IsotropyError that names the first item, counted from 1, with which something is
+    wrong.
+    """
+    if not texts:
+        raise IsotropyError(f"{name}: no items")
+    for number, (item, own) in enumerate(zip(texts, labels, strict=True), start=1):
+        wrong = [text for text in item if not isinstance(text, str) or not text]
+        if wrong:
+            got = "an empty one" if wrong[0] == "" else repr(wrong[0])
+            raise IsotropyError(f"{name}: item {number}: expected a text, got {got}")
+        if len(item) != len(texts[0]):
+            raise IsotropyError(
+                f"{name}: item {number}: expected {len(texts[0])} texts, as in item 1, got "
+                f"{len(item)}"
+            )
+        if not own:
+            raise IsotropyError(f"{name}: item {number}: expected a label, got none")

@@ -43,6 +43,7 @@ SEVERITY: dict[State, int] = {
 GOOD: set[State] = {"intact", "temporary"}
 
 LINK = "a symbolic link: results hold plain files only"
+NO_FILE = "named like a record, and no plain file"
 
 BUNDLE = "bundle.zip"
 NOT_RESULTS = (LEDGER, BUNDLE, "README.md")
@@ -154,6 +155,9 @@ class _Audit:
                 self._note(file.as_posix(), "altered", LINK)
             elif not file.name.endswith(RECORD_SUFFIX):
                 self._seen.append(file.as_posix())
+        for name in self.chain.names(path):
+            if not (self.root / name).is_file():
+                self._note(name, "altered", NO_FILE)
         if not files:
             self._note(path.as_posix(), "missing", "an empty folder")
 
@@ -307,12 +311,12 @@ class _Audit:
 
     def _is_link(self, path: Path) -> bool:
         """Whether a path, or a folder on the way to it, is a symbolic link: its bytes would be
-        elsewhere.
+        elsewhere. The results folder itself may be one, as to a cluster's scratch.
         """
         for part in (path, *path.parents):
-            if part.name and part not in self._links:
-                self._links[part] = (self.root / part).is_symlink()
-        return any(self._links[part] for part in (path, *path.parents) if part.name)
+            if part != RESULTS and part.name and part not in self._links:
+                self._links[part] = os.path.islink(self.root / part)
+        return any(self._links.get(part, False) for part in (path, *path.parents))
 
     def _blame(self, consumer: Record, detail: str) -> None:
         for output in consumer.outputs:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -15,6 +17,10 @@ FORMAT: Final = 3
 """Version of the layout of records."""
 LEDGER = "ledger.jsonl"
 RECORD_SUFFIX = ".record.json"
+MAX_RECORD_BYTES = 64 << 20
+"""Of a record, and of the list of a bundle: the largest of a whole study is 2 MB."""
+MAX_PATH, MAX_NAME = 1000, 255
+"""Characters of a path, and bytes of each name in it, as file systems have them."""
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What a text that is no JSON, or a JSON of another shape, raises."""
 
@@ -55,6 +61,16 @@ def other_format(record: Any) -> str | None:
     return f"expected a record of format {FORMAT}, got {found}, made {advice}"
 
 
+def path_problem(path: str) -> str | None:
+    """What is wrong with a path as a record or ledger names it; None: it is one below results/."""
+    parts = path.split("/")
+    if parts[0] != "results" or "\\" in path or "\0" in path or {"", ".", ".."} & set(parts):
+        return f"expected a path below results/, got {path[:MAX_PATH]!r}"
+    if len(path) > MAX_PATH or max(len(os.fsencode(part)) for part in parts) > MAX_NAME:
+        return f"expected names that a file system takes, got {path[:60]!r}… ({len(path)} long)"
+    return None
+
+
 def line_sha256(line: bytes) -> str:
     """Digest of a line of the ledger, without its end."""
     return hashlib.sha256(line).hexdigest()
@@ -78,6 +94,34 @@ def producer(path: str, exists: Callable[[str], bool]) -> str | None:
     return None
 
 
+def is_sha256(value: Any) -> bool:
+    """Whether a value is a digest as records and ledgers have it."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def require_entry(entry: Any) -> None:
+    """Raise a ValueError if a line of the ledger is none of its three kinds of entry: a run, a job,
+    a record that was removed.
+    """
+    kinds: dict[str, Callable[[], bool]] = {
+        "run": lambda: (
+            isinstance(entry["overrides"], dict)
+            and all(
+                isinstance(f["path"], str) and "\0" not in f["path"] and is_sha256(f["sha256"])
+                for f in entry["configfiles"]
+            )
+        ),
+        "job": lambda: path_problem(entry["record"]) is None and is_sha256(entry["sha256"]),
+        "removed": lambda: path_problem(entry["record"]) is None,
+    }
+    try:
+        sound = isinstance(entry["time"], str) and kinds[entry["event"]]()
+    except UNREADABLE:
+        sound = False
+    if not sound:
+        raise ValueError("expected an entry of a run, a job or a removed record")
+
+
 def read_ledger(data: bytes) -> tuple[dict[str, str], list[str], list[str]]:
     """Read and check a ledger.
 
@@ -99,8 +143,9 @@ def read_ledger(data: bytes) -> tuple[dict[str, str], list[str], list[str]]:
                     f"line {n + 1} does not follow on the one before: lines were changed, added "
                     "or taken out"
                 )
+            require_entry(entry)
             if entry["event"] == "job":
-                records[str(entry["record"])] = str(entry["sha256"])
+                records[entry["record"]] = entry["sha256"]
             elif entry["event"] == "removed":
                 records.pop(entry["record"], None)
         except UNREADABLE:

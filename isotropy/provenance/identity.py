@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
-from isotropy.files import RESULTS, files_below, sha256_file
+from isotropy.files import files_below, sha256_file
+from isotropy.provenance.format import path_problem
 from isotropy.provenance.lineage import Lineage
 from isotropy.spec import digest
 
@@ -19,19 +20,13 @@ MARK = "isotropy-record:"
 
 def _inside(path: str) -> str:
     """A path below the results folder of a run, and nowhere else."""
-    pure = PurePosixPath(path)
-    if (
-        pure.parts[:1] != (RESULTS.name,)
-        or ".." in pure.parts
-        or "\\" in path
-        or "\0" in path
-        or len(path) > 1000
-    ):
-        raise ValueError(f"expected a path below {RESULTS}/, got {path!r}")
+    if problem := path_problem(path):
+        raise ValueError(problem)
     return path
 
 
 Inside = Annotated[str, AfterValidator(_inside)]
+Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
 class File(BaseModel):
@@ -42,7 +37,7 @@ class File(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     path: Inside
-    sha256: str
+    sha256: Sha256
     bytes: int
 
 

@@ -14,7 +14,13 @@ from typing import Any
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, record_of, sha256_file
 from isotropy.locks import lock_file
-from isotropy.provenance.format import LEDGER, UNREADABLE, line_sha256, read_ledger
+from isotropy.provenance.format import (
+    LEDGER,
+    UNREADABLE,
+    line_sha256,
+    read_ledger,
+    require_entry,
+)
 from isotropy.scrub import scrub
 from isotropy.spec import canonical_json
 
@@ -97,6 +103,7 @@ def last_run(results: Path) -> dict[str, Any]:
         if b'"event":"run"' in line:
             try:
                 entry: dict[str, Any] = json.loads(line)
+                require_entry(entry)
             except UNREADABLE as error:
                 raise IsotropyError(f"{path} is damaged: {error}") from error
             return entry

@@ -11,7 +11,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json, record_of
 from isotropy.provenance.code import CodeIdentity
-from isotropy.provenance.format import FORMAT, IDENTITY_FIELDS, identity, other_format
+from isotropy.provenance.format import (
+    FORMAT,
+    IDENTITY_FIELDS,
+    MAX_RECORD_BYTES,
+    identity,
+    other_format,
+)
 from isotropy.provenance.identity import File, Inside, digests
 from isotropy.provenance.lineage import Lineage
 
@@ -103,6 +109,8 @@ def read_record(path: Path) -> Record:
         IsotropyError: the file is missing or is not a record.
     """
     try:
+        if (size := path.stat().st_size) > MAX_RECORD_BYTES:
+            raise ValueError(f"it has {size:,} bytes, a record has {MAX_RECORD_BYTES:,} at most")
         content = read_json(path)
         if other := other_format(content):
             raise OtherFormat(f"{path}: {other}")

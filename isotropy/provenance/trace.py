@@ -7,11 +7,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.tree import Tree
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
+from isotropy.printable import for_markdown, for_terminal
 from isotropy.provenance.address import locate
 from isotropy.provenance.chain import Chain
 from isotropy.provenance.identity import digests
@@ -87,10 +88,9 @@ def mermaid(node: dict[str, Any]) -> str:
         new = at["record"] not in boxes
         name = box(at)
         if new:
-            text = (
-                f"{Path(at['path']).name}<br/>{at['rule']}, {at['status']}<br/>{at['sha256'][:12]}"
-            )
-            lines.append(f'  {name}["{text.replace(chr(34), chr(39))}"]')
+            said = (Path(at["path"]).name, f"{at['rule']}, {at['status']}", at["sha256"][:12])
+            text = "<br/>".join(for_markdown(part).replace('"', "'") for part in said)
+            lines.append(f'  {name}["{text}"]')
         for below in at.get("inputs", []):
             if "rule" in below:
                 walk(below)
@@ -98,6 +98,11 @@ def mermaid(node: dict[str, Any]) -> str:
 
     walk(node)
     return "\n".join([*lines, *(f"  {a} --> {b}" for a, b in arrows)]) + "\n"
+
+
+def escape(text: str) -> str:
+    """A text from a record, for rich: neither markup nor control characters."""
+    return escape_markup(for_terminal(text))
 
 
 def html(node: dict[str, Any]) -> str:

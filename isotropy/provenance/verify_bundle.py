@@ -26,8 +26,10 @@ from typing import Any, NamedTuple
 if not __package__:  # run as a file, in a place without the project: what it needs is beside it
     sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
 
+from isotropy.printable import for_terminal
 from isotropy.provenance.format import (
     LEDGER,
+    MAX_RECORD_BYTES,
     RECORD_SUFFIX,
     UNREADABLE,
     identity,
@@ -123,20 +125,37 @@ def verify(bundle: str, head: str | None = None) -> tuple[list[str], str]:
 
 def _read(bundle: str) -> Contents:
     """Digest all that a bundle holds, and keep what is looked into."""
+    if not os.path.isfile(bundle):
+        raise ValueError(
+            f"expected a zip, got {'no plain file' if os.path.exists(bundle) else 'nothing'}"
+        )
     with zipfile.ZipFile(bundle) as archive:
+        sizes = {i.filename: i.file_size for i in archive.infolist() if not i.is_dir()}
         names = [i.filename for i in archive.infolist() if not i.is_dir()]
         if METADATA not in names:
             raise ValueError(f"{bundle} holds no {METADATA}: not a bundle of results")
+        for name in names:
+            if _is_read_whole(name) and sizes[name] > MAX_RECORD_BYTES:
+                most = f"a file of its kind has {MAX_RECORD_BYTES:,} at most"
+                raise ValueError(f"{name} has {sizes[name]:,} bytes, {most}")
         ledger = f"results/{LEDGER}"
         of_results = [n for n in names if n.startswith("results/")]
         return Contents(
             names=names,
             digests={name: _sha256(archive, name) for name in names},
             records={n: archive.read(n) for n in of_results if n.endswith(RECORD_SUFFIX)},
-            code={n: archive.read(n) for n in names if n not in of_results},
+            code={n: archive.read(n) for n in names if _is_code(n)},
             listed=_listed(json.loads(archive.read(METADATA))),
             ledger=archive.read(ledger) if ledger in names else None,
         )
+
+
+def _is_code(name: str) -> bool:
+    return not name.startswith("results/")
+
+
+def _is_read_whole(name: str) -> bool:
+    return _is_code(name) or name.endswith(RECORD_SUFFIX) or name == f"results/{LEDGER}"
 
 
 def _names(names: list[str]) -> list[str]:
@@ -291,11 +310,12 @@ def main(arguments: list[str]) -> int:
     try:
         findings, summary = verify(*arguments)
     except (OSError, *UNREADABLE, *NO_ZIP) as error:
-        print(f"{arguments[0]} cannot be checked: {type(error).__name__}: {error}")
+        said = f"{arguments[0]} cannot be checked: {type(error).__name__}: {error}"
+        print(for_terminal(said))
         return 2
     for finding in findings:
-        print(finding)
-    print(f"{'INTACT' if not findings else f'{len(findings)} FINDINGS'}: {summary}")
+        print(for_terminal(finding))
+    print(for_terminal(f"{f'{len(findings)} FINDINGS' if findings else 'INTACT'}: {summary}"))
     return 1 if findings else 0
 
 

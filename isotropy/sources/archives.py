@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import fnmatch
+import gzip
 import io
 import lzma
-import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -24,6 +24,10 @@ _DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError),
     *(RuntimeError, NotImplementedError, subprocess.CalledProcessError),
 )
+MAX_RATIO, MIN_LIMIT = 100, 100_000_000
+"""What is unpacked has at most MAX_RATIO times the bytes of its archive, or MIN_LIMIT if that is
+more: texts shrink to a tenth, an archive that was made to fill the disk to a thousandth."""
+CHUNK = 1 << 20
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 """Errors of the place that is written to, not of what comes."""
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
@@ -48,7 +52,8 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
         destination: an existing folder.
 
     Raises:
-        IsotropyError: broken archive, missing member, or a member with `..` or an absolute path.
+        IsotropyError: broken archive, missing member, a member with `..` or an absolute path, or
+            more bytes than MAX_RATIO allows.
     """
     try:
         name = archive.name.lower()
@@ -59,11 +64,7 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
             with tarfile.open(archive) as t:
                 _from_tar(archive, t, members, destination)
         elif name.endswith(".deb"):
-            # dpkg-deb only unpacks here; the package's maintainer scripts are not touched.
-            packed = subprocess.run(
-                ["dpkg-deb", "--fsys-tarfile", str(archive)], check=True, capture_output=True
-            ).stdout
-            with tarfile.open(fileobj=io.BytesIO(packed)) as t:
+            with tarfile.open(fileobj=io.BytesIO(_tar_of(archive))) as t:
                 _from_tar(archive, t, members, destination)
         else:
             raise IsotropyError(f"{archive.name}: not a zip, wheel, tar or Debian package")
@@ -73,6 +74,53 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
         raise IsotropyError(
             f"{archive.name} cannot be unpacked ({error}): it is damaged or incomplete"
         ) from error
+
+
+def decompressed(path: Path) -> bytes:
+    """The bytes in a gzip file.
+
+    Raises:
+        IsotropyError: broken, or more bytes than MAX_RATIO allows.
+    """
+    try:
+        with gzip.open(path) as stream:
+            data = stream.read(_limit(path) + 1)
+    except _DAMAGED as error:
+        raise IsotropyError(
+            f"{path.name} cannot be unpacked ({error}): it is damaged or incomplete"
+        ) from error
+    if len(data) > _limit(path):
+        raise _too_large(path)
+    return data
+
+
+def _limit(archive: Path) -> int:
+    """Bytes that an archive may have unpacked."""
+    return max(MIN_LIMIT, MAX_RATIO * archive.stat().st_size)
+
+
+def _too_large(archive: Path) -> IsotropyError:
+    return IsotropyError(
+        f"{archive.name} is refused: it unpacks to more than {_limit(archive):,} bytes "
+        f"({MAX_RATIO} times its size)"
+    )
+
+
+def _tar_of(archive: Path) -> bytes:
+    """The tar in a Debian package: dpkg-deb only unpacks, the package's maintainer scripts are not
+    touched.
+    """
+    command = ["dpkg-deb", "--fsys-tarfile", str(archive)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        packed = process.stdout.read(_limit(archive) + 1)
+        if len(packed) > _limit(archive):
+            process.kill()
+            raise _too_large(archive)
+        _, said = process.communicate()
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command, packed, said)
+    return packed
 
 
 def _from_tar(
@@ -102,6 +150,7 @@ def _copy(
                 f"{archive.name}: member {name!r} would be written outside its folder; archive "
                 "refused"
             )
+    left = _limit(archive)
     by_path = {name.removeprefix("./"): name for name in names}
     for target, member in _expanded(members, by_path).items():
         if member not in by_path:
@@ -109,7 +158,17 @@ def _copy(
         path = destination / target
         path.parent.mkdir(parents=True, exist_ok=True)
         with open_member(by_path[member]) as source, path.open("wb") as sink:
-            shutil.copyfileobj(source, sink)
+            left -= _write(source, sink, left)
+        if left < 0:
+            raise _too_large(archive)
+
+
+def _write(source: IO[bytes], sink: IO[bytes], most: int) -> int:
+    """Copy until there is no more, or more than `most` bytes; returns how many."""
+    n = 0
+    while n <= most and (chunk := source.read(CHUNK)):
+        n += sink.write(chunk)
+    return n
 
 
 def _expanded(members: dict[str, str], paths: Iterable[str]) -> dict[str, str]:

@@ -5,16 +5,18 @@ not at all.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from isotropy.errors import IsotropyError
-from isotropy.files import remove
+from isotropy.files import remove, sha256_file
 from isotropy.sources import clients
 from isotropy.sources.archives import OF_THE_DISK
 from isotropy.sources.fetched import FetchedSource
 from isotropy.sources.formats import read_rows
 from isotropy.sources.rows import verify_rows
-from isotropy.sources.spec import Origin, Source, Tier
+from isotropy.sources.spec import MirrorOrigin, Origin, Sha256, Source, Tier
 from isotropy.spec import Spec
 
 log = logging.getLogger(__name__)
@@ -26,13 +28,39 @@ HAVE_ROWS = ("dataset", "corpus", "lexicon")
 class FetchSpec(Spec):
     """What defines a fetched source."""
 
-    machine_fields = frozenset({"mirror"})
+    machine_fields = frozenset({"mirror", "local"})
 
     id: str
     source: Source
     order: list[Tier]
     mirror: str | None = None
+    local: dict[str, Sha256] = {}
+    """Digests of the mirror's files that the registry has none for: an edited one is fetched
+    again."""
     trust_on_first_use: bool
+
+
+def digests_of_local(source: Source, usable: Sequence[Origin], mirror: Path) -> dict[str, str]:
+    """Digests of those files of a mirror that are there and that the registry has no digest of.
+
+    Args:
+        source: the source.
+        usable: its origins that may be tried.
+        mirror: the folder.
+    """
+    unknown = [o for o in usable if isinstance(o, MirrorOrigin) and not source.pins(o)]
+    named = {name for o in unknown for name in ([o.archive] if o.archive else o.files.values())}
+    return {
+        name: _sha256(mirror / name, (found := (mirror / name).stat()).st_size, found.st_mtime_ns)
+        for name in sorted(named)
+        if (mirror / name).is_file()
+    }
+
+
+@cache
+def _sha256(path: Path, size: int, changed: int) -> str:
+    """Digest of a file, taken once for each size and time of change."""
+    return sha256_file(path)
 
 
 def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedSource, list[str]]:
@@ -72,7 +100,8 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
     raise IsotropyError(
         f"source {spec.id}: no origin could be used. "
         + "; ".join(not_used)
-        + ". Check the network, or name a mirror folder in sources.mirror"
+        + ". Check the network"
+        + (", or name a mirror folder in sources.mirror" if spec.mirror is None else "")
     )
 
 

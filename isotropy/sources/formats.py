@@ -97,8 +97,9 @@ def _read(content: Content, folder: Path) -> Any:
         found = reader.read(content, folder)
         return found if isinstance(found, StaticVectors) else list(found)
     except _UNREADABLE as error:
+        said = f"no column or key {error}" if isinstance(error, KeyError) else str(error)
         raise IsotropyError(
-            f"{content.title}: not readable as {content.format} ({error})"
+            f"{content.title}: not readable as {content.format} ({said})"
         ) from error
 
 

@@ -50,7 +50,13 @@ def load_registry(folder: Path) -> Registry:
         IsotropyError: no such folder or file, bad YAML, an id that two entries have, or an entry
             that does not fit; with the file, the entry and the field.
     """
-    files = {path: _sections(path) for path in _files(folder)}
+    try:
+        return _registry({path: _sections(path) for path in _files(folder)})
+    except RecursionError:
+        raise IsotropyError(f"source registry {folder}: an entry is nested too deeply") from None
+
+
+def _registry(files: dict[Path, dict[str, dict[Any, Any]]]) -> Registry:
     citations = _citations(files)
     sources: dict[str, Source] = {}
     sizes: dict[str, Size] = {}

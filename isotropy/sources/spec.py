@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from isotropy.errors import suggest
 from isotropy.scrub import scrub
@@ -23,6 +23,17 @@ Tier = Literal["hub", "url", "mirror", "package"]
 """Kinds of origins, as `sources.order` ranks them."""
 
 Status = Literal["original", "stand-in"]
+
+
+def _inside(path: str) -> str:
+    """A path below some folder."""
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts or not pure.parts or "\0" in path:
+        raise ValueError(f"expected a path inside its folder, got {path!r}")
+    return path
+
+
+Inside = Annotated[str, AfterValidator(_inside)]
 
 
 class _Origin(Strict):
@@ -38,10 +49,8 @@ class _Origin(Strict):
     def _plain_names(cls, files: dict[str, str]) -> dict[str, str]:
         if not files:
             raise ValueError("expected at least one file, got none")
-        for name, member in files.items():
-            for path in (PurePosixPath(name), PurePosixPath(member)):
-                if path.is_absolute() or ".." in path.parts:
-                    raise ValueError(f"expected a path inside its folder, got {path}")
+        for path in (*files, *files.values()):
+            _inside(path)
         return files
 
 
@@ -89,7 +98,7 @@ class MirrorOrigin(_Origin):
     """
 
     type: Literal["mirror"]
-    archive: str | None = None
+    archive: Inside | None = None
     """Path of an archive below the mirror, whose members `files` names. Null: `files` names files
     of the mirror."""
     sha256: Sha256 | None = None
@@ -110,7 +119,7 @@ class Piece(Strict):
     package: PackageName
     sha256: Sha256
     """Digest of the package file."""
-    member: str
+    member: Inside
     """Path of the piece in the package."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from isotropy.parquet import write_parquet
+from isotropy.printable import for_markdown
 
 
 class Writer(Protocol):
@@ -61,4 +62,4 @@ def format_cell(value: object) -> str:
 
 
 def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(for_markdown(cell) for cell in cells) + " |"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import subprocess
 import tarfile
@@ -12,7 +13,7 @@ import pytest
 
 from isotropy.errors import IsotropyError
 from isotropy.sources import clients
-from isotropy.sources.archives import extract
+from isotropy.sources.archives import CHUNK, MIN_LIMIT, decompressed, extract
 from tests.unit.reviews import FILES, zipped
 
 
@@ -110,3 +111,38 @@ def test_debian_package(tmp_path: Path) -> None:
     extract(tmp_path / "a.deb", {"data": "usr/share/data"}, tmp_path)
     assert (tmp_path / "data").read_text() == "words"
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz", "deb", "gz"])
+def test_what_unpacks_to_a_thousand_times_its_size_is_refused(tmp_path: Path, kind: str) -> None:
+    """150 kB that would fill the disk with 150 MB: no more than the limit is written."""
+    content = tmp_path / "zeros"
+    with content.open("wb") as stream:
+        stream.truncate(MIN_LIMIT + 50_000_000)
+    archive = tmp_path / f"a.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+            packed.write(content, "zeros")
+    elif kind == "tar.gz":
+        with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
+            packed.add(content, "zeros")
+    elif kind == "gz":
+        with gzip.open(archive, "wb", compresslevel=1) as packed:
+            packed.write(content.read_bytes())
+    else:
+        folder = tmp_path / "package"
+        (folder / "DEBIAN").mkdir(parents=True)
+        (folder / "DEBIAN/control").write_text(
+            "Package: a\nVersion: 1\nArchitecture: all\nMaintainer: a <a@a>\nDescription: a\n"
+        )
+        content.rename(folder / "zeros")
+        subprocess.run(["dpkg-deb", "-Zgzip", "-z1", "-b", folder, archive], check=True)
+    assert archive.stat().st_size < 2_000_000
+    (tmp_path / "out").mkdir()
+    with pytest.raises(IsotropyError, match="is refused: it unpacks to more than 100,000,000"):
+        if kind == "gz":
+            decompressed(archive)
+        else:
+            extract(archive, {"zeros": "zeros"}, tmp_path / "out")
+    written = sum(p.stat().st_size for p in (tmp_path / "out").iterdir())
+    assert written <= MIN_LIMIT + 2 * CHUNK

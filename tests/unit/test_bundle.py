@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 import zipfile
@@ -100,3 +101,47 @@ def test_records_of_another_format_are_named(bundle: Path) -> None:
         f.startswith("results/note.record.json: expected a record of format 3, got 2")
         for f in findings
     )
+
+
+@pytest.mark.parametrize(
+    "name", [METADATA, "results/note.record.json", "results/ledger.jsonl", "Snakefile"]
+)
+def test_what_is_read_whole_has_a_limit(bundle: Path, name: str) -> None:
+    """A member that unpacks to gigabytes is refused by its size, before it is read."""
+    target = bundle.with_name("large.zip")
+    with zipfile.ZipFile(bundle) as before, zipfile.ZipFile(target, "w") as after:
+        for member in before.namelist():
+            if member != name:
+                after.writestr(member, before.read(member))
+        with after.open(name, "w", force_zip64=True) as stream:
+            stream.write(b"0" * 4096)
+        after.getinfo(name).file_size = 3_000_000_000
+    with pytest.raises(ValueError, match=f"{name} has 3,000,000,000 bytes, .* 67,108,864 at most"):
+        verify(str(target))
+
+
+def test_no_bundle(tmp_path: Path, project: Path) -> None:
+    """A pipe, on which a reader would wait for ever, a folder, nothing, something else: exit
+    code 2 and one line."""
+    os.mkfifo(tmp_path / "pipe.zip")
+    (tmp_path / "folder.zip").mkdir()
+    (tmp_path / "text.zip").write_text("PK")
+    for name in ("pipe.zip", "folder.zip", "text.zip", "nothing.zip"):
+        done = subprocess.run(
+            [sys.executable, str(project / CHECKER), str(tmp_path / name)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (2, "")
+        assert len(done.stdout.splitlines()) == 1
+        assert "cannot be checked" in done.stdout
+
+
+def test_names_in_a_bundle_cannot_forge_lines(bundle: Path, project: Path) -> None:
+    with zipfile.ZipFile(bundle, "a") as archive:
+        archive.writestr("results/a\nINTACT: 44 files", "x")
+    command = [sys.executable, str(project / CHECKER), str(bundle)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert all(not line.startswith("INTACT") for line in done.stdout.splitlines())

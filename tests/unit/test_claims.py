@@ -332,10 +332,14 @@ def test_a_falsified_result_flips_the_verdict() -> None:
 def test_without_a_number() -> None:
     elsewhere = QUANTITY | {"where": {"dataset": "elsewhere"}}
     found = evaluated(claim(BELOW, quantity=elsewhere))
-    assert found["verdict"][0] == "not attempted because the study has no dataset elsewhere"
+    assert (
+        found["verdict"][0]
+        == "not attempted because the study makes no number for dataset elsewhere"
+    )
     nothing = claim(BELOW, quantity=QUANTITY | {"where": {"dataset": "", "model": "elsewhere"}})
     assert (
-        evaluated(nothing)["verdict"][0] == "not attempted because the study has no model elsewhere"
+        evaluated(nothing)["verdict"][0]
+        == "not attempted because the study makes no number for model elsewhere"
     )
     other = claim(BELOW, quantity=QUANTITY | {"table": "u"})
     assert evaluated(other)["verdict"][0] == "not attempted because the study leaves it out"

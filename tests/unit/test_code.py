@@ -315,7 +315,7 @@ def test_templates_count(copy: Path, before: dict[str, str]) -> None:
 
 
 def test_what_results_take_from_the_machinery(project: Path) -> None:
-    """A job, an error, a record: nothing else is imported from it by what counts, so that no bytes
+    """A job, an error, a record, a refused path: nothing else is imported from it by what counts, so that no bytes
     of outputs come from there unseen."""
     taken = set()
     for rule in rules(project):
@@ -330,6 +330,7 @@ def test_what_results_take_from_the_machinery(project: Path) -> None:
         "isotropy.job.Job",
         "isotropy.errors.IsotropyError",
         "isotropy.errors.suggest",
+        "isotropy.provenance.format.path_problem",
         "isotropy.provenance.record.Record",
         "isotropy.provenance.record.read_record",
     }

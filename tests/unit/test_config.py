@@ -279,6 +279,40 @@ def test_mistakes(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (("mickus2024", "setups"), "supersenses"),
+        (("datasets",), "mnli"),
+        (("rudman2024", "tasks"), "qqp"),
+    ],
+)
+def test_null_drops_an_entry(
+    raw: dict[str, Any], project: Path, tmp_path: Path, path: tuple[str, ...], name: str
+) -> None:
+    """An overlay leaves out a named entry of the default study; one that something else names is
+    then missed by name."""
+    overlay: dict[str, Any] = {name: None}
+    for key in reversed(path):
+        overlay = {key: overlay}
+    (tmp_path / "overlay.yaml").write_text(yaml.safe_dump(overlay))
+    found: Any = load_study(
+        read_configuration([project / "config.yaml", tmp_path / "overlay.yaml"], {}), project
+    ).config
+    for key in path:
+        found, raw = getattr(found, key), raw[key]
+    assert set(raw) - set(found) == {name}
+
+
+def test_dropping_what_is_needed(raw: dict[str, Any], project: Path) -> None:
+    raw["datasets"]["polarity"] = None
+    with pytest.raises(IsotropyError, match="no data set 'polarity' in datasets"):
+        load_study(raw, project)
+    raw["mickus2024"]["setups"] = dict.fromkeys(raw["mickus2024"]["setups"])
+    with pytest.raises(IsotropyError, match=r"mickus2024.setups: .* at least 1 item"):
+        load_study(raw, project)
+
+
 def test_missing_key(raw: dict[str, Any], project: Path) -> None:
     del raw["sources"]["order"]
     with pytest.raises(IsotropyError, match=r"config: sources.order: missing"):

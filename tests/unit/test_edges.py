@@ -1,5 +1,5 @@
-"""Edges of the library: scales at which squares are no floats, masks, missing labels, and torch's own
-transformations of functions."""
+"""Edges of the library: scales at which squares are no floats, masks, missing labels, and torch's
+own transformations of functions."""
 
 from __future__ import annotations
 

@@ -252,3 +252,9 @@ def test_hints_are_short() -> None:
         == "none of the 40 names listed in datasets is similar"
     )
     assert suggest("x", []) == "known: none"
+
+
+def test_nested_without_end(tmp_path: Path) -> None:
+    (tmp_path / "datasets.yaml").write_text("sources: " + "[" * 20_000 + "]" * 20_000)
+    with pytest.raises(IsotropyError, match="nested too deeply"):
+        load_registry(tmp_path)

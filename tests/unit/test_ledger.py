@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -15,24 +16,30 @@ from isotropy.errors import IsotropyError
 from isotropy.provenance.format import LEDGER, read_ledger
 from isotropy.provenance.ledger import append_job, append_run, last_run
 
+RECORD = Path("results/0.record.json")
+
+
+def ledger(folder: Path) -> Path:
+    return folder / "results" / LEDGER
+
 
 def written(folder: Path, n: int = 6) -> list[bytes]:
     """A ledger of a run and `n` jobs."""
-    config = folder / "config.yaml"
-    config.write_text("study: a\n")
-    append_run(folder, folder, [config], {"study": "b"})
-    for i in range(n):
-        record = folder / f"{i}.record.json"
-        record.write_text(str(i))
-        append_job(folder, record)
-    return (folder / LEDGER).read_bytes().splitlines(keepends=True)
+    with chdir(folder):
+        Path("config.yaml").write_text("study: a\n")
+        append_run(Path("results"), Path(), ["config.yaml"], {"study": "b"})
+        for i in range(n):
+            record = RECORD.with_name(f"{i}.record.json")
+            record.write_text(str(i))
+            append_job(Path("results"), record)
+    return ledger(folder).read_bytes().splitlines(keepends=True)
 
 
 def test_ledger_tells_of_runs_and_jobs(tmp_path: Path) -> None:
     lines = written(tmp_path)
     records, breaks, lines_found = read_ledger(b"".join(lines))
     assert (len(records), breaks, len(lines_found)) == (6, [], 7)
-    run = last_run(tmp_path)
+    run = last_run(tmp_path / "results")
     assert [f["path"] for f in run["configfiles"]] == ["config.yaml"]
     assert run["overrides"] == {"study": "b"}
     with pytest.raises(IsotropyError, match="names no run"):
@@ -46,9 +53,9 @@ def test_ledger_tells_of_runs_and_jobs(tmp_path: Path) -> None:
 def test_any_change_breaks_the_chain(tmp_path: Path, data: st.DataObject) -> None:
     """All but taking lines from the end, which only the records that they spoke of, or a head made
     public, can tell."""
-    if not (tmp_path / LEDGER).exists():
+    if not ledger(tmp_path).exists():
         written(tmp_path)
-    lines = (tmp_path / LEDGER).read_bytes().splitlines(keepends=True)
+    lines = ledger(tmp_path).read_bytes().splitlines(keepends=True)
     i = data.draw(st.integers(0, len(lines) - 2))
     how = data.draw(st.sampled_from(["remove", "swap", "repeat", "edit"]))
     if how == "remove":
@@ -66,18 +73,19 @@ def test_any_change_breaks_the_chain(tmp_path: Path, data: st.DataObject) -> Non
 
 
 def test_many_writers(tmp_path: Path) -> None:
-    record = tmp_path / "a.record.json"
-    record.write_text("{}")
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: append_job(tmp_path, record), range(64)))
-    _, breaks, _ = read_ledger((tmp_path / LEDGER).read_bytes())
+    (tmp_path / "results").mkdir()
+    with chdir(tmp_path), ThreadPoolExecutor(8) as pool:
+        RECORD.write_text("{}")
+        list(pool.map(lambda _: append_job(Path("results"), RECORD), range(64)))
+    _, breaks, _ = read_ledger(ledger(tmp_path).read_bytes())
     assert breaks == []
-    assert len((tmp_path / LEDGER).read_text().splitlines()) == 64
+    assert len(ledger(tmp_path).read_text().splitlines()) == 64
 
 
 def test_a_line_of_a_killed_writer_is_dropped(tmp_path: Path) -> None:
     written(tmp_path)
-    with (tmp_path / LEDGER).open("a") as stream:
+    with ledger(tmp_path).open("a") as stream:
         stream.write('{"n":7,"event":"jo')
-    append_job(tmp_path, tmp_path / "0.record.json")
-    assert read_ledger((tmp_path / LEDGER).read_bytes())[1] == []
+    with chdir(tmp_path):
+        append_job(Path("results"), RECORD)
+    assert read_ledger(ledger(tmp_path).read_bytes())[1] == []

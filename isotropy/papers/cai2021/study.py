@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from isotropy.context import Context
-from isotropy.field_types import Seeds, distinct, rising
+from isotropy.field_types import DROPPABLE, Seeds, distinct, rising
 from isotropy.geometry.spec import Clustering, Lid, TypesName, Variant
 from isotropy.papers.registry import PaperStudy
 from isotropy.spec import Strict
@@ -37,7 +37,7 @@ class Contextual(Strict):
 class Cai2021(PaperStudy):
     """Clusters and manifolds of contextual embeddings, layer by layer."""
 
-    models: Annotated[dict[str, Contextual], Field(min_length=1)]
+    models: Annotated[dict[str, Contextual], Field(min_length=1), DROPPABLE]
     """Models of the source registry."""
     vectors: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Static vectors of the source registry, for Table 3."""

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
-from isotropy.field_types import Name, Seeds
+from isotropy.field_types import DROPPABLE, Name, Seeds
 from isotropy.optimize.spec import Evaluation, Loss
 from isotropy.papers.registry import PaperStudy
 from isotropy.prepare.spec import SentencesSpec, WordsSpec
@@ -104,7 +104,9 @@ class Trajectory(Strict):
 class Mickus2024(PaperStudy):
     """Isotropy, Clusters, and Classifiers: direct optimization of embeddings."""
 
-    setups: Annotated[dict[Name, Setup], Field(min_length=1), AfterValidator(_no_double_hyphen)]
+    setups: Annotated[
+        dict[Name, Setup], Field(min_length=1), AfterValidator(_no_double_hyphen), DROPPABLE
+    ]
     """Setups to run, by name."""
     seeds: Seeds
     """Initializations of the classifier."""

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
-from isotropy.field_types import Name, Seeds, distinct, rising
+from isotropy.field_types import DROPPABLE, Name, Seeds, distinct, rising
 from isotropy.finetune.spec import Method, Metric
 from isotropy.finetune.tasks import FinetuneRun, FineTuning, check_sides
 from isotropy.papers.registry import PaperStudy
@@ -94,11 +94,11 @@ class Frozen(Strict):
 class Classification(Strict):
     """Classification on frozen features."""
 
-    tasks: Annotated[dict[Name, ClassTask], Field(min_length=1)]
+    tasks: Annotated[dict[Name, ClassTask], Field(min_length=1), DROPPABLE]
     """Tasks that there are, by name."""
     run_tasks: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Tasks to run."""
-    embeddings: Annotated[dict[str, Frozen], Field(min_length=1)]
+    embeddings: Annotated[dict[str, Frozen], Field(min_length=1), DROPPABLE]
     """Models of the source registry."""
     methods: Annotated[list[MethodName], Field(min_length=1), AfterValidator(distinct)]
     """Post-processing; `none` must be among them."""
@@ -172,7 +172,7 @@ class ClusterFineTuning(FineTuning):
 class Rajaee2021(PaperStudy):
     """Cluster-based isotropy enhancement."""
 
-    embeddings: Annotated[dict[str, Encoding], Field(min_length=1)]
+    embeddings: Annotated[dict[str, Encoding], Field(min_length=1), DROPPABLE]
     """Models and vectors of the source registry."""
     methods: Annotated[list[MethodName], Field(min_length=1), AfterValidator(distinct)]
     """Post-processing; `none` must be among them."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 
 from isotropy.sources.lexicons import PARTS_OF_SPEECH, by_word
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content
+from isotropy.sources.table_text import read_csv
 
 LABEL_NAMES = PARTS_OF_SPEECH
 
@@ -27,9 +27,8 @@ def read(_: Content, folder: Path) -> Iterator[Row]:
         "adv": "adverb",
         "adverb": "adverb",
     }
-    with (folder / "en.complete.csv").open(encoding="utf8", newline="") as stream:
-        senses = [
-            (row["word"].strip().lower(), row["pos"].strip().lower())
-            for row in csv.DictReader(stream)
-        ]
+    senses = [
+        (row["word"].strip().lower(), row["pos"].strip().lower())
+        for _, row in read_csv(folder / "en.complete.csv", ("word", "pos"))
+    ]
     return by_word((word, names[pos]) for word, pos in senses if pos in names)

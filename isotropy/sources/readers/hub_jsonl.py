@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from isotropy.sources.archives import decompressed
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content
 
@@ -14,7 +14,7 @@ from isotropy.sources.spec import Content
 def read(content: Content, folder: Path) -> Iterator[Row]:
     """A row per line."""
     for path in sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]):
-        whole = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        whole = decompressed(path) if path.suffix == ".gz" else path.read_bytes()
         for line in whole.decode("utf8").split("\n"):
             if line:
                 row = json.loads(line)

@@ -1,0 +1,31 @@
+"""Make texts from elsewhere safe to show: file names, titles and messages may hold line breaks,
+control characters or markup. Plain Python, without the rest of the project: the checker of bundles
+uses it, too.
+"""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+
+UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+"""Categories of Unicode: control, invisible formatting (which can turn the direction of a line),
+lone surrogates, private use, line and paragraph separators."""
+
+
+def for_terminal(text: str) -> str:
+    """The text in one line; what could move the cursor, colour or hide text is written as Python
+    writes it: a line break as backslash and n.
+    """
+    return "".join(
+        c.encode("unicode_escape").decode() if unicodedata.category(c) in UNSAFE else c
+        for c in text
+    )
+
+
+def for_markdown(text: str) -> str:
+    """The text in one line of Markdown, as it is: no HTML, no cell border, no code, no link."""
+    text = html.escape(for_terminal(text.replace("\n", " ").replace("\t", " ")), quote=False)
+    for mark, plain in (("|", "\\|"), ("`", "\\`"), ("](", "]\\(")):
+        text = text.replace(mark, plain)
+    return text
