@@ -10,7 +10,7 @@ ARGS ?=
 TEST_ARGS ?= --numprocesses 2 --dist worksteal
 READY := $(VENV)/.ready
 
-.PHONY: figures check test test-slurm environment benchmarks lock
+.PHONY: figures check test test-slurm campaign environment benchmarks lock
 
 figures: $(READY)
 	$(VENV)/bin/snakemake --cores $(CORES) --quiet rules $(ARGS)
@@ -32,6 +32,10 @@ test: check
 test-slurm: $(READY)
 	tests/slurm/install.sh || echo "SLURM cannot be installed here: its tests are skipped."
 	$(VENV)/bin/python -m pytest tests/slurm
+
+# Thousands of random faults, with a seed: CAMPAIGN_ARGS="--n 5000 --seed 1". `make test` has a short form.
+campaign: $(READY)
+	$(VENV)/bin/python -m tests.campaign.mutations $(CAMPAIGN_ARGS)
 
 environment: $(READY)
 

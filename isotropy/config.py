@@ -13,13 +13,14 @@ import yaml
 from pydantic import Field, ValidationError, create_model
 
 from isotropy.context import Context, DataSpec
-from isotropy.errors import IsotropyError, suggest
+from isotropy.errors import IsotropyError, shown, suggest
 from isotropy.field_types import DROPPABLE, Name
 from isotropy.papers.registry import PaperStudy, papers
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
 from isotropy.settings import Compute, Sources
 from isotropy.sources.registry import Registry, load_registry
 from isotropy.spec import Strict
+from isotropy.templates import MAX_LEVELS, is_nested_deeper
 
 
 class Settings(Strict):
@@ -76,6 +77,8 @@ def load_study(raw: dict[str, Any], root: Path, *, mirror_there: bool = True) ->
     Raises:
         IsotropyError: the first mistake: the field's path, the value, and what is expected.
     """
+    if is_nested_deeper(raw):
+        raise IsotropyError(f"config: nested too deeply, more than {MAX_LEVELS} levels")
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
@@ -163,7 +166,7 @@ def _explain(error: ValidationError) -> str:
     hint = ""
     if isinstance(value, str) and first["type"] in ("float_type", "int_type"):
         hint = "; a number must not be in quotes, and YAML reads 1e-3 as text: write 0.001"
-    return f"config: {path}: {first['msg']}, got {value!r}{hint}"
+    return f"config: {path}: {first['msg']}, got {shown(value)}{hint}"
 
 
 def _known_keys() -> set[str]:

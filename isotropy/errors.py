@@ -5,6 +5,7 @@ print it without a trace.
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 
 MOST_NAMES = 3
@@ -15,6 +16,22 @@ class IsotropyError(Exception):
     """Something a user can act on: bad configuration, unreachable data, a checksum that does not
     match.
     """
+
+
+def shown(value: object) -> str:
+    """A value in a message, as Python writes it: long texts, lists and mappings shortened, what is
+    nested deeply left out.
+
+    Examples:
+        >>> shown([1, "a"])
+        "[1, 'a']"
+        >>> shown([[[[[[[1]]]]]]])
+        '[[[[[[...]]]]]]'
+    """
+    short = reprlib.Repr()
+    short.maxlevel, short.maxdict, short.maxlist, short.maxtuple = 5, 8, 12, 12
+    short.maxstring = short.maxother = short.maxlong = 200
+    return short.repr(value)
 
 
 def suggest(name: str, known: Iterable[str], where: str = "there") -> str:

@@ -17,6 +17,7 @@ import yaml
 from isotropy.errors import IsotropyError, suggest
 
 _NAME = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+MAX_LEVELS = 50
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -48,11 +49,31 @@ def read_yaml(path: Path) -> Any:
     """
     try:
         with path.open(encoding="utf8") as stream:
-            return yaml.load(stream, Loader=_UniqueKeys)  # noqa: S506 (a SafeLoader)
+            content = yaml.load(stream, Loader=_UniqueKeys)  # noqa: S506 (a SafeLoader)
     except RecursionError as error:
         raise IsotropyError(f"{path}: nested too deeply") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise IsotropyError(f"{path}: {' '.join(str(error).split())}") from error
+    if is_nested_deeper(content):
+        raise IsotropyError(f"{path}: nested too deeply, more than {MAX_LEVELS} levels")
+    return content
+
+
+def is_nested_deeper(value: Any, levels: int = MAX_LEVELS) -> bool:
+    """Whether lists and mappings are nested more than `levels` deep, as nobody writes them and
+    validation cannot take them.
+    """
+    row = [value]
+    for _ in range(levels + 1):
+        row = [
+            inner
+            for outer in row
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not row:
+            return False
+    return True
 
 
 def members(entry: Any) -> list[tuple[dict[str, Any], Any]]:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from isotropy.errors import suggest
+from isotropy.errors import shown, suggest
 from isotropy.sources import formats
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.sizes import ModelSize, Size, TextsSize, VectorsSize
@@ -67,7 +67,7 @@ def source(kind: str, entry: Any, citations: dict[str, str]) -> tuple[Source, Si
         Mistake: a field does not fit.
     """
     if not isinstance(entry, dict):
-        raise Mistake("", f"expected a mapping, got {entry!r}")
+        raise Mistake("", f"expected a mapping, got {shown(entry)}")
     fields = {"kind": kind, **entry}
     size = fields.pop("size", None)
     if "citation" in fields:
@@ -92,9 +92,9 @@ def _cite(keys: Any, citations: dict[str, str]) -> str:
     """The text of one citation or of several, by their keys."""
     texts = []
     for key in keys if isinstance(keys, list) else [keys]:
-        if key not in citations:
-            hint = suggest(str(key), citations, "in citations")
-            raise Mistake("citation", f"expected a key of citations, got {key!r}; {hint}")
+        if not isinstance(key, str) or key not in citations:
+            hint = suggest(shown(key), citations, "in citations")
+            raise Mistake("citation", f"expected a key of citations, got {shown(key)}; {hint}")
         texts.append(citations[key])
     return "; ".join(texts)
 
@@ -127,7 +127,7 @@ def _origins(origin: Any, kind: str, contents: Any) -> list[Any]:
         return [one | _named(one.get("files"))]
     mirrored = one.pop("mirror", True)
     if not isinstance(mirrored, bool):
-        raise Mistake("origins.mirror", f"expected true or false, got {mirrored!r}")
+        raise Mistake("origins.mirror", f"expected true or false, got {shown(mirrored)}")
     one.setdefault("repo_type", "model" if kind == "model" else "dataset")
     if kind == "model":
         one.setdefault("files", MODEL_FILES)
@@ -204,9 +204,9 @@ def _explain(error: dict[str, Any], fields: set[str]) -> str:
         case "value_error":
             return str(context["error"])
         case "string_pattern_mismatch":
-            return f"expected text that matches {context['pattern']}, got {value!r}"
+            return f"expected text that matches {context['pattern']}, got {shown(value)}"
         case "literal_error" | "union_tag_invalid":
             choices = context.get("expected") or context.get("expected_tags")
-            return f"expected {choices}, got {context.get('tag', value)!r}"
+            return f"expected {choices}, got {shown(context.get('tag', value))}"
     message = error["msg"].removeprefix("Input should be ")
-    return f"expected {message}, got {value!r}"
+    return f"expected {message}, got {shown(value)}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, shown
 from isotropy.sources.entries import Mistake, source
 from isotropy.sources.sizes import Size
 from isotropy.sources.spec import Source, Tier
@@ -50,13 +50,7 @@ def load_registry(folder: Path) -> Registry:
         IsotropyError: no such folder or file, bad YAML, an id that two entries have, or an entry
             that does not fit; with the file, the entry and the field.
     """
-    try:
-        return _registry({path: _sections(path) for path in _files(folder)})
-    except RecursionError:
-        raise IsotropyError(f"source registry {folder}: an entry is nested too deeply") from None
-
-
-def _registry(files: dict[Path, dict[str, dict[Any, Any]]]) -> Registry:
+    files = {path: _sections(path) for path in _files(folder)}
     citations = _citations(files)
     sources: dict[str, Source] = {}
     sizes: dict[str, Size] = {}
@@ -102,7 +96,7 @@ def _sections(path: Path) -> dict[str, dict[Any, Any]]:
         raise IsotropyError(f"source registry {path}: expected the keys sources and citations")
     for key, section in data.items():
         if not isinstance(section, dict):
-            raise _error(path, key, f"expected a mapping, got {section!r}")
+            raise _error(path, key, f"expected a mapping, got {shown(section)}")
     return data
 
 
@@ -114,7 +108,7 @@ def _citations(files: dict[Path, dict[str, dict[Any, Any]]]) -> dict[str, str]:
             if key in found:
                 raise _error(path, f"citations.{key}", "duplicate key, also in another file")
             if not isinstance(text, str):
-                raise _error(path, f"citations.{key}", f"expected text, got {text!r}")
+                raise _error(path, f"citations.{key}", f"expected text, got {shown(text)}")
             found[key] = text
     return found
 

@@ -315,8 +315,8 @@ def test_templates_count(copy: Path, before: dict[str, str]) -> None:
 
 
 def test_what_results_take_from_the_machinery(project: Path) -> None:
-    """A job, an error, a record, a refused path: nothing else is imported from it by what counts, so that no bytes
-    of outputs come from there unseen."""
+    """A job, an error, a record, a refused path: nothing else is imported from it by what counts,
+    so that no bytes of outputs come from there unseen."""
     taken = set()
     for rule in rules(project):
         for name in code_identity(project, rule).files:

@@ -313,6 +313,13 @@ def test_dropping_what_is_needed(raw: dict[str, Any], project: Path) -> None:
         load_study(raw, project)
 
 
+def test_nested_without_end(raw: dict[str, Any], project: Path) -> None:
+    for _ in range(2000):
+        raw["study"] = [raw["study"]]
+    with pytest.raises(IsotropyError, match="config: nested too deeply, more than 50 levels"):
+        load_study(raw, project)
+
+
 def test_missing_key(raw: dict[str, Any], project: Path) -> None:
     del raw["sources"]["order"]
     with pytest.raises(IsotropyError, match=r"config: sources.order: missing"):
