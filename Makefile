@@ -33,9 +33,14 @@ test-slurm: $(READY)
 	tests/slurm/install.sh || echo "SLURM cannot be installed here: its tests are skipped."
 	$(VENV)/bin/python -m pytest tests/slurm
 
-# Thousands of random faults, with a seed: CAMPAIGN_ARGS="--n 5000 --seed 1". `make test` has a short form.
+# Many random faults, an hour: each prints counts and what was missed, and takes --n and --seed by itself. `make test` has
+# short forms. Alterations are of a copy of the finished study in this folder.
 campaign: $(READY)
-	$(VENV)/bin/python -m tests.campaign.mutations $(CAMPAIGN_ARGS)
+	$(VENV)/bin/python -m tests.campaign.mutations
+	$(VENV)/bin/python -m tests.campaign.faults
+	$(VENV)/bin/python -m tests.campaign.kills
+	$(VENV)/bin/python -m tests.campaign.alterations .
+	$(VENV)/bin/python benchmarks/repeatability.py
 
 environment: $(READY)
 

@@ -89,8 +89,9 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
         try:
             _try(spec, origin, downloads, destination)
         except clients.Unavailable as error:
-            not_used.append(f"{origin.describe()}: {error}")
-            log.info("%s: not used: %s", spec.id, error)
+            reason = " ".join(str(error).split()).rstrip(".")  # clients say it in paragraphs
+            not_used.append(f"{origin.describe()}: {reason}")
+            log.info("%s: not used: %s", spec.id, reason)
             for leftover in destination.iterdir():
                 remove(leftover)
             continue

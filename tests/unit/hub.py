@@ -10,13 +10,30 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
+STATUS = {
+    "unavailable": 503,
+    "server error": 500,
+    "too many requests": 429,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "gone": 404,
+}
+FAULTS = [
+    *STATUS,
+    *("hang", "drop", "garbage", "loop", "slow"),
+    *("truncate", "long", "short", "empty", "page", "corrupt"),
+]
+"""What can go wrong with a file: an answer with a status; no answer, none that is HTTP, one that
+never ends or that takes its time; other bytes than there are."""
+
 
 class Hub:
-    """Serves `files` of one repository; `fault` is what the next `times` requests for a file
-    meet."""
+    """Serves `files` of one repository; `fault` is what the next `times` requests for a file meet,
+    with `heads` those for its headers, too."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files, self.fault, self.times, self.requests = files, "", 0, 0
+        self.heads = False
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -50,30 +67,60 @@ class Hub:
             "X-Repo-Commit": match[1],
             "Accept-Ranges": "bytes",
         }
-        if request.command == "HEAD":
+        if request.command == "HEAD" and not self.heads:
             return self._send(request, 200, data, headers)
         self.requests += 1
         fault = self.fault if self.times > 0 else ""
         self.times -= 1
-        if fault == "unavailable":
-            return self._send(request, 503, b"busy", {})
+        if not fault:
+            return self._send(request, 200, data, headers)
+        return self._fail(request, fault, data, headers)
+
+    def _fail(
+        self, request: BaseHTTPRequestHandler, fault: str, data: bytes, headers: dict[str, str]
+    ) -> None:
+        if fault in STATUS:
+            return self._send(request, STATUS[fault], b"no", {"Retry-After": "0"})
         if fault == "hang":
             time.sleep(120)
-        if fault == "truncate":
-            headers["Content-Length"] = str(len(data))
+        if fault == "drop":
             request.close_connection = True
-            return self._send(request, 200, data[: len(data) // 2], headers)
-        if fault == "corrupt":
-            data = bytes([data[0] ^ 0xFF]) + data[1:]
-        return self._send(request, 200, data, headers)
+            return None
+        if fault == "garbage":
+            request.close_connection = True
+            request.wfile.write(b"\x00\xff" * 50)
+            return None
+        if fault == "loop":
+            return self._send(request, 302, b"", {"Location": request.path})
+        if fault == "slow":
+            return self._send(request, 200, data, headers, pause=0.05)
+        if fault in ("truncate", "long"):
+            headers["Content-Length"] = str(len(data) + (7 if fault == "long" else 0))
+            request.close_connection = True
+            return self._send(
+                request, 200, data[: len(data) // (2 if fault == "truncate" else 1)], headers
+            )
+        changed = {
+            "corrupt": bytes([data[0] ^ 0xFF]) + data[1:],
+            "short": data[: len(data) // 2],
+            "empty": b"",
+            "page": b"<html>Please sign in</html>",
+        }
+        return self._send(request, 200, changed.get(fault, data), headers)
 
     @staticmethod
     def _send(
-        request: BaseHTTPRequestHandler, status: int, data: bytes, headers: dict[str, str]
+        request: BaseHTTPRequestHandler,
+        status: int,
+        data: bytes,
+        headers: dict[str, str],
+        pause: float = 0.0,
     ) -> None:
         request.send_response(status)
         for name, value in {"Content-Length": str(len(data)), **headers}.items():
             request.send_header(name, value)
         request.end_headers()
         if request.command != "HEAD":
-            request.wfile.write(data)
+            for i in range(0, len(data), 1 if pause else max(1, len(data))):
+                request.wfile.write(data[i : i + 1] if pause else data)
+                time.sleep(pause)

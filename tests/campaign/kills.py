@@ -1,0 +1,100 @@
+"""Kills at random times until a run completes: the bytes are those of an undisturbed run.
+
+python -m tests.campaign.kills [--n 50] [--seed 0]
+
+Each round starts a fresh checkout, kills the run and all its jobs again and again (as a crash of
+the machine would, or by a lost terminal, or Ctrl-C) until it completes, and compares every result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.conftest import Workflow, copy_checkout, digests
+
+TARGETS = [
+    "results/optimize/mickus2024/polarity/seed0.parquet",
+    "results/similarity/rajaee2021/simlex999/word2vec-enwiki-2021/words.parquet",
+    "results/prepare/supersenses.texts.parquet",
+]
+SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGHUP, signal.SIGINT]
+
+
+def run_for(workflow: Workflow, seconds: float, by: signal.Signals) -> bool:
+    """Run, and kill the run with all its jobs after some seconds. Returns whether it completed."""
+    process = subprocess.Popen(
+        workflow.command("--nolock", "--", *TARGETS),
+        cwd=workflow.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        # A campaign may run under nohup
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, by)
+        process.wait(120)
+        return False
+    if process.returncode != 0:
+        raise SystemExit(f"a run ended with {process.returncode}: {workflow.folder}")
+    return True
+
+
+def campaign(folder: Path, n: int, seed: int) -> tuple[int, int, list[str]]:
+    """Kill until there were `n` kills.
+
+    Returns:
+        Kills, rounds that completed, and results with other bytes than undisturbed.
+    """
+    draw = random.Random(seed)
+    undisturbed = Workflow(copy_checkout(folder / "undisturbed"))
+    began = time.monotonic()
+    undisturbed.done("--", *TARGETS)
+    whole = time.monotonic() - began
+    expected = digests(undisturbed.folder)
+    kills, rounds, missed = 0, 0, list[str]()
+    while kills < n:
+        workflow = Workflow(copy_checkout(folder / "killed"))
+        while not run_for(workflow, draw.uniform(0.5, 0.7 * whole), draw.choice(SIGNALS)):
+            kills += 1
+        rounds += 1
+        found = digests(workflow.folder)
+        missed += [
+            f"round {rounds}: {name}"
+            for name in sorted(expected.keys() | found.keys())
+            if expected.get(name) != found.get(name)
+        ]
+        left = [p for p in workflow.folder.rglob("results/**/*") if p.suffix in (".tmp", ".work")]
+        missed += [f"round {rounds}: left over: {path}" for path in left]
+        shutil.rmtree(workflow.folder)
+    return kills, rounds, missed
+
+
+def main() -> int:
+    """Exit code 1: other bytes, or something left over."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        kills, rounds, missed = campaign(Path(folder), arguments.n, arguments.seed)
+    for line in missed:
+        print(f"missed: {line}")
+    print(f"{kills} kills in {rounds} runs that completed at last: {len(missed)} missed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
