@@ -16,6 +16,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -28,13 +29,13 @@ from tests.unit.hub import FAULTS, Hub
 from tests.unit.reviews import FILES, HUB, MIRROR, run, source
 
 
-def campaign(n: int, seed: int) -> tuple[Counter[str], list[str]]:
+def campaign(n: int, seed: int, kinds: Sequence[str] = FAULTS) -> tuple[Counter[str], list[str]]:
     """Fetch `n` times. Returns what came of it, by fault, and what was missed."""
     logging.getLogger("isotropy").setLevel(logging.CRITICAL)
     counts, missed = Counter[str](), list[str]()
     for i in range(n):
         draw = random.Random(f"{seed}-{i}")
-        fault = FAULTS[i % len(FAULTS)]
+        fault = kinds[i % len(kinds)]
         with tempfile.TemporaryDirectory() as folder:
             times, heads = draw.choice([1, 2, 50]), draw.random() < 0.5
             outcome = _fetch(Path(folder), fault, times, heads=heads, mirrored=i % 2 == 0)

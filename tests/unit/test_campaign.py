@@ -15,7 +15,9 @@ def test_mutations() -> None:
 
 
 def test_faults_of_a_hub() -> None:
-    """Each kind of fault, once: the right bytes, or one sentence."""
-    counts, missed = faults.campaign(n=len(FAULTS), seed=0)
+    """Those that the client does not wait for: the right bytes, or one sentence."""
+    kinds = ["drop", "garbage", "loop", "page", "long", "unauthorized"]
+    assert set(kinds) < set(FAULTS)
+    counts, missed = faults.campaign(n=len(kinds), seed=0, kinds=kinds)
     assert missed == []
-    assert {outcome.split(":")[0] for outcome in counts} == set(FAULTS)
+    assert {outcome.split(":")[0] for outcome in counts} == set(kinds)
