@@ -170,7 +170,7 @@ def trace(
     if html is not None:
         _print(f"{html}", "green")
     elif as_json:
-        typer.echo(json.dumps(lineage, indent=1, ensure_ascii=False, default=str))
+        typer.echo(json.dumps(lineage, indent=1, default=str))  # all else than ASCII as escapes
     elif as_mermaid:
         typer.echo(tracing.mermaid(lineage), nl=False)
     else:

@@ -29,6 +29,7 @@ from typing import Any, Generic, Self, TextIO, TypeVar
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_of, remove, write_json
 from isotropy.locks import lock_file
+from isotropy.printable import for_terminal
 from isotropy.provenance.code import code_identity, load, temporary_outputs
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
 from isotropy.provenance.identity import MARK, File, describe_files, record_id
@@ -45,6 +46,13 @@ PROJECT = Path(__file__).resolve().parents[1]
 LOCK = "lock"
 
 SpecT = TypeVar("SpecT", bound=Spec)
+
+
+class _OneLine(logging.Formatter):
+    """A message is one line, whatever a title or a file's name in it holds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return for_terminal(super().format(record))
 
 
 class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
@@ -212,7 +220,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
     def _start_log(self) -> None:
         path = Path(self._snakemake.log[0])
         path.parent.mkdir(parents=True, exist_ok=True)
-        form = logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S")
+        form = _OneLine("%(asctime)s %(message)s", "%H:%M:%S")
         handlers: list[logging.Handler] = [
             logging.FileHandler(path, mode="w", encoding="utf8"),
             logging.StreamHandler(),
@@ -270,4 +278,5 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         if isinstance(error, IsotropyError):
             log.error("error: %s", error)
             raise SystemExit(1) from None
-        log.error("%s", "".join(traceback.format_exception(error)))
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            log.error("%s", line)

@@ -44,6 +44,7 @@ from isotropy.papers.registry import KEYS
 from isotropy.paths import shard_stems
 from isotropy.plan import Plan
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
+from isotropy.printable import for_terminal
 from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import find_record
@@ -53,7 +54,7 @@ from isotropy.tables.runs import FACTS
 try:
     STUDY = load_study(config, PROJECT)
 except IsotropyError as error:
-    raise WorkflowError(str(error)) from None
+    raise WorkflowError(for_terminal(str(error))) from None
 
 CONFIG = STUDY.config
 SOURCES = STUDY.registry.sources

@@ -31,6 +31,7 @@ MACHINERY = {
 
 COUNTED_WITH_EVERY_JOB = {
     "isotropy.files": "lists the files of a folder, whose digests are part of the id; writes JSON",
+    "isotropy.printable": "makes texts of Markdown tables safe; logs take it as well",
     "isotropy.provenance.identity": "makes the id that outputs carry",
     "isotropy.provenance.lineage": "decides what is a stand-in and what its sources are called,"
     " which outputs repeat",

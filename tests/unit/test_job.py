@@ -149,6 +149,20 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path
     ]
 
 
+def test_a_message_is_one_line(run: Path, project: Path) -> None:
+    """In the log and the terminal, whatever a title in it holds; a trace keeps its lines."""
+    for kind, said in ((IsotropyError, "error: a title\\n44 files"), (ValueError, "a title")):
+        with (
+            pytest.raises((SystemExit, ValueError)),
+            Job(snakemake_object(project, "lines"), NoteSpec),
+        ):
+            raise kind("a title\n44 files: 44 intact\x1b[2J")
+        text = Path("results/logs/lines.log").read_text()
+        assert said in text
+        assert "\x1b" not in text
+        assert not [line for line in text.splitlines() if line.startswith("44 files")]
+
+
 def test_what_cannot_be_cleared_up_fails_no_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

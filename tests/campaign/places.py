@@ -1,0 +1,187 @@
+"""Hostile places: a small study in each must come out whole and intact, or end in one sentence.
+
+python -m tests.campaign.places [--n 1] [--seed 0]
+
+Paths with quotes, spaces and a snowman in a POSIX locale; no home, a strict umask, no place for
+temporary files, a read-only checkout; disks of five sizes that fill up, each then with room; two
+runs at once; no network. Disks are file systems in memory, which take root to mount: elsewhere
+they are left out, and said to be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.conftest import PROJECT, Workflow, copy_checkout
+from tests.workflow.study import audit
+
+TARGET = "results/prepare/polarity-part.texts.parquet"
+MEGABYTES = (1, 4, 16, 30, 60)
+"""Sizes of disks; the study needs about 40."""
+OFFLINE = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
+
+
+class Missed(Exception):
+    """What should not have come of it, in words."""
+
+
+def fails_in_a_sentence(workflow: Workflow, *says: str, **env: str) -> None:
+    """Run; it must fail, say one of the texts, and show no traceback."""
+    result = workflow.run("--", TARGET, env=env)
+    if result.returncode == 0:
+        raise Missed("it did not fail")
+    if "Traceback" in result.stdout or not any(text in result.stdout for text in says):
+        raise Missed(f"it said {result.stdout[-1500:]}")
+
+
+def is_whole(workflow: Workflow, **env: str) -> None:
+    """Run; it must succeed, be intact, and have nothing left to do."""
+    result = workflow.run("--", TARGET, env=env)
+    if result.returncode != 0:
+        raise Missed(f"it ended with {result.returncode}: {result.stdout[-1500:]}")
+    verified = audit(workflow, "verify", "--all", "--project", str(PROJECT))
+    if verified.returncode != 0:
+        raise Missed(verified.stdout)
+    if "Nothing to be done" not in workflow.run("--", TARGET, env=env).stdout:
+        raise Missed("a finished study had something to do")
+
+
+def a_strange_path(folder: Path) -> None:
+    workflow = Workflow(copy_checkout(folder / 'it\'s "a" \u2603 & more; $HOME'))
+    is_whole(workflow, LC_ALL="POSIX", LANG="POSIX")
+
+
+def no_home(folder: Path) -> None:
+    workflow = Workflow(copy_checkout(folder / "checkout"))
+    command = ["env", "-u", "HOME", *workflow.command("--", TARGET)]
+    done = subprocess.run(command, cwd=workflow.folder, capture_output=True, text=True, timeout=600)
+    if done.returncode != 0:
+        raise Missed(done.stdout[-1500:] + done.stderr[-1500:])
+    is_whole(workflow)
+
+
+def a_strict_umask(folder: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        is_whole(Workflow(copy_checkout(folder / "checkout")))
+    finally:
+        os.umask(before)
+
+
+def no_place_for_temporary_files(folder: Path) -> None:
+    is_whole(Workflow(copy_checkout(folder / "checkout")), TMPDIR=str(folder / "nothing"))
+
+
+def a_read_only_checkout(folder: Path) -> None:
+    checkout, run = copy_checkout(folder / "checkout"), folder / "run"
+    run.mkdir()
+    subprocess.run(["chmod", "-R", "a-w", str(checkout)], check=True)
+    try:
+        workflow = Workflow(run, [str(checkout / "config/smoke.yaml")])
+        snakefile = ("--snakefile", str(checkout / "Snakefile"))
+        result = workflow.run(*snakefile, "--", TARGET)
+        if result.returncode != 0:
+            raise Missed(result.stdout[-1500:])
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", str(checkout)], check=True)
+
+
+def two_runs_at_once(folder: Path) -> None:
+    workflow = Workflow(copy_checkout(folder / "checkout"))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    both = [
+        subprocess.Popen(workflow.command("--", TARGET), cwd=workflow.folder, **pipes)  # type: ignore[call-overload]
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=600)[0] for process in both]
+    failed = [text for process, text in zip(both, said, strict=True) if process.returncode]
+    if len(failed) == 2 or any("locked" not in text.lower() for text in failed):
+        raise Missed(str(failed)[-1500:])
+    is_whole(workflow)
+
+
+def no_network(folder: Path) -> None:
+    workflow = Workflow(copy_checkout(folder / "checkout"))
+    fails_in_a_sentence(workflow, "Check the network", "no origin could be used", **OFFLINE)
+    is_whole(workflow)
+
+
+def a_full_disk(megabytes: int) -> Callable[[Path], None]:
+    def place(folder: Path) -> None:
+        workflow, disk = Workflow(copy_checkout(folder / "checkout")), folder / "disk"
+        disk.mkdir()
+        size = ["-o", f"size={megabytes}m"]
+        mount = ["mount", "-t", "tmpfs", *size, "tmpfs", str(disk)]
+        subprocess.run(mount, check=True, capture_output=True)
+        try:
+            (workflow.folder / "results").mkdir(exist_ok=True)
+            shutil.rmtree(workflow.folder / "results")
+            (workflow.folder / "results").symlink_to(disk)
+            result = workflow.run("--", TARGET)
+            if result.returncode != 0:
+                known = ("No space left", "disk", "could be used", "Errno 28")
+                if not any(text in result.stdout for text in known):
+                    raise Missed(result.stdout[-1500:])
+                more = ["mount", "-o", "remount,size=400m", str(disk)]
+                subprocess.run(more, check=True, capture_output=True)
+                workflow.run("--unlock")
+            is_whole(workflow)
+        finally:
+            subprocess.run(["umount", str(disk)], check=False, capture_output=True)
+
+    place.__name__ = f"a_disk_of_{megabytes}_MB"
+    return place
+
+
+PLACES: list[Callable[[Path], None]] = [
+    a_strange_path,
+    no_home,
+    a_strict_umask,
+    no_place_for_temporary_files,
+    a_read_only_checkout,
+    two_runs_at_once,
+    no_network,
+    *map(a_full_disk, MEGABYTES),
+]
+
+
+def campaign(n: int, seed: int) -> tuple[int, list[str]]:
+    """Go to all places `n` times, in random order. Returns how many, and what was missed."""
+    missed = []
+    order = PLACES * n
+    random.Random(seed).shuffle(order)
+    for place in order:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                place(Path(folder).resolve())
+                found = "ok"
+            except (Missed, subprocess.SubprocessError) as error:
+                found = f"missed: {error}"
+                missed.append(f"{place.__name__}: {error}")
+        print(f"{place.__name__}: {found} ({time.monotonic() - began:.0f} s)", flush=True)
+    return len(order), missed
+
+
+def main() -> int:
+    """Exit code 1: something was missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    n, missed = campaign(arguments.n, arguments.seed)
+    print(f"{n} places: {len(missed)} missed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
