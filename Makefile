@@ -38,6 +38,7 @@ test-slurm: $(READY)
 campaign: $(READY)
 	$(VENV)/bin/python -m tests.campaign.mutations
 	$(VENV)/bin/python -m tests.campaign.faults
+	$(VENV)/bin/python -m tests.campaign.places
 	$(VENV)/bin/python -m tests.campaign.kills
 	$(VENV)/bin/python -m tests.campaign.alterations .
 	$(VENV)/bin/python benchmarks/repeatability.py
