@@ -4,7 +4,7 @@ studies of several sizes.
 python benchmarks/graph.py [JOBS]...
 
 The default study with as many seeds of fine-tuning as give about so many jobs (300, 3,000 and
-30,000 unless told), and config/paper.yaml as it is. The graph: until the jobs are counted. All:
+30,000 by default), and config/paper.yaml as it is. The graph: until the jobs are counted. All:
 until each is printed, as `--dry-run` does.
 """
 

@@ -31,13 +31,12 @@ def main(folders: list[Path]) -> None:
                 f"{folder} has no results/ledger.jsonl: name the folder of a run that was made in "
                 "one go"
             )
-        told = [
+        entries = [
             json.loads(line) for line in (folder / "results/ledger.jsonl").read_text().splitlines()
         ]
-        first, last = (datetime.fromisoformat(told[i]["time"]) for i in (0, -1))
-        own = [
-            read_record(folder / line["record"]).seconds for line in told if line["event"] == "job"
-        ]
+        first, last = (datetime.fromisoformat(entries[i]["time"]) for i in (0, -1))
+        jobs = [entry["record"] for entry in entries if entry["event"] == "job"]
+        own = [read_record(folder / record).seconds for record in jobs]
         wall = (last - first).total_seconds()
         print(f"| {folder} | {len(own)} | {wall:.0f} | {sum(own):.0f} | {wall / sum(own):.2f} |")
 

@@ -133,14 +133,14 @@ def test_the_study_is_verified_where_it_ran(
     printed."""
     started.study.done()
     folders = [str(smoke.folder), str(started.study.folder)]
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, project / "benchmarks/overhead.py", *folders],
         capture_output=True,
         text=True,
         check=True,
     )
     with capsys.disabled():
-        print("\n" + told.stdout)
+        print("\n" + done.stdout)
     done = subprocess.run(
         [sys.executable, "-m", "isotropy", "audit", "verify", "--all"],
         cwd=started.study.folder,
@@ -288,7 +288,7 @@ def test_a_cancelled_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cl
 
 
 def test_a_preempted_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    """The executor by itself leaves it to SLURM, which is told not to start jobs again."""
+    """The executor by itself leaves it to SLURM, where jobs are not started again."""
     driver = submit(faulty, "results/faults/step-preempted-0", "--snakefile", "faults.smk")
     waited(lambda: driver.runs_of("step-preempted-0") == 1, "no job has started", 300)
     cluster.wait_until_running("step_wildcards_preempted_")

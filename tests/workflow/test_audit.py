@@ -192,8 +192,8 @@ def test_stray_files_are_identified(smoke: Workflow, tmp_path: Path) -> None:
             changed = identify(smoke.folder, stray)
             assert (changed.path, changed.record) == (None, found.record)
             assert f"results/{name}" in changed.outputs
-            told = audit(smoke, "identify", str(stray))
-            assert (told.returncode, "altered" in told.stdout) == (1, True)
+            done = audit(smoke, "identify", str(stray))
+            assert (done.returncode, "altered" in done.stdout) == (1, True)
     assert audit(smoke, "identify", "README.md").returncode == 2
 
 

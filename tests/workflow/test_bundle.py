@@ -90,7 +90,7 @@ def test_bundle_is_checked_by_plain_python(bundle: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("victim", "edit", "told"),
+    ("victim", "edit", "said"),
     [
         ("results/claims.csv", lambda d: d + b" ", "results/claims.csv: altered"),
         ("results/claims.csv", lambda d: None, "results/claims.csv: missing"),
@@ -118,18 +118,18 @@ def test_bundle_is_checked_by_plain_python(bundle: Path, tmp_path: Path) -> None
     ],
 )
 def test_changes_to_a_bundle_are_found(
-    bundle: Path, tmp_path: Path, victim: str, edit: Callable[[bytes], bytes | None], told: str
+    bundle: Path, tmp_path: Path, victim: str, edit: Callable[[bytes], bytes | None], said: str
 ) -> None:
     suspect = rewritten(
         bundle, tmp_path / "suspect.zip", lambda name, data: edit(data) if name == victim else data
     )
     done = plain_python_on(suspect, bundle, tmp_path)
-    assert done.returncode == (2 if told == "cannot be checked" else 1), done.stdout + done.stderr
-    assert told in done.stdout
+    assert done.returncode == (2 if said == "cannot be checked" else 1), done.stdout + done.stderr
+    assert said in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "said"),
     [
         ("results/tables/mickus2024/table9.csv", "no record lists it"),
         ("results/Claims.csv", "duplicate but for case"),
@@ -139,14 +139,14 @@ def test_changes_to_a_bundle_are_found(
     ],
 )
 def test_files_added_to_a_bundle_are_found(
-    bundle: Path, tmp_path: Path, name: str, told: str
+    bundle: Path, tmp_path: Path, name: str, said: str
 ) -> None:
     suspect = tmp_path / "suspect.zip"
     shutil.copyfile(bundle, suspect)
     with zipfile.ZipFile(suspect, "a") as archive:
         archive.writestr(name, b"x")
     done = plain_python_on(suspect, bundle, tmp_path)
-    assert (done.returncode, told in done.stdout) == (1, True), done.stdout
+    assert (done.returncode, said in done.stdout) == (1, True), done.stdout
 
 
 def test_a_damaged_zip_ends_in_a_sentence(bundle: Path, tmp_path: Path) -> None:
