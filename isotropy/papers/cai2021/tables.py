@@ -94,8 +94,9 @@ which it holds in a layer, which is that of its claim (a test compares)."""
 
 
 def _holds(values: pd.Series, kind: str, bound: float) -> pd.Series:
-    """Whether a statement holds, layer by layer."""
-    found: pd.Series = values > bound if kind == "above" else values < bound
+    """Whether a statement holds, layer by layer, by more than rounding."""
+    rounded = values.round(9)
+    found: pd.Series = rounded > bound if kind == "above" else rounded < bound
     return found
 
 
