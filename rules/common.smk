@@ -9,6 +9,7 @@ import atexit
 import os
 import subprocess
 import sys
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -239,12 +240,35 @@ def layer_memory(wildcards):
 def start_run():
     """Note in the ledger that a run starts, and how it is configured; make SLURM's states plain."""
     atexit.register(cancel_submitted)
+    one_timer_at_a_time(workflow.scheduler)
     slurm = sys.modules.get("snakemake_executor_plugin_slurm")
     if slurm is not None:
         slurm.query_job_status = normalise_slurm_states(slurm.query_job_status)
     given = workflow.config_settings.configfiles
     files = [f for f in workflow.configfiles if f not in given] + list(given)
     append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
+
+
+def one_timer_at_a_time(scheduler):
+    """Let the scheduler wait for one timer instead of one for each job that has finished.
+
+    Snakemake 9.27 starts a timer in each pass of its loop, and each timer begins a pass: after N
+    jobs it makes N passes a second, and waits for the last at its end (docs/upstream/).
+    """
+    pending = threading.Event()
+
+    def begin_pass():
+        pending.clear()
+        scheduler._open_jobs.release()
+
+    def schedule_pass(delay):
+        if not pending.is_set():
+            pending.set()
+            timer = threading.Timer(delay, begin_pass)
+            timer.daemon = True
+            timer.start()
+
+    scheduler._schedule_reevalutation = schedule_pass
 
 
 def cancel_submitted():
