@@ -8,18 +8,18 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
 
 import typer
 from rich.console import Console
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RESULTS
+from isotropy.files import RESULTS, sha256_file
 from isotropy.printable import for_terminal
 from isotropy.provenance import audit
 from isotropy.provenance import trace as tracing
 from isotropy.provenance.checkout import Checkout
-from isotropy.provenance.format import LEDGER, read_ledger
+from isotropy.provenance.format import LEDGER, ledger_bytes, read_ledger
 from isotropy.provenance.ledger import last_run
 from isotropy.provenance.verify_bundle import main as verify_bundle
 from isotropy.scrub import as_it_was
@@ -124,7 +124,10 @@ def _report(
         # One line each, never cut: a path that cannot be copied is of no use.
         _print(f"{finding.state}: {finding.path} ({finding.detail})")
     chain = root / RESULTS / LEDGER
-    lines = read_ledger(chain.read_bytes())[2] if chain.is_file() else []
+    try:
+        lines = read_ledger(ledger_bytes(chain))[2] if chain.is_file() else []
+    except (OSError, ValueError):  # a finding, above
+        lines = []
     forged = head is not None and head not in lines
     if forged:
         what = f"{head} is none of its lines: not the ledger that was made public"
@@ -355,10 +358,7 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
         files, overrides = [project / "config.yaml", *configfiles], {}
     else:
         entry = last_run(root / RESULTS)
-        files, overrides = (
-            [project / as_it_was(f["path"]) for f in entry["configfiles"]],
-            entry["overrides"],
-        )
+        files, overrides = _files_of(entry, project), entry["overrides"]
         sources = overrides.get("sources")
         if isinstance(sources, dict) and isinstance(sources.get("mirror"), str):
             overrides = overrides | {"sources": sources | {"mirror": as_it_was(sources["mirror"])}}
@@ -366,6 +366,25 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
         read_configuration(files, overrides), project, mirror_there=configfiles is not None
     )
     return Plan(study, project.resolve(), root.resolve())
+
+
+def _files_of(run: dict[str, Any], project: Path) -> list[Path]:
+    """Configuration files of a run.
+
+    Raises:
+        IsotropyError: one outside the checkout that is not what it was: a ledger of someone else
+            could name any file of this machine.
+    """
+    files = []
+    for named in run["configfiles"]:
+        file = project / as_it_was(named["path"])
+        inside = file.resolve().is_relative_to(project.resolve())
+        if not inside and file.is_file() and sha256_file(file) != named["sha256"]:
+            raise IsotropyError(
+                f"{file} is not what configured the last run: name it with --configfile"
+            )
+        files.append(file)
+    return files
 
 
 def _relative(path: Path, root: Path) -> Path:

@@ -31,7 +31,10 @@ def shown(value: object) -> str:
     short = reprlib.Repr()
     short.maxlevel, short.maxdict, short.maxlist, short.maxtuple = 5, 8, 12, 12
     short.maxstring = short.maxother = short.maxlong = 200
-    return short.repr(value)
+    try:
+        return short.repr(value)
+    except ValueError:  # a number of thousands of digits
+        return f"a {type(value).__name__}"
 
 
 def suggest(name: str, known: Iterable[str], where: str = "there") -> str:

@@ -164,6 +164,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             except Exception as failure:
                 error = failure
         self._fail(error)
+        if isinstance(error, Exception):  # its trace is in the log and on the terminal already
+            raise SystemExit(1) from None
         raise error
 
     def _check(self) -> None:

@@ -52,7 +52,7 @@ def read_yaml(path: Path) -> Any:
             content = yaml.load(stream, Loader=_UniqueKeys)  # noqa: S506 (a SafeLoader)
     except RecursionError as error:
         raise IsotropyError(f"{path}: nested too deeply") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: the 30th of February
         raise IsotropyError(f"{path}: {' '.join(str(error).split())}") from error
     if is_nested_deeper(content):
         raise IsotropyError(f"{path}: nested too deeply, more than {MAX_LEVELS} levels")
@@ -63,14 +63,16 @@ def is_nested_deeper(value: Any, levels: int = MAX_LEVELS) -> bool:
     """Whether lists and mappings are nested more than `levels` deep, as nobody writes them and
     validation cannot take them.
     """
-    row = [value]
+    row = [value] if isinstance(value, dict | list) else []
     for _ in range(levels + 1):
-        row = [
-            inner
+        # Each object once: aliases of YAML can name one many times, or make a circle.
+        below = {
+            id(inner): inner
             for outer in row
-            if isinstance(outer, dict | list)
             for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
+            if isinstance(inner, dict | list)
+        }
+        row = list(below.values())
         if not row:
             return False
     return True

@@ -150,7 +150,7 @@ def isoscore_from_covariance(covariance: Points) -> float | torch.Tensor:
     S = S.double() / S.detach().double().abs().amax().clamp(min=torch.finfo(torch.float64).tiny)
     if not bool(S.trace() > 0):
         raise ValueError("the variance is zero: IsoScore is undefined")
-    score = (S.trace() ** 2 / S.square().sum() - 1) / (len(S) - 1)
+    score = ((S.trace() ** 2 / S.square().sum() - 1) / (len(S) - 1)).clamp(0, 1)
     return score if isinstance(covariance, torch.Tensor) else float(score)
 
 
@@ -370,6 +370,7 @@ def _score(
 ) -> torch.Tensor:
     matrix = None if shrinkage is None else shrinkage.matrix  # by itself, for autograd to see
     if torch._C._are_functorch_transforms_active():  # torch.func.grad takes no gradient of our own
+        _require_variance(points, zeta)
         return _written_out(points, matrix, zeta)
     apply: Any = _IsoScoreStar.apply
     score: torch.Tensor = apply(points, matrix, shrinkage, float(zeta), check_range)
@@ -388,6 +389,19 @@ def _score_in_own_unit(
     if shrinkage is not None:
         shrinkage = ShrinkageCovariance(shrinkage.matrix / unit.double() ** 2)
     return _score(points / unit, shrinkage, zeta, False)
+
+
+def _require_variance(points: torch.Tensor, zeta: float) -> None:
+    """Raise a ValueError for points that are not finite or all equal; under `torch.vmap`, where
+    nothing can depend on values, such points have the score NaN.
+    """
+    try:
+        require_finite(points)
+        equal = zeta == 0 and bool((points == points[:1]).all())
+    except RuntimeError:
+        return
+    if equal:
+        raise ValueError("all points are equal: IsoScore is undefined")
 
 
 def _written_out(

@@ -103,18 +103,23 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
         TypeError: a masked array, or labels that cannot be compared, such as numbers and texts.
     """
     _require_unmasked(labels, name)
-    array = (
-        labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
-    )
+    if isinstance(labels, torch.Tensor):
+        array = labels.detach().cpu().numpy()
+    else:
+        # As an array of texts, NaN among them would be the text "nan".
+        texts = isinstance(labels, list | tuple) and any(isinstance(x, str) for x in labels)
+        array = np.asarray(labels, dtype=object if texts else None)
     if array.ndim not in (1, 2) or array.shape[0] != n:
         raise ValueError(f"{name} must have shape ({n},) or ({n}, n_labels), got {array.shape}")
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"{name} hold NaN")
-    if array.dtype.kind == "O" and (missing := int(pd.isna(array).sum())):
+    if array.dtype.kind in "OmM" and (missing := int(pd.isna(array).sum())):
         raise ValueError(f"{missing} of {array.size} {name} are missing (None or NaN)")
     try:
         _, codes = np.unique(array, axis=0 if array.ndim == 2 else None, return_inverse=True)
     except TypeError as error:
+        if array.ndim == 2:
+            raise TypeError(f"an indicator matrix must be numeric, got {array.dtype}") from error
         raise TypeError(f"{name} must be of one type: {error}") from error
     codes = codes.reshape(-1)
     if codes.max() + 1 < min_classes:

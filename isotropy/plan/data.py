@@ -66,7 +66,9 @@ def _fetch(parts: Parts, name: str) -> FetchSpec:
         source=source,
         order=sources.order,
         mirror=None if mirror is None else os.path.relpath(parts.project / mirror, parts.folder),
-        local={} if mirror is None else digests_of_local(source, usable, parts.project / mirror),
+        local=digests_of_local(source, usable, parts.project / mirror)
+        if mirror is not None and sources.trust_on_first_use
+        else {},
         trust_on_first_use=sources.trust_on_first_use
         and any(not source.pins(origin) for origin in source.origins),
     )

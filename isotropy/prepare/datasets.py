@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pandera.pandas as pa
 
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, shown
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, Split, WordsSpec
 from isotropy.prepare.table import Dataset
 from isotropy.sources.rows import Row
@@ -59,6 +59,7 @@ def prepare_sentences(spec: SentencesSpec, rows: Sequence[Row]) -> Prepared:
         IsotropyError: an empty source, labels that do not fit the task, or a sample larger than the
             source.
     """
+    _require_texts(spec.source, rows)
     if spec.reading == "quoted":
         rows = quoted_parse(rows)
     if spec.sample is not None:
@@ -110,6 +111,7 @@ def prepare_corpus(spec: CorpusSpec, rows: Sequence[Row]) -> pd.DataFrame:
     Raises:
         IsotropyError: an empty corpus, or more blocks than it has.
     """
+    _require_texts(spec.source, rows, empty=True)
     lines = [row.texts[0].removesuffix("\n") or spec.empty for row in rows]
     if spec.blocks is not None:
         n, there = spec.blocks.n_lines, len(lines) // spec.blocks.n_lines
@@ -202,6 +204,8 @@ def _labels(spec: SentencesSpec, row: Row, number: int) -> list[Any]:
         for text, start in zip(label["text"], label["answer_start"], strict=True)
     ]
     for answer in answers:
+        if not isinstance(answer["text"], str) or not isinstance(answer["start"], int):
+            raise IsotropyError(f"{place}: expected a text and its place, got {shown(answer)}")
         if row.texts[0][answer["start"] : answer["start"] + len(answer["text"])] != answer["text"]:
             raise IsotropyError(
                 f"{place}: the answer {answer['text']!r} does not stand where it says"
@@ -223,6 +227,17 @@ def _checked(
     return Prepared(TEXTS.validate(distinct), ITEMS.validate(items), dataset)
 
 
+def _require_texts(name: str, rows: Sequence[Row], *, empty: bool = False) -> None:
+    """Raise an IsotropyError that names the first row of a source, counted from 1, with something
+    that is no text, or with an empty one.
+    """
+    for number, row in enumerate(rows, start=1):
+        for text in row.texts:
+            if not isinstance(text, str) or not (text or empty):
+                got = "an empty one" if text == "" else shown(text)
+                raise IsotropyError(f"{name}: row {number}: expected a text, got {got}")
+
+
 def _require_sound(name: str, texts: Sequence[tuple[str, ...]], labels: list[list[Any]]) -> None:
     """Raise an IsotropyError that names the first item, counted from 1, with which something is
     wrong.
@@ -230,10 +245,6 @@ def _require_sound(name: str, texts: Sequence[tuple[str, ...]], labels: list[lis
     if not texts:
         raise IsotropyError(f"{name}: no items")
     for number, (item, own) in enumerate(zip(texts, labels, strict=True), start=1):
-        wrong = [text for text in item if not isinstance(text, str) or not text]
-        if wrong:
-            got = "an empty one" if wrong[0] == "" else repr(wrong[0])
-            raise IsotropyError(f"{name}: item {number}: expected a text, got {got}")
         if len(item) != len(texts[0]):
             raise IsotropyError(
                 f"{name}: item {number}: expected {len(texts[0])} texts, as in item 1, got "

@@ -14,7 +14,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, record_of, sha256_file
 from isotropy.provenance.chain import Chain
 from isotropy.provenance.checkout import Checkout
-from isotropy.provenance.format import LEDGER, producer, read_ledger
+from isotropy.provenance.format import LEDGER, ledger_bytes, producer, read_ledger
 from isotropy.provenance.identity import File
 from isotropy.provenance.record import Record
 
@@ -289,7 +289,7 @@ class _Audit:
             if any(digest is not None for digest in self._digests.values()):
                 self._note(path.as_posix(), "missing", "every run and every job writes to it")
             return
-        recorded, breaks, _ = read_ledger(file.read_bytes())
+        recorded, breaks = _read_ledger(file)
         records = [name for name in self._digests if name.endswith(RECORD_SUFFIX)]
         if records and not recorded:
             breaks.append("it names no record")
@@ -334,6 +334,15 @@ class _Audit:
         """Keep the worst that is known of a file."""
         if path not in self._findings or SEVERITY[self._findings[path].state] < SEVERITY[state]:
             self._findings[path] = Finding(path, state, detail)
+
+
+def _read_ledger(file: Path) -> tuple[dict[str, str], list[str]]:
+    """What a ledger says of each record, and what is wrong with it."""
+    try:
+        recorded, breaks, _ = read_ledger(ledger_bytes(file))
+    except (OSError, ValueError) as error:
+        return {}, [str(error)]
+    return recorded, breaks
 
 
 def _size(path: Path) -> int | None:

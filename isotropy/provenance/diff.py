@@ -15,7 +15,7 @@ from isotropy.provenance.chain import Chain, stem_of
 from isotropy.provenance.compare import changed_names, differences, shown
 from isotropy.provenance.identity import File, digests
 from isotropy.provenance.record import Environment, Record
-from isotropy.provenance.verify_bundle import NO_ZIP
+from isotropy.provenance.verify_bundle import NO_ZIP, require_sizes
 
 HARDWARE = ("cpu", "cpu_count", "gpu", "threads", "platform")
 LONGEST_LIST = 6
@@ -79,14 +79,17 @@ def _opened(run: Path) -> Iterator[Path]:
     if run.is_dir():
         yield run
         return
+    if not run.is_file():
+        raise IsotropyError(f"{run} is neither the folder of a run nor a bundle")
     with tempfile.TemporaryDirectory() as folder:
         try:
             with zipfile.ZipFile(run) as archive:
-                for name in archive.namelist():
-                    if name.endswith(RECORD_SUFFIX):
-                        # Which keeps it below the folder, whatever the name says
-                        archive.extract(name, folder)
-        except (OSError, zipfile.BadZipFile, *NO_ZIP) as error:
+                records = [i for i in archive.infolist() if i.filename.endswith(RECORD_SUFFIX)]
+                require_sizes({i.filename: i.file_size for i in records})
+                for member in records:
+                    # Which keeps it below the folder, whatever the name says
+                    archive.extract(member, folder)
+        except (OSError, ValueError, *NO_ZIP) as error:
             raise IsotropyError(
                 f"{run} is neither the folder of a run nor a bundle: {error}"
             ) from error

@@ -19,6 +19,8 @@ LEDGER = "ledger.jsonl"
 RECORD_SUFFIX = ".record.json"
 MAX_RECORD_BYTES = 64 << 20
 """Of a record, and of the list of a bundle: the largest of a whole study is 2 MB."""
+MAX_LEDGER_BYTES = 256 << 20
+"""Of a ledger: a million lines."""
 MAX_PATH, MAX_NAME = 1000, 255
 """Characters of a path, and bytes of each name in it, as file systems have them."""
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -61,14 +63,21 @@ def other_format(record: Any) -> str | None:
     return f"expected a record of format {FORMAT}, got {found}, made {advice}"
 
 
-def path_problem(path: str) -> str | None:
-    """What is wrong with a path as a record or ledger names it; None: it is one below results/."""
+def name_problem(path: str) -> str | None:
+    """What is wrong with a relative path; None: file systems take it, and it leads down."""
     parts = path.split("/")
-    if parts[0] != "results" or "\\" in path or "\0" in path or {"", ".", ".."} & set(parts):
-        return f"expected a path below results/, got {path[:MAX_PATH]!r}"
+    if "\\" in path or "\0" in path or {"", ".", ".."} & set(parts):
+        return f"expected a relative path without .., got {path[:MAX_PATH]!r}"
     if len(path) > MAX_PATH or max(len(os.fsencode(part)) for part in parts) > MAX_NAME:
         return f"expected names that a file system takes, got {path[:60]!r}… ({len(path)} long)"
     return None
+
+
+def path_problem(path: str) -> str | None:
+    """What is wrong with a path as a record or ledger names it; None: it is one below results/."""
+    if path.split("/")[0] != "results":
+        return f"expected a path below results/, got {path[:MAX_PATH]!r}"
+    return name_problem(path)
 
 
 def line_sha256(line: bytes) -> str:
@@ -120,6 +129,19 @@ def require_entry(entry: Any) -> None:
         sound = False
     if not sound:
         raise ValueError("expected an entry of a run, a job or a removed record")
+
+
+def ledger_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a ledger.
+
+    Raises:
+        ValueError: more than a ledger has.
+        OSError: it cannot be read.
+    """
+    if (size := os.path.getsize(path)) > MAX_LEDGER_BYTES:
+        raise ValueError(f"it has {size:,} bytes, a ledger has {MAX_LEDGER_BYTES:,} at most")
+    with open(path, "rb") as stream:
+        return stream.read()
 
 
 def read_ledger(data: bytes) -> tuple[dict[str, str], list[str], list[str]]:

@@ -17,6 +17,7 @@ from isotropy.locks import lock_file
 from isotropy.provenance.format import (
     LEDGER,
     UNREADABLE,
+    ledger_bytes,
     line_sha256,
     read_ledger,
     require_entry,
@@ -76,7 +77,7 @@ def forget_missing(root: Path, paths: Iterable[Path]) -> list[str]:
     path = root / RESULTS / LEDGER
     if not path.is_file():
         raise IsotropyError(f"{path} is not there")
-    recorded, breaks, _ = read_ledger(path.read_bytes())
+    recorded, breaks, _ = read_ledger(_bytes(path))
     if breaks:
         raise IsotropyError(f"{path}: {breaks[0]}")
     meant = [(p, record_of(p)) for p in paths]
@@ -98,7 +99,7 @@ def last_run(results: Path) -> dict[str, Any]:
         IsotropyError: the ledger has none.
     """
     path = results / LEDGER
-    lines = path.read_bytes().splitlines() if path.is_file() else []
+    lines = _bytes(path).splitlines() if path.is_file() else []
     for line in reversed(lines):
         if b'"event":"run"' in line:
             try:
@@ -106,8 +107,16 @@ def last_run(results: Path) -> dict[str, Any]:
                 require_entry(entry)
             except UNREADABLE as error:
                 raise IsotropyError(f"{path} is damaged: {error}") from error
-            return entry
+            if entry["event"] == "run":
+                return entry
     raise IsotropyError(f"{path} names no run")
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return ledger_bytes(path)
+    except ValueError as error:
+        raise IsotropyError(f"{path} is damaged: {error}") from error
 
 
 def _append(results: Path, entry: dict[str, Any]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json, record_of
@@ -16,6 +16,7 @@ from isotropy.provenance.format import (
     IDENTITY_FIELDS,
     MAX_RECORD_BYTES,
     identity,
+    name_problem,
     other_format,
 )
 from isotropy.provenance.identity import File, Inside, digests
@@ -28,14 +29,24 @@ class OtherFormat(IsotropyError):
     """A record of another format, such as an earlier version of the project wrote."""
 
 
+def _plain(name: str) -> str:
+    """A path in the checkout, and perhaps a function in it."""
+    if problem := name_problem(name):
+        raise ValueError(problem)
+    return name
+
+
+CodeName = Annotated[str, AfterValidator(_plain)]
+
+
 class Code(BaseModel):
     """The code behind a job, see `isotropy.provenance.code.CodeIdentity` for each field."""
 
     model_config = ConfigDict(extra="forbid")
 
-    files: dict[str, str]
-    sha256: dict[str, str]
-    machinery: dict[str, str]
+    files: dict[CodeName, str]
+    sha256: dict[CodeName, str]
+    machinery: dict[CodeName, str]
     rule: str
     entries: list[str]
 

@@ -116,6 +116,10 @@ def html(node: dict[str, Any]) -> str:
     return template.render(node=node)
 
 
+def _title(content: Any) -> Any:
+    return content.get("title") if isinstance(content, dict) else content
+
+
 def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict[str, Any]:
     name = chain.producer(path)
     record = None if name is None else chain.record(name)
@@ -145,7 +149,7 @@ def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict
         "sources": [
             {
                 "id": s.get("id"),
-                "content": str(s.get("content", {}).get("title")),
+                "content": str(_title(s.get("content"))),
                 "origin": str(s.get("origin")),
                 "licence": str(s.get("licence")),
             }

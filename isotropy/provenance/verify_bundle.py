@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import os
 import sys
 import zipfile
@@ -45,7 +46,12 @@ DATA = ("fetch", "prepare", "embed")
 """Stages whose outputs hold other people's texts and models, or are made of them row by row: a
 bundle may leave them out."""
 CHUNK = 1 << 20
-NO_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+MAX_READ_BYTES = 1 << 30
+"""Of records and code together."""
+NO_ZIP = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
+    *(NotImplementedError, RuntimeError),
+)
 """What a damaged, encrypted or unknown zip raises."""
 
 
@@ -134,10 +140,7 @@ def _read(bundle: str) -> Contents:
         names = [i.filename for i in archive.infolist() if not i.is_dir()]
         if METADATA not in names:
             raise ValueError(f"{bundle} holds no {METADATA}: not a bundle of results")
-        for name in names:
-            if _is_read_whole(name) and sizes[name] > MAX_RECORD_BYTES:
-                most = f"a file of its kind has {MAX_RECORD_BYTES:,} at most"
-                raise ValueError(f"{name} has {sizes[name]:,} bytes, {most}")
+        require_sizes({name: size for name, size in sizes.items() if _is_read_whole(name)})
         ledger = f"results/{LEDGER}"
         of_results = [n for n in names if n.startswith("results/")]
         return Contents(
@@ -147,6 +150,21 @@ def _read(bundle: str) -> Contents:
             code={n: archive.read(n) for n in names if _is_code(n)},
             listed=_listed(json.loads(archive.read(METADATA))),
             ledger=archive.read(ledger) if ledger in names else None,
+        )
+
+
+def require_sizes(sizes: Mapping[str, int]) -> None:
+    """Raise a ValueError where members that are to be read are larger than such files are, one of
+    them or all together.
+    """
+    for name, size in sizes.items():
+        if size > MAX_RECORD_BYTES:
+            most = f"a file of its kind has {MAX_RECORD_BYTES:,} at most"
+            raise ValueError(f"{name} has {size:,} bytes, {most}")
+    if sum(sizes.values()) > MAX_READ_BYTES:
+        raise ValueError(
+            f"records and code have {sum(sizes.values()):,} bytes, those of a study have "
+            f"{MAX_READ_BYTES:,} at most"
         )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -50,11 +51,13 @@ def digests_of_local(source: Source, usable: Sequence[Origin], mirror: Path) -> 
     """
     unknown = [o for o in usable if isinstance(o, MirrorOrigin) and not source.pins(o)]
     named = {name for o in unknown for name in ([o.archive] if o.archive else o.files.values())}
-    return {
-        name: _sha256(mirror / name, (found := (mirror / name).stat()).st_size, found.st_mtime_ns)
-        for name in sorted(named)
-        if (mirror / name).is_file()
-    }
+    found = {}
+    for name in sorted(named):
+        with suppress(OSError):  # the fetch says what is wrong with it
+            if (mirror / name).is_file():
+                now = (mirror / name).stat()
+                found[name] = _sha256(mirror / name, now.st_size, now.st_mtime_ns)
+    return found
 
 
 @cache

@@ -8,6 +8,7 @@ whose sources have its format (`modules`).
 from __future__ import annotations
 
 import csv
+import zlib
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,8 +22,8 @@ from isotropy.sources.vectors import StaticVectors
 
 READERS = "isotropy.sources.readers"
 _UNREADABLE = (
-    *(OSError, ValueError, KeyError, IndexError, AttributeError, TypeError),
-    csv.Error,
+    *(OSError, ValueError, KeyError, IndexError, AttributeError, TypeError, RecursionError),
+    *(csv.Error, EOFError, zlib.error),
 )
 
 

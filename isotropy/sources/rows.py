@@ -8,7 +8,7 @@ import hashlib
 import json
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, shown
 from isotropy.sources.spec import Content
 
 
@@ -25,8 +25,15 @@ def verify_rows(content: Content, rows: list[Row]) -> None:
     """Compare rows with what the registry expects: count, unique texts, digest.
 
     Raises:
-        IsotropyError: the first of them that differs, with both values.
+        IsotropyError: the first of them that differs, with both values; or a row with something
+            that is no text.
     """
+    for number, row in enumerate(rows, start=1):
+        for text in row.texts:
+            if not _is_unicode(text):
+                raise IsotropyError(
+                    f"{content.title}: row {number}: expected a text, got {shown(text)}"
+                )
     found = {
         "rows": len(rows),
         "unique_texts": len({text for row in rows for text in row.texts}),
@@ -39,6 +46,14 @@ def verify_rows(content: Content, rows: list[Row]) -> None:
                 f"{content.title}: {field}: expected {expected}, got {value}; the data are not "
                 "those that the registry names"
             )
+
+
+def _is_unicode(text: object) -> bool:
+    """Whether a value is a text, without lone surrogates."""
+    try:
+        return isinstance(text, str) and text.encode("utf8") is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def content_sha256(rows: list[Row]) -> str:

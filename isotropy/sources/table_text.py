@@ -19,7 +19,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
         ValueError: no such column, or a row with fewer or more fields than the header.
     """
     with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.DictReader(stream, strict=True)
+        reader = csv.DictReader(stream)
         header = list(reader.fieldnames or [])
         if missing := [name for name in columns if name not in header]:
             got = ", ".join(repr(name) for name in header) or "an empty file"
@@ -31,7 +31,8 @@ def read_csv(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
             raise ValueError(f"{path.name}: expected a column {missing[0]!r}, got {got}{hint}")
         for row in reader:
             if None in row or None in row.values():
-                n = sum(v is not None for k, v in row.items() if k) + len(row.get(None) or ())
+                rest = row.pop(None, [])
+                n = sum(value is not None for value in row.values()) + len(rest)
                 raise ValueError(
                     f"{path.name}, line {reader.line_num}: expected {len(header)} fields, got {n}"
                 )

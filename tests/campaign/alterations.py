@@ -36,7 +36,7 @@ def flip(path: Path, random: np.random.Generator) -> None:
 
 
 def truncate(path: Path, random: np.random.Generator) -> None:
-    os.truncate(path, random.integers(path.stat().st_size))
+    os.truncate(path, int(random.integers(path.stat().st_size)))
 
 
 def flip_and_restore_time(path: Path, random: np.random.Generator) -> None:
@@ -235,6 +235,10 @@ def main() -> int:
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    if not (arguments.study / RESULTS / LEDGER).is_file():
+        sys.exit(f"{arguments.study} holds no finished study: run one there first")
+    if bad := [f for f in verify_all(arguments.study.resolve()) if f.state not in GOOD]:
+        sys.exit(f"{arguments.study}: {bad[0].path} is {bad[0].state}: nothing was altered yet")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder).resolve()
         shutil.copytree(arguments.study / RESULTS, copy / RESULTS)

@@ -63,7 +63,7 @@ def _fetch(folder: Path, fault: str, times: int, *, heads: bool, mirrored: bool)
             mock.patch.object(constants, "HF_HUB_ETAG_TIMEOUT", 0.4),
             mock.patch.multiple(clients, FIRST_WAIT_SECONDS=0.001, TRANSFER_SECONDS=1.0),
         ):
-            origins = [HUB, MIRROR] if mirrored else [HUB]
+            origins: list[dict[str, object]] = [{**HUB}, {**MIRROR}] if mirrored else [{**HUB}]
             found, _, destination = run(source(*origins), folder, mirror if mirrored else None)
     except IsotropyError as error:
         return "refused" if "\n" not in str(error) else f"missed: several lines: {error}"

@@ -38,18 +38,27 @@ def run_for(workflow: Workflow, seconds: float, by: signal.Signals) -> bool:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        # A campaign may run under nohup
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+        preexec_fn=_listen,
     )
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, by)
-        process.wait(120)
+        try:
+            process.wait(120)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         return False
     if process.returncode != 0:
         raise SystemExit(f"a run ended with {process.returncode}: {workflow.folder}")
     return True
+
+
+def _listen() -> None:
+    """Take all signals, also where a campaign runs in the background or under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def campaign(folder: Path, n: int, seed: int) -> tuple[int, int, list[str]]:

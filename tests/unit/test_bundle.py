@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from isotropy.errors import IsotropyError
 from isotropy.provenance.bundle import export
+from isotropy.provenance.diff import diff
 from isotropy.provenance.verify_bundle import METADATA, verify
 from tests.unit.jobs import write_note
 
@@ -145,3 +147,23 @@ def test_names_in_a_bundle_cannot_forge_lines(bundle: Path, project: Path) -> No
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert all(not line.startswith("INTACT") for line in done.stdout.splitlines())
+
+
+def test_members_that_are_large_together(tmp_path: Path) -> None:
+    """Twenty records of sixty megabytes, in a bundle of five."""
+    path = tmp_path / "large.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(METADATA, "{}")
+        for i in range(20):
+            archive.writestr(f"results/{i}.record.json", "0")
+            archive.getinfo(f"results/{i}.record.json").file_size = 60_000_000
+    with pytest.raises(ValueError, match="records and code have 1,200,000,002 bytes"):
+        verify(str(path))
+    with pytest.raises(IsotropyError, match=r"large.zip is neither .* records and code have"):
+        diff(path, path)
+
+
+def test_a_pipe_is_no_bundle_to_compare(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.zip")
+    with pytest.raises(IsotropyError, match="neither the folder of a run nor a bundle"):
+        diff(tmp_path / "pipe.zip", tmp_path / "pipe.zip")

@@ -329,6 +329,7 @@ def test_what_results_take_from_the_machinery(project: Path) -> None:
     assert taken <= {
         "isotropy.job.Job",
         "isotropy.errors.IsotropyError",
+        "isotropy.errors.shown",
         "isotropy.errors.suggest",
         "isotropy.provenance.format.path_problem",
         "isotropy.provenance.record.Record",

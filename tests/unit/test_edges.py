@@ -11,7 +11,13 @@ import pytest
 import torch
 
 from isotropy.losses import CosRegLoss, IStarLoss
-from isotropy.metrics import isoscore, matmul, partition_isotropy, silhouette
+from isotropy.metrics import (
+    isoscore,
+    isoscore_from_covariance,
+    matmul,
+    partition_isotropy,
+    silhouette,
+)
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
 
 D = 16
@@ -121,6 +127,8 @@ def test_masked_arrays_are_refused() -> None:
     [
         ([0, 1, None, 1, 0, 0], ValueError, "1 of 6 labels are missing"),
         (["a", "b", None, None, "b", "a"], ValueError, "2 of 6 labels are missing"),
+        (["a", "b", float("nan"), "a", "b", "a"], ValueError, "1 of 6 labels are missing"),
+        (np.array([["a", "b"]] * 6, dtype=object), TypeError, "matrix must be numeric, got object"),
         (np.array([0, "b", 1, "a", 0, 0], dtype=object), TypeError, "labels must be of one type"),
     ],
 )
@@ -145,6 +153,17 @@ def test_torch_func() -> None:
     found = torch.func.grad(lambda s: loss(s, MASK))(states.detach())
     assert states.grad is not None
     assert torch.allclose(found, states.grad, rtol=1e-9)
+
+
+def test_torch_func_refuses_what_isoscore_does() -> None:
+    """Not under vmap, where nothing can depend on values."""
+    nan = torch.full((10, 3), torch.nan)
+    for X, said in ((torch.ones(10, 3), "all points are equal"), (nan, "NaN")):
+        with pytest.raises(ValueError, match=said):
+            torch.func.grad(isoscore)(X)
+    assert torch.isnan(torch.vmap(isoscore)(torch.ones(1, 10, 3))).all()
+    v = np.random.default_rng(0).normal(size=30)
+    assert isoscore_from_covariance(np.outer(v, v)) >= 0
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")

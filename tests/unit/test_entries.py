@@ -259,3 +259,21 @@ def test_nested_without_end(tmp_path: Path, levels: int) -> None:
     (tmp_path / "datasets.yaml").write_text("sources: {a: " + "[" * levels + "]" * levels + "}")
     with pytest.raises(IsotropyError, match=r"datasets\.yaml: nested too deeply"):
         load_registry(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sources: &a {x: *a, y: *a}",
+        "sources: {a: &a [*a, *a], b: [*a, *a, *a]}",
+        "sources: {a: {licence: 2024-02-30}}",
+        "sources: {a: {licence: 0x" + "f" * 4000 + "}}",
+    ],
+    ids=["circle", "circle of lists", "no such day", "number of thousands of digits"],
+)
+def test_strange_yaml(tmp_path: Path, text: str) -> None:
+    """Aliases that name each other, and values that YAML takes for more than they are."""
+    (tmp_path / "datasets.yaml").write_text(text)
+    with pytest.raises(IsotropyError) as caught:
+        load_registry(tmp_path)
+    assert "\n" not in str(caught.value)

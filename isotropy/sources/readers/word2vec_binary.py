@@ -10,6 +10,8 @@ import numpy as np
 from isotropy.sources.spec import Content
 from isotropy.sources.vectors import StaticVectors
 
+LONGEST = 10_000  # bytes of a word, or dimensions
+
 
 def read(_: Content, folder: Path) -> StaticVectors:
     """A header `n d`, then per word its text, a blank, and d little-endian float32."""
@@ -17,13 +19,17 @@ def read(_: Content, folder: Path) -> StaticVectors:
     vectors: list[np.ndarray] = []
     packed = folder / "model.bin.gz"
     with gzip.open(packed) if packed.is_file() else (folder / "model.bin").open("rb") as stream:
-        n, d = (int(x) for x in stream.readline().split())
+        n, d = (int(x) for x in stream.readline(LONGEST).split())
+        if not 0 < d <= LONGEST:
+            raise ValueError(f"expected up to {LONGEST} dimensions, got {d}")
         for _word in range(n):
             word = bytearray()
             while (byte := stream.read(1)) != b" ":
                 if not byte:
                     raise ValueError(f"ends after {len(words)} of {n} words")
                 word += byte
+                if len(word) > LONGEST:
+                    raise ValueError(f"word {len(words) + 1} does not end")
             values = stream.read(4 * d)
             if len(values) != 4 * d:
                 raise ValueError(f"ends after {len(words)} of {n} words")
