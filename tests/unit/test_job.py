@@ -149,6 +149,22 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path
     ]
 
 
+def test_threads_of_what_is_loaded_later(project: Path) -> None:
+    """A table that loads torch itself computes with the threads of its job, without Snakemake, too:
+    two would give other last digits."""
+    code = (
+        "from isotropy.threads import limit_threads\n"
+        "limits = limit_threads(1)\n"
+        "import torch\n"
+        "print(torch.get_num_threads())"
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project, env=environment, capture_output=True, text=True
+    )
+    assert done.stdout == "1\n", done.stderr
+
+
 def test_a_message_is_one_line(run: Path, project: Path) -> None:
     """In the log and the terminal, whatever a title in it holds; a trace keeps its lines."""
     for kind, said in ((IsotropyError, "error: a title\\n44 files"), (ValueError, "a title")):
