@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 Points = Any  # np.ndarray | pd.DataFrame | torch.Tensor, shape (n, d)
@@ -113,7 +112,9 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
         raise ValueError(f"{name} must have shape ({n},) or ({n}, n_labels), got {array.shape}")
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"{name} hold NaN")
-    if array.dtype.kind in "OmM" and (missing := int(pd.isna(array).sum())):
+    # None, and what is not equal to itself: NaN and NaT
+    missing = array.dtype.kind in "OmM" and sum(x is None or x != x for x in array.flat)
+    if missing:
         raise ValueError(f"{missing} of {array.size} {name} are missing (None or NaN)")
     try:
         _, codes = np.unique(array, axis=0 if array.ndim == 2 else None, return_inverse=True)
