@@ -167,6 +167,21 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         return self._learn(X, self._components_to_remove(X))
 
+    def restore(
+        self, centers: np.ndarray, means: np.ndarray, components: list[np.ndarray]
+    ) -> ClusterBasedEnhancement:
+        """Take clusters, means and components as they were learnt before: what `transform` needs.
+
+        Args:
+            centers: shape (clusters, d), float64.
+            means: of the same shape.
+            components: one array per cluster.
+        """
+        self.centers_, self.means_, self.components_ = centers, means, components
+        self.n_clusters_, self.n_features_in_ = centers.shape
+        self._unit, self._left, self._model = 1.0, np.arange(len(centers)), None
+        return self
+
     def _components_to_remove(self, X: np.ndarray) -> int:
         if self.remove not in ("mean", "mean+pcs"):
             raise ValueError(f'remove must be "mean" or "mean+pcs", got {self.remove!r}')
@@ -241,9 +256,11 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
     def _assigned(self, X: np.ndarray) -> np.ndarray:
         """Cluster of each point, shape (n,), among those that are left."""
-        if len(self._left) == self.n_clusters:
-            return self._model.predict(self._scaled(X))  # type: ignore[no-any-return]
-        if isinstance(self._model, KMeans):
+        if self._model is not None and len(self._left) == self.n_clusters:
+            known = self._centers_of(self._model).dtype  # of the fit, which predict asks for
+            labels: np.ndarray = self._model.predict(self._scaled(X).astype(known, copy=False))
+            return labels
+        if not isinstance(self._model, GaussianMixture):
             centers = self.centers_ if self._unit == 1 else self.centers_ / self._unit
             nearest: np.ndarray = pairwise_distances_argmin(
                 self._scaled(X), centers.astype(X.dtype)

@@ -22,6 +22,7 @@ from isotropy.metrics.matmul import scatter
 from isotropy.metrics.validation import Points, aligned, as_points
 
 ROWS = 4096  # of W at a time
+_ZEROS = "all points are zero: I(W) has no directions to compare"
 
 
 def partition_isotropy(
@@ -52,26 +53,61 @@ def partition_isotropy(
     points = as_points(W, in_place=True).detach()
     largest = points.abs().amax().double()
     if not bool(largest > 0):
-        raise ValueError("all points are zero: I(W) has no directions to compare")
+        raise ValueError(_ZEROS)
     second = torch.zeros(
         points.shape[1], points.shape[1], dtype=torch.float64, device=points.device
     )
     for block in torch.split(points, ROWS):
         second += scatter(block.double() / largest)
-    _, vectors = torch.linalg.eigh(second)
-    rows = vectors.abs().argmax(dim=0, keepdim=True)
-    vectors = vectors * vectors.gather(0, rows).sign()
-    log_f = _log_partition(points, vectors)
-    if signs == "both":
-        log_f = torch.cat([log_f, _log_partition(points, -vectors)])
-    difference = float(log_f.amin() - log_f.amax())
-    return difference if log else math.exp(difference)
+    stream = StreamingPartition(second, signs=signs)
+    stream.update(points)
+    return stream.compute(log=log)
 
 
-def _log_partition(points: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """log F(u) for each column u, shape (columns,)."""
-    parts = [
-        torch.logsumexp(aligned(block.double()) @ vectors, dim=0)
-        for block in torch.split(points, ROWS)
-    ]
-    return torch.logsumexp(torch.stack(parts), dim=0)
+class StreamingPartition:
+    """I(W) of vectors that do not fit memory, in a second pass over them: `update` batch by batch,
+    then `compute`.
+
+    Args:
+        second: W'W up to a factor, shape (d, d), of all vectors: of a first pass.
+        signs: as in `partition_isotropy`.
+        scale: factor of all vectors. I(W) depends on their length: the scores of two clouds compare
+            at one.
+
+    Raises:
+        ValueError: a `second` of zeros.
+    """
+
+    def __init__(
+        self, second: torch.Tensor, *, signs: Literal["fixed", "both"] = "fixed", scale: float = 1.0
+    ) -> None:
+        if not bool(second.any()):
+            raise ValueError(_ZEROS)
+        _, vectors = torch.linalg.eigh(second)
+        rows = vectors.abs().argmax(dim=0, keepdim=True)
+        vectors = vectors * vectors.gather(0, rows).sign()
+        self._directions = [vectors] if signs == "fixed" else [vectors, -vectors]
+        self._scale = scale
+        self._log_f: list[torch.Tensor] = []
+
+    def update(self, W: Points) -> None:
+        """Add a batch of vectors, shape (n, d), n >= 1."""
+        points = as_points(W, min_points=1, in_place=True).detach()
+        parts = [[log_f] for log_f in self._log_f] or [[] for _ in self._directions]
+        for block in torch.split(points, ROWS):
+            rows = aligned(block.double() * self._scale)
+            for vectors, of_block in zip(self._directions, parts, strict=True):
+                of_block.append(torch.logsumexp(rows @ vectors, dim=0))
+        self._log_f = [torch.logsumexp(torch.stack(of_all), dim=0) for of_all in parts]
+
+    def compute(self, *, log: bool = False) -> float:
+        """I(W) of the vectors so far, or its natural logarithm.
+
+        Raises:
+            ValueError: no vectors so far.
+        """
+        if not self._log_f:
+            raise ValueError("I(W) needs vectors, the stream has seen none")
+        log_f = torch.cat(self._log_f)
+        difference = float(log_f.amin() - log_f.amax())
+        return difference if log else math.exp(difference)

@@ -1,0 +1,102 @@
+"""Which transform would make a cloud more isotropic: IsoScore and I(W) before and after each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from isotropy.errors import IsotropyError
+from isotropy.measure.clouds import PointCloud
+from isotropy.measure.scores import log10_isotropy, root_mean_square
+from isotropy.metrics.isoscores import StreamingIsoScore
+from isotropy.metrics.validation import sample_rows
+from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
+
+ROWS_OF_FIT = 50_000
+"""Rows that transforms are fitted on, at most."""
+DEFAULT_CLUSTERS = 10
+
+
+class Enhanced(NamedTuple):
+    """A cloud before or after a transform.
+
+    Attributes:
+        transform: its name; "none".
+        isoscore: of all rows.
+        matched: log10 of I(W) at the root mean square length before: I(W) grows as vectors get
+            shorter, whatever their directions.
+        fitted: the transform; None for none.
+    """
+
+    transform: str
+    isoscore: float
+    matched: float
+    fitted: Any
+
+
+def candidates(d: int, n_clusters: int, n_components: int | None, seed: int) -> list[Any]:
+    """The transforms to compare, unfitted."""
+    wanted = max(1, round(d / 100)) if n_components is None else n_components
+    return [
+        Center(),
+        AllButTheTop(wanted),
+        ClusterBasedEnhancement(n_clusters, wanted, random_state=seed),
+    ]
+
+
+def enhance(cloud: PointCloud, transforms: list[Any], seed: int) -> list[Enhanced]:
+    """Fit each transform, and measure all rows before and after.
+
+    Raises:
+        IsotropyError: too few rows for a transform.
+    """
+    X = cloud.rows(sample_rows(cloud.n, ROWS_OF_FIT, seed).numpy())
+    before = _moments(cloud)
+    found = [Enhanced("none", before.compute(), log10_isotropy(cloud, before), None)]
+    for transform in transforms:
+        name = type(transform).__name__
+        try:
+            fitted = clone(transform).fit(X)
+            after = _transformed(cloud, fitted)
+            moments = _moments(after)
+            scale = root_mean_square(before) / root_mean_square(moments)
+            found.append(
+                Enhanced(name, moments.compute(), log10_isotropy(after, moments, scale), fitted)
+            )
+        except (ValueError, ZeroDivisionError) as error:
+            raise IsotropyError(f"{cloud.title}: {name}: {error}") from None
+    return found
+
+
+def best(found: list[Enhanced]) -> Enhanced:
+    """The one with the largest IsoScore."""
+    return max(found, key=lambda row: row.isoscore)
+
+
+def advice(found: list[Enhanced]) -> str:
+    """One sentence on what helps."""
+    before, top = found[0], best(found)
+    if top.fitted is None:
+        return f"no transform raises IsoScore ({before.isoscore:.3g})"
+    return (
+        f"{top.transform} raises IsoScore most, from {before.isoscore:.3g} to {top.isoscore:.3g}; "
+        f"log10 I(W) at the same length from {before.matched:.3g} to {top.matched:.3g}"
+    )
+
+
+def _transformed(cloud: PointCloud, fitted: Any) -> PointCloud:
+    def blocks() -> Iterator[np.ndarray]:
+        for block in cloud.blocks():
+            yield fitted.transform(block)
+
+    return PointCloud(cloud.input, cloud.layer, (cloud.n, cloud.d), blocks)
+
+
+def _moments(cloud: PointCloud) -> StreamingIsoScore:
+    moments = StreamingIsoScore(cloud.d)
+    for block in cloud.blocks():
+        moments.update(block)
+    return moments

@@ -1,0 +1,201 @@
+"""What `isotropy measure` prints and writes: a table, JSON, CSV, Parquet, a record."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from isotropy.errors import IsotropyError
+from isotropy.files import atomic, files_below, sha256_file
+from isotropy.printable import for_terminal
+from isotropy.scrub import scrub
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from isotropy.measure.run import Result
+
+Row = Mapping[str, Any]
+RECORD_VERSION = 1
+KEYS = ("input", "layer", "n", "d")
+
+
+def show(result: Result, *, as_json: bool) -> None:
+    """Print a table and notes, or JSON."""
+    if as_json:
+        sys.stdout.write(to_json(result))
+    else:
+        print_table(result.rows, result.notes)
+
+
+def write(result: Result, *, csv: Path | None, parquet: Path | None) -> None:
+    """Write the rows to the files that are asked for."""
+    if csv:
+        write_csv(csv, result.rows)
+    if parquet:
+        write_parquet(parquet, result.rows)
+
+
+def print_table(rows: Sequence[Row], notes: Sequence[str]) -> None:
+    """A row per layer, a second table of transforms if there are any, and notes. What is wider than
+    the terminal goes on below.
+    """
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    several = len({row["input"] for row in rows}) > 1
+    keys = [key for key in KEYS if key != "input" or several]
+    layers = [row for row in rows if row.get("transform", "none") == "none"]
+    compared = ("transform", "isoscore", "log10_isotropy_matched")
+    values = [name for name in columns(layers) if name not in (*KEYS, compared[0], compared[2])]
+    _print_columns(console, layers, [k for k in keys if k in columns(layers)], values)
+    if len(layers) < len(rows):
+        keys = [key for key in keys if key in columns(rows) and key not in ("n", "d")]
+        _print_columns(console, rows, keys, list(compared))
+    for note in notes:
+        console.print(for_terminal(note), style="dim", markup=False, soft_wrap=True)
+
+
+def _print_columns(
+    console: Console, rows: Sequence[Row], keys: Sequence[str], values: Sequence[str]
+) -> None:
+    """Tables of as many columns as fit beside the keys."""
+    from rich.table import Table
+
+    cells = {
+        name: [for_terminal(_number(row.get(name))) for row in rows] for name in [*keys, *values]
+    }
+    width = {name: 2 + max(map(len, [*texts, *name.split("_")])) for name, texts in cells.items()}
+    left = list(values)
+    while left:
+        names, used = [*keys], sum(width[key] for key in keys)
+        while left and (len(names) == len(keys) or used + width[left[0]] <= console.width):
+            used += width[left[0]]
+            names.append(left.pop(0))
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        for name in names:
+            text = all(isinstance(row.get(name), str) for row in rows)
+            heading = name.replace("_", " ")
+            table.add_column(heading, justify="left" if text else "right", width=width[name] - 2)
+        for i in range(len(rows)):
+            table.add_row(*(cells[name][i] for name in names))
+        console.print(table)
+
+
+def columns(rows: Sequence[Row]) -> list[str]:
+    """All names, in the order in which they come first; what is empty in every row left out."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if any(row.get(name, "") != "" for row in rows)]
+
+
+def _number(value: Any) -> str:
+    """A value for people."""
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and value >= 10_000 else str(value)
+
+
+def to_json(result: Result) -> str:
+    """Rows with all digits, and notes; NaN is null."""
+    names = columns(result.rows)
+    rows = [{name: _known(row.get(name)) for name in names} for row in result.rows]
+    found = {"notes": result.notes, "rows": rows}
+    return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_csv(path: Path, rows: Sequence[Row]) -> None:
+    """Rows with all digits; what has no value is empty."""
+    stream = io.StringIO(newline="")
+    names = columns(rows)
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        known = {name: _known(row.get(name)) for name in names}
+        writer.writerow({name: "" if value is None else value for name, value in known.items()})
+    write_text(path, stream.getvalue())
+
+
+def write_parquet(path: Path, rows: Sequence[Row]) -> None:
+    """Rows as a table."""
+    import pandas as pd
+
+    names = columns(rows)
+    table = pd.DataFrame([{name: row.get(name) for name in names} for row in rows])
+    if "layer" in table:
+        table["layer"] = table["layer"].astype(str)
+    with atomic(path) as temporary:
+        table.to_parquet(temporary, index=False)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A file, all of it or none."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, "utf8")
+
+
+def write_record(path: Path, options: Mapping[str, Any], result: Result) -> None:
+    """What was measured, of which bytes, with what: arguments, digests, environment, and the rows.
+
+    Args:
+        path: of the record.
+        options: the arguments.
+        result: what was measured.
+    """
+    import torch
+
+    from isotropy.provenance.environment import describe_environment
+
+    files = {
+        str(file): {"sha256": sha256_file(file), "bytes": file.stat().st_size}
+        for given in result.read
+        for file in _plain_files(given)
+    }
+    record = {
+        "version": RECORD_VERSION,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "options": options,
+        "inputs": files,
+        "environment": describe_environment(torch.get_num_threads()),
+        "result": json.loads(to_json(result)),
+    }
+    text = json.dumps(scrub(record), indent=1, sort_keys=True, ensure_ascii=False, default=str)
+    write_text(path, text + "\n")
+
+
+def _plain_files(given: Path) -> list[Path]:
+    """Files to digest; those of a hub's cache are links to its blobs."""
+    if given.is_file():
+        return [given]
+    if "snapshots" in given.parts:
+        return sorted(file for file in given.rglob("*") if file.is_file())
+    return files_below(given)
+
+
+def require_writable(paths: Sequence[Path]) -> None:
+    """Stop before hours of work if a result could not be written.
+
+    Raises:
+        IsotropyError: no such folder, or a folder stands there.
+    """
+    for path in paths:
+        if not path.parent.is_dir():
+            raise IsotropyError(f"{path}: no such folder {path.parent}: make it first")
+        if path.is_dir():
+            raise IsotropyError(f"{path}: expected the name of a file, got a folder")
+        probe = path.with_name(f".{path.name}.probe")
+        probe.touch()
+        probe.unlink()

@@ -1,0 +1,255 @@
+"""`isotropy measure` on files: each format gives the scores of the library, streamed or not;
+transforms, output files and the record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+from typer.testing import CliRunner, Result
+
+from isotropy.cli import app
+from isotropy.errors import IsotropyError
+from isotropy.files import sha256_file
+from isotropy.measure import clouds, scores
+from isotropy.measure.arrays import open_file
+from isotropy.metrics import (
+    explainable_variance,
+    isoscore,
+    lid_mle,
+    mean_cosine,
+    partition_isotropy,
+    silhouette,
+    two_nn,
+    type_cosines,
+)
+from isotropy.transform_files import load_transform
+from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """600 vectors of 12 dimensions, away from the origin; the working folder is empty."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    draws = np.random.default_rng(0)
+    spread = np.linspace(0.2, 2, 12)
+    return (draws.standard_normal((600, 12)) * spread + 0.5).astype(np.float32)
+
+
+def measure(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, ["measure", *map(str, arguments)])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result
+
+
+def rows(*arguments: object) -> list[dict[str, object]]:
+    return list(json.loads(measure(*arguments, "--json").stdout)["rows"])
+
+
+def test_scores_are_those_of_the_library(cloud: np.ndarray) -> None:
+    np.save("x.npy", cloud)
+    labels = [f"class {i % 3}" for i in range(600)]
+    types = [f"word {i % 40}" for i in range(600)]
+    pd.DataFrame({"label": labels, "word": types}).to_csv("known.csv", index=False)
+    (row,) = rows("x.npy", "--labels", "known.csv:label", "--types", "known.csv:word")
+    cosines = type_cosines(cloud, types)
+    shares = explainable_variance(cloud, types)
+    expected = {
+        "isoscore": isoscore(cloud),
+        "mean_cosine": mean_cosine(cloud),
+        "log10_isotropy": partition_isotropy(cloud, log=True) / np.log(10),
+        "two_nn": two_nn(cloud),
+        "lid_mle": lid_mle(cloud, 100),
+        "silhouette": silhouette(cloud, labels),
+        "s_inter": cosines.s_inter,
+        "s_intra": cosines.s_intra,
+        "explainable_variance_uncentred": shares.uncentred.mean(),
+        "explainable_variance_centred": shares.centred.mean(),
+    }
+    assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+    assert (row["n"], row["d"]) == (600, 12)
+
+
+def write_each_format(X: np.ndarray) -> list[str]:
+    np.save("a.npy", X)
+    np.save("big-endian.npy", X.astype(">f4"))
+    save_file({"vectors": X}, "b.safetensors")
+    arrays = [pa.array(list(X)), pa.FixedSizeListArray.from_arrays(X.ravel(), X.shape[1])]
+    for i, array in enumerate(arrays):
+        pq.write_table(pa.table({"id": range(len(X)), "vector": array}), f"lists{i}.parquet")
+    frame = pd.DataFrame({f"x{i}": X[:, i] for i in range(X.shape[1])})
+    frame.assign(text="a").to_parquet("columns.parquet")
+    lines = [f"word{i} " + " ".join(map(repr, map(float, x))) for i, x in enumerate(X)]
+    Path("glove.txt").write_text("\n".join(lines) + "\n")
+    blank = [line.replace("word", "a word ") for line in lines]
+    Path("word2vec.vec").write_text(f"{len(X)} {X.shape[1]}\n" + " \n".join(blank) + " \n")
+    return [
+        "a.npy",
+        "big-endian.npy",
+        "b.safetensors",
+        "lists0.parquet",
+        "lists1.parquet",
+        "columns.parquet",
+        "glove.txt",
+        "word2vec.vec",
+    ]
+
+
+def test_every_format_gives_the_same(cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in blocks of few rows."""
+    monkeypatch.setattr(clouds, "BLOCK_BYTES", 1)
+    files = write_each_format(cloud)
+    found = rows(*files)
+    assert [row["input"] for row in found] == files
+    for row in found:
+        assert row.keys() == found[0].keys()
+        for name in row.keys() - {"input", "layer"}:
+            assert row[name] == pytest.approx(found[0][name], rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int16", "uint8"])
+def test_numbers_of_any_kind(cloud: np.ndarray, dtype: str) -> None:
+    X = (cloud * 20 + 100).astype(dtype)
+    np.save("x.npy", X)
+    (row,) = rows("x.npy")
+    wide = X.astype(np.float32 if dtype == "float16" else np.float64)
+    assert row["isoscore"] == pytest.approx(isoscore(wide), rel=1e-5)
+
+
+def test_layers_of_a_file(cloud: np.ndarray) -> None:
+    """A third axis in NumPy, names in safetensors."""
+    stack = np.stack([cloud, cloud * 2, cloud**3])
+    np.save("x.npy", stack)
+    found = rows("x.npy")
+    assert [row["layer"] for row in found] == [0, 1, 2]
+    assert rows("x.npy", "--layers", "2,0") == [found[2], found[0]]
+    save_file({"cube": stack[2], "one": stack[0], "bias": np.ones(3)}, "x.safetensors")
+    named = rows("x.safetensors", "--layers", "all")
+    assert [row["layer"] for row in named] == ["cube", "one"]
+    assert named[0]["isoscore"] == found[2]["isoscore"]
+
+
+def test_half_precision_in_safetensors(cloud: np.ndarray) -> None:
+    import torch
+    from safetensors.torch import save_file as save_tensors
+
+    half = torch.from_numpy(cloud).bfloat16()
+    save_tensors({"x": half}, "x.safetensors")
+    (row,) = rows("x.safetensors")
+    assert row["isoscore"] == pytest.approx(float(isoscore(half.float())), rel=1e-6)
+
+
+def test_memory_holds_blocks_only(cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks are no larger than the limit, and metrics of pairs see no more rows than theirs."""
+    monkeypatch.setattr(clouds, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(scores, "ROWS_OF_PAIRS", 100)
+    np.save("x.npy", cloud)
+    (opened,) = open_file(Path("x.npy"), None, Path())
+    assert max(len(block) for block in opened.blocks()) == 256
+    result = json.loads(measure("x.npy", "--json").stdout)
+    assert "metrics of pairs: on 100 of 600 rows" in result["notes"]
+    chosen = scores.sample_rows(600, 100, 0).numpy()
+    assert result["rows"][0]["two_nn"] == pytest.approx(two_nn(cloud[chosen]), rel=1e-6)
+    assert result["rows"][0]["isoscore"] == pytest.approx(isoscore(cloud), rel=1e-6)
+
+
+def test_a_sample_is_drawn_with_a_seed(cloud: np.ndarray) -> None:
+    np.save("x.npy", cloud)
+    first, again = rows("x.npy", "--sample", 200), rows("x.npy", "--sample", 200)
+    assert first == again
+    assert first[0]["n"] == 200
+    assert first != rows("x.npy", "--sample", 200, "--seed", 1)
+
+
+def test_what_has_no_value_is_a_note(cloud: np.ndarray) -> None:
+    """Unless it is asked for by name."""
+    np.save("x.npy", cloud[:50])
+    result = json.loads(measure("x.npy", "--json").stdout)
+    assert "lid_mle" not in result["rows"][0]
+    assert any(note.startswith("lid_mle not measured: ") for note in result["notes"])
+    assert "lid_mle" in measure("x.npy", "--metrics", "lid_mle", code=2).stdout
+
+
+def test_transforms_before_and_after(cloud: np.ndarray) -> None:
+    np.save("x.npy", cloud)
+    found = rows("x.npy", "--transforms", "--clusters", 3, "--components", 2)
+    transforms = [
+        None,
+        Center(),
+        AllButTheTop(2),
+        ClusterBasedEnhancement(3, 2, random_state=0),
+    ]
+    for row, transform in zip(found, transforms, strict=True):
+        after = cloud if transform is None else transform.fit(cloud).transform(cloud)
+        scale = np.sqrt((cloud**2).sum() / (after**2).sum())
+        expected = {
+            "isoscore": isoscore(after),
+            "log10_isotropy_matched": partition_isotropy(after * scale, log=True) / np.log(10),
+        }
+        assert row["transform"] == ("none" if transform is None else type(transform).__name__)
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+    table = measure("x.npy", "--transforms").stdout
+    assert "ClusterBasedEnhancement raises IsoScore most, from" in " ".join(table.split())
+
+
+def test_the_best_transform_is_saved(cloud: np.ndarray) -> None:
+    np.save("x.npy", cloud)
+    arguments = ("x.npy", "--clusters", 3, "--components", 1)
+    found = rows(*arguments, "--save-transform", "best.safetensors")
+    best = max(found, key=lambda row: float(row["isoscore"]))  # type: ignore[arg-type]
+    loaded = load_transform("best.safetensors")
+    assert type(loaded).__name__ == best["transform"]
+    assert isoscore(loaded.transform(cloud)) == pytest.approx(best["isoscore"], rel=1e-5)
+
+
+def test_files_hold_what_is_printed(cloud: np.ndarray) -> None:
+    np.save("x.npy", cloud)
+    files = {"--csv": "o.csv", "--parquet": "o.parquet", "--record": "o.json"}
+    arguments = [word for pair in files.items() for word in pair]
+    (row,) = rows("x.npy", *arguments)
+    frame = pd.read_parquet("o.parquet")
+    for name, value in row.items():
+        assert frame[name][0] == value
+        assert pd.read_csv("o.csv")[name][0] == value
+    record = json.loads(Path("o.json").read_text())
+    assert record["inputs"] == {
+        "x.npy": {"sha256": sha256_file(Path("x.npy")), "bytes": Path("x.npy").stat().st_size}
+    }
+    assert record["result"]["rows"] == [row]
+    assert record["options"]["inputs"] == ["x.npy"]
+    assert record["environment"]["packages"]["numpy"] == np.__version__
+
+
+def test_a_terminal_of_any_width_shows_every_number(
+    cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save("x.npy", cloud)
+    (row,) = rows("x.npy")
+    for width in (40, 80, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        shown = measure("x.npy").stdout
+        assert max(map(len, shown.splitlines())) <= max(width, 60)
+        for name in ("isoscore", "mean_cosine", "two_nn", "lid_mle"):
+            assert f"{row[name]:.4g}" in shown
+
+
+def test_the_list_of_metrics(cloud: np.ndarray) -> None:
+    shown = measure("x.npy", "--metrics", "list").stdout
+    assert "silhouette" in shown
+    assert "(needs --labels)" in shown
+
+
+def test_a_row_with_nan_is_named(cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clouds, "BLOCK_BYTES", 1)
+    cloud[130, 3] = np.nan
+    np.save("x.npy", cloud)
+    (opened,) = open_file(Path("x.npy"), None, Path())
+    with pytest.raises(IsotropyError, match="row 131 holds NaN or infinity"):
+        list(opened.blocks())

@@ -1,0 +1,180 @@
+"""`isotropy measure` on models: layers and poolings against transformers and sentence-transformers,
+and a hub that goes away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from isotropy.errors import IsotropyError
+from isotropy.measure.models import Embedded, embed_texts, read_layout
+from isotropy.measure.run import Request, Result, run
+from isotropy.metrics import isoscore, self_similarity, type_cosines
+from isotropy.sources import clients
+from tests.unit.hub import REVISION, Hub
+from tests.unit.tiny_models import sentences, write_tiny_bert
+
+TEXTS = sentences(60)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_bert(tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture(scope="module")
+def states(model: Path) -> list[list[np.ndarray]]:
+    """By transformers, one text at a time: per text and layer its tokens, special ones included."""
+    tokenizer, peer = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model).eval()
+    with torch.inference_mode():
+        found = [
+            peer(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
+            for text in TEXTS
+        ]
+    return [[layer[0].numpy() for layer in layers] for layers in found]
+
+
+def embedded(model: Path, work: Path, pooling: str | None, layers: str = "all") -> Embedded:
+    return embed_texts(
+        "model", model, TEXTS, layers=layers.split(","), pooling=pooling,  # type: ignore[arg-type]
+        device="cpu", work=work,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "last", None])
+def test_pooled_layers_are_those_of_transformers(
+    model: Path, states: list[list[np.ndarray]], tmp_path: Path, pooling: str | None
+) -> None:
+    pool = {"cls": lambda x: x[0], "last": lambda x: x[-1]}.get(str(pooling), lambda x: x.mean(0))
+    found = embedded(model, tmp_path, pooling)
+    assert [cloud.layer for cloud in found.clouds] == [0, 1, 2]
+    for layer, cloud in enumerate(found.clouds):
+        expected = np.stack([pool(text[layer]) for text in states])
+        assert np.abs(cloud.rows(np.arange(60)) - expected).max() < 1e-6
+
+
+def test_tokens_are_rows_without_special_ones(
+    model: Path, states: list[list[np.ndarray]], tmp_path: Path
+) -> None:
+    found = embedded(model, tmp_path, "tokens", "-1")
+    expected = np.concatenate([text[2][1:-1] for text in states])
+    (cloud,) = found.clouds
+    assert np.abs(cloud.rows(np.arange(len(expected))) - expected).max() < 1e-6
+    assert found.types is not None
+    assert found.types.tolist() == " ".join(TEXTS).split()
+    assert found.texts.tolist() == [i for i, text in enumerate(TEXTS) for _ in text.split()]
+
+
+def test_tokens_are_measured_by_word_and_sentence(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("\n".join(TEXTS))
+    (tmp_path / "work").mkdir()
+    request = Request([str(model)], texts=str(tmp_path / "t.txt"), pooling="tokens")
+    (row,) = run(request, tmp_path / "work").rows
+    (tmp_path / "again").mkdir()
+    found = embedded(model, tmp_path / "again", "tokens", "2")
+    X = found.clouds[0].rows(np.arange(found.clouds[0].n))
+    assert found.types is not None
+    assert row["s_inter"] == pytest.approx(type_cosines(X, found.types).s_inter)
+    kept = np.isin(found.types, [t for t in set(found.types) if (found.types == t).sum() >= 5])
+    similar = self_similarity(X[kept], found.types[kept]).values.mean()
+    assert row["self_similarity"] == pytest.approx(similar)
+    assert {"explainable_variance_centred", "intra_sentence_null"} <= row.keys()
+
+
+def test_labels_follow_their_texts(model: Path, tmp_path: Path) -> None:
+    """With a sample, and with tokens."""
+    lines = [json.dumps({"text": t, "label": int("good" in t)}) for t in TEXTS]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    request = Request([str(model)], texts=str(tmp_path / "t.jsonl"), labels="label", seed=3)
+    changes: list[dict[str, object]] = [{"sample": 40}, {"pooling": "tokens"}]
+    for change in changes:
+        work = tmp_path / next(iter(change))
+        work.mkdir()
+        (row,) = run(request._replace(**change), work).rows
+        assert -1 <= row["silhouette"] <= 1
+        assert row["n"] == (40 if "sample" in change else sum(len(t.split()) for t in TEXTS))
+
+
+@pytest.mark.study
+def test_equals_sentence_transformers(minilm: Path, tmp_path: Path) -> None:
+    """A folder as sentence-transformers saves it: pooling, normalization and length are its own."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
+    transformer = Transformer(str(minilm), max_seq_length=32)
+    modules = [transformer, Pooling(384, pooling_mode="cls"), Normalize()]
+    peer = SentenceTransformer(modules=modules, device="cpu")
+    peer.save(str(tmp_path / "saved"))
+    layout = read_layout(tmp_path / "saved")
+    assert (layout.pooling, layout.normalize, layout.max_length) == ("cls", True, 32)
+    texts = ["A good film.", "A bad plot, and far too long: " + "word " * 60, "The cat sat."]
+    (tmp_path / "work").mkdir()
+    found = embed_texts(
+        "saved", tmp_path / "saved", texts, layers=None, pooling=None, device="cpu",
+        work=tmp_path / "work",
+    )  # fmt: skip
+    assert np.abs(found.clouds[0].rows(np.arange(3)) - peer.encode(texts)).max() < 1e-6
+    assert "1 of 3 reach that or are cut" in found.notes[0]
+
+
+@pytest.fixture
+def hub(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub on this machine, which huggingface_hub is pointed at, with an empty cache."""
+    from huggingface_hub import constants
+
+    server = Hub({file.name: file.read_bytes() for file in model.iterdir()} | {"run.py": b"no()"})
+    monkeypatch.setattr(constants, "ENDPOINT", server.url)
+    monkeypatch.setattr(
+        constants,
+        "HUGGINGFACE_CO_URL_TEMPLATE",
+        server.url + "/{repo_id}/resolve/{revision}/{filename}",
+    )
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.01)
+    (tmp_path / "t.txt").write_text("\n".join(TEXTS))
+    yield server
+    server.close()
+
+
+def measured(name: str, folder: Path) -> Result:
+    work = folder / f"work{len(list(folder.iterdir()))}"
+    work.mkdir()
+    return run(Request([name], texts=str(folder / "t.txt")), work)
+
+
+@pytest.mark.parametrize("revision", ["", f"@{REVISION}"])
+def test_a_hub_is_asked_once(hub: Hub, model: Path, tmp_path: Path, revision: str) -> None:
+    """The second time it is gone. Files that are not needed are not fetched."""
+    first = measured(f"owner/name{revision}", tmp_path)
+    assert f"owner/name{revision}: revision {REVISION}" in first.notes
+    assert not list(tmp_path.rglob("run.py"))
+    hub.close()
+    again = f"hub:owner/name{revision}"
+    assert measured(again, tmp_path).rows == [row | {"input": again} for row in first.rows]
+    (tmp_path / "work").mkdir()
+    X = embedded(model, tmp_path / "work", None, "-1").clouds[0].rows(np.arange(60))
+    assert first.rows[0]["isoscore"] == pytest.approx(float(isoscore(X)))
+
+
+def test_a_hub_that_does_not_answer(hub: Hub, tmp_path: Path) -> None:
+    hub.close()
+    with pytest.raises(IsotropyError, match="no such file or folder here, and the hub could not"):
+        measured("owner/name", tmp_path)
+
+
+@pytest.mark.study
+def test_an_interrupted_download_goes_on(hub: Hub, tmp_path: Path) -> None:
+    """Each file breaks off; the next time all arrive."""
+    hub.fault, hub.times = "truncate", 1000
+    with pytest.raises(IsotropyError, match="run the same command again") as refused:
+        measured("owner/name", tmp_path)
+    assert "\n" not in str(refused.value)
+    hub.times = 0
+    assert measured("owner/name", tmp_path).rows

@@ -1,0 +1,75 @@
+"""Saved transforms do what they did before; other files are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import StandardScaler
+
+from isotropy.transform_files import load_transform, save_transform
+from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
+
+X = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32) + 2
+NEW = np.random.default_rng(1).standard_normal((50, 8)).astype(np.float32) + 2
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        Center(),
+        AllButTheTop(),
+        AllButTheTop(3),
+        ClusterBasedEnhancement(4, 2),
+        ClusterBasedEnhancement(40, 5),  # some clusters are dissolved
+        ClusterBasedEnhancement(4, remove="mean"),
+    ],
+    ids=repr,
+)
+def test_a_saved_transform_gives_the_same(transform: Any, tmp_path: Path) -> None:
+    transform.fit(X)
+    save_transform(transform, tmp_path / "t.safetensors")
+    loaded = load_transform(tmp_path / "t.safetensors")
+    assert repr(loaded) == repr(transform)
+    for cloud in (X, NEW, NEW.astype(np.float64)):
+        assert np.array_equal(loaded.transform(cloud), transform.transform(cloud))
+    save_transform(loaded, tmp_path / "again.safetensors")
+    same = (tmp_path / "again.safetensors").read_bytes()
+    assert same == (tmp_path / "t.safetensors").read_bytes()
+
+
+def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.safetensors"
+    with pytest.raises(ValueError, match=r"expected one of Center, .* got StandardScaler"):
+        save_transform(StandardScaler().fit(X), path)
+    with pytest.raises(ValueError, match="mixture"):
+        save_transform(ClusterBasedEnhancement(2, clusterer="gmm").fit(X), path)
+    with pytest.raises(NotFittedError):
+        save_transform(Center(), path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        "{",
+        "[]",
+        '{"transform": "Center"}',
+        '{"transform": "os.system", "parameters": {}}',
+        '{"transform": "Center", "parameters": {"a": 1}}',
+        '{"transform": "AllButTheTop", "parameters": {}}',
+    ],
+)
+def test_other_files_are_refused(metadata: str | None, tmp_path: Path) -> None:
+    about = None if metadata is None else {"isotropy_transform": metadata}
+    save_file({"x": X}, tmp_path / "t.safetensors", metadata=about)
+    with pytest.raises(ValueError, match="not a saved transform"):
+        load_transform(tmp_path / "t.safetensors")
+    (tmp_path / "t.safetensors").write_bytes(b"pickle")
+    with pytest.raises(ValueError, match="not a saved transform"):
+        load_transform(tmp_path / "t.safetensors")

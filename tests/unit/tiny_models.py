@@ -1,0 +1,51 @@
+"""A BERT of a few thousand weights with a tokenizer of its own, as transformers saves them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "ran", "far", "and", "not", "good", "film"]
+
+
+def write_tiny_bert(folder: Path, *, safe: bool = True) -> Path:
+    """Random weights, two hidden layers of 16 dimensions; returns the folder.
+
+    Args:
+        folder: to be written.
+        safe: weights as safetensors; else as a pickle.
+    """
+    vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    marks = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **marks).save_pretrained(folder)
+    torch.manual_seed(0)
+    model = BertModel(
+        BertConfig(
+            vocab_size=len(vocabulary),
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=32,
+            max_position_embeddings=32,
+        )
+    )
+    model.save_pretrained(folder)
+    if not safe:
+        (folder / "model.safetensors").unlink()
+        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    return folder
+
+
+def sentences(n: int) -> list[str]:
+    """Texts of the tokenizer's words, of three to nine words."""
+    generator = torch.Generator().manual_seed(1)
+    picks = torch.randint(len(WORDS), (n, 9), generator=generator).tolist()
+    return [" ".join(WORDS[i] for i in row[: 3 + k % 7]) for k, row in enumerate(picks)]
