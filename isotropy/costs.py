@@ -17,7 +17,13 @@ from isotropy.context import DataSpec
 from isotropy.embed.spec import EmbedSpec, LookUpSpec, ShardSpec, TokensSpec
 from isotropy.errors import IsotropyError
 from isotropy.finetune.spec import FinetuneSpec
-from isotropy.geometry.spec import LayerSpec, StabilitySpec, VectorsSpec
+from isotropy.geometry.spec import (
+    ContextsSpec,
+    LayerSpec,
+    StabilitySpec,
+    StaticWordsSpec,
+    VectorsSpec,
+)
 from isotropy.optimize.spec import OptimizeSpec
 from isotropy.plan import Plan
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
@@ -33,6 +39,7 @@ Work = Literal[
     "optimize",
     "optimize_sampled",
     "geometry",
+    "contexts",
     "neighbours",
     "similarity",
     "classify",
@@ -353,6 +360,25 @@ def _(spec: LayerSpec, costs: CostModel) -> Needs:
 
 
 @_needs.register
+def _(spec: ContextsSpec, costs: CostModel) -> Needs:
+    size = _of_sentences(spec.datasets, spec.model, costs)
+    repeated = len(spec.units) + len(spec.variants) - 1
+    return Needs({"contexts": size * repeated}, 1e6, 16 * size)
+
+
+@_needs.register
+def _(spec: StaticWordsSpec, costs: CostModel) -> Needs:
+    size = _of_sentences(spec.datasets, spec.model, costs)
+    return Needs({"contexts": size * len(spec.layers) / 2}, 1e6, 16 * size)
+
+
+def _of_sentences(datasets: list[str], model: str, costs: CostModel) -> float:
+    """Numbers in the token vectors of data sets, in one layer."""
+    tokens = sum(costs.tokens(name, costs.texts(name)) for name in datasets)
+    return tokens * costs.model(model).width
+
+
+@_needs.register
 def _(spec: VectorsSpec, costs: CostModel) -> Needs:
     vectors = costs.vectors(spec.vectors)
     queries = min(spec.lid.n_queries or vectors.points, vectors.points)
@@ -414,7 +440,8 @@ def totals(costs: CostModel) -> dict[str, Total]:
     """What a study takes, per stage and in all, if nothing of it is there yet."""
     stages: dict[str, list[Cost]] = {}
     for stem in costs.plan.stems():
-        stage = stem.split("/")[0] if "/" in stem else "report"
+        first, *below = stem.split("/")
+        stage = first if below and first != "site" else "report"
         stages.setdefault(stage, []).append(costs.of(stem))
     found = {stage: _total(own) for stage, own in stages.items()}
     return found | {"all": _total([cost for own in stages.values() for cost in own])}

@@ -1,7 +1,10 @@
 """geometry: measurements of point clouds. Needs: embeddings, unless the cloud is drawn; token
 vectors; static vectors. Gives: results/geometry/{paper}/{cloud}.parquet, a row per sample and zeta;
 results/geometry/{paper}/{dataset}/{model}/{layer}.parquet and vectors/{vectors}.parquet, a row per
-kind of types, variant and seed; .silhouettes, .points: pictures; facts as JSON."""
+kind of types, variant and seed; .silhouettes, .points: pictures;
+results/geometry/{paper}/contexts/{texts}/{model}/{layer}.parquet, a row per unit and variant;
+.words, .dimensions; results/geometry/{paper}/static/{texts}/{model}.parquet, a row per layer,
+benchmark and pair; facts as JSON."""
 
 
 rule measure_stability:
@@ -81,3 +84,56 @@ rule measure_vectors:
         code=code("measure_vectors", protocol("vectors_deviations"), readers),
     script:
         "../scripts/geometry/measure_vectors.py"
+
+
+rule measure_contexts:
+    """Self-similarity, intra-sentence similarity, explainable variance and dimensions of a layer
+    (Ethayarajh 2019, section 3; Timkey & van Schijndel 2021)."""
+    input:
+        unpack(inputs("geometry/{paper}/contexts/{texts}/{model}/{layer}")),
+    output:
+        rows="results/geometry/{paper}/contexts/{texts}/{model}/{layer}.parquet",
+        words="results/geometry/{paper}/contexts/{texts}/{model}/{layer}.words.parquet",
+        dimensions="results/geometry/{paper}/contexts/{texts}/{model}/{layer}.dimensions.parquet",
+        run="results/geometry/{paper}/contexts/{texts}/{model}/{layer}.json",
+        record="results/geometry/{paper}/contexts/{texts}/{model}/{layer}.record.json",
+    log:
+        "results/logs/geometry/{paper}/contexts/{texts}/{model}/{layer}.log",
+    benchmark:
+        "results/logs/geometry/{paper}/contexts/{texts}/{model}/{layer}.jsonl"
+    conda:
+        "../envs/geometry.yaml"
+    threads: 1
+    resources:
+        mem_mb=doubles_with_attempt(12000),
+        runtime=doubles_with_attempt(240),
+    params:
+        spec=spec("geometry/{paper}/contexts/{texts}/{model}/{layer}"),
+        code=code("measure_contexts", protocol("contexts_deviations")),
+    script:
+        "../scripts/geometry/measure_contexts.py"
+
+
+rule measure_static_words:
+    """Static vectors from layers of a model on word similarity (Ethayarajh 2019, section 4.3)."""
+    input:
+        unpack(inputs("geometry/{paper}/static/{texts}/{model}")),
+    output:
+        rows="results/geometry/{paper}/static/{texts}/{model}.parquet",
+        run="results/geometry/{paper}/static/{texts}/{model}.json",
+        record="results/geometry/{paper}/static/{texts}/{model}.record.json",
+    log:
+        "results/logs/geometry/{paper}/static/{texts}/{model}.log",
+    benchmark:
+        "results/logs/geometry/{paper}/static/{texts}/{model}.jsonl"
+    conda:
+        "../envs/geometry.yaml"
+    threads: 1
+    resources:
+        mem_mb=doubles_with_attempt(12000),
+        runtime=doubles_with_attempt(240),
+    params:
+        spec=spec("geometry/{paper}/static/{texts}/{model}"),
+        code=code("measure_static_words", protocol("static_deviations"), readers),
+    script:
+        "../scripts/geometry/measure_static_words.py"

@@ -200,3 +200,84 @@ class VectorsFacts(Spec):
     n: int
     d: int
     lid_k: int
+
+
+Unit = Literal["pieces", "first", "mean"]
+"""What stands for a word: each piece of the vocabulary is a word of its own; the first piece of the
+word; the mean of its pieces."""
+
+
+class ContextsSpec(Spec):
+    """What defines how contextual one layer of a model is."""
+
+    paper: str
+    texts: str
+    """Name of the data sets together."""
+    datasets: list[str]
+    """Data sets whose texts are the sentences, each different one once."""
+    model: str
+    layer: int
+    unit: Unit
+    """What stands for a word where variants, single words and dimensions are measured."""
+    units: list[Unit]
+    variants: list[Variant]
+    """The first is `all`."""
+    min_contexts: int
+    """Different sentences that a word must have."""
+    n_baseline: int
+    """Random tokens behind the baseline of explainable variance."""
+    n_draws: int
+    """Draws of them."""
+    seed: int
+
+
+class ContextsFacts(Spec):
+    """Facts about a layer, written beside its rows."""
+
+    texts: str
+    embedding: str
+    layer: int
+    data: str
+    """Titles of the data sets."""
+    model: str
+    """Title of the model."""
+    status: str
+    deviations: str = ""
+    """What makes it a stand-in, with semicolons between."""
+    main_unit: Unit
+    """What stands for a word where claims are tested."""
+    min_contexts: int
+    d: int
+
+
+class StaticWordsSpec(Spec):
+    """What defines static vectors of words from layers of a model, on benchmarks."""
+
+    paper: str
+    texts: str
+    """Name of the data sets together."""
+    datasets: list[str]
+    """Data sets whose texts are the sentences, each different one once."""
+    model: str
+    layers: list[int]
+    min_contexts: int
+    """Different sentences that a word must have."""
+    benchmarks: list[str]
+    """Data sets of pairs of words with scores."""
+    vectors: list[str]
+    """Static vectors, for the same pairs."""
+
+
+class StaticWordsFacts(Spec):
+    """Facts about static vectors of words, written beside their rows."""
+
+    texts: str
+    embedding: str
+    data: str
+    """Titles of the data sets: of sentences, and benchmarks."""
+    model: str
+    """Title of the model."""
+    status: str
+    deviations: str = ""
+    """What makes it a stand-in, with semicolons between."""
+    min_contexts: int

@@ -10,6 +10,19 @@ from typing import Any
 
 _MODULES = {
     "clusters": ["ClusterCount", "cluster_count"],
+    "contextuality": [
+        "ExplainableVariance",
+        "IntraSentenceSimilarity",
+        "MeanCosine",
+        "SelfSimilarity",
+        "cosine_between",
+        "cosine_contributions",
+        "explainable_variance",
+        "first_components",
+        "intra_sentence_null",
+        "intra_sentence_similarity",
+        "self_similarity",
+    ],
     "cosines": [
         "StreamingMeanCosine",
         "TypeCosines",
@@ -35,7 +48,7 @@ _MODULES = {
         "isoscore_from_covariance",
         "isoscore_star",
     ],
-    "partition": ["partition_isotropy"],
+    "partition": ["StreamingPartition", "partition_isotropy"],
     "silhouettes": [
         "distance_sums",
         "silhouette",

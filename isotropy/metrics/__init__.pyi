@@ -2,6 +2,39 @@
 
 from isotropy.metrics.clusters import ClusterCount as ClusterCount
 from isotropy.metrics.clusters import cluster_count as cluster_count
+from isotropy.metrics.contextuality import (
+    ExplainableVariance as ExplainableVariance,
+)
+from isotropy.metrics.contextuality import (
+    IntraSentenceSimilarity as IntraSentenceSimilarity,
+)
+from isotropy.metrics.contextuality import (
+    MeanCosine as MeanCosine,
+)
+from isotropy.metrics.contextuality import (
+    SelfSimilarity as SelfSimilarity,
+)
+from isotropy.metrics.contextuality import (
+    cosine_between as cosine_between,
+)
+from isotropy.metrics.contextuality import (
+    cosine_contributions as cosine_contributions,
+)
+from isotropy.metrics.contextuality import (
+    explainable_variance as explainable_variance,
+)
+from isotropy.metrics.contextuality import (
+    first_components as first_components,
+)
+from isotropy.metrics.contextuality import (
+    intra_sentence_null as intra_sentence_null,
+)
+from isotropy.metrics.contextuality import (
+    intra_sentence_similarity as intra_sentence_similarity,
+)
+from isotropy.metrics.contextuality import (
+    self_similarity as self_similarity,
+)
 from isotropy.metrics.cosines import (
     StreamingMeanCosine as StreamingMeanCosine,
 )
@@ -61,6 +94,7 @@ from isotropy.metrics.isoscores import (
 from isotropy.metrics.isoscores import (
     isoscore_star as isoscore_star,
 )
+from isotropy.metrics.partition import StreamingPartition as StreamingPartition
 from isotropy.metrics.partition import partition_isotropy as partition_isotropy
 from isotropy.metrics.silhouettes import (
     distance_sums as distance_sums,

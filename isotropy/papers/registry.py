@@ -16,8 +16,8 @@ from isotropy.planned import Results, TokenLayers
 from isotropy.spec import Strict
 from isotropy.tables.spec import PublishedNumber, TableSpec
 
-KEYS = ("mickus2024", "rudman2024", "rajaee2021", "cai2021")
-"""Folders of the papers, in the order of the results page."""
+KEYS = ("mickus2024", "rudman2024", "rajaee2021", "cai2021", "ethayarajh2019")
+"""Folders of the papers, in the order of the pages."""
 
 
 class PaperStudy(Strict):
@@ -54,10 +54,12 @@ class Paper:
 
     Attributes:
         key: its folder, and its name in paths and in the configuration.
-        title, reference: as the results page has them.
+        title, reference: as pages of the results have them.
+        says: what it says, in one sentence for readers.
+        lead: id of the figure that says most.
         study: model of its section of the configuration.
         plan: what a study makes of it.
-        tables, figures: entries, in the order of the results page.
+        tables, figures: entries, in the order of the pages.
         runs: by table, the field of its section that holds the runs behind a value: a list of
             seeds, or their number.
     """
@@ -65,6 +67,8 @@ class Paper:
     key: str
     title: str
     reference: str
+    says: str
+    lead: str
     study: type[PaperStudy]
     plan: Callable[[Any, Context], PaperPlan]
     tables: tuple[TableSpec, ...]
@@ -99,5 +103,5 @@ def paper(key: str) -> Paper:
 
 
 def papers() -> list[Paper]:
-    """All papers, in the order of the results page."""
+    """All papers, in the order of the pages."""
     return [paper(key) for key in KEYS]

@@ -16,6 +16,8 @@ FACTS: dict[RunKind, str] = {
     "stability": "isotropy.geometry.spec:StabilityFacts",
     "layer": "isotropy.geometry.spec:LayerFacts",
     "vectors": "isotropy.geometry.spec:VectorsFacts",
+    "contexts": "isotropy.geometry.spec:ContextsFacts",
+    "static_words": "isotropy.geometry.spec:StaticWordsFacts",
     "similarity": "isotropy.similarity.spec:SimilarityFacts",
     "tuning": "isotropy.similarity.spec:TuningFacts",
     "classified": "isotropy.similarity.spec:ClassificationFacts",

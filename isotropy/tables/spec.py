@@ -7,7 +7,16 @@ from typing import Literal
 from isotropy.spec import Spec, Strict
 
 RunKind = Literal[
-    "trajectory", "finetuned", "stability", "layer", "vectors", "similarity", "tuning", "classified"
+    "trajectory",
+    "finetuned",
+    "stability",
+    "layer",
+    "vectors",
+    "contexts",
+    "static_words",
+    "similarity",
+    "tuning",
+    "classified",
 ]
 """Kinds of runs that a table can be made from (`isotropy.tables.runs`)."""
 
@@ -25,7 +34,7 @@ class PublishedNumber(Strict):
 
 
 class TableSpec(Spec):
-    """What defines a table; also its entry on the results page."""
+    """What defines a table; also its entry on the paper's page."""
 
     id: str
     """Paper and name: `results/tables/<id>.parquet`, `.csv`, `.md`."""
@@ -36,7 +45,19 @@ class TableSpec(Spec):
     """Runs that it is made from: a group in the paper's `plan.py`."""
     kind: RunKind | None = None
     """Of these runs."""
-    part: Literal["steps", "layers", "points", "silhouettes", "pairs", "answers"] | None = None
+    part: (
+        Literal[
+            "steps",
+            "layers",
+            "points",
+            "silhouettes",
+            "pairs",
+            "answers",
+            "words",
+            "dimensions",
+        ]
+        | None
+    ) = None
     """Which of the tables of a run, where it has several."""
     tables: list[str] = []
     """Tables that it is made from."""

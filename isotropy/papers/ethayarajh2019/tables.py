@@ -1,0 +1,291 @@
+"""Tables of Ethayarajh 2019. `setup` is a collection of texts with a model; `main` rows are those
+of the unit that stands for the model's words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from isotropy.geometry.spec import ContextsFacts, StaticWordsFacts
+from isotropy.tables.bootstrap import percentiles, spearman_draws
+from isotropy.tables.items import Z
+from isotropy.tables.runs import deviate, long_table
+
+LayerRuns = Sequence[tuple[ContextsFacts, pd.DataFrame]]
+"""Facts about each layer, and one of its tables."""
+StaticRuns = Sequence[tuple[StaticWordsFacts, pd.DataFrame]]
+"""Facts about static vectors of each setup, and a row per layer, benchmark and pair."""
+
+ABOUT = ["setup", "texts", "embedding", "data", "model", "status", "deviations"]
+KEYS = [*ABOUT, "layer", "unit", "variant", "main"]
+ESTIMATES = ("uncentred", "centred", "truncated_svd")
+"""Estimates of maximum explainable variance."""
+COUNTS = {
+    "baseline_cosine": "n_sentences",
+    "self_similarity": "n_words",
+    "intra": "n_sentences",
+    "intra_null": "n_sentences",
+    "intra_excess": "n_sentences",
+    "intra_loo": "n_sentences",
+    "intra_loo_null": "n_sentences",
+    "intra_loo_excess": "n_sentences",
+} | {f"mev_{name}{end}": "n_words" for name in ESTIMATES for end in ("", "_matched", "_excess")}
+"""Quantities with a standard error, and what it is over."""
+LESS = {
+    "self_similarity_adjusted": ("self_similarity", "baseline_cosine"),
+    "intra_adjusted": ("intra", "baseline_cosine"),
+    **{f"mev_{n}_adjusted": (f"mev_{n}", f"mev_{n}_baseline") for n in ESTIMATES},
+}
+"""Quantities adjusted as in the paper: the raw one less its baseline."""
+NAMED = ("and", "of", "'s", "the", "to")
+"""The words with the lowest self-similarity in ELMo (section 4.1)."""
+OTHER_KINDS = ("mean", "first component, centred")
+"""Kinds of static vectors that are ours, beside the paper's."""
+STOP_WORDS = """a about after all also an and are as at be been but by can do for from had has have
+he her his i if in into is it its more my no not of on one or our out she so some than that the
+their them then there they this to up was we were what when which who will with would you"""
+"""The commonest function words of English."""
+
+
+def layers(runs: LayerRuns) -> pd.DataFrame:
+    """Every score of every layer: a row per texts, model, layer, unit and variant."""
+    table = long_table((_facts(facts), rows) for facts, rows in runs)
+    table["main"] = table["unit"] == table["main_unit"]
+    table = deviate(table, ~table["main"], "words by another unit")
+    for variant in table.loc[table["variant"] != "all", "variant"].unique():
+        table = deviate(table, table["variant"] == variant, f"variant {variant} of the words")
+    return table
+
+
+def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Every quantity of every layer with its 95 % interval over words or sentences, as published
+    and as it should be, beside the paper's number.
+
+    Adjusted is less the baseline, as in the paper; excess is over what the same number of random
+    tokens gives. Errors of both parts are added as squares.
+    """
+    parts = [_with_interval(layers, name, count) for name, count in COUNTS.items()]
+    parts += [_difference(layers, name, *both) for name, both in LESS.items()]
+    parts += [
+        _exactly(layers, name)
+        for name in layers.columns
+        if name.startswith("mean_cosine") or name.endswith("_formula") or name.endswith("_below")
+    ]
+    parts += [_with_interval(layers, f"mev_{n}_baseline", "n_sentences") for n in ESTIMATES]
+    table = pd.concat(parts, ignore_index=True).dropna(subset="value", ignore_index=True)
+    table["hidden"] = table["layer"] > 0
+    table["above_a_fifth"] = (table["value"] >= 0.2).astype(float)
+    table["interval_method"] = "normal, over words or sentences"
+    printed = {(p["model"], p["quantity"]): p["value"] for p in published.to_dict("records")}
+    keys = zip(table["embedding"], table["quantity"], table["layer"], strict=True)
+    own = [printed.get((e, f"{q} layer {n}"), math.nan) for e, q, n in keys]
+    main = table["main"] & (table["variant"] == "all")
+    return table.assign(published=pd.Series(own, index=table.index).where(main))
+
+
+def published_layers(published: pd.DataFrame) -> pd.DataFrame:
+    """What the paper and its result files say of each layer: a row per model, quantity, layer."""
+    parts = published["quantity"].str.extract(r"^(?P<quantity>\w+) layer (?P<layer>\d+)$")
+    own = published[["locator", "model", "value", "trust"]].join(parts)
+    table = own[own["locator"].str.startswith("Figure")].astype({"layer": int})
+    return table.assign(status="original").reset_index(drop=True)
+
+
+def statements(measures: pd.DataFrame) -> pd.DataFrame:
+    """In how many layers each statement of the paper holds, by estimator, unit and variant: the
+    whole interval lies on its side.
+    """
+    rows = []
+    keys = ["setup", "texts", "embedding", "data", "model", "unit", "variant", "main"]
+    for statement, (quantity, side, bound, hidden) in STATEMENTS.items():
+        own = measures[measures["quantity"] == quantity]
+        own = own[own["layer"] > 0] if hidden else own
+        for key, group in own.groupby(keys, sort=False):
+            above = side == "above"
+            holds = group["value_low"] > bound if above else group["value_high"] < bound
+            fails = group["value_high"] < bound if above else group["value_low"] > bound
+            known = {"statement": statement, "quantity": quantity, "n_layers": len(group)}
+            known |= {"n_hold": int(holds.sum()), "n_fail": int(fails.sum())}
+            known |= {"least": group["value"].min(), "largest": group["value"].max()}
+            known |= {c: group[c].iloc[0] for c in ("status", "deviations")}
+            rows.append(dict(zip(keys, key, strict=True)) | known)
+    return pd.DataFrame(rows)
+
+
+STATEMENTS: dict[str, tuple[str, str, float, bool]] = {
+    "words are anisotropic in hidden layers: baseline cosine above 0.1": (
+        "baseline_cosine",
+        "above",
+        0.1,
+        True,
+    ),
+    "words are alike in their contexts: adjusted self-similarity above 0": (
+        "self_similarity_adjusted",
+        "above",
+        0,
+        False,
+    ),
+    "words of a sentence are more alike than random ones: adjusted, as published": (
+        "intra_adjusted",
+        "above",
+        0,
+        False,
+    ),
+    "the same, over shuffled sentences": ("intra_excess", "above", 0, False),
+    "the same, leave-one-out, over shuffled sentences": ("intra_loo_excess", "above", 0, False),
+    **{
+        f"{how} explainable variance is below 5 %: {words}": (
+            f"mev_{name}{end}",
+            "below",
+            0.05,
+            False,
+        )
+        for how, end in (("adjusted", "_adjusted"), ("raw", ""))
+        for name, words in zip(
+            ESTIMATES, ("the formula", "about the mean", "TruncatedSVD"), strict=True
+        )
+    },
+}
+"""Statements: quantity, side, bound, and whether of hidden layers only."""
+
+
+def stop_words(runs: LayerRuns) -> pd.DataFrame:
+    """Where function words stand among all words by self-similarity: share of words with a lower
+    one, per layer, of each word that the paper names and the mean over function words, which are
+    the items of its interval.
+    """
+    rows = []
+    for facts, words in runs:
+        rank = words["self_similarity"].rank(method="average")
+        share = ((rank - 1) / max(len(words) - 1, 1)).to_numpy()
+        lower = words["name"].str.lower().str.lstrip("▁Ġ")
+        about = _facts(facts) | {"n_words": len(words), "hidden": facts.layer > 0}
+        for name in NAMED:
+            of_name = share[(lower == name).to_numpy()]
+            if len(of_name):
+                known = {"word": name, "n_items": len(of_name), "share_below": of_name.mean()}
+                rows.append(about | known | _nothing("share_below"))
+        own = share[lower.isin(STOP_WORDS.split()).to_numpy()]
+        if len(own) > 1:
+            half = Z * own.std(ddof=1) / math.sqrt(len(own))
+            known = {"word": "function words", "n_items": len(own), "share_below": own.mean()}
+            low, high = own.mean() - half, own.mean() + half
+            rows.append(about | known | {"share_below_low": low, "share_below_high": high})
+    return pd.DataFrame(rows)
+
+
+def dimensions(runs: LayerRuns) -> pd.DataFrame:
+    """Dimensions that contribute most to the mean cosine of all words, per layer and variant."""
+    return long_table((_facts(facts), rows) for facts, rows in runs)
+
+
+def table1(runs: StaticRuns, published: pd.DataFrame) -> pd.DataFrame:
+    """Static vectors on benchmarks of word similarity (Table 1): Spearman's rho with people's
+    scores, with its bootstrap interval over pairs.
+
+    All pairs count, a word without vector having the mean of all, as in the authors' evaluation;
+    `covered` are the pairs whose words all vectors have.
+    """
+    rows = []
+    for facts, pairs in runs:
+        for key, group in pairs.groupby(["benchmark", "layer", "vectors"], sort=False):
+            benchmark, layer, vectors = str(key[0]), int(str(key[1])), str(key[2])
+            about = _facts(facts)
+            name = vectors if layer < 0 else f"{facts.embedding}, layer {layer}"
+            known = {"benchmark": benchmark, "layer": layer, "static": name, "vectors": vectors}
+            rows.append(about | known | _rho(group, "") | _rho(group[group["covered"]], "_covered"))
+    table = pd.DataFrame(rows)
+    printed = published[published["locator"] == "Table 1"]
+    values = {
+        (p["dataset"], p["model"], p["quantity"]): p["value"] for p in printed.to_dict("records")
+    }
+    keys = zip(table["benchmark"], table["embedding"], table["layer"], strict=True)
+    own = [values.get((b, e, f"table 1 layer {n}"), math.nan) for b, e, n in keys]
+    table["published"] = pd.Series(own).where(table["vectors"] == "first component")
+    return table
+
+
+def static_differences(runs: StaticRuns) -> pd.DataFrame:
+    """Differences of Spearman's rho on the covered pairs, with paired bootstrap intervals: the
+    first hidden layer's first components against those of the last, and against other static
+    vectors.
+    """
+    rows = []
+    for facts, pairs in runs:
+        covered = pairs[pairs["covered"] & ~pairs["vectors"].isin(OTHER_KINDS)]
+        for benchmark, group in covered.groupby("benchmark", sort=False):
+            wide = group.pivot_table(index="pair", columns=["vectors", "layer"], values="cosine")
+            scores = group.drop_duplicates("pair").set_index("pair").loc[wide.index, "score"]
+            own = wide["first component"]
+            lower, upper = own[own.columns[own.columns > 0]].iloc[:, [0, -1]].to_numpy().T
+            others = {
+                name: wide[name][-1].to_numpy()
+                for name in wide.columns.unique("vectors")
+                if name != "first component"
+            }
+            for name, worse in ({"upper layer": upper} | others).items():
+                known = {"benchmark": benchmark, "against": name, "n_items": len(scores)}
+                rows.append(_facts(facts) | known | _rho_difference(lower, worse, scores))
+    return pd.DataFrame(rows)
+
+
+def _facts(facts: ContextsFacts | StaticWordsFacts) -> dict[str, object]:
+    return {"setup": f"{facts.texts}, {facts.embedding}", **facts.model_dump()}
+
+
+def _with_interval(layers: pd.DataFrame, name: str, count: str) -> pd.DataFrame:
+    half = Z * layers[f"{name}_error"]
+    return layers[KEYS].assign(
+        quantity=name,
+        value=layers[name],
+        value_low=layers[name] - half,
+        value_high=layers[name] + half,
+        n_items=layers[count],
+    )
+
+
+def _difference(layers: pd.DataFrame, name: str, raw: str, less: str) -> pd.DataFrame:
+    value = layers[raw] - layers[less]
+    half = Z * np.hypot(layers[f"{raw}_error"], layers[f"{less}_error"])
+    return layers[KEYS].assign(
+        quantity=name,
+        value=value,
+        value_low=value - half,
+        value_high=value + half,
+        n_items=layers[COUNTS[raw]],
+    )
+
+
+def _exactly(layers: pd.DataFrame, name: str) -> pd.DataFrame:
+    return layers[KEYS].assign(quantity=name, value=layers[name])
+
+
+def _nothing(name: str) -> dict[str, float]:
+    return {f"{name}_low": math.nan, f"{name}_high": math.nan}
+
+
+def _rho(group: pd.DataFrame, end: str) -> dict[str, float]:
+    """Spearman's rho of the pairs of a group, with its interval; NaN with fewer than four."""
+    names = [f"rho{end}", f"rho{end}_low", f"rho{end}_high"]
+    cosines, scores = group["cosine"].to_numpy(), group["score"].to_numpy()
+    found = [math.nan] * 3
+    if len(group) > 3 and np.ptp(cosines) > 0:
+        rho = pd.Series(cosines).corr(pd.Series(scores), method="spearman")
+        found = [rho, *percentiles(spearman_draws(cosines, scores))]
+    return {f"n_items{end}": len(group), **dict(zip(names, found, strict=True))}
+
+
+def _rho_difference(better: np.ndarray, worse: np.ndarray, scores: pd.Series) -> dict[str, float]:
+    """Difference of two rhos on the same pairs; NaN with fewer than four pairs."""
+    both = np.stack([better, worse])
+    if len(scores) < 4 or (np.ptp(both, axis=1) == 0).any():
+        return {"difference": math.nan, **_nothing("difference")}
+    draws = spearman_draws(both, scores.to_numpy())
+    people = pd.Series(scores.to_numpy())
+    rho = [pd.Series(row).corr(people, method="spearman") for row in both]
+    low, high = percentiles(draws[0] - draws[1])
+    return {"difference": rho[0] - rho[1], "difference_low": low, "difference_high": high}

@@ -1,0 +1,33 @@
+"""Makes the contextuality of one layer of a model: of words, sentences and dimensions."""
+
+from isotropy.geometry.contexts import measure_contexts
+from isotropy.geometry.sentences import read_sentences, read_vectors_of
+from isotropy.geometry.spec import ContextsFacts, ContextsSpec
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+
+with Job(snakemake, ContextsSpec) as job:
+    spec = job.spec
+    job.seeds = {"draws": spec.seed}
+    folders = job.inputs("tokens")
+    sentences = read_sentences(folders, job.inputs("texts"))
+    layer = measure_contexts(sentences, read_vectors_of(sentences, folders, spec.layer), spec)
+    for name in ("rows", "words", "dimensions"):
+        with job.write(name) as path:
+            write_parquet(path, getattr(layer, name), job.mark)
+    deviations = job.load("protocol")
+    job.lineage.deviate(deviations(spec))
+    facts = ContextsFacts(
+        texts=spec.texts,
+        embedding=spec.model,
+        layer=spec.layer,
+        data="; ".join(job.lineage.titles("dataset", "corpus")),
+        model=job.lineage.titles("model")[0],
+        status=job.lineage.status,
+        deviations=job.lineage.deviations,
+        main_unit=spec.unit,
+        min_contexts=spec.min_contexts,
+        d=layer.d,
+    )
+    with job.write("run") as path:
+        path.write_text(facts.canonical() + "\n", "utf8")

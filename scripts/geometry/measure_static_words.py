@@ -1,0 +1,36 @@
+"""Makes static vectors of words from layers of a model, and their cosines on benchmarks."""
+
+from isotropy.geometry.sentences import read_sentences
+from isotropy.geometry.spec import StaticWordsFacts, StaticWordsSpec
+from isotropy.geometry.static_words import measure_layers, read_benchmark
+from isotropy.job import Job
+from isotropy.parquet import write_parquet
+from isotropy.sources.fetched import fetched
+from isotropy.sources.formats import read_vectors
+
+with Job(snakemake, StaticWordsSpec) as job:
+    spec = job.spec
+    folders = job.inputs("tokens")
+    sentences = read_sentences(folders, job.inputs("texts"))
+    files = zip(spec.vectors, job.inputs("vectors_source"), strict=True)
+    tables = {name: read_vectors(fetched(file).content, file) for name, file in files}
+    files = zip(job.inputs("benchmark_items"), job.inputs("benchmark_texts"), strict=True)
+    benchmarks = {
+        name: read_benchmark(*of_name) for name, of_name in zip(spec.benchmarks, files, strict=True)
+    }
+    pairs = measure_layers(sentences, folders, spec, tables, benchmarks)
+    with job.write("rows") as path:
+        write_parquet(path, pairs, job.mark)
+    deviations = job.load("protocol")
+    job.lineage.deviate(deviations(spec))
+    facts = StaticWordsFacts(
+        texts=spec.texts,
+        embedding=spec.model,
+        data="; ".join(job.lineage.titles("dataset", "corpus")),
+        model=job.lineage.titles("model")[0],
+        status=job.lineage.status,
+        deviations=job.lineage.deviations,
+        min_contexts=spec.min_contexts,
+    )
+    with job.write("run") as path:
+        path.write_text(facts.canonical() + "\n", "utf8")

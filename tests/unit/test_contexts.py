@@ -1,0 +1,324 @@
+"""Words of sentences, their scores in a layer, and static vectors made from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.numpy
+from scipy import stats
+
+from isotropy.embed.layers import TOKENS, layer_file
+from isotropy.errors import IsotropyError
+from isotropy.geometry.contexts import Contexts, measure_contexts
+from isotropy.geometry.sentences import (
+    Sentences,
+    in_contexts,
+    occurrences,
+    read_sentences,
+    read_vectors_of,
+    split_words,
+)
+from isotropy.geometry.spec import ContextsSpec, StaticWordsSpec
+from isotropy.geometry.static_words import (
+    Benchmark,
+    StaticWords,
+    benchmark_cosines,
+    looked_up,
+    measure_layers,
+    static_words,
+)
+from isotropy.metrics.contextuality import cosine_between, self_similarity
+from isotropy.metrics.cosines import mean_cosine, type_cosines
+from isotropy.papers.ethayarajh2019.protocol import contexts_deviations, static_deviations
+from isotropy.sources.vectors import StaticVectors
+
+SPEC = ContextsSpec(
+    paper="ethayarajh2019",
+    texts="sts",
+    datasets=["sts12", "sts13", "sts14", "sts15", "sts16"],
+    model="bert-base-cased",
+    layer=1,
+    unit="pieces",
+    units=["pieces", "mean"],
+    variants=["all", "no-first", "no-massive", "standardized"],
+    min_contexts=5,
+    n_baseline=1000,
+    n_draws=3,
+    seed=0,
+)
+STATIC = StaticWordsSpec(
+    paper="ethayarajh2019",
+    texts="sts",
+    datasets=SPEC.datasets,
+    model="bert-base-cased",
+    layers=[0, 1],
+    min_contexts=5,
+    benchmarks=["words"],
+    vectors=["table"],
+)
+
+Piece = tuple[int, str, bool]
+
+
+def write(folder: Path, texts: list[str], pieces: list[list[Piece]]) -> tuple[Path, Path]:
+    """Token vectors of texts, each with [CLS] and [SEP] around it: the word of each piece, its
+    text, whether it is a symbol."""
+    (folder / "tokens").mkdir(parents=True)
+    rows = []
+    for number, own in enumerate(pieces):
+        whole = [(-1, "[CLS]", True), *own, (-1, "[SEP]", True)]
+        rows += [
+            (number, place, word, piece, word < 0, symbol)
+            for place, (word, piece, symbol) in enumerate(whole)
+        ]
+    table = pd.DataFrame(rows, columns=["text", "position", "word", "piece", "special", "symbol"])
+    table.assign(piece=table["piece"].astype("category")).to_parquet(folder / "tokens" / TOKENS)
+    pd.DataFrame({"text": texts}).to_parquet(folder / "texts.parquet")
+    for layer in (0, 1):
+        vectors = np.random.default_rng(layer).standard_normal((len(rows), 6)) + 1
+        file = folder / "tokens" / layer_file(layer)
+        safetensors.numpy.save_file({"vectors": vectors.astype(np.float32)}, file)
+    return folder / "tokens", folder / "texts.parquet"
+
+
+TEXTS = ["(Un)do it, Bo", "It rains", "undo --"]
+PIECES: list[list[Piece]] = [
+    [
+        (0, "(", True),
+        (0, "un", False),
+        (0, ")", True),
+        (0, "do", False),
+        (1, "it", False),
+        (1, ",", True),
+        (2, "bo", False),
+    ],
+    [(0, "it", False), (1, "rain", False), (1, "##s", False)],
+    [(0, "un", False), (0, "##do", False), (1, "-", True), (1, "-", True)],
+]
+
+
+@pytest.fixture
+def sentences(tmp_path: Path) -> tuple[Sentences, list[Path]]:
+    """Two data sets with one sentence in common."""
+    first = write(tmp_path / "a", TEXTS, PIECES)
+    second = write(tmp_path / "b", [TEXTS[1], "Bo"], [PIECES[1], [(0, "bo", False)]])
+    folders, tables = [first[0], second[0]], [first[1], second[1]]
+    return read_sentences(folders, tables), folders
+
+
+def test_a_common_sentence_counts_once(sentences: tuple[Sentences, list[Path]]) -> None:
+    found, folders = sentences
+    assert found.texts == [*TEXTS, "Bo"]
+    pieces = [piece for own in PIECES for _, piece, _ in own] + ["bo"]
+    assert found.tokens["piece"].tolist() == pieces
+    assert found.tokens["sentence"].tolist() == [0] * 7 + [1] * 3 + [2] * 4 + [3]
+    vectors = read_vectors_of(found, folders, 1)
+    whole = [safetensors.numpy.load_file(f / layer_file(1))["vectors"] for f in folders]
+    assert np.array_equal(vectors, np.concatenate([whole[0][found.rows[0]], whole[1][[6]]]))
+    assert found.rows[1].tolist() == [6]
+
+
+def test_repeated_lines_of_a_corpus_count_once(tmp_path: Path) -> None:
+    folder, table = write(
+        tmp_path, ["it rains", "it rains", "Bo"], [PIECES[1]] * 2 + [PIECES[0][6:]]
+    )
+    found = read_sentences([folder], [table])
+    assert found.texts == ["it rains", "Bo"]
+    assert found.tokens["sentence"].tolist() == [0, 0, 0, 1]
+
+
+def test_words_are_bare_and_symbols_stand_alone(sentences: tuple[Sentences, list[Path]]) -> None:
+    """What is neither letter nor digit around a word is one of its own; inside, a part."""
+    words = split_words(sentences[0], "mean")
+    names = words.names[words.types].tolist()
+    assert names == ["(", "Un)do", "it", ",", "Bo", "It", "rains", "undo", "-", "-", "Bo"]
+    assert words.lengths.tolist() == [1, 3, 1, 1, 1, 1, 2, 2, 1, 1, 1]
+    assert words.is_word.tolist() == [n not in "(,-" for n in names]
+    assert words.sentences.tolist() == [0] * 5 + [1] * 2 + [2] * 3 + [3]
+    assert np.flatnonzero(words.leads).tolist() == [0, 5, 7, 10]
+    pieces = split_words(sentences[0], "pieces")
+    assert pieces.names[pieces.types].tolist() == sentences[0].tokens["piece"].tolist()
+    assert (pieces.lengths == 1).all()
+
+
+@pytest.mark.parametrize("unit", ["pieces", "first", "mean"])
+def test_vectors_of_units(sentences: tuple[Sentences, list[Path]], unit: str) -> None:
+    found, folders = sentences
+    vectors = read_vectors_of(found, folders, 1)
+    cloud = occurrences(vectors, split_words(found, unit), unit, "all")  # type: ignore[arg-type]
+    if unit == "pieces":
+        assert np.array_equal(cloud.vectors, vectors)
+    else:
+        own = vectors[1:4].mean(axis=0) if unit == "mean" else vectors[1]
+        assert cloud.vectors[1] == pytest.approx(own, abs=1e-6)
+
+
+def test_variants(sentences: tuple[Sentences, list[Path]]) -> None:
+    found, folders = sentences
+    vectors = read_vectors_of(found, folders, 1)
+    words = split_words(found, "mean")
+    left = occurrences(vectors, words, "mean", "no-first").words
+    assert left.names[left.types].tolist() == ["Un)do", "it", ",", "Bo", "rains", "-", "-"]
+    vectors[2, 0] = 5000
+    left = occurrences(vectors, words, "mean", "no-massive").words
+    assert left.names[left.types].tolist()[:3] == ["(", "it", ","]
+    flat = occurrences(vectors, split_words(found, "pieces"), "pieces", "standardized").vectors
+    assert flat.mean(axis=0) == pytest.approx(np.zeros(6), abs=1e-5)
+    vectors[:, 0] = 1e6
+    vectors[:, 1:] = 0
+    with pytest.raises(IsotropyError, match="no-massive: no words are left"):
+        occurrences(vectors, words, "mean", "no-massive")
+
+
+def test_words_count_once_in_a_sentence(tmp_path: Path) -> None:
+    texts = ["a b a", "a ,", "b a", "a"]
+    pieces: list[list[Piece]] = [
+        [(0, "a", False), (1, "b", False), (2, "a", False)],
+        [(0, "a", False), (1, ",", True)],
+        [(0, "b", False), (1, "a", False)],
+        [(0, "a", False)],
+    ]
+    folder, table = write(tmp_path, texts, pieces)
+    words = split_words(read_sentences([folder], [table]), "first")
+    assert in_contexts(words, 3).tolist() == [0, 3, 6, 7]
+    assert in_contexts(words, 2).tolist() == [0, 1, 3, 5, 6, 7]
+    with pytest.raises(IsotropyError, match="no word stands in 5 different sentences"):
+        in_contexts(words, 5)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sentences, np.ndarray, Path]:
+    """Sixty sentences of twelve words, and vectors that know the word and the sentence."""
+    random = np.random.default_rng(0)
+    texts, pieces = [], []
+    for _ in range(60):
+        words = random.integers(0, 12, random.integers(2, 9))
+        texts.append(" ".join(f"w{w}" for w in words) + f" x{len(texts)}")
+        own = [(i, f"w{w}", False) for i, w in enumerate(words.tolist())]
+        pieces.append([*own, (len(own), f"x{len(texts)}", False)])
+    folder, table = write(tmp_path_factory.mktemp("many"), texts, pieces)
+    sentences = read_sentences([folder], [table])
+    vectors = read_vectors_of(sentences, [folder], 1)
+    own = random.standard_normal((100, 6)), random.standard_normal((60, 6))
+    codes = pd.factorize(sentences.tokens["piece"])[0]
+    vectors = vectors + own[0][codes] + own[1][sentences.tokens["sentence"]] + [9, 0, 0, 0, 0, 0]
+    return sentences, vectors.astype(np.float32), folder
+
+
+@pytest.fixture(scope="module")
+def layer(many: tuple[Sentences, np.ndarray, Path]) -> Contexts:
+    return measure_contexts(many[0], many[1], SPEC)
+
+
+def test_scores_are_those_of_the_metrics(
+    many: tuple[Sentences, np.ndarray, Path], layer: Contexts
+) -> None:
+    sentences, vectors, _ = many
+    row = layer.rows.iloc[0]
+    tokens = sentences.tokens
+    assert (row["unit"], row["variant"], row["n_tokens"]) == ("pieces", "all", len(tokens))
+    base = cosine_between(vectors, tokens["sentence"])
+    assert (row["baseline_cosine"], row["baseline_cosine_error"]) == base
+    inter = type_cosines(vectors, tokens["sentence"].to_numpy()).s_inter
+    assert base.value == pytest.approx(inter, abs=1e-6)
+    once = ~tokens.duplicated(["sentence", "piece"])
+    often = tokens[once].groupby("piece")["sentence"].transform("size") >= 5
+    chosen = np.flatnonzero(once)[often.to_numpy()]
+    similarity = self_similarity(vectors[chosen], tokens["piece"].to_numpy()[chosen])
+    assert row["self_similarity"] == pytest.approx(similarity.values.mean(), abs=1e-9)
+    error = similarity.values.std(ddof=1) / np.sqrt(len(similarity.values))
+    assert row["self_similarity_error"] == pytest.approx(error)
+    assert (row["n_words"], row["n_occurrences"]) == (12, len(chosen))
+    assert row["mean_cosine"] == pytest.approx(mean_cosine(vectors), abs=1e-6)
+    without = np.delete(vectors, layer.dimensions["dimension"].iloc[0], axis=1)
+    assert row["mean_cosine_without_1"] == pytest.approx(mean_cosine(without), abs=1e-6)
+    assert layer.dimensions["dimension"].iloc[0] == 0
+    assert layer.words["n"].sum() == len(chosen)
+    assert layer.words["self_similarity"].mean() == pytest.approx(row["self_similarity"])
+    assert set(layer.words["name"]) == {f"w{i}" for i in range(12)}
+
+
+def test_nulls_are_null_and_excess_is_not(layer: Contexts) -> None:
+    """Words know their sentence, so sentences are above their nulls; shuffled they are what the
+    formula says of vectors of equal length."""
+    row = layer.rows.iloc[0]
+    assert row["intra_excess"] > 3 * row["intra_excess_error"]
+    assert row["intra_loo_excess"] > 3 * row["intra_loo_excess_error"]
+    assert row["intra_null"] == pytest.approx(row["intra_formula"], abs=0.05)
+    assert row["intra_loo_null"] == pytest.approx(row["intra_loo_formula"], abs=0.05)
+    assert row["mev_uncentred"] > row["self_similarity"] - 0.05
+    assert row["mev_truncated_svd"] < row["mev_centred"]
+    for name in ("uncentred", "centred"):
+        assert 0 < row[f"mev_{name}_baseline"] < 1
+        assert row[f"mev_{name}_excess"] == pytest.approx(
+            row[f"mev_{name}"] - row[f"mev_{name}_matched"]
+        )
+
+
+def test_rows_are_all_units_and_variants(
+    many: tuple[Sentences, np.ndarray, Path], layer: Contexts
+) -> None:
+    keys = layer.rows[["unit", "variant"]].apply(tuple, axis=1).tolist()
+    assert keys == [*(("pieces", v) for v in SPEC.variants), ("mean", "all")]
+    again = measure_contexts(many[0], many[1], SPEC)
+    for own, other in zip(layer[:3], again[:3], strict=True):
+        pd.testing.assert_frame_equal(own, other, check_exact=True)
+    other = measure_contexts(many[0], many[1], SPEC.model_copy(update={"seed": 1}))
+    same = other.rows["self_similarity"] == layer.rows["self_similarity"]
+    assert same.all()
+    assert (other.rows["intra_null"] != layer.rows["intra_null"]).all()
+
+
+def test_static_words_and_benchmarks(many: tuple[Sentences, np.ndarray, Path]) -> None:
+    sentences, vectors, folder = many
+    cloud = occurrences(vectors, split_words(sentences, "mean"), "mean", "all")
+    statics = static_words(cloud, 5)
+    assert set(statics["mean"].words) == {f"w{i}" for i in range(12)}
+    i = statics["mean"].words.index("w3")
+    chosen = in_contexts(cloud.words, 5)
+    own = cloud.vectors[chosen][cloud.words.names[cloud.words.types[chosen]] == "w3"]
+    assert statics["mean"].vectors[i] == pytest.approx(own.mean(axis=0), abs=1e-5)
+    first = np.linalg.svd(own.astype(np.float64))[2][0]
+    assert np.abs(statics["first component"].vectors[i]) == pytest.approx(np.abs(first), abs=1e-6)
+
+    pairs = np.array([["w1", "w2"], ["w3", "w4"], ["w5", "nothing"], ["w6", "w7"]])
+    benchmark = {"words": Benchmark(pairs, np.array([1.0, 2, 3, 4]))}
+    table = StaticVectors(
+        ["w1", "w1", *(f"w{i}" for i in range(2, 7)), "other"],
+        np.arange(40, dtype=np.float32).reshape(8, 5),
+    )
+    found = measure_layers(sentences, [folder], STATIC, {"table": table}, benchmark)
+    assert found.groupby(["layer", "vectors"]).size().to_dict() == {
+        **{(n, kind): 4 for n in (0, 1) for kind in statics},
+        (-1, "table"): 4,
+    }
+    assert found.groupby("pair")["covered"].first().tolist() == [True, True, False, False]
+    of_table = found[found["vectors"] == "table"].set_index("pair")["cosine"]
+    v = table.vectors.astype(np.float64)
+    assert of_table[0] == pytest.approx(v[0] @ v[2] / np.linalg.norm(v[0]) / np.linalg.norm(v[2]))
+
+
+def test_missing_words_have_the_mean_vector() -> None:
+    static = StaticWords(["a", "b"], np.array([[1.0, 0], [0, 1]]))
+    pairs = Benchmark(np.array([["a", "b"], ["a", "x"], ["x", "y"]]), np.array([1.0, 2, 3]))
+    found = benchmark_cosines({"s": static}, {"words": pairs})
+    assert found["cosine"].tolist() == pytest.approx([0, 0.5**0.5, 1])
+    assert found["covered"].tolist() == [True, False, False]
+    rho = stats.spearmanr(found["cosine"], found["score"]).statistic
+    assert rho == 1
+    table = StaticVectors(["b", "c", "b"], np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32))
+    own = looked_up({"t": table}, ["b", "a"])["t"]
+    assert (own.words, own.vectors.tolist()) == (["b"], [[1, 2]])
+
+
+def test_deviations() -> None:
+    assert contexts_deviations(SPEC) == []
+    other = {"model": "m", "datasets": ["brown"], "min_contexts": 2, "n_baseline": 10}
+    assert len(contexts_deviations(SPEC.model_copy(update=other))) == 4
+    assert contexts_deviations(SPEC.model_copy(update={"unit": "mean"})) == [
+        "bert-base-cased: words by mean, the authors' by pieces"
+    ]
+    assert len(static_deviations(STATIC)) == 2
