@@ -36,11 +36,10 @@ localrules:
     make_table,
     draw_figure,
     evaluate_claims,
-    write_page,
 
 
 rule all:
-    """Everything: figures, tables and the results page."""
+    """Everything: figures, tables and the pages that lead to them."""
     default_target: True
     input:
         "results/index.html",

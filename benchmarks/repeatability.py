@@ -107,6 +107,12 @@ def _streamed(stream: Any, i: Input) -> Any:
     return stream.covariance() if hasattr(stream, "covariance") else stream.compute()
 
 
+def _partition(i: Input) -> metrics.StreamingPartition:
+    moments = metrics.StreamingCovariance(i.X.shape[1])
+    moments.update(i.X)
+    return metrics.StreamingPartition(moments.scatter, signs="both")
+
+
 def _loss(loss: Any, i: Input) -> Any:
     states = torch.as_tensor(i.X).detach().requires_grad_()
     mask = torch.ones(1, len(states))
@@ -135,10 +141,18 @@ CASES: dict[str, Callable[[Input], Any]] = {
     "StreamingMeanCosine": lambda i: _streamed(metrics.StreamingMeanCosine(i.d), i),
     "cluster_count": lambda i: metrics.cluster_count(i.X, k_range=range(2, 5)),
     "cosine_to_ones": lambda i: metrics.cosine_to_ones(i.X),
+    "cosine_between": lambda i: metrics.cosine_between(i.X, i.types),
+    "cosine_contributions": lambda i: metrics.cosine_contributions(i.X),
     "distance_sums": lambda i: metrics.distance_sums(i.X, i.labels),
+    "explainable_variance": lambda i: metrics.explainable_variance(i.X, i.types),
+    "first_components": lambda i: metrics.first_components(i.X, i.types),
     "hinged_triplet_objective": lambda i: metrics.hinged_triplet_objective(
         i.X[:HINGED], i.labels[:HINGED]
     ),
+    "intra_sentence_null": lambda i: metrics.intra_sentence_null(
+        np.unique(np.asarray(i.types), return_counts=True)[1], 0.3
+    ),
+    "intra_sentence_similarity": lambda i: metrics.intra_sentence_similarity(i.X, i.types),
     "isoscore": lambda i: metrics.isoscore(i.X),
     "isoscore_from_covariance": lambda i: metrics.isoscore_from_covariance(i.covariance),
     "isoscore_star": lambda i: _shrunk(i, i.covariance),
@@ -147,7 +161,9 @@ CASES: dict[str, Callable[[Input], Any]] = {
     "lid_mle_estimates": lambda i: metrics.lid_mle_estimates(i.X, 10, metric="cosine"),
     "lid_mle_samples": lambda i: metrics.lid_mle_samples(i.X, 10),
     "mean_cosine": lambda i: metrics.mean_cosine(i.X),
+    "StreamingPartition": lambda i: _streamed(_partition(i), i),
     "partition_isotropy": lambda i: metrics.partition_isotropy(i.X, signs="both", log=True),
+    "self_similarity": lambda i: metrics.self_similarity(i.X, i.types),
     "s_inter": lambda i: metrics.s_inter(i.X, i.types),
     "s_intra": lambda i: metrics.s_intra(i.X, i.types),
     "silhouette": lambda i: metrics.silhouette(i.X, i.labels, sample_size=len(i.X) - 3),
@@ -333,7 +349,7 @@ def _fine_tuned(offset: int) -> Any:
         shrinkage_tokens=60,
         precision="float32",
     )
-    method = SimpleNamespace(kind="istar", strength=-1.0, zeta=0.3)
+    method = SimpleNamespace(kind="istar", strength=-1.0, zeta=0.3, layers="all")
     spec: Any = SimpleNamespace(run="r", seed=3, training=training, method=method)
     inputs = Inputs("single-label", ids, None, targets, [], [])
     with tempfile.TemporaryDirectory() as work:
@@ -342,9 +358,9 @@ def _fine_tuned(offset: int) -> Any:
 
 
 def _layer(offset: int) -> Any:
-    from isotropy.geometry.clouds import TypedCloud
-
     from isotropy.geometry.layers import measure_layer, pictures, principal_axes
+    from isotropy.geometry.spec import Clustering, Lid
+    from isotropy.geometry.token_types import TypedCloud
 
     n = 600
     draws = np.random.default_rng(0)
@@ -352,12 +368,11 @@ def _layer(offset: int) -> Any:
     vectors = placed(vectors.astype(np.float32), offset, "array")
     types, names = draws.integers(0, 30, n), np.array([f"t{i}" for i in range(30)])
     cloud = TypedCloud(vectors, types, names, np.arange(n) % 8, np.full(n, "word"))
-    clustering = SimpleNamespace(
-        n_components=None, k_max=5, sample_size=400, threshold=0.1, max_iter=300
+    clustering = Clustering(
+        n_components=None, k_max=5, sample_size=400, threshold=0.1, max_iter=300, n_init=1
     )
-    spec: Any = SimpleNamespace(
-        clustering=clustering, lid=SimpleNamespace(k=10, n_queries=200), n_points=50
-    )
+    lid = Lid(k=10, n_queries=200, n_equal=300)
+    spec: Any = SimpleNamespace(clustering=clustering, lid=lid, n_points=50)
     axes = principal_axes(vectors)
     measured = measure_layer(cloud, axes, spec, 0)
     return axes, measured, pictures(cloud, axes, measured.clusters, spec.n_points)

@@ -6,12 +6,16 @@ import io
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from isotropy.audit_cli import app as audit_app
 from isotropy.audit_cli import one_sentence, study_plan
+from isotropy.measure_cli import measure
+
+Style = Literal["page", "paper"]
+Width = Literal["column", "page"]
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,6 +26,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results."
 )
 app.add_typer(audit_app, name="audit")
+app.command()(measure)
 
 
 @app.callback()
@@ -128,6 +133,26 @@ def _cost_table(found: Mapping[str, Total]) -> Table:
             end_section=stage == "report",
         )
     return table
+
+
+@app.command()
+def draw(
+    figure: Annotated[str, typer.Argument(help="Paper and name, as KEY/figure3.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A .pdf, .svg or .png.")],
+    style: Annotated[
+        Style, typer.Option(help="paper: without badges and note; page: as on the pages.")
+    ] = "paper",
+    width: Annotated[
+        Width | None, typer.Option(help="As wide as a column or a page of the ACL's style.")
+    ] = None,
+    root: Annotated[Path, typer.Option(help="The folder of the run.")] = Path(),
+) -> None:
+    """Draw a figure of a finished study for a publication."""
+    from isotropy.report.draw import draw as draw_figure
+
+    with one_sentence():
+        draw_figure(root, figure, output, style, width)
+    print(output)
 
 
 @app.command()

@@ -8,6 +8,8 @@ import difflib
 import reprlib
 from collections.abc import Iterable
 
+from isotropy.printable import for_terminal
+
 MOST_NAMES = 3
 """Names that a hint shows."""
 
@@ -15,7 +17,12 @@ MOST_NAMES = 3
 class IsotropyError(Exception):
     """Something a user can act on: bad configuration, unreachable data, a checksum that does not
     match.
+
+    Its message is one line without control characters, whatever a name or a value in it holds.
     """
+
+    def __str__(self) -> str:
+        return for_terminal(super().__str__())
 
 
 def shown(value: object) -> str:

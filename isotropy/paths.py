@@ -37,6 +37,16 @@ def table_file(name: str) -> str:
     return f"{RESULTS}/claims.parquet" if name == "claims" else f"{RESULTS}/tables/{name}.parquet"
 
 
+def figure_file(name: str) -> str:
+    """The picture of a figure that pages show."""
+    return f"{RESULTS}/figures/{name}.png"
+
+
+def note_file(name: str) -> str:
+    """What a figure shows, in words."""
+    return f"{RESULTS}/figures/{name}.txt"
+
+
 def sides(datasets: dict[str, str]) -> dict[str, list[str]]:
     """Texts and items of a task's data sets, by role."""
     return {

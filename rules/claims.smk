@@ -1,5 +1,5 @@
 """claims: a verdict on every claim of the papers. Needs: all tables; claims.yaml in their folders.
-Gives: results/claims.parquet, .csv, .md and .html."""
+Gives: results/claims.parquet, .csv and .md."""
 
 
 rule evaluate_claims:
@@ -9,9 +9,8 @@ rule evaluate_claims:
         tables=PLAN.table_files(),
     output:
         parquet="results/claims.parquet",
-        csv="results/claims.csv",
+        csv=in_report("claims", ".csv"),
         markdown="results/claims.md",
-        page="results/claims.html",
         record="results/claims.record.json",
     log:
         "results/logs/claims/claims.log",

@@ -38,12 +38,14 @@ os.environ.setdefault(
     "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
 )
 
+from isotropy.claims.catalogue import VERDICTS
 from isotropy.config import load_study
 from isotropy.errors import IsotropyError
 from isotropy.papers.locations import CLAIMS, package
 from isotropy.papers.registry import KEYS
 from isotropy.paths import shard_stems
 from isotropy.plan import Plan
+from isotropy.plan.site import pages
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.printable import for_terminal
 from isotropy.provenance.code import code_param
@@ -84,6 +86,8 @@ wildcard_constraints:
     paper="|".join([CLAIMS, *KEYS]),
     model=alternatives(MODELS),
     seed=r"\d+",
+    texts=r"[A-Za-z0-9_-]+",
+    page="|".join(pages()),
 
 
 def filled(stem, wildcards):
@@ -142,7 +146,9 @@ def readers(wildcards):
         wildcards.get("vectors"),
         wildcards.get("embedding"),
     ]
-    if not any(named):
+    if wildcards.get("texts") is not None:
+        named = job_spec("geometry/{paper}/static/{texts}/{model}", wildcards).vectors
+    elif not any(named):
         dataset = CONFIG.datasets[wildcards.dataset]
         roles = ("source", "lexicon", "vectors", "word_list")
         named = [getattr(dataset, role, None) for role in roles]
@@ -162,6 +168,32 @@ def figure_function(wildcards):
     """The function that draws a figure, as an entry of `code`."""
     entry = job_spec("figures/{paper}/{figure}", wildcards)
     return [f"{package(wildcards.paper)}.figures:{entry.function}"]
+
+
+def in_report(stem, suffix):
+    """An output that `snakemake --report` shows, by paper, with its section and caption."""
+
+    def labels(wildcards):
+        if stem == CLAIMS:
+            return {"name": CLAIMS, "section": "all", "caption": VERDICTS.caption}
+        entry = job_spec(stem, wildcards)
+        name = entry.id.split("/")[1]
+        return {"name": name, "section": entry.section, "caption": entry.caption}
+
+    return report(
+        f"results/{stem}{suffix}",
+        caption="captions.rst",
+        category=CLAIMS if stem == CLAIMS else "{paper}",
+        subcategory=stem.split("/")[0],
+        labels=labels,
+    )
+
+
+def page_module(wildcards):
+    """The module that makes a page, as an entry of `code`."""
+    page = wildcards.get("page")
+    kind = job_spec("index" if page is None else f"site/{page}", wildcards).kind
+    return [f"isotropy.report.{kind}"]
 
 
 def gpus():

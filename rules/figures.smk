@@ -1,5 +1,6 @@
 """figures: drawn from tables alone. Needs: the tables that the figure's entry in
-the paper's catalogue.py names. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png.
+the paper's catalogue.py names. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png, and
+in .txt what it shows.
 """
 
 
@@ -9,8 +10,9 @@ rule draw_figure:
         tables=inputs("figures/{paper}/{figure}", "tables"),
     output:
         pdf="results/figures/{paper}/{figure}.pdf",
-        svg="results/figures/{paper}/{figure}.svg",
+        svg=in_report("figures/{paper}/{figure}", ".svg"),
         png="results/figures/{paper}/{figure}.png",
+        note="results/figures/{paper}/{figure}.txt",
         record="results/figures/{paper}/{figure}.record.json",
     log:
         "results/logs/figures/{paper}/{figure}.log",

@@ -9,7 +9,7 @@ rule make_table:
         unpack(inputs("tables/{paper}/{table}")),
     output:
         parquet="results/tables/{paper}/{table}.parquet",
-        csv="results/tables/{paper}/{table}.csv",
+        csv=in_report("tables/{paper}/{table}", ".csv"),
         markdown="results/tables/{paper}/{table}.md",
         record="results/tables/{paper}/{table}.record.json",
     log:

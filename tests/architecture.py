@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 INSTRUMENTS = ("metrics", "transforms", "losses")
-GROUND = ("spec", "files", "errors", "names", "scrub")
+GROUND = ("spec", "files", "errors", "names", "scrub", "printable", "palette")
 STAGES = ("sources", "prepare", "embed", "optimize", "finetune", "geometry", "similarity")
 ARTEFACTS = ("tables", "figures")
 
@@ -58,7 +58,12 @@ FLOORS = (
     Floor(
         "figures know tables only",
         ("figures", "papers.*.figures", "claims.figures"),
-        ("figures", "spec", "scrub"),  # the last by `spec`
+        ("figures", "palette", "spec", "scrub"),  # the last by `spec`
+    ),
+    Floor(
+        "measuring knows no paper and no study",
+        ("measure",),
+        forbidden=("papers", "claims", "report", "plan", "config", "cli", "audit_cli", "tables"),
     ),
 )
 

@@ -146,15 +146,21 @@ def read_dry_run(text: str) -> list[Planned]:
     return found
 
 
+OF_A_RUN = {"run.json", "provenance.html", "index.html"}
+"""Results that say when and where the others were made."""
+
+
 def digests(folder: Path) -> dict[str, str]:
-    """Bytes of all results but records and logs, which hold times."""
+    """Bytes of all results but those of a run, records and logs, which hold times."""
     files = [
         p
         for p in (folder / "results").rglob("*")
         if p.is_file() and "logs" not in p.parts and p.suffix != ".jsonl"
     ]
     kept = [
-        p for p in files if not p.name.endswith(".record.json") and p.name != ".snakemake_timestamp"
+        p
+        for p in files
+        if not p.name.endswith(".record.json") and p.name not in {".snakemake_timestamp", *OF_A_RUN}
     ]
     return {
         p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept

@@ -143,7 +143,7 @@ def _headline(family: Family, rows: list[Row], cases: list[Case]) -> dict[str, A
         "headline": True,
         "trust": first["trust"],
         "expected": first["expected"] if len({r.values["expected"] for r in rows}) == 1 else "",
-        "unit": next((r.case.claim.unit for r in rows if r.case), ""),
+        "unit": "cases" if cases else "",
     }
     absent = [row.values["verdict"] for row in rows if row.case is None]
     if not cases:

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from isotropy.figures.style import STATUS_COLOURS, footnote
+from isotropy.figures.style import footnote
+from isotropy.palette import STATUS
 
 COUNTS = "count, obtained / published"
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
@@ -17,6 +18,8 @@ SIMILARITY = "correlation with people's scores (×100)"
 SCALES = {
     "pearson_r": "correlation",
     "spearman_rho": "correlation",
+    "rho": "correlation",
+    "value": "cosine, or share of variance",
     "lambda_isoscore_rho": "correlation",
     "n_items": COUNTS,
     "n_params": COUNTS,
@@ -71,7 +74,7 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
             0.5, 0.5, "nothing to compare in this study", transform=first.transAxes, ha="center"
         )
     marks = [first.plot([], [], "D", ls="", color="black", mfc="none", label="published")[0]]
-    for status, colour in STATUS_COLOURS.items():
+    for status, colour in STATUS.items():
         label = f"obtained, {status} (bar: 95 % interval)"
         marks.append(first.plot([], [], "o-", lw=2.4, ms=4.5, color=colour, label=label)[0])
     figure.legend(
@@ -102,7 +105,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, scale: str, ids: pd.Series) -> None:
     y = np.arange(len(rows))
     unit = rows["published"] if scale == COUNTS else 1.0
     obtained = rows["obtained"] / unit
-    colours = [STATUS_COLOURS[status] for status in rows["status"]]
+    colours = [STATUS[status] for status in rows["status"]]
     axes.scatter(
         rows["published"] / unit,
         y,

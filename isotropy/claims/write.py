@@ -1,11 +1,9 @@
-"""Verdicts for readers: the columns that matter, as Markdown and as a page."""
+"""Verdicts for readers: the columns that matter."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
-import jinja2
 import pandas as pd
 
 from isotropy.tables.write import format_cell
@@ -44,18 +42,3 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
 def _number(value: float) -> str:
     """Counts in full, other numbers with four digits."""
     return f"{value:,.0f}" if float(value).is_integer() else format_cell(value)
-
-
-def write_page(path: Path, verdicts: pd.DataFrame, study: str, mark: str) -> None:
-    """The verdicts as one HTML file, everything in it escaped."""
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string((Path(__file__).parent / "verdicts.html").read_text("utf8"))
-    table = readable(verdicts)
-    path.write_text(
-        template.render(
-            mark=mark, study=study, columns=list(table.columns), rows=table.values.tolist()
-        ),
-        "utf8",
-    )

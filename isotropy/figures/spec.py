@@ -6,7 +6,7 @@ from isotropy.spec import Spec
 
 
 class FigureSpec(Spec):
-    """What defines a figure; also its entry on the results page."""
+    """What defines a figure; also its entry on the paper's page."""
 
     id: str
     """Paper and number: `results/figures/<id>.pdf`, `.svg`, `.png`."""

@@ -13,11 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
-# Okabe & Ito's colours: told apart with any form of colour blindness.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+from isotropy.palette import SERIES, STATUS
+
+COLOURS = list(SERIES)
 MARKERS = "osD^vPX"
 PANELS_PER_ROW = 3
-STATUS_COLOURS = {"original": "#005A8C", "stand-in": "#A04000"}
 
 # seaborn's style "ticks" in its context "paper" with fonts 1.1 times as large: a test compares.
 # Written down, because importing seaborn takes a third of the time of drawing a figure.
@@ -78,7 +78,7 @@ def common_status(rows: pd.DataFrame) -> str:
 def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
     """Original or stand-in, above a panel on the right."""
     status = common_status(rows)
-    axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
+    axes.set_title(status, loc="right", fontsize=9, color=STATUS[status])
 
 
 def panels(
@@ -113,18 +113,25 @@ def common_legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> Non
 
 
 def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
-    """A note under the figure: data, status, schedule. Text wraps at `width` characters."""
-    lines = "\n".join(
-        line for part in text.split("\n") for line in textwrap.wrap(part, width) or [""]
-    )
-    figure.supxlabel(lines, x=0.01, ha="left", fontsize=7.5, color="#333333")
+    """A note to the figure: data, status, schedule. It stands under the PDF, wrapped at `width`
+    characters, and beside the other formats, whose pages show it (`note`).
+    """
+    lines = [line for part in text.split("\n") for line in textwrap.wrap(part, width) or [""]]
+    figure.set_label("\n".join(lines))
+
+
+def note(figure: Figure) -> str:
+    """The note to a figure, as one paragraph; empty without one."""
+    return " ".join(str(figure.get_label() or "").split())
 
 
 def save(figure: Figure, path: Path, mark: str) -> None:
     """Write a figure in the format of the path's name, with the mark of its record, without dates
-    or versions.
+    or versions. The PDF, which travels alone, has its note inside.
     """
     suffix = next(s for s in _METADATA if s in path.name)
+    lines = str(figure.get_label() or "") if suffix == ".pdf" else ""
+    figure.supxlabel(lines, x=0.01, ha="left", fontsize=7.5, color="#333333")
     figure.savefig(
         path, format=suffix[1:], dpi=200, metadata=_METADATA[suffix] | {_MARK[suffix]: mark}
     )

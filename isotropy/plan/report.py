@@ -1,4 +1,4 @@
-"""tables, figures, claims, index: what is read."""
+"""tables, figures, claims, pages: what is read."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from isotropy.claims.read import read_claims
 from isotropy.claims.spec import ClaimsSpec
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import RESULTS
-from isotropy.papers.locations import CLAIMS
-from isotropy.papers.registry import Paper, PaperPlan, paper, papers
-from isotropy.paths import table_file
+from isotropy.papers.registry import PaperPlan, paper, papers
+from isotropy.paths import figure_file, table_file
 from isotropy.plan.parts import Parts
-from isotropy.report.spec import PageSpec, PaperTitle
+from isotropy.plan.site import site_inputs, site_spec
 from isotropy.spec import Spec
 from isotropy.tables.spec import TableSpec
-
-VERDICTS = PaperTitle(
-    key=CLAIMS, title="Verdicts", reference="Every claim of the papers against our numbers"
-)
-"""The verdicts as the page names them, before the papers."""
 
 
 def tables(parts: Parts) -> dict[str, TableSpec]:
@@ -49,11 +43,11 @@ def table_files(parts: Parts) -> list[str]:
 
 def figure_files(parts: Parts) -> list[str]:
     """One file of each figure."""
-    return [f"{RESULTS}/figures/{name}.png" for name in figures(parts)]
+    return [figure_file(name) for name in figures(parts)]
 
 
 def spec(parts: Parts, path: list[str]) -> Spec | None:
-    """The spec of a table, a figure, the verdicts or the page."""
+    """The spec of a table, a figure, the verdicts or a page."""
     match path:
         case ["tables", key, table]:
             entry = tables(parts)[f"{key}/{table}"]
@@ -68,14 +62,7 @@ def spec(parts: Parts, path: list[str]) -> Spec | None:
                 claims=[claim for one in papers() for claim in read_claims(one)],
                 attempted=list(tables(parts)),
             )
-        case ["index"]:
-            return PageSpec(
-                study=parts.study.config.study,
-                papers=[VERDICTS, *map(_title, papers())],
-                figures=list(figures(parts).values()),
-                tables=[verdicts.VERDICTS, *tables(parts).values()],
-            )
-    return None
+    return site_spec(parts, path, figures(parts), tables(parts))
 
 
 def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
@@ -88,14 +75,7 @@ def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
             return {"tables": [table_file(name) for name in entry.tables]}
         case ["claims"]:
             return {"tables": table_files(parts)}
-        case ["index"]:
-            claims = table_file(CLAIMS)
-            return {"results": [*figure_files(parts), claims, *table_files(parts)]}
-    return None
-
-
-def _title(one: Paper) -> PaperTitle:
-    return PaperTitle(key=one.key, title=one.title, reference=one.reference)
+    return site_inputs(path, figures(parts), tables(parts))
 
 
 def _has(made: PaperPlan, entry: TableSpec | FigureSpec) -> bool:

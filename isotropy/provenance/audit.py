@@ -8,15 +8,17 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, record_of, sha256_file
 from isotropy.provenance.chain import Chain
-from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.format import LEDGER, ledger_bytes, producer, read_ledger
 from isotropy.provenance.identity import File
 from isotropy.provenance.record import Record
+
+if TYPE_CHECKING:
+    from isotropy.provenance.checkout import Checkout
 
 State = Literal[
     "intact",

@@ -33,7 +33,8 @@ CODE = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
 )
-CODE_SUFFIXES = {".py", ".pyi", ".smk", ".yaml", ".html", ".csv", ".json", ".md", ".png"}
+CODE_SUFFIXES = {".py", ".pyi", ".smk", ".rst", ".yaml", ".html", ".css", ".js", ".csv", ".json"}
+CODE_SUFFIXES |= {".md", ".png"}
 CODE_FOLDERS = (
     "rules",
     "scripts",

@@ -26,8 +26,9 @@ from isotropy.provenance.syntax import Import, Source
 from isotropy.spec import digest
 
 PACKAGE = "isotropy"
-TEMPLATES = (".html", ".yaml", ".csv")
-"""Suffixes of files that are part of the module beside which they lie, under its name."""
+TEMPLATES = (".html", ".css", ".js", ".yaml", ".csv")
+"""Suffixes of files that are part of the module beside which they lie, and whose names begin with
+its name and a point."""
 
 
 class CodeIdentity(NamedTuple):
@@ -228,8 +229,7 @@ def _closure(root: Path, start: Iterable[Path], apart: set[Path]) -> set[Path]:
             continue
         seen.add(file)
         if file.suffix == ".py":
-            beside = (file.with_suffix(suffix) for suffix in TEMPLATES)
-            seen.update(p for p in beside if p.is_file())
+            seen.update(p for p in file.parent.glob(f"{file.stem}.*") if p.suffix in TEMPLATES)
             waiting += _imports_of(root, file, _stamp(file))
     return seen
 

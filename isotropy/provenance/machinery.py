@@ -11,7 +11,15 @@ out of it, into a module of COUNTED_WITH_EVERY_JOB.
 
 from __future__ import annotations
 
+OF_SUMMARIES = {
+    "isotropy.provenance.audit": "says the state of files, which the summary of a run repeats as of"
+    " the time when it was made",
+    "isotropy.provenance.chain": "finds records; the summary of a run repeats what they say",
+}
+"""What only the summary of a run needs of the machinery."""
+
 MACHINERY = {
+    **OF_SUMMARIES,
     "isotropy.job": "checks, locks, logs and records what a script does; what scripts get of it"
     " and write down (id, lineage, paths in order, threads) is made by modules that count",
     "isotropy.errors": "says what is wrong: a job that ends with an error has no outputs",

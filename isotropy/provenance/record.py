@@ -22,7 +22,8 @@ from isotropy.provenance.format import (
 from isotropy.provenance.identity import File, Inside, digests
 from isotropy.provenance.lineage import Lineage
 
-Determinism = Literal["bitwise", "tolerance", "statistical"]
+Determinism = Literal["bitwise", "tolerance", "statistical", "once"]
+"""What a repetition on the same kind of machine gives; `once`: it says what happened in one run."""
 
 
 class OtherFormat(IsotropyError):

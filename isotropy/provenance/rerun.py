@@ -43,10 +43,10 @@ class Outcome(NamedTuple):
 
 def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list[str]:
     """Records of the jobs that made the given results (files or folders), or a random sample of
-    them.
+    them; without those that say what happened in one run.
 
     Raises:
-        IsotropyError: no record lists a path.
+        IsotropyError: no record lists a path, or nothing is left.
     """
     chain = Chain(root)
     found: dict[str, None] = {}
@@ -56,7 +56,12 @@ def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list
         if not names:
             raise IsotropyError(f"no record lists {path}: name a result, or a folder of results")
         found |= dict.fromkeys(names)
-    names = sorted(found)
+    once = {n for n in found if (record := chain.record(n)) and record.determinism == "once"}
+    if found and once == found.keys():
+        raise IsotropyError(
+            f"{paths[0]} says what happened in one run: there is nothing to do again"
+        )
+    names = sorted(found.keys() - once)
     if sample is not None and sample < len(names):
         names = sorted(np.random.default_rng(seed).choice(names, sample, replace=False).tolist())
     return names

@@ -12,6 +12,7 @@ from rich.tree import Tree
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
+from isotropy.palette import STATUS
 from isotropy.printable import for_markdown, for_terminal
 from isotropy.provenance.address import locate
 from isotropy.provenance.chain import Chain
@@ -113,7 +114,7 @@ def html(node: dict[str, Any]) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string((Path(__file__).parent / "trace.html").read_text("utf8"))
-    return template.render(node=node)
+    return template.render(node=node, colours=STATUS)
 
 
 def _title(content: Any) -> Any:

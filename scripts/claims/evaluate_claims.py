@@ -4,7 +4,7 @@ import pandas as pd
 
 from isotropy.claims.evaluate import evaluate
 from isotropy.claims.spec import ClaimsSpec
-from isotropy.claims.write import readable, write_page
+from isotropy.claims.write import readable
 from isotropy.files import record_of
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
@@ -25,5 +25,3 @@ with Job(snakemake, ClaimsSpec) as job:
         write_csv(path, verdicts)
     with job.write("markdown") as path:
         write_markdown(path, readable(verdicts), job.mark)
-    with job.write("page") as path:
-        write_page(path, verdicts, job.spec.study, job.mark)

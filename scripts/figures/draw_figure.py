@@ -1,9 +1,9 @@
-"""Draws one figure from tables, as PDF, SVG and PNG."""
+"""Draws one figure from tables, as PDF, SVG and PNG, with a note on what it shows."""
 
 import pandas as pd
 
 from isotropy.figures.spec import FigureSpec
-from isotropy.figures.style import save, use_style
+from isotropy.figures.style import note, save, use_style
 from isotropy.job import Job
 
 with Job(snakemake, FigureSpec) as job:
@@ -13,3 +13,5 @@ with Job(snakemake, FigureSpec) as job:
     for kind in ("pdf", "svg", "png"):
         with job.write(kind) as path:
             save(figure, path, job.mark)
+    with job.write("note") as path:
+        path.write_text(note(figure) + "\n", "utf8")

@@ -1,12 +1,13 @@
-"""Writes the results page: every figure and table with its caption, status, numbers, code and
-record.
-"""
+"""Writes one page of the results; its spec names the module that makes it."""
 
 from isotropy.job import Job
-from isotropy.report.page import render
+from isotropy.report.site import render
 from isotropy.report.spec import PageSpec
 
-with Job(snakemake, PageSpec) as job, job.write("page") as path:
-    path.write_text(
-        render(job.spec, job.inputs("results"), job.output["page"].parent, job.mark), "utf8"
-    )
+with Job(snakemake, PageSpec) as job:
+    page = job.load(job.spec.kind)
+    folder = job.output["page"].parent
+    content = page.content(job.spec, job.inputs, folder)
+    scripts = getattr(page, "SCRIPTS", ())
+    with job.write("page") as path:
+        path.write_text(render(job.spec, content, folder, job.mark, scripts), "utf8")

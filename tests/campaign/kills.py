@@ -23,7 +23,7 @@ from tests.conftest import Workflow, copy_checkout, digests
 
 TARGETS = [
     "results/optimize/mickus2024/polarity/seed0.parquet",
-    "results/similarity/rajaee2021/simlex999/word2vec-enwiki-2021/words.parquet",
+    "results/similarity/rajaee2021/wordsim353/word2vec-enwiki-2021/words.parquet",
     "results/prepare/supersenses.texts.parquet",
 ]
 SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGHUP, signal.SIGINT]

@@ -25,8 +25,10 @@ Submit = Callable[..., Driver]
 
 
 def artefacts(folder: Path) -> dict[str, str]:
-    """Digest of every result, by path; records and logs tell of the run, not of the result."""
-    own = ("logs/", "runs.jsonl", "ledger")
+    """Digest of every result, by path; records, logs and the pages with hosts and times tell of the
+    run, not of the result.
+    """
+    own = ("logs/", "runs.jsonl", "ledger", "index.html", "site/provenance.html", "site/run.json")
     found = {}
     for path in sorted((folder / "results").rglob("*")):
         name = path.relative_to(folder / "results").as_posix()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import threading
 import time
@@ -58,6 +59,8 @@ class Hub:
         self.server.server_close()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
+        if request.path.startswith("/api/models/"):
+            return self._send(request, 200, json.dumps(self._about(request.path)).encode(), {})
         match = re.match(r"/(?:datasets/)?[^/]+/[^/]+/resolve/([0-9a-f]{40})/(.+)$", request.path)
         if match is None or match[2] not in self.files:
             return self._send(request, 404, b"", {"X-Error-Code": "EntryNotFound"})
@@ -75,6 +78,15 @@ class Hub:
         if not fault:
             return self._send(request, 200, data, headers)
         return self._fail(request, fault, data, headers)
+
+    def _about(self, path: str) -> object:
+        """What the hub knows of its repository: its revision, or its files."""
+        if "/tree/" not in path:
+            return {"id": "owner/name", "sha": REVISION}
+        return [
+            {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
+            for name, data in self.files.items()
+        ]
 
     def _fail(
         self, request: BaseHTTPRequestHandler, fault: str, data: bytes, headers: dict[str, str]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.campaign import faults, mutations
+from pathlib import Path
+
+from isotropy.config import load_study, read_configuration
+from isotropy.errors import IsotropyError
+from isotropy.plan import Plan
+from tests.campaign import faults, kills, mutations
 from tests.unit.hub import FAULTS
 
 
@@ -21,3 +26,17 @@ def test_faults_of_a_hub() -> None:
     counts, missed = faults.campaign(n=len(kinds), seed=0, kinds=kinds)
     assert missed == []
     assert {outcome.split(":")[0] for outcome in counts} == set(kinds)
+
+
+def test_targets_of_kills(project: Path) -> None:
+    """The smoke study makes what the campaign of kills asks for; a short form of that campaign is
+    `tests/workflow/test_kill.py`."""
+    files = [project / "config.yaml", project / "config/smoke.yaml"]
+    plan = Plan(load_study(read_configuration(files, {}), project), project, project)
+    for target in kills.TARGETS:
+        plan.spec(target.removeprefix("results/").split(".")[0])
+
+
+def test_errors_are_one_line() -> None:
+    """Also where a name in a file that somebody else wrote has line breaks."""
+    assert str(IsotropyError("no field a\nb\x1b[2J")) == "no field a\\nb\\x1b[2J"

@@ -19,7 +19,7 @@ from isotropy.claims.families import holm
 from isotropy.claims.judge import Verdict, judge, p_value
 from isotropy.claims.read import fitting, read_claims
 from isotropy.claims.spec import Beyond, Claim, Equals
-from isotropy.claims.write import readable, write_page
+from isotropy.claims.write import readable
 from isotropy.errors import IsotropyError
 from isotropy.papers.registry import KEYS, Paper, paper, papers
 from isotropy.templates import fill, members, read_yaml
@@ -399,7 +399,8 @@ def effects(one: Claim) -> dict[str, np.ndarray]:
         true = np.ones(n)
         return {"claimed": true, "opposite": 1 - true, "null": (np.arange(n) % 2).astype(float)}
     if one.quantity.against:
-        rising = np.arange(n) * 1.0
+        assert isinstance(one.test, Beyond)
+        rising = np.arange(n) * (1.0 if one.test.kind == "above" else -1.0)
         return {"claimed": rising, "opposite": -rising, "null": np.resize([0.0, 1, 1, 0], n)}
     if isinstance(one.test, Equals):
         assert one.published is not None
@@ -496,6 +497,7 @@ def test_smoke_study(smoke: Workflow) -> None:
         "istar_minus_none",
         "istar_minus_cosreg",
         "none_minus_cosreg",
+        "difference",
         "difference_falls",
         "performance_change",
         "transductive_mlp_gain",
@@ -508,9 +510,6 @@ def test_smoke_study(smoke: Workflow) -> None:
     assert set(done["setup"]) >= {"polarity", "pos-scaled", "supersenses", "supersenses-scaled"}
     assert (done["record"].str.len() == 64).all()
     assert set(done["status"]) == {"stand-in"}
-    page = (results / "claims.html").read_text("utf8")
-    attempted = ~verdicts["verdict"].str.startswith("not attempted")
-    assert page.count("<tr") == (verdicts["headline"] | attempted).sum() + 1
     assert verdicts.groupby("family")["headline"].sum().eq(1).all()
     assert done["deviations"].ne("").all()
 
@@ -545,10 +544,6 @@ def test_mistakes_in_claims(
         read_claims(paper("mickus2024"))
 
 
-def test_readers_see_escaped_text(tmp_path: Path) -> None:
-    rows = evaluated(claim(EQUALS, -0.8, statement="<script>alert(1)</script>"), TABLE[:4])
-    write_page(tmp_path / "c.html", rows, "a & b", "isotropy-record:0")
-    page = (tmp_path / "c.html").read_text("utf8")
-    assert "<script>" not in page
-    assert "a &amp; b" in page
+def test_readers_see_intervals() -> None:
+    rows = evaluated(claim(EQUALS, -0.8), TABLE[:4])
     assert readable(rows)["obtained [95 % interval]"][0].startswith("-0.8 [")

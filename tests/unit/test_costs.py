@@ -85,7 +85,7 @@ def test_sizes_follow_from_specs(project: Path) -> None:
 def test_shards_share_the_work(project: Path) -> None:
     whole = estimate(project)
     parts = estimate(project, compute=whole.plan.study.config.compute.model_dump() | {"shards": 4})
-    assert len(parts.plan.stems()) == len(whole.plan.stems()) + 8  # of two data sets
+    assert len(parts.plan.stems()) == len(whole.plan.stems()) + 12  # of three data sets
     assert parts.plan.stems().index(f"{TOKENS}/shards/{MODEL}/4-of-4") < parts.plan.stems().index(
         f"{TOKENS}/tokens/{MODEL}"
     )

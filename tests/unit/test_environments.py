@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -19,6 +20,7 @@ from isotropy.papers.locations import CLAIMS, package
 from isotropy.papers.registry import KEYS
 from isotropy.provenance.code import code_identity
 from isotropy.provenance.environment import PYPI_NAME, normalized_name
+from isotropy.report.spec import Kind
 from isotropy.sources.formats import READERS, known
 from isotropy.tables.runs import FACTS
 from tests.architecture import FLOORS, Floor, imports, modules, violations, within
@@ -31,6 +33,7 @@ CONDA_NAME = {
     "seaborn": "seaborn-base",
 }
 CONDA_NAME |= {"msgpack": "msgpack-python", "faiss": "faiss-cpu", "sklearn": "scikit-learn"}
+CONDA_NAME |= {"markdown_it": "markdown-it-py"}
 
 ALONE = ["syntax"]
 """A module that the bundle's checker has beside it, where the project is not installed."""
@@ -76,6 +79,7 @@ def loaded_by_name(project: Path, rule: str) -> list[str]:
     named = {
         "readers": [f"{READERS}.{name.replace('-', '_')}" for name in known()],
         "figure_function": [f"{package(key)}.figures" for key in (*KEYS, CLAIMS)],
+        "page_module": [f"isotropy.report.{kind}" for kind in get_args(Kind)],
         "table_function": [*(f"{package(key)}.tables" for key in KEYS), *FACTS.values()],
     }
     text = "".join(path.read_text("utf8") for path in (project / "rules").glob("*.smk"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -15,21 +17,26 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from isotropy.claims import figures as claims
-from isotropy.figures.style import COLOURS, line_style, save, use_style
+from isotropy.errors import IsotropyError
+from isotropy.figures.style import COLOURS, line_style, note, save, use_style
 from isotropy.papers.cai2021 import figures as cai2021
+from isotropy.papers.ethayarajh2019 import figures as ethayarajh2019
 from isotropy.papers.locations import package
 from isotropy.papers.mickus2024 import figures as mickus2024
 from isotropy.papers.rajaee2021 import figures as rajaee2021
+from isotropy.papers.registry import KEYS
 from isotropy.papers.rudman2024 import figures as rudman2024
 from isotropy.provenance.identity import MARK
 from isotropy.provenance.record import read_record
+from isotropy.report.draw import INCHES, Style, draw
 from isotropy.tables.write import format_cell, write_markdown
 from tests.conftest import Workflow
 from tests.unit.entries import FIGURES, TABLES
 
 
 def texts(figure: Figure) -> str:
-    return " ".join(" ".join(t.get_text().split()) for t in figure.findobj(plt.Text))
+    inside = (" ".join(t.get_text().split()) for t in figure.findobj(plt.Text))
+    return " ".join([*inside, note(figure)])
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +98,7 @@ def test_published_numbers_stand_in_their_own_unit(smoke: Workflow) -> None:
     )
     known = filled.dropna(subset=["published"])
     assert set(known["column"]) <= set(claims.SCALES)
-    assert set(known["paper"]) == {"mickus2024", "rudman2024", "rajaee2021", "cai2021"}
+    assert set(known["paper"]) == set(KEYS)
     figure = claims.published_against_obtained(filled)
     panels = {axes.get_xlabel(): axes for axes in figure.findobj(Axes) if axes.get_visible()}
     assert set(panels) == set(claims.SCALES.values())
@@ -283,3 +290,66 @@ def test_figures_of_layers_state_scores_status_and_scale(tables: dict[str, pd.Da
     dimension = texts(cai2021.dimension_per_layer(layers))
     for part in ("as published", "20 exact neighbours", "Euclidean distance"):
         assert part in dimension
+
+
+def test_figures_of_contexts_stand_beside_published_ones(tables: dict[str, pd.DataFrame]) -> None:
+    measures, printed = (tables[f"ethayarajh2019/{t}"] for t in ("measures", "published_layers"))
+    figure = ethayarajh2019.anisotropy(measures, printed)
+    shown = texts(figure)
+    for part in ("published", "bert-base-cased (paper)", "brown,", "stand-in", "standardized"):
+        assert part in shown
+    bert = printed[
+        (printed["model"] == "bert-base-cased") & printed["quantity"].eq("baseline_cosine")
+    ]
+    lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    assert list(lines["bert-base-cased (paper)"].get_ydata()) == bert["value"].tolist()
+    main = measures[measures["main"] & measures["variant"].eq("all")].set_index("quantity")
+    drawn = figure.axes[1].get_lines()[0]
+    assert list(drawn.get_xdata()) == [0, 1, 6]
+    assert list(drawn.get_ydata()) == main.loc["baseline_cosine", "value"].tolist()
+    for drawing, part in (
+        (ethayarajh2019.self_similarity, "raw"),
+        (ethayarajh2019.intra_sentence, "shuffled sentences, adjusted as published"),
+        (ethayarajh2019.explainable_variance, "TruncatedSVD (first code)"),
+    ):
+        assert part in texts(drawing(measures, printed))
+    own = texts(ethayarajh2019.dimensions(measures, tables["ethayarajh2019/dimensions"]))
+    assert "without the largest 3" in own
+    assert "dimension of rank 1" in own
+    static = texts(ethayarajh2019.static_vectors(tables["ethayarajh2019/table1"]))
+    assert "word2vec-enwiki-2021" in static
+    assert "wordsim353, " in static
+
+
+@pytest.mark.parametrize("name", ["mickus2024/figure3", "rudman2024/figure5"])
+def test_figures_for_publications(
+    name: str, smoke: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As wide as a column or a page, without badges and note; the same bytes each time."""
+    made = {}
+    for width, inches in INCHES.items():
+        for again in ("once", "again"):
+            output = tmp_path / f"{width}-{again}.pdf"
+            draw(smoke.folder, name, output, "paper", width)
+            made[width, again] = output.read_bytes()
+        assert made[width, "once"] == made[width, "again"]
+        box = re.search(rb"/MediaBox \[ ?0 0 ([0-9.]+) ", made[width, "once"])
+        assert box is not None
+        assert float(box[1]) == pytest.approx(72 * inches, abs=0.1)
+    shown = {}
+    for style in get_args(Style):
+        draw(smoke.folder, name, tmp_path / "f.svg", style, None)
+        shown[style] = (tmp_path / "f.svg").read_text("utf8")
+    assert "<!-- stand-in -->" in shown["page"]
+    assert "<!-- stand-in -->" not in shown["paper"]
+
+
+def test_mistakes_in_drawing(smoke: Workflow, tmp_path: Path) -> None:
+    with pytest.raises(IsotropyError, match="did you mean 'mickus2024/figure3'"):
+        draw(smoke.folder, "mickus2024/figur3", tmp_path / "f.pdf", "paper", None)
+    with pytest.raises(IsotropyError, match=r"ends in \.pdf, \.svg or \.png"):
+        draw(smoke.folder, "mickus2024/figure3", tmp_path / "f.eps", "paper", None)
+    with pytest.raises(IsotropyError, match="not a readable record"):
+        draw(tmp_path, "mickus2024/figure3", tmp_path / "f.pdf", "paper", None)
+    with pytest.raises(IsotropyError, match="cannot be written"):
+        draw(smoke.folder, "mickus2024/figure3", tmp_path / "no" / "f.pdf", "paper", None)

@@ -34,7 +34,15 @@ def campaign() -> ModuleType:
 
 def test_no_public_function_is_forgotten(campaign: ModuleType) -> None:
     assert set(metrics._MODULE_OF) == set(metrics.__all__)
-    results = {"ClusterCount", "LidEstimates", "TypeCosines"}
+    results = {
+        "ClusterCount",
+        "ExplainableVariance",
+        "IntraSentenceSimilarity",
+        "LidEstimates",
+        "MeanCosine",
+        "SelfSimilarity",
+        "TypeCosines",
+    }
     assert set(metrics.__all__) - results < set(campaign.CASES)
     assert sorted(campaign.public()) == sorted(campaign.CASES)
 
@@ -109,3 +117,14 @@ def test_numbers_across_the_borders_of_their_size() -> None:
     stream = StreamingMeanCosine(4)
     stream.update(crooked)
     assert stream.compute() == pytest.approx(mean_cosine(X), abs=1e-12)
+
+
+@pytest.mark.study
+def test_stages_at_two_places(campaign: ModuleType) -> None:
+    """A trajectory, a fine-tuned model and a layer's measurement, wherever their inputs lie: one
+    value each, with one thread and with two."""
+    found = campaign.seen_of_stages(OFFSETS, seed=0)
+    campaign.merge(found, campaign.seen_of_stages(OFFSETS, seed=1))
+    assert set(found) == set(campaign.STAGES)
+    for name, groups in found.items():
+        assert [len(values) for values in groups.values()] == [1, 1], name

@@ -20,7 +20,7 @@ from tests.workflow.study import audit_by_command, made_from, of_rules
 # Of the smoke study and of the paper's scale, counted by hand.
 TRAJECTORIES = {"smoke": 4 * 2 + 1 + 4, "paper": 6 * 5 + 24 * 5 + 4 * 4 * 5}
 MODELS = {"smoke": 4 + 2, "paper": 3 * 9 * (5 * 7 + 2) * 5 + 2 * 2 * 5}
-FIGURES = 26
+FIGURES = 32
 
 
 @pytest.fixture
@@ -81,19 +81,6 @@ def test_study_is_intact_and_an_edit_is_found(smoke_copy: Workflow) -> None:
     assert bad.returncode == 1
     assert "model.safetensors" in bad.stdout
     assert "1 altered" in bad.stdout
-
-
-def test_results_page_leads_everywhere(smoke: Workflow) -> None:
-    """Every link on the page is a file; stand-ins are named; nothing is fetched from outside."""
-    folder = smoke.folder / "results"
-    page = (folder / "index.html").read_text("utf8")
-    links = re.findall(r'(?:href|src)="([^"]+)"', page)
-    assert len(links) > 20
-    for link in links:
-        assert (folder / link).is_file(), link
-    assert page.count('class="status stand-in"') >= 5
-    assert "isotropy/papers/mickus2024/figures.py" in page
-    assert "section 3.2" in page
 
 
 @pytest.mark.parametrize("study", ["smoke", "paper"])

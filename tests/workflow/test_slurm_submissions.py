@@ -39,7 +39,8 @@ ON_CPU = {
     "measure_stability",
     "measure_layer",
 }
-ON_CPU |= {"measure_vectors", "measure_similarity", "tune_similarity"}
+ON_CPU |= {"measure_contexts", "measure_static_words", "measure_vectors"}
+ON_CPU |= {"measure_similarity", "tune_similarity"}
 LOCAL = {
     "all",
     "figures",
@@ -48,7 +49,9 @@ LOCAL = {
     "make_table",
     "draw_figure",
     "evaluate_claims",
+    "summarize_run",
     "write_page",
+    "write_overview",
 }
 
 
@@ -116,9 +119,13 @@ def test_every_gpu_rule_asks_for_its_gpu(fresh: Fresh, project: Path) -> None:
 
 
 def test_without_gpus_everything_goes_to_cpus(fresh: Fresh, project: Path) -> None:
-    local = re.search(r"^localrules:\n((?:    \w+,\n)+)", (project / "Snakefile").read_text(), re.M)
-    assert local is not None
-    assert set(re.findall(r"\w+", local[1])) == LOCAL
+    files = [project / "Snakefile", project / "rules/report.smk"]
+    local = "".join(
+        found
+        for file in files
+        for found in re.findall(r"^localrules:\n((?:    \w+,\n)+)", file.read_text(), re.M)
+    )
+    assert set(re.findall(r"\w+", local)) == LOCAL
     limits = read_partition_file(project / "profiles/slurm/partitions.yaml")
     most = min(int(partition.limits.max_runtime) for partition in limits)
     jobs = by_rule(fresh("smoke"))

@@ -13,7 +13,8 @@ from tests.conftest import Workflow
 from tests.workflow.study import audit
 
 N_ALTERATIONS = 220
-KINDS = {".parquet", ".safetensors", ".png", ".pdf", ".svg", ".csv", ".md", ".html", ".json"}
+TABLES = {".parquet", ".csv", ".md", ".json", ".safetensors"}
+KINDS = TABLES | {".png", ".pdf", ".svg", ".txt", ".html", ".js"}
 
 
 def test_every_alteration_is_found(

@@ -184,6 +184,11 @@ PAPER = Paper(
     key="cai2021",
     title="Isotropy in the Contextual Embedding Space: Clusters and Manifolds",
     reference="Cai, Huang, Bian & Church (2021), ICLR, and its slides",
+    says=(
+        "Contextual embeddings look anisotropic because they lie in a few isolated clusters: "
+        "within clusters they are nearly isotropic, on manifolds of low dimension."
+    ),
+    lead="cai2021/cosines",
     study=Cai2021,
     plan=plan,
     tables=TABLES,

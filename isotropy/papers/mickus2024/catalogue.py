@@ -231,6 +231,11 @@ PAPER = Paper(
     key="mickus2024",
     title="Isotropy, Clusters, and Classifiers",
     reference="Mickus, Grönroos & Attieh (2024), ACL, short papers",
+    says=(
+        "Embeddings cannot be isotropic and form clusters at once, and a linear classifier "
+        "needs clusters: so training embeddings for classification lowers their isotropy."
+    ),
+    lead="mickus2024/figure3",
     study=Mickus2024,
     plan=plan,
     tables=TABLES,

@@ -15,7 +15,8 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
-from isotropy.figures.style import COLOURS, MARKERS, STATUS_COLOURS, common_status, footnote
+from isotropy.figures.style import COLOURS, MARKERS, common_status, footnote
+from isotropy.palette import STATUS
 
 METRICS = {"isoscore": "IsoScore", "silhouette": "Silhouette", "loss": "Loss (nats)"}
 
@@ -364,7 +365,7 @@ def _correlations_of_variants(axes: Axes, group: pd.DataFrame, y: np.ndarray, co
 def _title(axes: Axes, name: str, status: str) -> None:
     """Setup and whether it is the paper's own input, above a panel."""
     axes.set_title(name, loc="left", fontweight="bold", fontsize=10)
-    axes.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
+    axes.set_title(status, loc="right", fontsize=9, color=STATUS[status])
     axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
     axes.ticklabel_format(useOffset=False)
 

@@ -297,6 +297,11 @@ PAPER = Paper(
     reference=(
         "Rajaee & Pilehvar (2021), ACL, short papers, and the slides of Rajaee & Sheikhi (2020)"
     ),
+    says=(
+        "Token vectors lie in clusters: removing each cluster's mean and dominant directions "
+        "makes them isotropic and improves similarity and classification."
+    ),
+    lead="rajaee2021/similarity",
     study=Rajaee2021,
     plan=plan,
     tables=TABLES,

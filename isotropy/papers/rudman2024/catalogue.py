@@ -233,6 +233,12 @@ PAPER = Paper(
     key="rudman2024",
     title="Stable Anisotropic Regularization",
     reference="Rudman & Eickhoff (2024), ICLR, and its poster",
+    says=(
+        "I-STAR, a penalty on IsoScore* that is stable on mini-batches, steers the isotropy "
+        "of a model while it is fine-tuned, and models become better when they are made less "
+        "isotropic."
+    ),
+    lead="rudman2024/figure5",
     study=Rudman2024,
     plan=plan,
     tables=TABLES,

@@ -16,12 +16,12 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 from isotropy.figures.style import (
     COLOURS,
     MARKERS,
-    STATUS_COLOURS,
     common_legend,
     footnote,
     line_style,
     mark_status,
 )
+from isotropy.palette import STATUS
 
 COLUMNS = 4  # panels beside each other
 PUBLISHED_BATCH = 700  # points of the paper's figure on stability, as others quote it
@@ -121,7 +121,7 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
         right.xaxis.set_minor_locator(NullLocator())
         right.set_xticklabels([f"{n:,}" for n in sizes], rotation=45, fontsize=8)
         right.set_xlabel("points in the sample, n")
-        right.set_title(status, loc="right", fontsize=9, color=STATUS_COLOURS[status])
+        right.set_title(status, loc="right", fontsize=9, color=STATUS[status])
     repeats = stability.groupby(["setup", "n", "zeta"])["repeat"].nunique().min()
     notes = [
         f"{name} ({g['status'].iloc[0]}): "

@@ -1,0 +1,14 @@
+"""Colours of figures and pages, in one place. All pairs are told apart with any form of colour
+blindness, and as text on white have a contrast of 4.5 or more, but for SERIES.
+"""
+
+from __future__ import annotations
+
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Lines and markers: Okabe & Ito's colours."""
+
+STATUS = {"original": "#005A8C", "stand-in": "#A04000", "diagram": "#555555"}
+"""What a result stands on. No other thing has these colours."""
+
+VERDICTS = {"holds": "#00664B", "fails": "#99245E", "undecided": "#6B5A00", "none": "#666666"}
+"""Groups of verdicts (`isotropy.report.verdicts`)."""

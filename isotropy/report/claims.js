@@ -1,0 +1,206 @@
+// Search and filter claims, keep the view in the address, unfold lineages. Without it all claims are there.
+"use strict";
+(() => {
+  const FIELDS = ["q", "paper", "verdict", "status", "unit", "headlines", "all"];
+  const CLAIMS = "details.family, .cases > li[id], .left-out li[id]";
+  const form = document.getElementById("filters");
+  const found = form.querySelector("output");
+  const nothing = document.getElementById("nothing");
+  const opened = new Set(); // families that a filter opened, not the reader
+  const sections = [...document.querySelectorAll("section[data-p]")].map((section) => ({
+    section,
+    paper: section.dataset.p,
+    families: [...section.querySelectorAll("details.family")].map((family) => ({
+      family,
+      head: item(family, family),
+      cases: [...family.querySelectorAll("li[id]")].map((one) => item(one, family)),
+      leftOut: family.querySelector("details.left-out"),
+    })),
+    group: section.querySelector("details.left-out.group"),
+  }));
+
+  // A case has the words of its headline, and its status and unit where it says nothing else.
+  function item(element, family) {
+    const verdict = (element.dataset.v || "none attempted").split(" ");
+    const attempted = !verdict.includes("attempted");
+    const headline = [...family.children].filter((one) => one.matches("summary, dl"));
+    const texts = element === family ? headline : [element, ...headline];
+    const status = attempted ? element.dataset.s ?? family.dataset.s : "";
+    return { element, verdict, attempted, status, unit: element.dataset.u ?? family.dataset.cases,
+      text: [element.id, status, ...texts.map((one) => one.textContent)].join(" ").toLowerCase() };
+  }
+
+  function view() {
+    return Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== ""));
+  }
+
+  function apply() {
+    const wanted = view();
+    const words = (wanted.q || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const verdict = (wanted.verdict || "").split(" ").pop(); // of "not attempted" the second word
+    const all = Boolean(wanted.all) || verdict === "attempted" || verdict === "none";
+    const narrow = Boolean(words.length || verdict || wanted.status || wanted.unit);
+    const fits = (one) => (all || one.attempted) && words.every((word) => one.text.includes(word)) &&
+      (!verdict || one.verdict.includes(verdict)) && (!wanted.status || one.status === wanted.status) &&
+      (!wanted.unit || one.unit === wanted.unit);
+    let shown = 0;
+    for (const { section, paper, families, group } of sections) {
+      const ofPaper = !wanted.paper || wanted.paper === paper;
+      let any = false;
+      for (const { family, head, cases, leftOut } of families) {
+        const headFits = ofPaper && fits(head);
+        let fitting = 0;
+        for (const one of cases) {
+          const here = ofPaper && !wanted.headlines && fits(one);
+          one.element.hidden = !here;
+          fitting += here;
+        }
+        family.hidden = !headFits && fitting === 0;
+        any ||= !family.hidden;
+        shown += headFits + fitting;
+        if (narrow && fitting > 0 && !headFits && !family.open) {
+          family.open = true;
+          opened.add(family);
+        } else if (!narrow && opened.delete(family)) {
+          family.open = false;
+        }
+        if (leftOut) {
+          leftOut.hidden = cases.every((one) => one.attempted || one.element.hidden);
+          leftOut.open ||= narrow && !leftOut.hidden;
+        }
+      }
+      if (group) {
+        group.hidden = group.querySelector("details.family:not([hidden])") === null;
+        group.open ||= all;
+      }
+      section.hidden = !any;
+    }
+    found.textContent = `${shown} ${shown === 1 ? "claim" : "claims"}`;
+    nothing.hidden = shown > 0;
+  }
+
+  function fill(values) {
+    for (const name of FIELDS) {
+      const field = form.elements.namedItem(name);
+      const value = values.get(name) ?? "";
+      if (field.type === "checkbox") field.checked = value === "1";
+      else if (field.type === "search") field.value = value;
+      else field.value = [...field.options].some((one) => one.value === value) ? value : "";
+    }
+  }
+
+  // A view, as `q=…&paper=…`; or the address of one claim, which then is open.
+  function read() {
+    const fragment = location.hash.slice(1);
+    if (fragment.includes("=") || fragment === "") {
+      fill(new URLSearchParams(fragment));
+      apply();
+      return;
+    }
+    let target = null;
+    try {
+      target = document.getElementById(decodeURIComponent(fragment));
+    } catch {} // not an address
+    if (target === null || !target.matches(CLAIMS)) {
+      apply();
+      return;
+    }
+    const attempted = (target.dataset.v || "none attempted") !== "none attempted";
+    fill(new URLSearchParams(attempted ? "" : "all=1"));
+    apply();
+    for (let at = target; at; at = at.parentElement) {
+      if (at.tagName === "DETAILS") at.open = true;
+    }
+    target.querySelector(":scope > details")?.setAttribute("open", "");
+    target.scrollIntoView();
+  }
+
+  function write() {
+    const fragment = new URLSearchParams(view()).toString();
+    history.replaceState(null, "", location.href.split("#")[0] + (fragment ? `#${fragment}` : ""));
+    apply();
+  }
+
+  function clear(event) {
+    event.preventDefault();
+    fill(new URLSearchParams());
+    write();
+  }
+
+  form.addEventListener("input", write);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("reset", clear);
+  nothing.querySelector("button").addEventListener("click", clear);
+  addEventListener("hashchange", read);
+
+  // The jobs behind all claims: a file of its own, read when the first lineage unfolds.
+  let loading = null;
+  function load() {
+    loading ??= new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = document.querySelector("main [data-graph]").dataset.graph;
+      script.addEventListener("load", () => resolve(lineageOfClaims));
+      script.addEventListener("error", () => reject(new Error(`${script.src} is missing`)));
+      document.head.append(script);
+    });
+    return loading;
+  }
+
+  function make(name, text, parent) {
+    const element = document.createElement(name);
+    element.textContent = text;
+    parent?.append(element);
+    return element;
+  }
+
+  function unfolds(title, parent, fill) {
+    const details = make("details", "", parent);
+    make("summary", title, details);
+    details.addEventListener("toggle", () => details.open && details.children.length === 1 && fill(details));
+    return details;
+  }
+
+  function tree(jobs, number, setup, parent) {
+    const [rule, start, files, below, , seed] = jobs[number];
+    const one = make("li", rule + (seed === null ? "" : `, seed ${seed}`), parent);
+    for (const [end, sha256] of files) {
+      make("code", `${start}${end} ${sha256}`, one).className = "digest";
+    }
+    const bearing = below.filter((job) => !setup || !jobs[job][4] || jobs[job][4] === setup);
+    if (bearing.length) {
+      unfolds(`made from the results of ${bearing.length} ${bearing.length === 1 ? "job" : "jobs"}`, one, (details) => {
+        const list = make("ul", "", details);
+        bearing.forEach((job) => tree(jobs, job, setup, list));
+      });
+    }
+  }
+
+  function addLineage(details, number, setup) {
+    if (number === undefined || details.querySelector(":scope > .lineage-tree")) return;
+    const title = setup ? `Lineage: what was made for ${setup}` : "Lineage: all that its table was made from";
+    const lineage = unfolds(title, details, async (inner) => {
+      const list = make("ul", "", inner);
+      try {
+        tree(await load(), Number(number), setup, list);
+      } catch (error) {
+        make("li", error.message, list);
+      }
+    });
+    lineage.className = "lineage lineage-tree";
+    const cases = details.querySelector(":scope > .cases");
+    if (cases) details.insertBefore(lineage, cases);
+  }
+
+  document.addEventListener("toggle", (event) => {
+    const details = event.target;
+    if (!details.open || !details.matches) return;
+    if (details.matches("li[id] > details")) {
+      addLineage(details, details.closest("details.family").dataset.job, details.parentElement.dataset.setup);
+    } else if (details.matches("details.family")) {
+      addLineage(details, details.dataset.job, details.dataset.setup);
+    }
+  }, true);
+
+  form.hidden = false;
+  read();
+})();

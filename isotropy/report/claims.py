@@ -1,0 +1,47 @@
+"""All claims, to search and filter; the lineage of each unfolds down to digests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isotropy.files import read_json, record_of
+from isotropy.paths import table_file
+from isotropy.report.spec import Inputs, PageSpec
+from isotropy.report.verdicts import GROUPS, families
+
+SCRIPTS = ("claims.js",)
+
+
+def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
+    """What the page shows.
+
+    Args:
+        spec: what defines it.
+        inputs: `claims`: the verdicts; `lineage` and `graph`: jobs behind the results, from the
+            summary; `figures`: published values beside ours.
+        folder: where the page lies.
+    """
+    verdicts = pd.read_parquet(inputs("claims")[0])
+    jobs = read_json(inputs("lineage")[0])["jobs"]
+    numbers = {job["record"]: i for i, job in enumerate(jobs)}
+    found = families(verdicts)
+    for head in (family["head"] for family in found):
+        record = record_of(Path(table_file(head["table"]))).as_posix() if head["table"] else ""
+        head["job"] = numbers.get(record)
+    return {
+        "by_paper": [
+            (paper, [one for one in found if one["head"]["paper"] == paper.key])
+            for paper in spec.papers
+        ],
+        "setups": {job["keys"]["setup"] for job in jobs if "setup" in job["keys"]},
+        "n_claims": len(verdicts),
+        "n_attempted": int((~verdicts["verdict"].str.startswith("not attempted")).sum()),
+        "words": list(GROUPS),
+        "units": sorted({unit for unit in verdicts["unit"] if unit}),
+        "picture": os.path.relpath(inputs("figures")[0], folder),
+        "graph": os.path.relpath(inputs("graph")[0], folder),
+    }

@@ -1,0 +1,133 @@
+"""A figure for a publication: from the tables of a finished study, without badges and notes, as
+wide as a column or a page.
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import Literal
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.collections import Collection, PathCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.spines import Spine
+from matplotlib.text import Text
+
+from isotropy.claims import catalogue as verdicts
+from isotropy.errors import IsotropyError, suggest
+from isotropy.figures.spec import FigureSpec
+from isotropy.figures.style import save, use_style
+from isotropy.files import record_of, sha256_file
+from isotropy.palette import STATUS
+from isotropy.papers.locations import package
+from isotropy.papers.registry import papers
+from isotropy.paths import figure_file, table_file
+from isotropy.provenance.identity import MARK, digests
+from isotropy.provenance.record import read_record
+
+Style = Literal["page", "paper"]
+Width = Literal["column", "page"]
+INCHES: dict[Width, float] = {"column": 3.03, "page": 6.3}
+"""Of a column and of a page in the style of the ACL: 7.7 and 16 cm."""
+LEAST_POINTS = 5.0
+"""Text is not made smaller."""
+TICKS: tuple[tuple[Literal["major", "minor"], float, float], ...] = (
+    ("major", 1.0, 4.8),
+    ("minor", 0.8, 3.2),
+)
+"""Width and length of ticks in points, as `isotropy.figures.style` has them."""
+
+
+def draw(root: Path, name: str, output: Path, style: Style, width: Width | None) -> None:
+    """Draw a figure of a finished study into a file.
+
+    Args:
+        root: the folder of the run.
+        name: paper and name, as `KEY/figure3`.
+        output: a PDF, SVG or PNG. It carries the id of the figure's record.
+        style: `paper` is without badges of originals and stand-ins, and without the note.
+        width: as wide as a column or a page, with everything in it as much smaller; None: as on
+            the pages of the results.
+
+    Raises:
+        IsotropyError: no such figure, format, or study; a table that is not what its job wrote.
+    """
+    known = {entry.id: entry for one in papers() for entry in one.figures}
+    known |= {entry.id: entry for entry in verdicts.FIGURES}
+    if name not in known:
+        raise IsotropyError(f"expected a figure, got {name!r}: {suggest(name, known)}")
+    if output.suffix not in (".pdf", ".svg", ".png"):
+        raise IsotropyError(f"expected a name that ends in .pdf, .svg or .png, got {output}")
+    mark = MARK + read_record(record_of(root / figure_file(name))).id
+    use_style()
+    figure = _figure(root, known[name])
+    if style == "paper":
+        _publish(figure)
+    if width is not None:
+        _resize(figure, INCHES[width])
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "constrained_layout not applied")
+            save(figure, output, mark)
+    except UserWarning as error:
+        raise IsotropyError(
+            f"{name} has too much in it for a {width}: give --width page, or none"
+        ) from error
+    except OSError as error:
+        raise IsotropyError(f"{output} cannot be written: {error.strerror}") from error
+
+
+def _figure(root: Path, entry: FigureSpec) -> Figure:
+    module = import_module(f"{package(entry.id.split('/')[0])}.figures")
+    made: Figure = getattr(module, entry.function)(*(_table(root, t) for t in entry.tables))
+    return made
+
+
+def _table(root: Path, name: str) -> pd.DataFrame:
+    path = root / table_file(name)
+    written = digests(read_record(record_of(path)).outputs).get(table_file(name))
+    if not path.is_file() or sha256_file(path) != written:
+        raise IsotropyError(f"{path} is not what its job wrote: run the workflow again")
+    return pd.read_parquet(path)
+
+
+def _publish(figure: Figure) -> None:
+    """Take badges and the note away."""
+    figure.set_label("")
+    for axes in figure.findobj(Axes):
+        if axes.get_title(loc="right") in STATUS:
+            axes.set_title("", loc="right")
+
+
+def _resize(figure: Figure, inches: float) -> None:
+    """Make a figure and all that is in it smaller or larger by one factor."""
+    width, height = figure.get_size_inches()
+    factor = inches / width
+    figure.set_size_inches(inches, height * factor)
+    for text in figure.findobj(Text):
+        text.set_fontsize(max(text.get_fontsize() * factor, LEAST_POINTS))
+    for line in figure.findobj(Line2D):
+        line.set_linewidth(line.get_linewidth() * factor)
+        line.set_markersize(line.get_markersize() * factor)
+    for marks in figure.findobj(Collection):
+        marks.set_linewidth(list(np.atleast_1d(marks.get_linewidth()) * factor))
+    for points in figure.findobj(PathCollection):
+        points.set_sizes(points.get_sizes() * factor**2)
+    for spine in figure.findobj(Spine):
+        spine.set_linewidth(spine.get_linewidth() * factor)
+    for axis in figure.findobj(Axis):  # for ticks that come when the figure is saved
+        for which, points_wide, points_long in TICKS:
+            size = axis.get_tick_params(which).get("labelsize", mpl.rcParams["xtick.labelsize"])
+            axis.set_tick_params(
+                which,
+                labelsize=max(size * factor, LEAST_POINTS),
+                width=points_wide * factor,
+                length=points_long * factor,
+            )

@@ -1,0 +1,18 @@
+"""Pictures on pages."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+PIXELS_PER_CSS_PIXEL = 2
+"""Figures are drawn with twice the dots of a usual screen."""
+
+
+def size(png: Path) -> tuple[int, int]:
+    """Width and height of a PNG on a page, from its header (PNG specification, 11.2.1), so that
+    nothing moves while pictures load.
+    """
+    with png.open("rb") as stream:
+        width, height = struct.unpack(">II", stream.read(24)[16:])
+    return width // PIXELS_PER_CSS_PIXEL, height // PIXELS_PER_CSS_PIXEL

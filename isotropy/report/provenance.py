@@ -1,0 +1,127 @@
+"""How the run went: jobs over time, what each stage made and cost, which packages did it, and every
+job with its digests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from isotropy.files import read_json
+from isotropy.report.site import SORTABLE
+from isotropy.report.spec import Inputs, PageSpec
+
+SCRIPTS = SORTABLE
+STAGES = (
+    "fetch",
+    "prepare",
+    "embed",
+    "optimize",
+    "finetune",
+    "geometry",
+    "similarity",
+    "tables",
+    "claims",
+    "figures",
+)
+"""From sources to figures; others follow."""
+MOST_JOBS = 400
+"""Jobs that the page lists, the longest; all are in the summary."""
+MOST_INPUTS = 12
+CHART_WIDTH = 900
+
+
+def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
+    """What the page shows.
+
+    Args:
+        spec: what defines it.
+        inputs: `lineage` and `run`: the summary of the run.
+        folder: where the page lies.
+    """
+    lineage, run = (read_json(inputs(name)[0]) for name in ("lineage", "run"))
+    times = {timing["record"]: timing for timing in run["jobs"]}
+    jobs = [{**job, **times[job["record"]], "n": i} for i, job in enumerate(lineage["jobs"])]
+    makers = {path: i for i, job in enumerate(jobs) for path, _ in job["outputs"]}
+    for job in jobs:
+        job["reads"] = sorted({makers[path] for path in job["inputs"] if path in makers})
+    longest = sorted(jobs, key=lambda job: -job["seconds"])[:MOST_JOBS]
+    return {
+        "run": run,
+        "jobs": sorted(longest, key=lambda job: job["n"]),
+        "listed": {job["n"] for job in longest},
+        "names": [job["record"].removeprefix("results/").split(".")[0] for job in jobs],
+        "n_jobs": len(jobs),
+        "most_inputs": MOST_INPUTS,
+        "stages": _stages(jobs),
+        "chart": _chart(jobs),
+        "packages": _packages(run["environments"], spec.locked),
+    }
+
+
+def _stages(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Jobs, seconds and memory of each stage, and whose results it reads, in the order of the way
+    through the workflow.
+    """
+    names = sorted({job["stage"] for job in jobs}, key=lambda n: (n not in STAGES, _place(n), n))
+    return [
+        {
+            "name": name,
+            "jobs": len(of_stage),
+            "seconds": sum(job["seconds"] for job in of_stage),
+            "memory": max(job["peak_memory_bytes"] for job in of_stage),
+            "reads": _stages_of(jobs, {i for job in of_stage for i in job["reads"]}),
+        }
+        for name in names
+        if (of_stage := [job for job in jobs if job["stage"] == name])
+    ]
+
+
+def _stages_of(jobs: list[dict[str, Any]], numbers: set[int]) -> list[tuple[str, int]]:
+    """Stages of some jobs, and how many of them are of each."""
+    counts = Counter(jobs[i]["stage"] for i in numbers)
+    return sorted(counts.items(), key=lambda pair: _place(pair[0]))
+
+
+def _place(stage: str) -> int:
+    return STAGES.index(stage) if stage in STAGES else len(STAGES)
+
+
+def _chart(jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Jobs as bars over time, one line for each stage."""
+    starts = [datetime.fromisoformat(job["started"]).timestamp() for job in jobs]
+    first = min(starts)
+    whole = max(s + job["seconds"] for s, job in zip(starts, jobs, strict=True)) - first or 1.0
+    lines = {stage["name"]: i for i, stage in enumerate(_stages(jobs))}
+    return {
+        "minutes": whole / 60,
+        "lines": lines,
+        "bars": [
+            {
+                "x": round((start - first) / whole * CHART_WIDTH, 1),
+                "width": round(max(job["seconds"] / whole * CHART_WIDTH, 1.0), 1),
+                "line": lines[job["stage"]],
+            }
+            for start, job in zip(starts, jobs, strict=True)
+        ],
+    }
+
+
+def _packages(environments: list[dict[str, Any]], locked: dict[str, str]) -> list[dict[str, Any]]:
+    """Each environment against the lock: what has another version, and what the lock lacks."""
+    return [
+        {
+            "jobs": one["jobs"],
+            "python": one["python"],
+            "n": len(one["packages"]),
+            "other": [
+                (name, version, locked[name])
+                for name, version in sorted(one["packages"].items())
+                if name in locked and version.split("+")[0] != locked[name]
+            ],
+            "unlocked": sorted(name for name in one["packages"] if name not in locked),
+        }
+        for one in environments
+    ]

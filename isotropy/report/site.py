@@ -1,0 +1,84 @@
+"""What all pages of the results have in common: layout, style, navigation, and rules for the
+browser: no request to anywhere, no script but the site's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from isotropy.palette import STATUS, VERDICTS
+from isotropy.report.spec import PageSpec
+
+FOLDER = Path(__file__).parent
+SCRIPTS = ("site.js",)
+"""On every page."""
+SORTABLE = ("site.sortable.js", "site.sortable.a11y.js")
+"""For pages with tables: sortable-tablesort 4.1.7 by Jonas Earendel, in the public domain
+(Unlicense)."""
+INDEX = "index.html"
+
+
+def render(
+    spec: PageSpec, content: dict[str, Any], folder: Path, mark: str, scripts: tuple[str, ...] = ()
+) -> str:
+    """A page as HTML, everything in it escaped.
+
+    Args:
+        spec: what defines it; its template is `<kind>.html`.
+        content: what the template shows, by name.
+        folder: where the page lies, relative to the folder of the run.
+        mark: the mark of its record.
+        scripts: of this page, besides SCRIPTS.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    code = [(FOLDER / name).read_text("utf8") for name in (*SCRIPTS, *scripts)]
+    up = os.path.relpath("results", folder) + "/"
+    return environment.get_template(f"{spec.kind}.html").render(
+        spec=spec,
+        mark=mark,
+        up="" if up == "./" else up,
+        navigation=_navigation(spec),
+        policy=_policy(code, others=spec.kind == "claims"),
+        style=Markup((FOLDER / "site.css").read_text("utf8")),  # noqa: S704 - our own files
+        code=[Markup(text) for text in code],  # noqa: S704
+        colours={**STATUS, **VERDICTS},
+        **content,
+    )
+
+
+def _navigation(spec: PageSpec) -> list[tuple[str, str, bool]]:
+    """Address below the results, name, and whether it is this page."""
+    papers = [
+        (f"site/{paper.key}.html", paper.key, spec.paper == paper.key) for paper in spec.papers
+    ]
+    pages = [
+        (f"site/{kind}.html", kind.capitalize(), spec.kind == kind)
+        for kind in ("claims", "sources", "provenance")
+    ]
+    return [(INDEX, "Overview", spec.kind == "overview"), *papers, *pages]
+
+
+def _policy(code: list[str], *, others: bool) -> str:
+    """What the page may load: pictures beside it, its own style, and these scripts; `others`: also
+    scripts that lie beside it.
+    """
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in code)
+    scripts = " ".join(f"'sha256-{digest}'" for digest in digests)
+    beside = " 'self' file:" if others else ""
+    return (
+        f"default-src 'none'; img-src 'self' file: data:; style-src 'unsafe-inline'; "
+        f"script-src {scripts}{beside}; base-uri 'none'; form-action 'none'"
+    )

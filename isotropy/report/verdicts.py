@@ -1,0 +1,260 @@
+"""Verdicts as pages show them: claims in families, each with its numbers, and a small plot of the
+published value beside ours.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+
+from isotropy.tables.write import format_cell
+
+GROUPS = {
+    "reproduced": "holds",
+    "consistent": "holds",
+    "deviates": "fails",
+    "contradicted": "fails",
+    "inconsistent": "fails",
+    "undecided": "undecided",
+    "not computable": "none",
+    "not attempted": "none",
+}
+"""Word of a verdict -> group, by which it has its colour and its sign."""
+SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?", "none": "–"}
+BOUND = re.compile(r"[<>≤≥] (-?[0-9.]+)$")
+"""What a claim expects, where that is a bound."""
+PLOT_WIDTH, PLOT_MARGIN = 160, 8
+MOST_LINES = 24
+"""Of a plot of a family's cases; there is none for more."""
+
+
+def families(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
+    """Families of claims, in the order of the table: each its headline and its cases."""
+    found = []
+    for _, rows in verdicts.groupby("family", sort=False):
+        raw = [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
+        shown = [_claim(row) for row in raw]
+        head = next(one for one in shown if one["headline"])
+        cases = [one for one in shown if not one["headline"]]
+        for case, label in zip(cases, _labels(head, cases), strict=True):
+            case["label"] = label
+        _address(cases, {head["id"]})
+        attempted = [one for one in cases if one["word"] != "not attempted"]
+        left_out: dict[str, list[dict[str, Any]]] = {}
+        for case in cases:
+            if case["word"] == "not attempted":
+                # Which number is missing, the case says itself.
+                reason = re.sub(r"(makes no number for) .*", r"\1 them", case["detail"])
+                left_out.setdefault(reason, []).append(case)
+        _share(head, attempted)
+        head["plots"] = _overview([row for row in raw if not row["headline"]])
+        found.append(
+            {
+                "head": head,
+                "cases": attempted,
+                "unit": Counter(one["unit"] for one in cases or [head]).most_common(1)[0][0],
+                "left_out": left_out,
+                "n_left_out": len(cases) - len(attempted),
+            }
+        )
+    return found
+
+
+def _labels(head: dict[str, Any], cases: list[dict[str, Any]]) -> list[str]:
+    """What a case has besides its headline: its set-up, where the statements are the same."""
+    statements = [case["statement"] for case in cases]
+    counts = Counter(statements)
+    if len(counts) == 1 and len(cases) > 1 and all(case["setup"] for case in cases):
+        return [case["setup"] for case in cases]
+    statements = [
+        f"{statement} ({case['setup']})" if counts[statement] > 1 and case["setup"] else statement
+        for statement, case in zip(statements, cases, strict=True)
+    ]
+    return labels(statements)
+
+
+def _address(cases: list[dict[str, Any]], taken: set[str]) -> None:
+    """Give each case an address of its own on its page: its id, and its set-up where several cases
+    have that id.
+    """
+    counts = Counter(case["id"] for case in cases)
+    for case in cases:
+        name = case["id"]
+        if counts[name] > 1 or name in taken:
+            name = "-".join([name, *re.findall(r"[A-Za-z0-9.]+", case["setup"])])
+        names = (f"{name}-{i}" if i else name for i in range(len(taken) + 1))
+        free = next(n for n in names if n not in taken)
+        taken.add(free)
+        case["address"] = free
+
+
+def labels(statements: list[str]) -> list[str]:
+    """What tells each of several statements from the others: without the words with which all
+    begin and end.
+
+    Examples:
+        >>> labels(["It rises: MiniLM, layer 1.", "It rises: mpnet, layer 1."])
+        ['… MiniLM, …', '… mpnet, …']
+        >>> labels(["It rises."])
+        ['It rises.']
+    """
+    words = [statement.split() for statement in statements]
+    shortest = min(map(len, words), default=0)
+    start = next((i for i in range(shortest) if len({w[i] for w in words}) > 1), shortest)
+    rest = shortest - start
+    end = next((i for i in range(rest) if len({w[-1 - i] for w in words}) > 1), rest)
+    if len(set(statements)) < max(2, len(statements)) or start + end < 2:
+        return statements
+    return [
+        " ".join(["…"] * bool(start) + w[start : len(w) - end] + ["…"] * bool(end)) for w in words
+    ]
+
+
+def _share(head: dict[str, Any], cases: list[dict[str, Any]]) -> None:
+    """Leave to the headline what all cases have in common, and why they are stand-ins."""
+    of_head = head["facts"].get("stands on")
+    for case in cases:
+        status, reasons = case["facts"].get("stands on", ("", []))
+        if of_head is not None and status == of_head[0] and set(reasons) <= set(of_head[1]):
+            case["facts"].pop("stands on", None)
+    for name in [*(cases[0]["facts"] if len(cases) > 1 else [])]:
+        values = [case["facts"].get(name) for case in cases]
+        same = all(value == values[0] for value in values)
+        if same and head["facts"].get(name, values[0]) == values[0]:
+            head["facts"][name] = values[0]
+            for case in cases:
+                del case["facts"][name]
+
+
+def count(found: list[dict[str, Any]]) -> dict[str, int]:
+    """Headlines by group, every group named."""
+    counts = Counter(family["head"]["group"] for family in found)
+    return {group: counts[group] for group in SIGNS}
+
+
+def words(group: str, n: int) -> str:
+    """What `n` claims of a group do."""
+    one, many = {
+        "holds": ("holds", "hold"),
+        "fails": ("fails", "fail"),
+        "undecided": ("is undecided", "are undecided"),
+        "none": ("has no number here", "have no number here"),
+    }[group]
+    return one if n == 1 else many
+
+
+def word_of(verdict: str) -> tuple[str, str]:
+    """The word of a verdict, and what follows it: by how much, or why there is none."""
+    word, _, rest = re.sub(r" (because|by) ", "\0", verdict, count=1).partition("\0")
+    return word, f"by {rest}" if word == "deviates" else rest
+
+
+def _claim(row: dict[str, Any]) -> dict[str, Any]:
+    word, why = word_of(row["verdict"])
+    if word not in GROUPS:
+        raise ValueError(f"expected a verdict among {', '.join(GROUPS)}, got {row['verdict']!r}")
+    detail = "; ".join(filter(None, [why, row["detail"]]))
+    contradicted = word == "contradicted" or row["detail"].startswith("contradicted")
+    return {
+        **{name: row[name] for name in ("id", "paper", "locator", "statement", "headline")},
+        "status": row["status"],
+        "unit": row["unit"],
+        "word": word,
+        "words": f"{word} contradicted" if contradicted else word,
+        "group": GROUPS[word],
+        "sign": SIGNS[GROUPS[word]],
+        "detail": detail,
+        "published": _number(row["published"]),
+        "obtained": _number(row["obtained"]),
+        "interval": _interval(row["low"], row["high"]),
+        "setup": row["setup"],
+        "table": row["table"] if row["record"] else "",
+        "facts": _facts(row),
+        "plot": _plot(row),
+    }
+
+
+def _facts(row: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a claim beside its numbers, by name; `stands on` is the status, and what
+    makes a stand-in of it; `numbers` the table and its column.
+    """
+    reasons = [part for part in row["deviations"].split("; ") if part]
+    facts = {
+        "expected": row["expected"],
+        "source": row["trust"] and f"{row['locator']}: {row['trust']}",
+        "data": " with ".join(filter(None, [row["data"], row["embedding"]])),
+        "over": _units(row["n_units"], row["unit"]),
+        "stands on": (row["status"], reasons) if row["status"] else None,
+        "numbers": (row["table"], row["column"]) if row["record"] else None,
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _interval(low: float, high: float) -> str:
+    """Nothing for an interval that is not there, or is one number."""
+    return "" if math.isnan(low) or low == high else f"{low:.4g} to {high:.4g}"
+
+
+def _units(n: float, unit: str) -> str:
+    """How many units an interval is over; a deterministic number has none. How many cases a
+    headline has, its detail says.
+    """
+    if pd.isna(n) or unit == "cases":
+        return ""
+    if unit == "deterministic":
+        return "a deterministic number"
+    return f"{int(n):,} {unit.removesuffix('s') if n == 1 else unit}"
+
+
+def _number(value: float) -> str:
+    """Nothing for what is not there; counts in full, other numbers with four digits."""
+    if math.isnan(value):
+        return ""
+    return f"{value:,.0f}" if value.is_integer() else format_cell(value)
+
+
+def _plot(row: dict[str, Any]) -> dict[str, float] | None:
+    """Where the published value or the bound, ours and its interval lie on a line of PLOT_WIDTH;
+    None: there is only one number to show.
+    """
+    values = _values(row)
+    return None if values is None else next(iter(_scaled([values])), None)
+
+
+def _values(row: dict[str, Any]) -> dict[str, float] | None:
+    """What a plot shows of a claim; None: we have no number."""
+    if not math.isfinite(row["obtained"]):
+        return None
+    low, high = (row["obtained"] if math.isnan(row[end]) else row[end] for end in ("low", "high"))
+    bound = BOUND.match(row["expected"])
+    known = {
+        "published": row["published"],
+        "bound": float(bound[1]) if bound else math.nan,
+        "low": low,
+        "high": high,
+        "obtained": row["obtained"],
+    }
+    return {name: value for name, value in known.items() if math.isfinite(value)}
+
+
+def _scaled(rows: list[dict[str, float]]) -> list[dict[str, float]]:
+    """The same on one line of PLOT_WIDTH; nothing where all are equal."""
+    values = [value for row in rows for value in row.values()]
+    if not values or max(values) == min(values):
+        return []
+    start, scale = min(values), (PLOT_WIDTH - 2 * PLOT_MARGIN) / (max(values) - min(values))
+    return [
+        {name: round(PLOT_MARGIN + (value - start) * scale) for name, value in row.items()}
+        for row in rows
+    ]
+
+
+def _overview(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
+    """The cases of a family that have a published value, on one scale."""
+    compared = [v for row in rows if (v := _values(row)) and "published" in v]
+    comparable = len({row["column"] for row in rows}) == 1 and len(compared) <= MOST_LINES
+    return _scaled(compared) if comparable else []

@@ -1,0 +1,17 @@
+"""Summarizes the run for the pages: jobs, digests, times, and the state of all files."""
+
+from pathlib import Path
+
+from isotropy.files import write_json
+from isotropy.job import Job
+from isotropy.report.run import summarize
+from isotropy.report.spec import RunSpec
+
+with Job(snakemake, RunSpec) as job:
+    job.determinism = "once"  # times and machines are those of this run
+    summary = summarize(Path(), job.inputs("results"), job.threads)
+    for name in ("run", "lineage"):
+        with job.write(name) as path:
+            write_json(path, getattr(summary, name))
+    with job.write("graph") as path:
+        path.write_text(summary.graph, "utf8")

@@ -1,0 +1,92 @@
+"""Debian's Chromium, driven by Playwright: pages as a person has them, with what went wrong."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+WIDTHS = {"phone": 400, "tablet": 800, "desk": 1280}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser; the test is skipped where there is none."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    if program is None:
+        pytest.skip("no Chromium: install Debian's package chromium")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        # Root has no sandbox of its own; the pages are ours, and ask for nothing outside.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = driver.chromium.launch(executable_path=program, args=arguments)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Visit:
+    """A window, and what went wrong in it.
+
+    Attributes:
+        page: the window.
+        problems: errors of scripts and of the console, dialogs, and requests to anywhere else than
+            files.
+    """
+
+    def __init__(self, browser: Browser, results: Path, width: int = 1280, **options: Any) -> None:
+        self.results = results
+        self.problems: list[str] = []
+        self.page: Page = browser.new_context(
+            viewport={"width": width, "height": 900}, **options
+        ).new_page()
+        self.page.on("console", lambda message: self._note(message.type, message.text))
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", lambda request: self._asked(request.url))
+        self.page.on("dialog", lambda dialog: self._note("error", f"dialog {dialog.message}"))
+
+    def open(self, name: str) -> Page:
+        """A page of the results, by its path below them, perhaps with a fragment."""
+        path, _, fragment = name.partition("#")
+        address = (self.results / path).resolve().as_uri()
+        self.page.goto("about:blank")
+        self.page.goto(f"{address}#{fragment}" if fragment else address)
+        return self.page
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.problems.append(f"{kind}: {text}")
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith(("file:", "data:", "about:")):
+            self.problems.append(f"a request to {url}")
+
+
+def until(page: Page, condition: str) -> None:
+    """Wait until an expression is true. Playwright's own waiting evaluates texts in the page, which
+    the site's security policy forbids."""
+    for _ in range(200):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"not true after 10 s: {condition}")
+
+
+def serious(page: Page) -> list[str]:
+    """Findings of axe-core that keep people from using a page."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    return [
+        f"{found['id']}: {found['nodes'][0]['html'][:200]}"
+        for found in Axe().run(page).response["violations"]
+        if found["impact"] in ("serious", "critical")
+    ]

@@ -1,0 +1,339 @@
+"""The pages of the smoke study: as files, and in a real browser, as a person opens them."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from isotropy.plan.site import pages
+from isotropy.provenance.identity import MARK
+from isotropy.provenance.record import read_record
+from isotropy.report.site import render
+from isotropy.report.spec import PageSpec
+from tests.conftest import Workflow
+from tests.workflow.browser import WIDTHS, Visit, chromium, serious, until
+from tests.workflow.study import audit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PAGES = ["index.html", *(f"site/{name}.html" for name in pages())]
+MOST_BYTES = 300_000
+MOST_BYTES_OF_CLAIMS = 400_000  # those of all papers, which grow with each
+EVERY_LINEAGE_IS_FILLED = (
+    "[...document.querySelectorAll('.lineage, .lineage details')]"
+    ".every(one => !one.open || one.querySelector('li'))"
+)
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'&{{ 7 * 7 }}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def rendered(
+    smoke: Workflow, name: str, change: dict[str, Any] | None = None, **others: Path
+) -> str:
+    """A page, made anew from the finished study.
+
+    Args:
+        smoke: the study.
+        name: of the page, below the results.
+        change: fields of its spec that are to be others.
+        others: paths instead of named inputs.
+    """
+    path = smoke.folder / "results" / name
+    record = read_record(path.with_suffix(".record.json"))
+    spec = PageSpec.model_validate_json(json.dumps({**record.spec, **(change or {})}))
+    module = import_module(f"isotropy.report.{spec.kind}")
+
+    def inputs(wanted: str) -> list[Path]:
+        own = others.get(wanted)
+        return [own] if own else [Path(p) for p in record.input_names.get(wanted, [])]
+
+    folder = path.parent.relative_to(smoke.folder)
+    content = module.content(spec, inputs, folder)
+    return render(spec, content, folder, MARK + record.id, getattr(module, "SCRIPTS", ()))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_link_is_a_file(name: str, smoke: Workflow) -> None:
+    """And every fragment an address on its page, or a view of the claims; nothing leads outside."""
+    path = smoke.folder / "results" / name
+    text = path.read_text("utf8")
+    links = re.findall(r'(?:href|src)="([^"]+)"', text)
+    assert len(links) > 8
+    for link in links:
+        file, _, fragment = link.partition("#")
+        target = path.parent / file if file else path
+        assert target.is_file(), link
+        if fragment and "=" not in fragment:
+            assert f'id="{fragment}"' in target.read_text("utf8"), link
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    most = MOST_BYTES_OF_CLAIMS if name == "site/claims.html" else MOST_BYTES
+    assert len(path.read_bytes()) < most
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_made_again_with_the_same_bytes(
+    name: str, smoke: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(smoke.folder)
+    assert rendered(smoke, name) == (smoke.folder / "results" / name).read_text("utf8")
+
+
+def test_stand_ins_code_and_sections_are_stated(smoke: Workflow) -> None:
+    text = (smoke.folder / "results/site/mickus2024.html").read_text("utf8")
+    assert text.count('class="status stand-in"') >= 5
+    assert "isotropy/papers/mickus2024/figures.py" in text
+    assert "section 3.2" in text
+    assert "Where do we deviate?" in text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_in_a_browser(name: str, smoke: Workflow, browser: Browser) -> None:
+    """At three widths, light and dark: no error, no request, no sideways scrolling, and nothing
+    that axe-core calls serious."""
+    for width in WIDTHS.values():
+        visit = Visit(browser, smoke.folder / "results", width)
+        page = visit.open(name)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert visit.problems == []
+    assert serious(page) == []
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    dark = Visit(browser, smoke.folder / "results", color_scheme="dark").open(name)
+    assert dark.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    assert serious(dark) == []
+
+
+def test_search_and_filters_narrow_the_claims(smoke: Workflow, browser: Browser) -> None:
+    """The view is in the address, and the address gives the view again."""
+    visit = Visit(browser, smoke.folder / "results")
+    page = visit.open("site/claims.html")
+
+    def shown() -> int:
+        return int(page.locator("#filters output").inner_text().split()[0])
+
+    verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
+    attempted = verdicts[~verdicts["verdict"].str.startswith("not attempted")]
+    assert shown() == len(attempted)
+    page.get_by_label("Paper").select_option("mickus2024")
+    assert shown() == (attempted["paper"] == "mickus2024").sum()
+    page.get_by_label("Verdict").select_option("fails")
+    failing = attempted["verdict"].str.contains(r"^(?:inconsistent|contradicted|deviates)")
+    assert shown() == (failing & (attempted["paper"] == "mickus2024")).sum()
+    page.get_by_label("Verdict").select_option("")
+    page.get_by_label("Search").fill("pearson")
+    few = shown()
+    assert 0 < few < len(attempted)
+    again = Visit(browser, smoke.folder / "results").open(
+        "site/claims.html#" + page.url.split("#")[1]
+    )
+    assert again.locator("#filters output").inner_text().split()[0] == str(few)
+    assert again.get_by_label("Search").input_value() == "pearson"
+    page.get_by_label("Search").fill("no claim says this")
+    assert page.get_by_text("No claim fits").is_visible()
+    page.get_by_role("button", name="Show all claims").click()
+    until(page, "document.getElementById('nothing').hidden")
+    assert shown() == len(attempted)
+    page.get_by_label("also what was not attempted").check()
+    assert shown() == len(verdicts)
+    assert visit.problems == []
+
+
+def test_filters_count_as_the_table_does(smoke: Workflow, browser: Browser) -> None:
+    verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
+    attempted = ~verdicts["verdict"].str.startswith("not attempted")
+    visit = Visit(browser, smoke.folder / "results")
+    for field, column in (("status", "status"), ("unit", "unit")):
+        for value in sorted(set(verdicts[column]) - {""}):
+            for everything, among in (("", attempted), ("&all=1", attempted | True)):
+                page = visit.open(f"site/claims.html#{field}={value}{everything}")
+                shown = int(page.locator("#filters output").inner_text().split()[0])
+                assert shown == ((verdicts[column] == value) & among).sum(), (value, everything)
+    assert visit.problems == []
+
+
+def test_each_claim_has_an_address(smoke: Workflow, browser: Browser) -> None:
+    """Also one that was not attempted; the address stays, and another fragment changes nothing."""
+    verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
+    left_out = verdicts["verdict"].str.startswith("not attempted")
+    of_family = verdicts["family"].map(
+        left_out[verdicts["headline"]].set_axis(verdicts.loc[verdicts["headline"], "family"])
+    )
+    once = ~verdicts["id"].duplicated(keep=False) & ~verdicts["headline"]
+    kinds = [~left_out & once, left_out & once & ~of_family, left_out & once & of_family]
+    visit = Visit(browser, smoke.folder / "results")
+    for ids in [verdicts.loc[kind, "id"] for kind in kinds]:
+        name = ids.iloc[-1]
+        page = visit.open(f"site/claims.html#{name}")
+        page.wait_for_timeout(100)
+        assert page.locator(f"[id='{name}']").is_visible(), name
+        assert page.url.endswith(f"#{name}")
+    for odd in ("100%", "length=3", "paper=zzz", "content", "nothing"):
+        page = visit.open(f"site/claims.html#{odd}")
+        shown = page.locator("#filters output").inner_text().split()[0]
+        assert shown == str((~left_out).sum()), odd
+    page = visit.open("site/claims.html#paper=cai2021")
+    before = page.locator("#filters output").inner_text()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # skip to the content
+    page.wait_for_timeout(100)
+    assert page.locator("#filters output").inner_text() == before
+    assert visit.problems == []
+
+
+def test_a_claim_unfolds_down_to_a_fetched_digest(smoke: Workflow, browser: Browser) -> None:
+    """From an address of one claim to the bytes of the model, by clicks alone."""
+    visit = Visit(browser, smoke.folder / "results")
+    page = visit.open("site/claims.html#mickus2024-pearson-polarity")
+    claim = page.locator("#mickus2024-pearson-polarity")
+    assert claim.is_visible()
+    folded = claim.locator("details:not([open]) > summary")
+    for _ in range(20):
+        if folded.count() == 0:
+            break
+        folded.first.click()
+        # What unfolds is filled after the click, the first time from a file of its own.
+        until(page, EVERY_LINEAGE_IS_FILLED)
+    text = claim.inner_text()
+    record = read_record(smoke.folder / "results/fetch/all-MiniLM-L6-v2.record.json")
+    weights = next(f for f in record.outputs if f.path.endswith("model.safetensors"))
+    assert f"{weights.path} {weights.sha256}" in text
+    assert "results/optimize/mickus2024/supersenses" not in text  # another set-up
+    assert visit.problems == []
+
+
+def test_figures_enlarge_and_tables_sort(smoke: Workflow, browser: Browser) -> None:
+    visit = Visit(browser, smoke.folder / "results")
+    page = visit.open("site/mickus2024.html")
+    dialog = page.locator("dialog.enlarged")
+    page.locator("#figure-figure3 a.enlarge").click()
+    assert dialog.is_visible()
+    until(page, "document.querySelector('dialog img').naturalWidth > 0")
+    page.keyboard.press("Escape")
+    assert not dialog.is_visible()
+    table = page.locator("#table-seeds table")
+    header = table.locator("thead th").first
+    header.focus()
+    page.keyboard.press("Enter")  # sorted by the keyboard
+    page.wait_for_selector("#table-seeds th[aria-sort=ascending]")
+    cells = "[...document.querySelectorAll('#table-seeds tbody tr td:first-child')]"
+    in_order = "v.every((one, i) => !i || v[i - 1].toLowerCase() <= one.toLowerCase())"
+    until(page, f"(v => {in_order})({cells}.map(cell => cell.innerText))")  # rows follow
+    assert visit.problems == []
+
+
+def test_three_clicks_are_enough(smoke: Workflow, browser: Browser) -> None:
+    """From the overview to a published and obtained number, a file's digest, the code of a figure,
+    and all that was contradicted."""
+    visit = Visit(browser, smoke.folder / "results")
+    page = visit.open("index.html")
+    page.locator(".card h2 a").first.click()
+    page.locator("#mickus2024-pearson > summary").click()
+    case = page.locator("#mickus2024-pearson .cases li").first
+    assert re.search(r"published -0\.808, here -0\.\d+", case.inner_text())
+    page = visit.open("index.html")
+    page.get_by_role("link", name="Sources", exact=True).first.click()
+    section = page.locator("#polarity")
+    fetched = read_record(smoke.folder / "results/fetch/polarity.record.json")
+    assert fetched.outputs[0].sha256 in (section.text_content() or "")
+    page = visit.open("index.html")
+    page.get_by_role("link", name="rudman2024").first.click()
+    assert "isotropy/papers/rudman2024/figures.py" in page.locator("#figure-figure5").inner_text()
+    page = visit.open("index.html")
+    page.get_by_role("link", name="all that was contradicted").click()
+    until(page, "document.querySelector('output').textContent !== ''")
+    badges = page.locator("details.family:not([hidden])").all_inner_texts()
+    assert badges
+    assert visit.problems == []
+
+
+def test_readable_without_scripts(smoke: Workflow, browser: Browser) -> None:
+    visit = Visit(browser, smoke.folder / "results", java_script_enabled=False)
+    page = visit.open("site/claims.html")
+    assert not page.locator("#filters").is_visible()
+    headline = page.locator("#mickus2024-pearson > summary")
+    headline.click()
+    assert page.locator("#mickus2024-pearson .cases li").first.is_visible()
+    page = visit.open("site/mickus2024.html")
+    assert page.locator("#table-seeds tbody tr").first.is_visible()
+
+
+def test_hostile_texts_stay_texts(
+    smoke: Workflow, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Markup in a statement, a set-up, a data set, a source's title, a study's name, the docs."""
+    monkeypatch.chdir(smoke.folder)
+    verdicts = pd.read_parquet("results/claims.parquet")
+    for column in ("statement", "setup", "data", "detail", "deviations", "locator", "trust"):
+        verdicts[column] = verdicts[column] + HOSTILE
+    verdicts.to_parquet(tmp_path / "claims.parquet")
+    lineage = Path("results/site/run.lineage.json").read_text("utf8")
+    title = json.dumps(HOSTILE)[1:-1]
+    hostile = re.sub(r'("title": ?")', lambda match: match[1] + title, lineage)
+    assert hostile != lineage
+    (tmp_path / "run.lineage.json").write_text(hostile)
+    (tmp_path / "site").mkdir()
+    for name in PAGES:
+        change = {"study": HOSTILE}
+        if name == "site/mickus2024.html":
+            change["decisions"] = f"## {HOSTILE}\n\n- [x](javascript:alert(3)) {HOSTILE}\n"
+        text = rendered(
+            smoke,
+            name,
+            change,
+            claims=tmp_path / "claims.parquet",
+            lineage=tmp_path / "run.lineage.json",
+        )
+        (tmp_path / name).write_text(text)
+        visit = Visit(browser, tmp_path)
+        page = visit.open(name)
+        page.wait_for_timeout(100)
+        assert (
+            page.evaluate("document.querySelectorAll('img[src=x], a[href^=javascript]').length")
+            == 0
+        )
+        assert "onerror=alert(1)" in page.locator("body").inner_text()
+        missing = [p for p in visit.problems if "ERR_FILE_NOT_FOUND" not in p]  # pictures, not here
+        assert missing == []
+
+
+def test_report_of_snakemake(smoke_copy: Workflow, tmp_path: Path) -> None:
+    """`snakemake --report` has figures, tables and verdicts by paper, each with its caption, and
+    needs no network."""
+    no_network = {"https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
+    target = tmp_path / "report.zip"
+    done = smoke_copy.run("--report", str(target), env=no_network)
+    assert done.returncode == 0, done.stdout
+    with zipfile.ZipFile(target) as archive:
+        names = {Path(name).name for name in archive.namelist()}
+        index = "".join(
+            archive.read(name).decode("utf8", "replace")
+            for name in archive.namelist()
+            if name.endswith((".html", ".js"))
+        )
+    assert {"figure3.svg", "correlations.csv", "claims.csv"} <= names
+    assert "Silhouette against IsoScore along the same trajectories." in index
+
+
+def test_rerun_of_pages(smoke: Workflow) -> None:
+    """A page is made again, byte for byte, from what it reads; what says when and where the run
+    was is not."""
+    page = audit(smoke, "rerun", "results/site/claims.html")
+    assert page.returncode == 0, page.stdout
+    assert "reproduced: site/claims" in page.stdout
+    refused = audit(smoke, "rerun", "results/site/run.json")
+    assert refused.returncode == 2
+    assert "says what happened in one run" in refused.stdout
