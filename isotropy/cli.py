@@ -13,6 +13,7 @@ import typer
 from isotropy.audit_cli import app as audit_app
 from isotropy.audit_cli import one_sentence, study_plan
 from isotropy.measure_cli import measure
+from isotropy.sources_cli import app as sources_app
 
 Style = Literal["page", "paper"]
 Width = Literal["column", "page"]
@@ -26,6 +27,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results."
 )
 app.add_typer(audit_app, name="audit")
+app.add_typer(sources_app, name="sources")
 app.command()(measure)
 
 

@@ -12,8 +12,10 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, ValidationError, create_model
 
-from isotropy.context import Context, DataSpec
+from isotropy.context import Context, DataSpec, require_known
 from isotropy.errors import IsotropyError, shown, suggest
+from isotropy.extension import Extension
+from isotropy.extension import own as find_own
 from isotropy.field_types import DROPPABLE, Name
 from isotropy.papers.registry import PaperStudy, papers
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
@@ -32,6 +34,8 @@ class Settings(Strict):
     compute: Compute
     datasets: Annotated[dict[Name, Annotated[DataSpec, Field(discriminator="kind")]], DROPPABLE]
     """Prepared data sets, by name."""
+    extension: Extension | None = None
+    """null: the models and data that each paper's section names."""
 
 
 def _of_paper(model: type[PaperStudy]) -> Any:
@@ -80,7 +84,7 @@ def load_study(raw: dict[str, Any], root: Path, *, mirror_there: bool = True) ->
     if is_nested_deeper(raw):
         raise IsotropyError(f"config: nested too deeply, more than {MAX_LEVELS} levels")
     try:
-        config = Config.model_validate(raw)
+        config: Settings = Config.model_validate(raw)
     except ValidationError as error:
         raise IsotropyError(_explain(error)) from error
     registry = load_registry(root / config.sources.registry)
@@ -90,12 +94,38 @@ def load_study(raw: dict[str, Any], root: Path, *, mirror_there: bool = True) ->
             f"config: sources.mirror: expected a folder, got {mirror!r}, which is not one; correct "
             "the path, or set it to null"
         )
+    if config.extension is not None:
+        config = _extended(config, config.extension, registry)
     study = Study(config=config, registry=registry)
     context = study.context
     _check_datasets(context)
     for section in study.chosen().values():
         section.check(context)
     return study
+
+
+def _extended(config: Settings, extension: Extension, registry: Registry) -> Settings:
+    """The configuration with the extension's models and data in place of the papers'.
+
+    Raises:
+        IsotropyError: a name that does not exist, or nothing to do.
+    """
+    context = Study(config=config, registry=registry).context
+    own = find_own(extension, context, registry.sizes)
+    known = {paper.key: paper for paper in papers()}
+    for i, key in enumerate(extension.papers or []):
+        require_known(f"extension.papers.{i}", key, known, "paper")
+    sections: dict[str, PaperStudy | None] = {}
+    for key in known:
+        section = getattr(config, key)
+        wanted = section is not None and (extension.papers is None or key in extension.papers)
+        sections[key] = section.extended(own) if wanted else None
+    if not any(sections.values()):
+        raise IsotropyError(
+            "config: extension: none of the papers has an experiment for "
+            f"{', '.join(extension.models)}"
+        )
+    return config.model_copy(update={**sections, "datasets": {**context.datasets, **own.datasets}})
 
 
 def read_configuration(files: Iterable[Path], overrides: Mapping[str, Any]) -> dict[str, Any]:

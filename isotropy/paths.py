@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from isotropy.files import RESULTS
 
+OF_ALL = ("claims", "scorecard")
+"""Tables that are about all papers together."""
+
 
 def fetched(name: str) -> str:
     """Folder of a fetched source."""
@@ -33,8 +36,8 @@ def shard_stems(dataset: str, model: str, n: int) -> list[str]:
 
 
 def table_file(name: str) -> str:
-    """Parquet file of a table; `claims` is the table of verdicts."""
-    return f"{RESULTS}/claims.parquet" if name == "claims" else f"{RESULTS}/tables/{name}.parquet"
+    """Parquet file of a table, by its id or one of OF_ALL."""
+    return f"{RESULTS}/{name}.parquet" if name in OF_ALL else f"{RESULTS}/tables/{name}.parquet"
 
 
 def figure_file(name: str) -> str:

@@ -1,5 +1,6 @@
 """claims: a verdict on every claim of the papers. Needs: all tables; claims.yaml in their folders.
-Gives: results/claims.parquet, .csv and .md."""
+Gives: results/claims.parquet, .csv and .md; results/scorecard.parquet, .csv and .md, by model.
+"""
 
 
 rule evaluate_claims:
@@ -27,3 +28,29 @@ rule evaluate_claims:
         code=code("evaluate_claims"),
     script:
         "../scripts/claims/evaluate_claims.py"
+
+
+rule make_scorecard:
+    """Every headline claim by model, as if the study had that model alone."""
+    input:
+        tables=PLAN.table_files(),
+    output:
+        parquet="results/scorecard.parquet",
+        csv="results/scorecard.csv",
+        markdown="results/scorecard.md",
+        record="results/scorecard.record.json",
+    log:
+        "results/logs/claims/scorecard.log",
+    benchmark:
+        "results/logs/claims/scorecard.jsonl"
+    conda:
+        "../envs/claims.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
+    params:
+        spec=spec("scorecard"),
+        code=code("make_scorecard"),
+    script:
+        "../scripts/claims/make_scorecard.py"

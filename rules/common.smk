@@ -74,6 +74,8 @@ CORPORA = [n for n, d in CONFIG.datasets.items() if isinstance(d, CorpusSpec)]
 WORDS = [n for n, d in CONFIG.datasets.items() if isinstance(d, WordsSpec)]
 MODELS = [n for n, s in SOURCES.items() if s.kind == "model"]
 VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
+CONTROLS = [n for n, s in SOURCES.items() if s.control is not None]
+FETCHED = [n for n in SOURCES if n not in CONTROLS]
 
 
 wildcard_constraints:

@@ -1,7 +1,34 @@
 """embed: a vector for each text of a data set, or for each token. Needs: a prepared data set, and a
 fetched model or vectors. Gives: results/embed/{dataset}/{model}.safetensors, with the array
 `vectors` (n, d), float32; results/embed/{dataset}/tokens/{model}/, a file per layer and a table of
-tokens (isotropy/embed/tokens.py)."""
+tokens (isotropy/embed/tokens.py); results/fetch/{source}/ of a model with random weights.
+"""
+
+
+rule initialize_model:
+    """A model with random weights, of the architecture of another: a control for training."""
+    input:
+        unpack(inputs("fetch/{source}")),
+    output:
+        source=directory("results/fetch/{source}"),
+        record="results/fetch/{source}.record.json",
+    log:
+        "results/logs/fetch/{source}.log",
+    benchmark:
+        "results/logs/fetch/{source}.jsonl"
+    wildcard_constraints:
+        source=alternatives(CONTROLS),
+    conda:
+        "../envs/embed.yaml"
+    threads: 1
+    resources:
+        mem_mb=doubles_with_attempt(6000),
+        runtime=doubles_with_attempt(30),
+    params:
+        spec=spec("fetch/{source}"),
+        code=code("initialize_model"),
+    script:
+        "../scripts/embed/initialize_model.py"
 
 
 rule embed_sentences:

@@ -12,6 +12,8 @@ rule fetch_source:
         "results/logs/fetch/{source}.log",
     benchmark:
         "results/logs/fetch/{source}.jsonl"
+    wildcard_constraints:
+        source=alternatives(FETCHED),
     conda:
         "../envs/fetch.yaml"
     threads: 1

@@ -18,12 +18,29 @@ VERDICTS = TableSpec(
 )
 """The table that the stage `claims` makes: `results/claims.parquet`."""
 
+SCORECARD = TableSpec(
+    id="claims/scorecard",
+    function="scorecard",
+    section="all",
+    caption="Headline claims by model: the verdict as if the study had that model alone.",
+)
+"""The table by model: `results/scorecard.parquet`."""
+
+PUBLISHED = FigureSpec(
+    id="claims/published",
+    function="published_against_obtained",
+    tables=["claims"],
+    section="all",
+    caption="Published numbers beside ours, each with its 95 % interval.",
+)
+
 FIGURES = (
+    PUBLISHED,
     FigureSpec(
-        id="claims/published",
-        function="published_against_obtained",
-        tables=["claims"],
+        id=SCORECARD.id,
+        function="claims_by_model",
+        tables=["scorecard"],
         section="all",
-        caption="Published numbers beside ours, each with its 95 % interval.",
+        caption=SCORECARD.caption,
     ),
 )

@@ -113,7 +113,8 @@ def evaluate(
     found: list[dict[str, Any]] = []
     for members in families.values():
         rows = [row for claim in members for row in _rows(claim, ours)]
-        found += _judged(members[0].belongs_to, rows)
+        if rows:
+            found += _judged(members[0].belongs_to, rows)
     empty = {name: "" if kind == "str" else None for name, kind in SCHEMA.items()}
     return pd.DataFrame([empty | row for row in found], columns=list(SCHEMA)).astype(SCHEMA)
 
@@ -184,7 +185,8 @@ def _rows(claim: Claim, ours: Tables) -> Iterator[Row]:
     row |= {"table": quantity.table, "column": _column(quantity)}
     chosen = _chosen(quantity, ours)
     if isinstance(chosen, str):
-        yield Row(row | {"verdict": chosen})
+        if not claim.extension:
+            yield Row(row | {"verdict": chosen})
         return
     row["record"] = ours.records[quantity.table]
     for name, group in _groups(quantity, chosen):
@@ -196,12 +198,15 @@ def _chosen(quantity: Quantity, ours: Tables) -> pd.DataFrame | str:
     if quantity.table not in ours.tables:
         return f"not attempted because {ours.missing}"
     table = ours.tables[quantity.table]
-    wanted = ["status", *quantity.columns, *quantity.where, *quantity.original, *quantity.by]
+    wanted = ["status", *quantity.columns, *quantity.where, *quantity.besides]
+    wanted += [*quantity.original, *quantity.by]
     wanted += [quantity.gate] if quantity.gate else []
     if absent := [c for c in wanted if c not in table.columns]:
         return f"not computable because {quantity.table} has no column {absent[0]}"
     for name, value in quantity.where.items():
         table = table[table[name] == value]
+    for name, values in quantity.besides.items():
+        table = table[~table[name].isin(values)]
     if "seed" in table.columns:
         table = table[~table["seed"].isin(SUMMARIES)]
     if len(table):

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from isotropy.figures.style import footnote
-from isotropy.palette import STATUS
+from isotropy.palette import STATUS, VERDICTS
 
 COUNTS = "count, obtained / published"
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
@@ -133,3 +134,79 @@ def _panel(axes: Axes, rows: pd.DataFrame, scale: str, ids: pd.Series) -> None:
         axes.set_xlim(0, max(1.1, 1.05 * obtained.max()))
     elif scale == ISOTROPY:
         axes.set_xscale("symlog", linthresh=1)
+
+
+SIGNS = {
+    **dict.fromkeys(("reproduced", "consistent"), ("holds", "✓")),
+    **dict.fromkeys(("deviates", "contradicted", "inconsistent"), ("fails", "✗")),
+    "undecided": ("undecided", "?"),
+    "not": ("none", "–"),
+}
+"""Group of a verdict's first word, and its sign."""
+
+
+def claims_by_model(scorecard: pd.DataFrame) -> Figure:
+    """Headline claims (rows, by paper) and models (columns): the sign of each verdict, and the
+    number that it stands on.
+
+    Args:
+        scorecard: verdicts by model (`isotropy.claims.scorecard`).
+    """
+    models = [m for m in scorecard["model"].unique() if m]
+    papers = list(scorecard.groupby("paper", sort=False))
+    heights = [rows["id"].nunique() for _, rows in papers] or [1]
+    width, height = 4.2 + 1.35 * max(len(models), 1), 1.6 + 0.3 * sum(heights) + 0.5 * len(heights)
+    figure = Figure(figsize=(width, height))
+    axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for panel, (paper, rows) in zip(axes, papers, strict=False):
+        _signs(panel, str(paper), rows, models)
+    if not papers:
+        axes[0].set_axis_off()
+        axes[0].text(0.5, 0.5, "no claim has a number in this study", ha="center")
+    if papers:
+        axes[0].set_xticks(range(len(models)), models, rotation=25, ha="left")
+        axes[0].tick_params(axis="x", top=True, labeltop=True, bottom=False, labelbottom=False)
+    names = {"holds": "holds", "fails": "fails", "undecided": "undecided", "none": "no number"}
+    signs = dict(SIGNS.values())
+    marks = [
+        Line2D([], [], ls="", marker=f"${signs[group]}$", ms=8, color=colour, label=names[group])
+        for group, colour in VERDICTS.items()
+    ]
+    figure.legend(handles=marks, ncols=4, fontsize=9, loc="outside lower left", frameon=False)
+    footnote(
+        figure,
+        "Each headline judged as if the study had that model alone; beside the sign the number "
+        "that the verdict stands on, where it is one number. In bold: the paper's own data, model "
+        "and protocol; all others are stand-ins. An empty cell: no number for that model.",
+        width=85,
+    )
+    return figure
+
+
+def _signs(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]) -> None:
+    """One panel: a row per headline, a column per model."""
+    ids = list(rows["id"].unique())
+    for row in rows.to_dict("records"):
+        group, sign = SIGNS[row["verdict"].split(" ")[0]]
+        number = "" if pd.isna(row["obtained"]) else f"  {row['obtained']:.3g}"
+        places = [models.index(row["model"])] if row["model"] else range(len(models))
+        for x in places:
+            axes.text(
+                *(x, ids.index(row["id"]), sign + number),
+                color=VERDICTS[group],
+                fontsize=9,
+                ha="center",
+                va="center",
+                fontweight="bold" if row["status"] == "original" else "normal",
+            )
+    axes.set_yticks(range(len(ids)), [_short(name, paper) for name in ids], fontsize=8.5)
+    axes.set_xlim(-0.5, max(len(models), 1) - 0.5)
+    axes.set_ylim(len(ids) - 0.5, -0.5)
+    axes.set_xticks(range(len(models)), [])
+    axes.tick_params(length=0)
+    axes.set_title(paper, loc="left", fontsize=10)
+
+
+def _short(name: str, paper: str) -> str:
+    """The id of a headline as words."""
+    return name.removeprefix(f"{paper}-").replace("-", " ").replace("_", " ")

@@ -18,6 +18,9 @@ Rule = Literal["all", "any", "pooled"]
 with one case, and fails where all do. `pooled`: it holds in the mean over cases, which are the
 sample."""
 
+OF_NO_MODEL = ""
+"""A model's id in the scorecard, for claims that are about no model, such as a theorem."""
+
 
 class Quantity(Strict):
     """A column of a table of ours, which has a column `status`."""
@@ -40,6 +43,8 @@ class Quantity(Strict):
     where: dict[str, str | int | bool]
     """Values that the row must have in other columns. Rows of several setups are several
     cases."""
+    besides: dict[str, list[str]] = {}
+    """Values that the row must not have in other columns."""
     by: list[str] = []
     """Columns that split the rows of a setup into cases."""
     gate: str | None = None
@@ -111,6 +116,8 @@ class Claim(Strict):
     """Null: not attempted."""
     because: str | None = None
     """Why it is not attempted."""
+    extension: bool = False
+    """About data or models of the user's: of a study without such it says nothing at all."""
     prints: list[dict[str, str]] = []
     """Rows of `published.csv` that are not tested for this reason, by values of their columns."""
     published: Published | None = None
@@ -143,3 +150,10 @@ class ClaimsSpec(Spec):
     claims: list[Claim]
     attempted: list[str]
     """Tables of the study, in the order of the job's inputs."""
+
+
+class ScorecardSpec(ClaimsSpec):
+    """What defines the scorecard of a study."""
+
+    model_columns: dict[str, str]
+    """By paper, the column of its tables that holds the id of a model."""

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Literal
 
 from isotropy.sources.encoder import Encoder
+from isotropy.sources.spec import RandomOrigin, Source
 from isotropy.spec import Spec
+
+
+class InitializeSpec(Spec):
+    """What defines a model with random weights."""
+
+    id: str
+    source: Source
+    origin: RandomOrigin
 
 
 class EmbedSpec(Spec):

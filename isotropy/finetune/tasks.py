@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, TypeVar
 
 from pydantic import AfterValidator, Field
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
+from isotropy.extension import Own
 from isotropy.field_types import DROPPABLE, Name, Seeds, distinct
 from isotropy.finetune.spec import GeometrySettings, Method, Metric, Training
 from isotropy.prepare.spec import SentencesSpec
@@ -47,6 +48,19 @@ class Task(Strict):
         """How the models of this task are trained."""
         own = self.model_dump(exclude={"train", "validation", "metric"}, exclude_none=True)
         return common.model_copy(update=own)
+
+
+Sides = TypeVar("Sides", bound=Strict)
+
+
+def own_tasks(own: Own, task: type[Sides]) -> dict[str, Sides]:
+    """Tasks of an extension's data sets with classes, by name."""
+    return {
+        name: task.model_validate(
+            {"train": f"{name}-train", "validation": f"{name}-validation", "metric": "accuracy"}
+        )
+        for name in own.classes
+    }
 
 
 class FinetuneRun(Strict):

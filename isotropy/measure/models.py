@@ -60,8 +60,12 @@ class Embedded(NamedTuple):
     notes: list[str]
 
 
-def read_layout(folder: Path) -> Layout:
+def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
     """How a model's folder is laid out.
+
+    Args:
+        folder: the folder.
+        weights: files that it would have if it were complete; None: those that are there.
 
     Raises:
         IsotropyError: no configuration, no weights that can be read safely, code of its own, or
@@ -72,7 +76,7 @@ def read_layout(folder: Path) -> Layout:
         raise IsotropyError(f"{folder / 'modules.json'}: expected a list of modules")
     kinds = {str(m.get("type", "")).rpartition(".")[2]: str(m.get("path", "")) for m in modules}
     transformer = folder / kinds.get("Transformer", "")
-    _require_model(transformer)
+    _require_model(transformer, weights)
     pooling = _pooling(folder / kinds["Pooling"]) if "Pooling" in kinds else None
     return Layout(
         transformer,
@@ -90,8 +94,10 @@ def _json(path: Path) -> Any:
         raise IsotropyError(f"{path}: expected JSON: {error}") from None
 
 
-def _require_model(folder: Path) -> None:
+def _require_model(folder: Path, complete: Sequence[str] | None) -> None:
     """Stop for a folder that is no model, or one that could be read only by running its code."""
+    names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
+    suffixes = {Path(name).suffix for name in complete or names}
     if not (folder / "config.json").is_file() and not any(folder.glob("*.gguf")):
         raise IsotropyError(f"{folder}: expected a model, got a folder without config.json")
     if (folder / "config.json").is_file():
@@ -99,9 +105,9 @@ def _require_model(folder: Path) -> None:
         if not isinstance(config, dict):
             raise IsotropyError(f"{folder / 'config.json'}: expected an object with fields")
         _require_known(folder, config)
-    if any(folder.glob("*.safetensors")) or any(folder.glob("*.gguf")):
+    if suffixes & {".safetensors", ".gguf"}:
         return
-    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
+    if suffixes & {".bin", ".pt"}:
         raise IsotropyError(
             f"{folder}: its weights are pickled (pytorch_model.bin), which is never read here: "
             "convert them once where you trust them, by transformers' "

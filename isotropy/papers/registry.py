@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from isotropy.context import Context
+from isotropy.extension import Own
 from isotropy.figures.spec import FigureSpec
 from isotropy.planned import Results, TokenLayers
 from isotropy.spec import Strict
@@ -29,6 +30,14 @@ class PaperStudy(Strict):
         Raises:
             IsotropyError: the first mistake: the field's path, the value, and what is expected.
         """
+
+    def extended(self, own: Own) -> Self | None:
+        """The same of other models and data; None: nothing of it makes sense for them."""
+        raise NotImplementedError
+
+    def changed(self, **fields: Any) -> Self:
+        """The section with other values of some fields, validated."""
+        return self.model_validate(dict(self) | fields)
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,7 @@ class Paper:
         tables, figures: entries, in the order of the pages.
         runs: by table, the field of its section that holds the runs behind a value: a list of
             seeds, or their number.
+        model_column: column of its tables that holds the id of a model.
     """
 
     key: str
@@ -74,6 +84,7 @@ class Paper:
     tables: tuple[TableSpec, ...]
     figures: tuple[FigureSpec, ...]
     runs: Mapping[str, str]
+    model_column: str
 
     @property
     def folder(self) -> Path:

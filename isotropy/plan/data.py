@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from isotropy.embed.spec import EmbedSpec, LookUpSpec, ShardSpec, TokensSpec
+from isotropy.embed.spec import EmbedSpec, InitializeSpec, LookUpSpec, ShardSpec, TokensSpec
 from isotropy.paths import fetched, prepared
 from isotropy.plan.parts import Parts
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
@@ -36,8 +36,9 @@ def spec(parts: Parts, path: list[str]) -> Spec | None:
 def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
     """Its inputs, by name."""
     match path:
-        case ["fetch", _]:
-            return {}
+        case ["fetch", source]:
+            control = parts.context.registry[source].control
+            return {} if control is None else {"like": [fetched(control.like)]}
         case ["prepare", name]:
             dataset = parts.context.datasets[name]
             if isinstance(dataset, SentencesSpec | CorpusSpec):
@@ -56,9 +57,11 @@ def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
     return None
 
 
-def _fetch(parts: Parts, name: str) -> FetchSpec:
+def _fetch(parts: Parts, name: str) -> FetchSpec | InitializeSpec:
     """Mirror and trust are named only where they can make a difference."""
     source, sources = parts.context.registry[name], parts.study.config.sources
+    if source.control is not None:
+        return InitializeSpec(id=name, source=source, origin=source.control)
     usable = source.usable(sources.order, mirror=sources.mirror is not None)
     mirror = sources.mirror if any(o.type == "mirror" for o in usable) else None
     return FetchSpec(

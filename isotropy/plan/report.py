@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from isotropy.claims import catalogue as verdicts
 from isotropy.claims.read import read_claims
-from isotropy.claims.spec import ClaimsSpec
+from isotropy.claims.spec import ClaimsSpec, ScorecardSpec
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import RESULTS
 from isotropy.papers.registry import PaperPlan, paper, papers
@@ -57,12 +59,20 @@ def spec(parts: Parts, path: list[str]) -> Spec | None:
         case ["figures", key, figure]:
             return figures(parts)[f"{key}/{figure}"]
         case ["claims"]:
-            return ClaimsSpec(
-                study=parts.study.config.study,
-                claims=[claim for one in papers() for claim in read_claims(one)],
-                attempted=list(tables(parts)),
-            )
+            return ClaimsSpec(**_judged(parts))
+        case ["scorecard"]:
+            columns = {key: one.model_column for key, (one, _) in parts.attempted.items()}
+            return ScorecardSpec(**_judged(parts), model_columns=columns)
     return site_spec(parts, path, figures(parts), tables(parts))
+
+
+def _judged(parts: Parts) -> dict[str, Any]:
+    """What verdicts are made from: claims of all papers, tables of the study."""
+    return {
+        "study": parts.study.config.study,
+        "claims": [claim for one in papers() for claim in read_claims(one)],
+        "attempted": list(tables(parts)),
+    }
 
 
 def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
@@ -73,7 +83,7 @@ def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
         case ["figures", key, figure]:
             entry = figures(parts)[f"{key}/{figure}"]
             return {"tables": [table_file(name) for name in entry.tables]}
-        case ["claims"]:
+        case ["claims"] | ["scorecard"]:
             return {"tables": table_files(parts)}
     return site_inputs(path, figures(parts), tables(parts))
 

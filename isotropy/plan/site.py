@@ -13,7 +13,7 @@ from isotropy.figures.spec import FigureSpec
 from isotropy.files import RESULTS
 from isotropy.papers.locations import CLAIMS
 from isotropy.papers.registry import KEYS, Paper, papers
-from isotropy.paths import figure_file, note_file, table_file
+from isotropy.paths import OF_ALL, figure_file, note_file, table_file
 from isotropy.plan.parts import Parts
 from isotropy.provenance.environment import normalized_name
 from isotropy.report.spec import PageSpec, PaperEntry, RunSpec
@@ -26,7 +26,7 @@ Tables = Mapping[str, TableSpec]
 
 INDEX = "index"
 RUN = "site/run"
-OWN_PAGES = ("claims", "sources", "provenance")
+OWN_PAGES = ("claims", "scorecard", "sources", "provenance")
 """Pages besides the overview and one for each paper."""
 FROM_DOCS = ("## What did we decide", "## Where do we deviate")
 """Sections of a paper's docs page that its page shows."""
@@ -50,7 +50,7 @@ def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -
         case ["site", "provenance"]:
             locked = _locked(parts.project / "requirements.lock")
             return PageSpec(kind="provenance", study=study, papers=entries, locked=locked)
-        case ["site", "claims" | "sources" as kind]:
+        case ["site", "claims" | "scorecard" | "sources" as kind]:
             return PageSpec(kind=kind, study=study, papers=entries)
         case ["site", key] if key in KEYS:
             return PageSpec(
@@ -76,14 +76,18 @@ def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, 
             others = {"pages": [f"{RESULTS}/site/{name}.html" for name in pages()]}
             return {**claims, **run, "figures": [figure_file(f) for f in leads if f], **others}
         case ["site", "run"]:
-            results = [table_file(CLAIMS), *map(figure_file, figures), *map(table_file, tables)]
+            results = [*map(table_file, OF_ALL), *map(figure_file, figures)]
+            results += map(table_file, tables)
             return {"results": results}
         case ["site", "provenance"]:
             return {**run, **lineage}
         case ["site", "sources"]:
             return lineage
+        case ["site", "scorecard"]:
+            own = [figure_file(verdicts.SCORECARD.id)]
+            return {"scorecard": [table_file("scorecard")], "figures": own}
         case ["site", "claims"]:
-            own = [figure_file(figure.id) for figure in verdicts.FIGURES]
+            own = [figure_file(verdicts.PUBLISHED.id)]
             graph = {"graph": [f"{RESULTS}/{RUN}.graph.js"]}
             return {**claims, **lineage, **graph, "figures": own}
         case ["site", key] if key in KEYS:

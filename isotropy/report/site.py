@@ -66,7 +66,7 @@ def _navigation(spec: PageSpec) -> list[tuple[str, str, bool]]:
     ]
     pages = [
         (f"site/{kind}.html", kind.capitalize(), spec.kind == kind)
-        for kind in ("claims", "sources", "provenance")
+        for kind in ("claims", "scorecard", "sources", "provenance")
     ]
     return [(INDEX, "Overview", spec.kind == "overview"), *papers, *pages]
 

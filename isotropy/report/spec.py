@@ -12,7 +12,7 @@ from isotropy.tables.spec import TableSpec
 
 Inputs = Callable[[str], list[Path]]
 """Paths of a named input of a page."""
-Kind = Literal["overview", "paper", "claims", "sources", "provenance"]
+Kind = Literal["overview", "paper", "claims", "scorecard", "sources", "provenance"]
 
 
 class PaperEntry(Strict):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -168,9 +169,9 @@ def _claim(row: dict[str, Any]) -> dict[str, Any]:
         "group": GROUPS[word],
         "sign": SIGNS[GROUPS[word]],
         "detail": detail,
-        "published": _number(row["published"]),
-        "obtained": _number(row["obtained"]),
-        "interval": _interval(row["low"], row["high"]),
+        "published": number(row["published"]),
+        "obtained": number(row["obtained"]),
+        "interval": interval(row["low"], row["high"]),
         "setup": row["setup"],
         "table": row["table"] if row["record"] else "",
         "facts": _facts(row),
@@ -194,9 +195,14 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _interval(low: float, high: float) -> str:
+def interval(low: float, high: float) -> str:
     """Nothing for an interval that is not there, or is one number."""
     return "" if math.isnan(low) or low == high else f"{low:.4g} to {high:.4g}"
+
+
+def count_words(counts: Mapping[str, int]) -> str:
+    """Counts by group in words: `5 hold, 1 fails`."""
+    return ", ".join(f"{n} {words(group, n)}" for group, n in counts.items() if n)
 
 
 def _units(n: float, unit: str) -> str:
@@ -210,7 +216,7 @@ def _units(n: float, unit: str) -> str:
     return f"{int(n):,} {unit.removesuffix('s') if n == 1 else unit}"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Nothing for what is not there; counts in full, other numbers with four digits."""
     if math.isnan(value):
         return ""

@@ -26,7 +26,7 @@ from urllib.request import getproxies
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic, remove, sha256_file
 from isotropy.sources.archives import extract, is_archive
-from isotropy.sources.spec import HubOrigin, MirrorOrigin, PackageOrigin, UrlOrigin
+from isotropy.sources.spec import FileOrigin, HubOrigin, MirrorOrigin, PackageOrigin, UrlOrigin
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +66,16 @@ def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
     from huggingface_hub import constants, hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
 
-    require_reachable(constants.ENDPOINT)
+    missing = {}
     for name, member in origin.files.items():
+        if (copy := in_cache(origin, member)) is not None:
+            log.info("%s is in the hub's cache", member)
+            _place(copy, destination / name)
+        else:
+            missing[name] = member
+    if missing:
+        require_reachable(constants.ENDPOINT)
+    for name, member in missing.items():
 
         def download(member: str = member) -> str:
             try:
@@ -88,6 +96,16 @@ def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
                 raise Unavailable(f"{member}: {type(error).__name__}") from error
 
         _place(Path(with_back_off(download, f"{origin.repo}/{member}")), destination / name)
+
+
+def in_cache(origin: HubOrigin, member: str) -> Path | None:
+    """The copy of a file at this revision in the hub's own cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(
+        origin.repo, member, revision=origin.revision, repo_type=origin.repo_type
+    )
+    return Path(found) if isinstance(found, str) else None
 
 
 def from_url(origin: UrlOrigin, downloads: Path, destination: Path) -> None:
@@ -135,6 +153,15 @@ def from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
         if not (mirror / member).is_file():
             raise Unavailable(f"{member} is not in the mirror")
         _place(mirror / member, destination / name)
+
+
+def from_folder(origin: FileOrigin, destination: Path) -> None:
+    """Files of a folder on this machine, copied."""
+    for name, member in origin.files.items():
+        file = Path(origin.folder) / member
+        if not file.is_file():
+            raise Unavailable(f"{file} is not there")
+        _place(file, destination / name)
 
 
 def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> None:

@@ -2,16 +2,18 @@
 
 What an entry leaves out follows from the rest:
 
-- its kind, from its file (a corpus says `kind: corpus`);
+- its kind, from its file (a corpus says `kind: corpus`, and a user's own entry its kind);
 - an origin's content, if there is only one;
 - a hub's `repo_type`, from the kind, and the files of a model (`MODEL_FILES`);
 - the origin in a mirror folder that has a hub's files at `hf/models/<repo>/<file>` or
   `hf/datasets/<repo>/<file>`, right behind the hub, unless the hub's origin says `mirror: false`;
-- names of files, from the last part of their paths, where `files` is a list.
+- names of files, from the last part of their paths, where `files` is a list;
+- all of a model with random weights but `random: {like: ID, seed: 0}`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
@@ -23,10 +25,12 @@ from isotropy.sources.encoder import Encoder
 from isotropy.sources.sizes import ModelSize, Size, TextsSize, VectorsSize
 from isotropy.sources.spec import (
     Content,
+    FileOrigin,
     HubOrigin,
     MirrorOrigin,
     PackageOrigin,
     Piece,
+    RandomOrigin,
     Source,
     UrlOrigin,
 )
@@ -35,9 +39,9 @@ MODEL_FILES = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_
 """What a hub's repository of a model delivers unless the entry says otherwise."""
 EXPECTED = ("rows", "unique_texts", "content_sha256", "files")
 """Fields of a content that stand below `expect` in a file."""
-ORIGINS = (HubOrigin, UrlOrigin, MirrorOrigin, PackageOrigin, Piece)
+ORIGINS = (HubOrigin, UrlOrigin, MirrorOrigin, PackageOrigin, FileOrigin, Piece)
 FIELDS: dict[str, set[str]] = {
-    "": {*Source.model_fields, "size", "each"},
+    "": {*Source.model_fields, "size", "each", "random"},
     "contents": {*Content.model_fields, "expect"},
     "origins": {name for model in ORIGINS for name in model.model_fields} | {"mirror"},
     "encoder": {*Encoder.model_fields},
@@ -55,11 +59,11 @@ class Mistake(ValueError):
         self.field = field
 
 
-def source(kind: str, entry: Any, citations: dict[str, str]) -> tuple[Source, Size | None]:
+def source(kind: str | None, entry: Any, citations: dict[str, str]) -> tuple[Source, Size | None]:
     """The source that an entry describes, and its size if the entry has one.
 
     Args:
-        kind: kind of the source, unless the entry says another.
+        kind: kind of the source, unless the entry says another; None: the entry must say it.
         entry: the entry, as its file has it.
         citations: the registry's citations, by key.
 
@@ -68,7 +72,7 @@ def source(kind: str, entry: Any, citations: dict[str, str]) -> tuple[Source, Si
     """
     if not isinstance(entry, dict):
         raise Mistake("", f"expected a mapping, got {shown(entry)}")
-    fields = {"kind": kind, **entry}
+    fields = {**({"kind": kind} if kind else {}), **entry}
     size = fields.pop("size", None)
     if "citation" in fields:
         fields["citation"] = _cite(fields["citation"], citations)
@@ -79,13 +83,42 @@ def source(kind: str, entry: Any, citations: dict[str, str]) -> tuple[Source, Si
         complete = [
             (place, one)
             for place, origin in enumerate(origins)
-            for one in _origins(origin, str(fields["kind"]), fields.get("contents"))
+            for one in _origins(origin, str(fields.get("kind")), fields.get("contents"))
         ]
         places = [place for place, _ in complete]
         fields["origins"] = [one for _, one in complete]
     found = _validated(Source, fields, places)
     _require_readers(found)
     return found, None if size is None else _size(found.kind, size)
+
+
+def control(entry: dict[Any, Any], sources: Mapping[str, Source]) -> tuple[str, Source]:
+    """The model that an entry's random weights are like, and the source that it describes: all is
+    that model's but the weights.
+
+    Args:
+        entry: the entry, as its file has it, with `random`.
+        sources: those without random weights, by id.
+
+    Raises:
+        Mistake: a field does not fit.
+    """
+    if others := sorted(str(key) for key in entry if key not in ("random", "kind")):
+        raise Mistake(others[0], "expected nothing beside `random`, which is all of such an entry")
+    wanted = entry["random"]
+    if not isinstance(wanted, dict):
+        raise Mistake("random", f"expected {{like: ID, seed: 0}}, got {shown(wanted)}")
+    own = {"type": "random", "content": "weights", "files": {name: name for name in MODEL_FILES}}
+    origin = _validated(RandomOrigin, own | wanted, under="random")
+    if origin.like not in sources or sources[origin.like].kind != "model":
+        models = [name for name, one in sources.items() if one.kind == "model"]
+        hint = suggest(origin.like, models, "in the registry")
+        raise Mistake(
+            "random.like", f"expected a model of the registry, got {origin.like!r}; {hint}"
+        )
+    content = Content(status="stand-in", title=origin.describe())
+    update = {"contents": {"weights": content}, "origins": [origin]}
+    return origin.like, sources[origin.like].model_copy(update=update)
 
 
 def _cite(keys: Any, citations: dict[str, str]) -> str:

@@ -174,3 +174,7 @@ def _deliver(spec: FetchSpec, origin: Origin, downloads: Path, destination: Path
             clients.from_mirror(origin, Path(spec.mirror or ""), destination)
         case "package":
             clients.from_package(origin, downloads, destination)
+        case "file":
+            clients.from_folder(origin, destination)
+        case "random":
+            raise IsotropyError(f"source {spec.id} is made by the rule initialize_model")

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from isotropy.errors import IsotropyError, suggest
+from isotropy.errors import IsotropyError, shown, suggest
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content, Source
 from isotropy.sources.vectors import StaticVectors
@@ -50,7 +50,19 @@ def read_rows(content: Content, folder: Path) -> list[Row]:
     if isinstance(found, StaticVectors):
         raise _wrong(content, "of rows", "one of vectors")
     rows: list[Row] = found
-    return rows
+    return _numbered(content, rows) if content.label_names else rows
+
+
+def _numbered(content: Content, rows: list[Row]) -> list[Row]:
+    """Rows with class numbers for names of classes."""
+    numbers = {name: number for number, name in enumerate(content.label_names)}
+    for place, row in enumerate(rows, start=1):
+        if str(row.label) not in numbers:
+            hint = suggest(str(row.label), content.label_names, "in label_names")
+            raise IsotropyError(
+                f"{content.title}: row {place}: no class {shown(row.label)}; {hint}"
+            )
+    return [row._replace(label=numbers[str(row.label)]) for row in rows]
 
 
 def read_vectors(content: Content, folder: Path) -> StaticVectors:

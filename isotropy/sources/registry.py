@@ -1,8 +1,9 @@
 """The source registry: every model, data set, file of vectors and lexicon that a study can name.
 
 The entries are data: `config/sources/*.yaml`, a file per kind, each with `sources` (by id) and
-`citations` (by key). `isotropy.sources.entries` says what an entry may leave out,
-`isotropy.templates` how a family of entries is written once.
+`citations` (by key); and a user's own in `config/local/sources.yaml`, each with its `kind`.
+`isotropy.sources.entries` says what an entry may leave out, `isotropy.templates` how a family of
+entries is written once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError, shown
-from isotropy.sources.entries import Mistake, source
+from isotropy.sources.entries import Mistake, control, source
 from isotropy.sources.sizes import Size
 from isotropy.sources.spec import Source, Tier
 from isotropy.spec import Strict
@@ -23,6 +24,9 @@ __all__ = ["FILES", "Registry", "Source", "Tier", "load_registry"]
 
 FILES = {"models": "model", "datasets": "dataset", "vectors": "vectors", "lexicons": "lexicon"}
 """Files of the registry, without `.yaml`, and the kind of their entries."""
+LOCAL = "local/sources.yaml"
+"""A user's own entries, of all kinds, beside the registry's folder: `isotropy sources add` writes
+them, and git ignores them."""
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 """Ids of sources become parts of paths."""
@@ -55,18 +59,30 @@ def load_registry(folder: Path) -> Registry:
     sources: dict[str, Source] = {}
     sizes: dict[str, Size] = {}
     places: dict[str, Path] = {}
+    controls: list[_Entry] = []
     for entry in _entries(files):
         if entry.id in places:
             raise _error(entry.file, entry.id, f"duplicate entry, also in {places[entry.id]}")
         if not re.fullmatch(NAME, entry.id):
             raise _error(entry.file, entry.id, "expected an id of letters, digits, - and _")
         places[entry.id] = entry.file
+        if isinstance(entry.value, dict) and "random" in entry.value:
+            controls.append(entry)
+            continue
         try:
-            sources[entry.id], size = source(FILES[entry.file.stem], entry.value, citations)
+            kind = FILES.get(entry.file.stem) if entry.file.parent == folder else None
+            sources[entry.id], size = source(kind, entry.value, citations)
         except Mistake as error:
             raise _error(entry.file, entry.id, str(error), error.field) from error
         if size is not None:
             sizes[entry.id] = size
+    for entry in controls:
+        try:
+            like, sources[entry.id] = control(entry.value, sources)
+        except Mistake as error:
+            raise _error(entry.file, entry.id, str(error), error.field) from error
+        if like in sizes:
+            sizes[entry.id] = sizes[like]
     return Registry(sources=sources, sizes=sizes)
 
 
@@ -83,7 +99,8 @@ def _files(folder: Path) -> list[Path]:
     if strange or not found:
         got = f"{strange[0]}.yaml" if strange else "no such file"
         raise IsotropyError(f"source registry {folder}: expected files {expected}, got {got}")
-    return [found[stem] for stem in FILES if stem in found]
+    own = folder.parent / LOCAL
+    return [*(found[stem] for stem in FILES if stem in found), *([own] if own.is_file() else [])]
 
 
 def _sections(path: Path) -> dict[str, dict[Any, Any]]:
@@ -92,6 +109,7 @@ def _sections(path: Path) -> dict[str, dict[Any, Any]]:
         data = read_yaml(path)
     except IsotropyError as error:
         raise IsotropyError(f"source registry {error}") from error
+    data = {} if data is None and path.name == Path(LOCAL).name else data
     if not isinstance(data, dict) or not set(data) <= {"sources", "citations"}:
         raise IsotropyError(f"source registry {path}: expected the keys sources and citations")
     for key, section in data.items():

@@ -24,6 +24,8 @@ class ModelSize(Strict):
     layers: Count
     gigabytes: Positive
     """Of its files."""
+    causal: bool = False
+    """Whether it is a decoder: no token sees those after it."""
 
 
 class VectorsSize(Strict):

@@ -21,6 +21,8 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Revision = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Tier = Literal["hub", "url", "mirror", "package"]
 """Kinds of origins, as `sources.order` ranks them."""
+HERE = ("file", "random")
+"""Kinds of origins that need no network and no choice: tried before all others."""
 
 Status = Literal["original", "stand-in"]
 
@@ -145,8 +147,35 @@ class PackageOrigin(_Origin):
         return f"{self.client} package {self.package} {self.version}{cut}"
 
 
+class FileOrigin(_Origin):
+    """Files of a folder on this machine."""
+
+    type: Literal["file"]
+    folder: Annotated[str, StringConstraints(pattern=r"^/")]
+    """The folder, an absolute path."""
+
+    def describe(self) -> str:
+        """One line for logs, records and pages."""
+        return f"folder {PurePosixPath(self.folder).name} on the machine of the run"
+
+
+class RandomOrigin(_Origin):
+    """A model of the same architecture as another, with fresh weights: a control for training."""
+
+    type: Literal["random"]
+    like: str
+    """The model, by its id in the registry."""
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
+    """Of the weights."""
+
+    def describe(self) -> str:
+        """One line for logs, records and pages."""
+        return f"{self.like} with random weights, seed {self.seed}"
+
+
 Origin = Annotated[
-    HubOrigin | UrlOrigin | MirrorOrigin | PackageOrigin, Field(discriminator="type")
+    HubOrigin | UrlOrigin | MirrorOrigin | PackageOrigin | FileOrigin | RandomOrigin,
+    Field(discriminator="type"),
 ]
 
 
@@ -169,6 +198,9 @@ class Content(Strict):
     """Columns of the texts, where the format leaves them open."""
     label_field: str | None = "label"
     """Column of the label, where the format leaves it open; null: there is none."""
+    label_names: list[str] = []
+    """Values of that column, in the order of the classes, where they are names; none where they are
+    class numbers or scores."""
     files: dict[str, Sha256] = {}
     """Digests of payload files, where every origin has the same bytes."""
     rows: int | None = None
@@ -195,14 +227,21 @@ class Source(Strict):
         """
         content = self.contents[origin.content]
         whole = set(origin.files) <= set(content.files)
-        return bool(content.content_sha256 or whole or getattr(origin, "sha256", None))
+        known = content.content_sha256 or whole or getattr(origin, "sha256", None)
+        return bool(known) or origin.type == "random"
 
     def usable(self, order: Sequence[Tier], *, mirror: bool) -> list[Origin]:
-        """The origins that may be tried, in the order of their kinds; those of a mirror only if
-        there is one.
+        """The origins that may be tried: those on this machine, then in the order of their kinds;
+        those of a mirror only if there is one.
         """
-        usable = [o for o in self.origins if o.type in order and (o.type != "mirror" or mirror)]
-        return sorted(usable, key=lambda o: order.index(o.type))
+        ranks: dict[str, int] = {kind: i for i, kind in enumerate((*HERE, *order))}
+        usable = [o for o in self.origins if o.type in ranks and (o.type != "mirror" or mirror)]
+        return sorted(usable, key=lambda o: ranks[o.type])
+
+    @property
+    def control(self) -> RandomOrigin | None:
+        """How its weights are drawn, if they are; None for all that is fetched."""
+        return next((o for o in self.origins if o.type == "random"), None)
 
     @model_validator(mode="after")
     def _consistent(self) -> Source:

@@ -369,6 +369,8 @@ def made(one: Claim, values: np.ndarray) -> pd.DataFrame:
     table = pd.DataFrame({"setup": "s", "status": "original", "seed": list(map(str, range(n)))})
     for name, value in quantity.where.items():
         table[name] = value
+    for name in quantity.besides:
+        table[name] = "another"
     for name, wanted in quantity.original.items():
         table[name] = wanted[0] if isinstance(wanted, list) else wanted
     for name in quantity.by:

@@ -194,4 +194,5 @@ PAPER = Paper(
     tables=TABLES,
     figures=FIGURES,
     runs=RUNS,
+    model_column="embedding",
 )

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from isotropy.context import Context
+from isotropy.extension import Own
 from isotropy.field_types import DROPPABLE, Seeds, distinct, rising
 from isotropy.geometry.spec import Clustering, Lid, TypesName, Variant
 from isotropy.papers.registry import PaperStudy
@@ -63,6 +64,23 @@ class Cai2021(PaperStudy):
                 context.require_corpus(f"cai2021.models.{name}.corpora.{i}", corpus)
         for i, name in enumerate(self.vectors):
             context.require_source(f"cai2021.vectors.{i}", name, "vectors")
+
+    def extended(self, own: Own) -> Cai2021 | None:
+        """Models on the study's corpora and on others, beside static vectors; decoders in all
+        variants of their tokens.
+        """
+        if not own.models:
+            return None
+        corpora = [c for model in self.models.values() for c in model.corpora] + own.corpora
+        models = {
+            model.name: Contextual(
+                corpora=list(dict.fromkeys(corpora)),
+                layers=model.spread(),
+                variants=["no-first", "no-massive", "standardized"] if model.causal else [],
+            )
+            for model in own.models
+        }
+        return self.changed(models=models, vectors=list(dict.fromkeys(self.vectors + own.vectors)))
 
     def parts(self) -> list[str]:
         """Parts that not every study has: tables of others are left out."""

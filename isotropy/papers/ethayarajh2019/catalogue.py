@@ -172,4 +172,5 @@ PAPER = Paper(
     tables=TABLES,
     figures=FIGURES,
     runs={},
+    model_column="embedding",
 )

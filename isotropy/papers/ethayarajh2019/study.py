@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
+from isotropy.extension import Own
 from isotropy.field_types import DROPPABLE, Name, distinct, rising
 from isotropy.geometry.spec import Unit, Variant
 from isotropy.papers.registry import PaperStudy
@@ -90,6 +91,20 @@ class Ethayarajh2019(PaperStudy):
             for i, vectors in enumerate(self.benchmarks.vectors):
                 path = f"ethayarajh2019.benchmarks.vectors.{i}"
                 context.require_source(path, vectors, "vectors")
+
+    def extended(self, own: Own) -> Ethayarajh2019 | None:
+        """Models on the study's texts and on others, by word pieces."""
+        if not own.models:
+            return None
+        texts = self.texts | {name: [name] for name in own.texts}
+        used = [name for model in self.models.values() for name in model.texts] + own.texts
+        models = {
+            model.name: Contextual(
+                texts=list(dict.fromkeys(used)), layers=[0, *model.spread()], unit="pieces"
+            )
+            for model in own.models
+        }
+        return self.changed(texts=texts, models=models)
 
     def parts(self) -> list[str]:
         """Parts that not every study has: tables of others are left out."""

@@ -241,4 +241,5 @@ PAPER = Paper(
     tables=TABLES,
     figures=FIGURES,
     runs=RUNS,
+    model_column="model",
 )

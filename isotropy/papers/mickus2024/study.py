@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
+from isotropy.extension import Own
 from isotropy.field_types import DROPPABLE, Name, Seeds
 from isotropy.optimize.spec import Evaluation, Loss
 from isotropy.papers.registry import PaperStudy
@@ -141,6 +142,32 @@ class Mickus2024(PaperStudy):
                     f"config: mickus2024.sensitivity.seeds: expected seeds of {name}, got "
                     f"{min(unknown)}, which leaves nothing to compare with"
                 )
+
+    def extended(self, own: Own) -> Mickus2024 | None:
+        """Models on polarity and on other data with classes; vectors on the data sets of words."""
+        sentences = {name: one for name, one in self.setups.items() if one.loss == "cross_entropy"}
+        words = {name: one for name, one in self.setups.items() if name not in sentences}
+        setups = {
+            f"{name}-{model.name}": one.model_copy(update={"embedding": model.name})
+            for model in own.models
+            for name, one in sentences.items()
+        }
+        setups |= {
+            f"{dataset}-{model.name}": Setup(
+                dataset=dataset, embedding=model.name, loss="cross_entropy", bias=True
+            )
+            for model in own.models
+            for dataset in own.classes
+        }
+        for vectors in own.vectors:
+            for name, one in words.items():
+                same = one.embedding == vectors
+                dataset = one.dataset if same else own.words(one.dataset, vectors)
+                update = {"dataset": dataset, "embedding": vectors}
+                setups[f"{name}-{vectors}"] = one.model_copy(update=update)
+        if not setups:
+            return None
+        return self.changed(setups=setups, glue=None, sensitivity=None)
 
     def trajectories(self) -> dict[str, Trajectory]:
         """All trajectories by name: section 3, then Appendix A, then the variants."""

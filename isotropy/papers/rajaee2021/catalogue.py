@@ -307,4 +307,5 @@ PAPER = Paper(
     tables=TABLES,
     figures=FIGURES,
     runs=RUNS,
+    model_column="embedding",
 )

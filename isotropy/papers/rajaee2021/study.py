@@ -4,15 +4,17 @@ that follow from it.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field, model_validator
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
+from isotropy.extension import Own, OwnModel
 from isotropy.field_types import DROPPABLE, Name, Seeds, distinct, rising
 from isotropy.finetune.spec import Method, Metric
-from isotropy.finetune.tasks import FinetuneRun, FineTuning, check_sides
+from isotropy.finetune.tasks import FinetuneRun, FineTuning, Task, check_sides, own_tasks
+from isotropy.papers.rajaee2021.protocol import AUTHORS
 from isotropy.papers.registry import PaperStudy
 from isotropy.similarity.spec import Clusterer, DroppedTokens, MethodName, Mlp, Parameters
 from isotropy.spec import Strict
@@ -91,6 +93,13 @@ class Frozen(Strict):
     """Clusters and components."""
 
 
+def own_parameters(model: OwnModel) -> Parameters:
+    """The paper's clusters of BERT, and its components in proportion to the width."""
+    clustered, whole = model.components()
+    clusters = AUTHORS["bert-base-uncased"].n_clusters
+    return Parameters(n_clusters=clusters, n_components=clustered, n_components_global=whole)
+
+
 class Classification(Strict):
     """Classification on frozen features."""
 
@@ -110,6 +119,22 @@ class Classification(Strict):
     """The authors' classifier."""
     seeds: Seeds
     """Of clustering, initialization and order."""
+
+    def extended(self, own: Own) -> Classification:
+        """The same of other models, with other data besides."""
+        tasks = own_tasks(own, ClassTask)
+        two = [name for name in tasks if len(own.names(name)) == 2]
+        embeddings = {
+            model.name: Frozen(layer=model.layers, parameters=own_parameters(model))
+            for model in own.models
+        }
+        fields = {
+            "tasks": self.tasks | {name: tasks[name] for name in two},
+            "run_tasks": [*self.run_tasks, *two],
+            "embeddings": embeddings,
+            "max_length": min([self.max_length, *(m.max_length for m in own.models)]),
+        }
+        return Classification.model_validate(dict(self) | fields)
 
     @model_validator(mode="after")
     def _complete(self) -> Classification:
@@ -145,6 +170,18 @@ class ClusterFineTuning(FineTuning):
     """Clusters of a batch; the slides do not say."""
     n_components: Annotated[int, Field(ge=1)]
     """Components removed from each cluster; the slides do not say."""
+
+    def extended(self, own: Own) -> ClusterFineTuning | None:
+        """The same of encoders, with other data besides; None: there are no encoders."""
+        if not own.encoders:
+            return None
+        tasks = own_tasks(own, Task)
+        fields = {
+            "tasks": self.tasks | tasks,
+            "run_tasks": [*self.run_tasks, *tasks],
+            "models": [model.name for model in own.encoders],
+        }
+        return ClusterFineTuning.model_validate(dict(self) | fields)
 
     def runs(self) -> dict[str, FinetuneRun]:
         """All runs, by name: every task with every model, without and with the method."""
@@ -240,6 +277,37 @@ class Rajaee2021(PaperStudy):
         for part in (self.finetuning, self.classification):
             if part is not None:
                 part.check(context)
+
+    def extended(self, own: Own) -> Rajaee2021 | None:
+        """Models on the study's sentences, on other sentences and pairs; vectors on its words;
+        classification with the last layer, and fine-tuned encoders.
+        """
+        models = {model.name: self._encoding(model, own) for model in own.models}
+        vectors = [e for e in self.embeddings.values() if not e.layers]
+        static = {name: e for name in own.vectors for e in vectors[:1]}
+        if not models and not static:
+            return None
+        fields: dict[str, Any] = {"embeddings": models | static, "tuning": None}
+        if not models:
+            fields |= {"isotropy_dataset": None, "cluster_counts": [], "plot_dataset": None}
+            fields |= {"classification": None, "finetuning": None}
+            return self.changed(**fields)
+        if self.classification is not None:
+            fields["classification"] = self.classification.extended(own)
+        if self.finetuning is not None:
+            fields["finetuning"] = self.finetuning.extended(own)
+        return self.changed(**fields)
+
+    def _encoding(self, model: OwnModel, own: Own) -> Encoding:
+        """How a model is measured."""
+        studied = [d for e in self.embeddings.values() if e.layers for d in e.datasets]
+        parts = [f"{name}-part" for name in own.classes]
+        return Encoding(
+            datasets=list(dict.fromkeys([*studied, *parts, *own.scores])),
+            layers=model.ends(),
+            isotropy_layers=[0, *model.spread()] if self.isotropy_dataset else [],
+            parameters=own_parameters(model),
+        )
 
     def is_tuned(self, one: Measurement) -> bool:
         """Whether the numbers of a measurement are chosen by the tuning: those without clusters

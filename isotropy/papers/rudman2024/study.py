@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from isotropy.context import Context
+from isotropy.extension import Own
 from isotropy.field_types import distinct
 from isotropy.finetune.spec import Method
-from isotropy.finetune.tasks import FinetuneRun, FineTuning
+from isotropy.finetune.tasks import FinetuneRun, FineTuning, Task, own_tasks
 from isotropy.geometry.spec import Stability
 from isotropy.papers.registry import PaperStudy
 
@@ -48,6 +49,24 @@ class Rudman2024(FineTuning, PaperStudy):
                 path = f"rudman2024.stability.clouds.{name}"
                 dataset = context.require_items(f"{path}.dataset", cloud.dataset)
                 context.require_embedding(f"{path}.embedding", cloud.embedding, dataset)
+
+    def extended(self, own: Own) -> Rudman2024 | None:
+        """Encoders on the study's tasks, and on other data with classes."""
+        if not own.encoders:
+            return None
+        tasks = own_tasks(own, Task)
+        clouds = {n: c for n, c in self.stability.clouds.items() if c.embedding is None} | {
+            f"{name}-{model.name}": cloud.model_copy(update={"embedding": model.name})
+            for name, cloud in self.stability.clouds.items()
+            for model in own.encoders
+            if cloud.embedding is not None
+        }
+        return self.changed(
+            tasks=self.tasks | tasks,
+            run_tasks=[*self.run_tasks, *tasks],
+            models=[model.name for model in own.encoders],
+            stability=self.stability.model_copy(update={"clouds": clouds}),
+        )
 
     def runs(self) -> dict[str, FinetuneRun]:
         """All runs, by name: every task with every model and method."""

@@ -1,0 +1,194 @@
+"""The entry of a data set or corpus, from a file or from a hub: rows, classes, digests."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isotropy.errors import IsotropyError, shown
+from isotropy.measure.texts import FORMATS, Column, read_texts, read_values
+from isotropy.own_sources.hub import Repository
+from isotropy.own_sources.models import Found
+from isotropy.sources.formats import read_rows
+from isotropy.sources.rows import Row, content_sha256
+from isotropy.sources.spec import Content
+
+READERS = {".csv": "csv-table", ".jsonl": "hub-jsonl", ".parquet": "hub-parquet", ".txt": "lines"}
+PAYLOAD = {".txt": "lines.txt"}
+MOST_CLASSES = 50
+
+
+class Fields(NamedTuple):
+    """What of a file is meant.
+
+    Attributes:
+        texts: fields of the texts of an item: one, or two of a pair.
+        label: field of the class or score; None: running text.
+        scores: whether labels are scores; None: found from the values.
+    """
+
+    texts: Sequence[str]
+    label: str | None
+    scores: bool | None
+
+
+def of_file(path: Path, name: str, fields: Fields, licence: str | None) -> Found:
+    """The entry of a data set in a file.
+
+    Raises:
+        IsotropyError: not readable, or its rows make no data set.
+    """
+    payload = _payload(path)
+    origin = {
+        "type": "file",
+        "folder": str(path.resolve().parent),
+        "files": {payload: path.resolve().name},
+    }
+    return _found(path, name, fields, origin, licence or "not stated")
+
+
+def of_hub(
+    repository: Repository, name: str, fields: Fields, file: str | None, licence: str | None
+) -> Found:
+    """The entry of a data set of a hub, by one of its files.
+
+    Raises:
+        IsotropyError: no such file, several that could be meant, or one that is not readable.
+    """
+    known = [f for f in repository.files if f.endswith((*READERS, ".ndjson"))]
+    if file is None and len(known) == 1:
+        file = known[0]
+    if file not in known:
+        there = ", ".join(sorted(known)[:8]) or "no file of texts"
+        raise IsotropyError(
+            f"{repository.id}: name the file of one split with --file; it has {there}"
+        )
+    path = repository.folder([file]) / file
+    origin = {
+        "type": "hub",
+        "repo": repository.id,
+        "revision": repository.revision,
+        "files": {_payload(path): file},
+        "mirror": False,
+    }
+    found = _found(path, name, fields, origin, licence or repository.licence or "not stated")
+    others = [f for f in known if f != file]
+    more = [f"other files: {', '.join(sorted(others)[:8])}"] if others else []
+    return Found(found.entry, found.about + more)
+
+
+def _payload(path: Path) -> str:
+    """The name that a file has among those of its source."""
+    suffix = ".jsonl" if path.suffix.lower() in (".ndjson", ".json") else path.suffix.lower()
+    if suffix not in READERS:
+        got = path.suffix or "no suffix"
+        raise IsotropyError(f"{path}: expected one of {', '.join(FORMATS)}, got {got}")
+    return PAYLOAD.get(suffix, f"data{suffix}")
+
+
+def _found(path: Path, name: str, fields: Fields, origin: dict[str, Any], licence: str) -> Found:
+    """The entry, from the rows."""
+    payload = _payload(path)
+    if len(fields.texts) > 2 or (not fields.texts and payload != "lines.txt"):
+        raise IsotropyError(f"{path}: name one or two fields of texts with --text, got none")
+    if fields.label is None and len(fields.texts) > 1:
+        raise IsotropyError(f"{path}: a pair needs a class or a score: name its field with --label")
+    for field in fields.texts or [""]:
+        read_texts(Column(path, field or None))
+    classes = None if fields.label is None else _classes(path, fields)
+    content = Content(
+        status="stand-in",
+        title=name,
+        format=READERS[Path(payload).suffix],
+        text_fields=list(fields.texts),
+        label_field=fields.label,
+        label_names=classes or [],
+    )
+    rows = _rows(content, path, payload)
+    facts = {
+        "rows": len(rows),
+        "unique_texts": len({text for row in rows for text in row.texts}),
+        "content_sha256": content_sha256(rows),
+    }
+    own = content.model_dump(exclude_defaults=True, exclude={"status", "title"})
+    own |= {"label_field": fields.label, "expect": facts}
+    entry = {
+        "kind": "corpus" if fields.label is None else "dataset",
+        "licence": licence,
+        "contents": {"file": {"status": "stand-in", "title": name} | own},
+        "origins": [origin],
+    }
+    return Found(entry, _about(facts, fields, rows, classes))
+
+
+def _rows(content: Content, path: Path, payload: str) -> list[Row]:
+    """The rows, as the workflow will read them."""
+    with tempfile.TemporaryDirectory(prefix="isotropy-sources-") as folder:
+        (Path(folder) / payload).symlink_to(path.resolve())
+        return read_rows(content, Path(folder))
+
+
+def _classes(path: Path, fields: Fields) -> list[str] | None:
+    """Names of the classes, sorted; None: the label is a score."""
+    values = read_values(Column(path, fields.label), default="label")
+    for number, value in enumerate(values, start=1):
+        if value is None or value == "" or value != value:
+            raise IsotropyError(f"{path}: {fields.label} {number} is missing")
+        if isinstance(value, list | dict):
+            raise IsotropyError(
+                f"{path}: {fields.label} {number}: expected a class or a score, got {shown(value)}"
+            )
+    names = sorted({str(value) for value in values}, key=_natural)
+    numbers = [_number(value) for value in values]
+    whole = all(n is not None and n.is_integer() for n in numbers)
+    scores = fields.scores
+    if scores is None:
+        scores = None not in numbers and (not whole or len(names) > MOST_CLASSES)
+    if scores:
+        if None in numbers:
+            raise IsotropyError(
+                f"{path}: {fields.label} {numbers.index(None) + 1}: expected a score, got "
+                f"{shown(values[numbers.index(None)])}"
+            )
+        if len(fields.texts) != 2:
+            raise IsotropyError(
+                f"{path}: a score is of a pair: name two fields of texts, or --classes"
+            )
+        return None
+    if not 2 <= len(names) <= MOST_CLASSES:
+        raise IsotropyError(
+            f"{path}: {fields.label}: expected 2 to {MOST_CLASSES} classes, got {len(names)}"
+        )
+    return names
+
+
+def _natural(name: str) -> tuple[float, str]:
+    """Numbers in their order, before words."""
+    number = _number(name)
+    return (float("inf") if number is None else number, name)
+
+
+def _number(value: object) -> float | None:
+    try:
+        found = float(str(value))
+    except ValueError:
+        return None
+    return found if found == found and abs(found) != float("inf") else None
+
+
+def _about(
+    facts: dict[str, Any], fields: Fields, rows: list[Row], classes: list[str] | None
+) -> list[str]:
+    about = [f"{facts['rows']:,} rows, {facts['unique_texts']:,} different texts"]
+    if classes:
+        counts = [sum(row.label == i for row in rows) for i in range(len(classes))]
+        named = [f"{shown(n)} ({count:,})" for n, count in zip(classes, counts, strict=True)]
+        about.append(f"{len(classes)} classes: {', '.join(named[:10])}")
+    elif fields.label is not None:
+        values = [float(row.label) for row in rows]
+        about.append(f"scores from {min(values):g} to {max(values):g}")
+    else:
+        about.append("running text, without labels")
+    return about

@@ -1,0 +1,72 @@
+"""The scorecard: headline claims by model, the paper's own numbers first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isotropy.claims.spec import OF_NO_MODEL
+from isotropy.report.spec import Inputs, PageSpec
+from isotropy.report.verdicts import GROUPS, SIGNS, count_words, interval, number, word_of
+
+
+def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
+    """What the page shows.
+
+    Args:
+        spec: what defines it.
+        inputs: `scorecard`: verdicts by model; `figures`: its picture.
+        folder: where the page lies.
+    """
+    table = pd.read_parquet(inputs("scorecard")[0])
+    models = [m for m in table["model"].unique() if m != OF_NO_MODEL]
+    return {
+        "models": [{"name": m, "counts": _counts(table[table["model"] == m])} for m in models],
+        "papers": [
+            (paper, rows)
+            for paper in spec.papers
+            if (rows := _rows(table[table["paper"] == paper.key], models))
+        ],
+        "picture": Path("..", *inputs("figures")[0].parts[1:]).as_posix(),
+    }
+
+
+def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
+    """Headlines of a paper, each with a cell per model; None: no number for that model."""
+    found = []
+    for name, group in table.groupby("id", sort=False):
+        first = group.iloc[0]
+        cells = {row["model"]: _cell(row) for row in group.to_dict("records")}
+        found.append(
+            {
+                "id": name,
+                "statement": first["statement"],
+                "locator": first["locator"],
+                "expected": first["expected"],
+                "trust": first["trust"],
+                "of_none": cells.get(OF_NO_MODEL),
+                "cells": [cells.get(model) for model in models],
+            }
+        )
+    return found
+
+
+def _cell(row: dict[Any, Any]) -> dict[str, str]:
+    word, why = word_of(row["verdict"])
+    return {
+        "word": word,
+        "group": GROUPS[word],
+        "sign": SIGNS[GROUPS[word]],
+        "status": row["status"],
+        "detail": "; ".join(filter(None, [why, row["detail"]])),
+        "obtained": number(row["obtained"]),
+        "interval": interval(row["low"], row["high"]),
+    }
+
+
+def _counts(rows: pd.DataFrame) -> str:
+    """How many headlines hold for a model, in words."""
+    groups = [GROUPS[word_of(verdict)[0]] for verdict in rows["verdict"]]
+    return count_words({group: groups.count(group) for group in SIGNS})
