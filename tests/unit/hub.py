@@ -59,7 +59,7 @@ class Hub:
         self.server.server_close()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        if request.path.startswith("/api/models/"):
+        if request.path.startswith(("/api/models/", "/api/datasets/")):
             return self._send(request, 200, json.dumps(self._about(request.path)).encode(), {})
         match = re.match(r"/(?:datasets/)?[^/]+/[^/]+/resolve/([0-9a-f]{40})/(.+)$", request.path)
         if match is None or match[2] not in self.files:
@@ -82,11 +82,8 @@ class Hub:
     def _about(self, path: str) -> object:
         """What the hub knows of its repository: its revision, or its files."""
         if "/tree/" not in path:
-            return {"id": "owner/name", "sha": REVISION}
-        return [
-            {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
-            for name, data in self.files.items()
-        ]
+            return {"id": "owner/name", "sha": REVISION, "cardData": {"license": "mit"}}
+        return [_listed(name, data) for name, data in self.files.items()]
 
     def _fail(
         self, request: BaseHTTPRequestHandler, fault: str, data: bytes, headers: dict[str, str]
@@ -136,3 +133,17 @@ class Hub:
             for i in range(0, len(data), 1 if pause else max(1, len(data))):
                 request.wfile.write(data[i : i + 1] if pause else data)
                 time.sleep(pause)
+
+
+def _listed(name: str, data: bytes) -> dict[str, object]:
+    """A file as a tree lists it; weights are kept as large files are, under their SHA-256."""
+    found = {
+        "type": "file",
+        "path": name,
+        "size": len(data),
+        "oid": hashlib.sha1(data).hexdigest(),
+    }
+    if name.endswith(".safetensors"):
+        digest = hashlib.sha256(data).hexdigest()
+        found["lfs"] = {"oid": digest, "size": len(data), "pointerSize": 130}
+    return found

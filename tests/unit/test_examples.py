@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import copy_checkout
+from tests.unit.tiny_models import sentences, write_tiny_bert
 
 PROJECT = Path(__file__).parents[2]
 
@@ -37,6 +41,25 @@ def test_choose_a_transform(minilm: Path) -> None:
         "ClusterBasedEnhancement",
     ]
     assert "film" in shown[-1]
+
+
+@pytest.mark.study
+def test_your_own_csv(tmp_path: Path) -> None:
+    """A table of two columns and a tiny model, by real Snakemake: the claims about other data have
+    a verdict; a second run has nothing to do."""
+    checkout = copy_checkout(tmp_path / "checkout")
+    shutil.rmtree(checkout / "config/local", ignore_errors=True)
+    model = write_tiny_bert(tmp_path / "model")
+    lines = ["text,label", *(f"{t},{'AB'[i % 2]}" for i, t in enumerate(sentences(80)))]
+    (tmp_path / "own.csv").write_text("\n".join(lines) + "\n")
+    command = [sys.executable, checkout / "examples/your_own_csv.py", tmp_path / "own.csv", model]
+    for again in (False, True):
+        done = subprocess.run([*command, "--quick"], cwd=checkout, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        rows = [r for r in done.stdout.splitlines() if "on data of your own" in r]
+        assert len(rows) == 3
+        assert all(r.split()[0] in ("consistent", "inconsistent", "undecided") for r in rows)
+        assert ("Nothing to be done" in done.stdout + done.stderr) == again
 
 
 @pytest.mark.parametrize(

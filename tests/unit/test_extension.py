@@ -1,0 +1,130 @@
+"""A study of models of one's own: what each paper's section becomes, and mistakes by their path."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isotropy.config import Study, load_study, read_configuration
+from isotropy.errors import IsotropyError
+from isotropy.extension import OwnModel
+from isotropy.papers.registry import KEYS
+from isotropy.plan import Plan
+from isotropy.sources.registry import load_registry
+
+
+def study(project: Path, *models: str, **fields: Any) -> Study:
+    extension = {"models": list(models), **fields}
+    raw = read_configuration([project / "config.yaml"], {"extension": extension})
+    return load_study(raw, project)
+
+
+def stems(found: Study, project: Path) -> list[str]:
+    return Plan(found, project, project).stems()
+
+
+@pytest.mark.parametrize("layers", [1, 2, 5, 6, 7, 12, 24, 30, 80])
+def test_layers_are_spread(layers: int) -> None:
+    """All of a shallow model; six of a deep one, with both ends, at about equal distances."""
+    model = OwnModel("m", layers, 768, 512, causal=False)
+    spread = model.spread()
+    assert (spread[0], spread[-1], len(spread)) == (1, layers, min(layers, 6))
+    steps = {b - a for a, b in pairwise(spread)}
+    assert max(steps, default=1) - min(steps, default=1) <= 1
+    assert set(model.ends()) <= set(spread)
+    assert {1, layers} <= set(model.ends())
+
+
+def test_components_follow_the_width() -> None:
+    """BERT's at its width; at least one."""
+    assert OwnModel("m", 12, 768, 512, causal=False).components() == (12, 15)
+    assert OwnModel("m", 2, 16, 32, causal=False).components() == (1, 1)
+
+
+def test_an_encoder_takes_the_place_of_the_papers_models(project: Path) -> None:
+    """In all papers; nothing of the default's model is left, and every result can be planned."""
+    found = study(project, "all-mpnet-base-v2")
+    assert list(found.chosen()) == list(KEYS)
+    made = stems(found, project)
+    assert not [stem for stem in made if "MiniLM" in stem]
+    for stage in ("optimize", "finetune", "geometry", "similarity"):
+        assert any(stem.startswith(stage) and "mpnet" in stem for stem in made), stage
+
+
+def test_a_decoder_is_not_fine_tuned(project: Path) -> None:
+    found = study(project, "smollm2-135m-instruct")
+    assert "rudman2024" not in found.chosen()
+    made = stems(found, project)
+    assert not [stem for stem in made if stem.startswith("finetune")]
+    (model,) = found.chosen()["cai2021"].models.values()  # type: ignore[attr-defined]
+    assert model.layers == [1, 7, 13, 18, 24, 30]
+    assert "no-massive" in model.variants
+
+
+def test_vectors_have_their_own_experiments(project: Path) -> None:
+    """Words, and the similarity of words: two of the papers."""
+    found = study(project, "glove-6b-50d", "word2vec-enwiki-2021")
+    assert list(found.chosen()) == ["mickus2024", "rajaee2021"]
+    made = stems(found, project)
+    assert "embed/pos-glove-6b-50d/glove-6b-50d" in made
+    assert "embed/pos/word2vec-enwiki-2021" in made
+
+
+def test_a_control_is_made_from_its_model(project: Path) -> None:
+    """All of the registry's entry of a control but the weights is its model's."""
+    registry = load_registry(project / "config/sources")
+    control, model = (registry.sources[f"all-MiniLM-L6-v2{end}"] for end in ("-random", ""))
+    assert control.encoder == model.encoder
+    assert control.contents["weights"].status == "stand-in"
+    found = study(project, "all-MiniLM-L6-v2-random", papers=["cai2021"])
+    made = stems(found, project)
+    assert made.index("fetch/all-MiniLM-L6-v2") < made.index("fetch/all-MiniLM-L6-v2-random")
+
+
+def test_papers_can_be_picked(project: Path) -> None:
+    assert list(study(project, "all-mpnet-base-v2", papers=["cai2021"]).chosen()) == ["cai2021"]
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"models": []}, "extension.models: List should have at least 1 item"),
+    ({"models": ["all-mpnet"]}, "extension.models.0: no source 'all-mpnet'"),
+    ({"models": ["polarity"]}, "expected a source of kind model or vectors, got 'polarity'"),
+    ({"models": ["gpt2"], "papers": ["cai"]}, "extension.papers.0: no paper 'cai'"),
+    (
+        {"models": ["gpt2"], "papers": ["rudman2024"]},
+        "none of the papers has an experiment for gpt2",
+    ),
+    ({"models": ["gpt2"], "datasets": ["nothing"]}, "extension.datasets.0: no source 'nothing'"),
+    ({"models": ["gpt2"], "datasets": ["snli"]}, "'snli' is a data set of the study already"),
+    ({"models": ["gpt2"], "datasets": ["glue-sst2"]}, "expected label_names, or two text_fields"),
+    ({"models": ["gpt2"], "dataset": ["x"]}, "extension.dataset: unknown key; did you mean"),
+    ({"models": ["gpt2", "gpt2"]}, "duplicate value 'gpt2'"),
+]
+
+
+@pytest.mark.parametrize(("extension", "sentence"), MISTAKES, ids=[s for _, s in MISTAKES])
+def test_mistakes(project: Path, extension: dict[str, Any], sentence: str) -> None:
+    order = {"order": ["hub", "url", "mirror", "package"]}
+    raw = read_configuration([project / "config.yaml"], {"extension": extension, "sources": order})
+    with pytest.raises(IsotropyError) as refused:
+        load_study(raw, project)
+    assert sentence in str(refused.value)
+
+
+def test_a_control_of_nothing(tmp_path: Path) -> None:
+    """Mistakes in an entry with random weights."""
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    for text, sentence in (
+        ("{random: {like: x, seed: 0}}", "expected a model of the registry, got 'x'"),
+        ("{random: {like: x, seed: -1}}", "random.seed: expected greater than or equal to 0"),
+        ("{random: x}", "random: expected {like: ID, seed: 0}, got 'x'"),
+        ("{random: {like: x, seed: 0}, licence: MIT}", "licence: expected nothing beside `random`"),
+    ):
+        (folder / "models.yaml").write_text(f"sources:\n  control: {text}\n")
+        with pytest.raises(IsotropyError) as refused:
+            load_registry(folder)
+        assert sentence in str(refused.value)

@@ -1,0 +1,342 @@
+"""`isotropy sources`: entries of the registry from folders, files and a hub, and their state."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from transformers import AutoModel
+from typer.testing import CliRunner
+
+from isotropy.cli import app
+from isotropy.config import load_study, read_configuration
+from isotropy.sources import clients
+from isotropy.sources.fetch import FetchSpec, fetch
+from isotropy.sources.registry import LOCAL, Registry, load_registry
+from tests.unit.hub import REVISION, Hub
+from tests.unit.tiny_models import sentences, write_tiny_bert
+
+TEXTS = sentences(40)
+ROWS = [{"review": text, "stars": "good" if i % 2 else "bad"} for i, text in enumerate(TEXTS)]
+
+
+@pytest.fixture
+def checkout(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the project's configuration, in which commands run."""
+    folder = tmp_path / "checkout"
+    ignored = lambda _, names: [n for n in names if n == "local"]  # noqa: E731
+    copytree(project / "config", folder / "config", ignore=ignored)
+    (folder / "config.yaml").write_bytes((project / "config.yaml").read_bytes())
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_bert(tmp_path_factory.mktemp("own") / "tiny bert")
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, ["sources", *arguments])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def registry(checkout: Path) -> Registry:
+    return load_registry(checkout / "config/sources")
+
+
+def fetched(name: str, checkout: Path) -> Path:
+    """The source's files, by the workflow's own fetch."""
+    folder = checkout / "fetched" / name
+    folder.mkdir(parents=True)
+    spec = FetchSpec(
+        id=name, source=registry(checkout).sources[name], order=["hub"], trust_on_first_use=False
+    )
+    fetch(spec, checkout / "work" / name, folder)
+    return folder
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_model_in_a_folder(checkout: Path, tiny: Path) -> None:
+    """Width, layers, weights and digests are the model's; three lines of configuration are enough
+    for a study of it."""
+    said = run("add", str(tiny))
+    entry = registry(checkout).sources["tiny-bert"]
+    size: Any = registry(checkout).sizes["tiny-bert"]
+    model = AutoModel.from_pretrained(tiny)
+    own = sum(
+        p.numel() for n, p in model.named_parameters() if not n.endswith("_embeddings.weight")
+    )
+    assert size.weights == pytest.approx(own / 1e6, abs=5e-4)
+    assert (size.width, size.layers, size.causal) == (16, 2, False)
+    assert entry.encoder is not None
+    assert (entry.encoder.pooling, entry.encoder.max_length) == ("mean", 32)
+    content = entry.contents["weights"]
+    assert content.status == "stand-in"
+    assert content.files["model.safetensors"] == sha256(tiny / "model.safetensors")
+    lines = [line[2:] for line in said.splitlines() if line.startswith("  ")]
+    overlay = "\n".join(lines[lines.index("study: tiny-bert") : -1])
+    (checkout / "mine.yaml").write_text(overlay)
+    merged = read_configuration([checkout / "config.yaml", checkout / "mine.yaml"], {})
+    study = load_study(merged, checkout)
+    assert list(study.chosen()["cai2021"].models) == ["tiny-bert"]  # type: ignore[attr-defined]
+    assert (
+        sha256(fetched("tiny-bert", checkout) / "model.safetensors")
+        == content.files["model.safetensors"]
+    )
+
+
+def test_pooling_of_sentence_transformers(checkout: Path, tiny: Path, tmp_path: Path) -> None:
+    """The first token, normalized, 20 tokens; the transformer in a folder of its own."""
+    folder = tmp_path / "st"
+    copytree(tiny, folder / "0_Transformer")
+    modules = [("Transformer", "0_Transformer"), ("Pooling", "1_Pooling"), ("Normalize", "")]
+    (folder / "modules.json").write_text(
+        json.dumps([{"type": f"sentence_transformers.models.{t}", "path": p} for t, p in modules])
+    )
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
+    (folder / "0_Transformer/sentence_bert_config.json").write_text('{"max_seq_length": 20}')
+    run("add", str(folder), "--name", "st")
+    encoder = registry(checkout).sources["st"].encoder
+    assert encoder is not None
+    assert encoder.model_dump() == {"pooling": "cls", "normalize": True, "max_length": 20}
+    assert (fetched("st", checkout) / "config.json").is_file()
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    table = pd.DataFrame(rows)
+    match path.suffix:
+        case ".csv":
+            table.to_csv(path, index=False)
+        case ".jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        case ".parquet":
+            table.to_parquet(path)
+        case ".txt":
+            path.write_text("\n".join(TEXTS) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_a_data_set_in_a_file(checkout: Path, suffix: str) -> None:
+    """Rows, texts, classes and digest, worked out here; and the workflow reads the same."""
+    path = write(checkout / f"reviews{suffix}", ROWS)
+    said = run("add", str(path), "--text", "review", "--label", "stars")
+    assert "2 classes: 'bad' (20), 'good' (20)" in said
+    source = registry(checkout).sources["reviews"]
+    content = source.contents["file"]
+    lines = [json.dumps([r["review"], int(r["stars"] == "good")], separators=(",", ":")) + "\n"
+             for r in ROWS]  # fmt: skip
+    assert content.content_sha256 == hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert (content.rows, content.unique_texts) == (40, len(set(TEXTS)))
+    assert content.label_names == ["bad", "good"]
+    fetched("reviews", checkout)  # verifies the digest
+
+
+def test_scores_classes_and_running_text(checkout: Path) -> None:
+    pairs = [{"a": x, "b": y, "s": i / 7} for i, (x, y) in enumerate(pairwise(TEXTS))]
+    write(checkout / "pairs.csv", pairs)
+    assert "scores from 0 to" in run(
+        "add", "pairs.csv", "--text", "a", "--text", "b", "--label", "s"
+    )
+    assert registry(checkout).sources["pairs"].contents["file"].label_names == []
+    numbered = [{"t": text, "n": i % 3} for i, text in enumerate(TEXTS)]
+    write(checkout / "numbered.csv", numbered)
+    run("add", "numbered.csv", "--text", "t", "--label", "n")
+    assert registry(checkout).sources["numbered"].contents["file"].label_names == ["0", "1", "2"]
+    write(checkout / "lines.txt", [])
+    assert "running text" in run("add", "lines.txt")
+    assert registry(checkout).sources["lines"].kind == "corpus"
+    for name in ("pairs", "numbered", "lines"):
+        fetched(name, checkout)
+    study = {"extension": {"models": ["all-MiniLM-L6-v2"],
+                           "datasets": ["pairs", "numbered", "lines"]}}  # fmt: skip
+    config = load_study(read_configuration([checkout / "config.yaml"], study), checkout).config
+    assert config.datasets["pairs"].task == "regression"  # type: ignore[union-attr]
+    assert {"numbered-train", "lines-lines"} <= set(config.datasets)
+
+
+@pytest.fixture
+def hub(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub on this machine with a model and a data set, which huggingface_hub is pointed at."""
+    from huggingface_hub import constants
+
+    files = {file.name: file.read_bytes() for file in tiny.iterdir()}
+    files["data/train.csv"] = pd.DataFrame(ROWS).to_csv(index=False).encode()
+    files["data/test.csv"] = pd.DataFrame(ROWS[:10]).to_csv(index=False).encode()
+    server = Hub(files)
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    monkeypatch.setattr(constants, "ENDPOINT", server.url)
+    monkeypatch.setattr(
+        constants,
+        "HUGGINGFACE_CO_URL_TEMPLATE",
+        server.url + "/{repo_id}/resolve/{revision}/{filename}",
+    )
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.01)
+    yield server
+    server.close()
+
+
+def test_a_model_of_a_hub(hub: Hub, checkout: Path, tiny: Path, tmp_path: Path) -> None:
+    """The revision is pinned, the weights are not downloaded for their digest; what the hub's cache
+    has needs no hub."""
+    from huggingface_hub import snapshot_download
+
+    run("add", "hub:owner/name")
+    assert not list((tmp_path / "cache").rglob("model.safetensors"))
+    source = registry(checkout).sources["name"]
+    assert source.origins[0].revision == REVISION  # type: ignore[union-attr]
+    assert source.licence == "mit"
+    digest = source.contents["weights"].files["model.safetensors"]
+    assert digest == sha256(tiny / "model.safetensors")
+    assert "name: comes." in run("check", "name")
+    snapshot_download("owner/name", revision=REVISION)
+    hub.close()
+    assert sha256(fetched("name", checkout) / "model.safetensors") == digest
+    assert "4 of 4 files as the registry says" in run("verify", "name")
+
+
+def test_a_data_set_of_a_hub(hub: Hub, checkout: Path) -> None:
+    """Several files: the one that is meant must be named. It is downloaded once."""
+    wanted = ["add", "hub:owner/name", "--text", "review", "--label", "stars", "--name", "own"]
+    assert "it has data/test.csv, data/train.csv" in run(*wanted, code=2)
+    assert "other files: data/test.csv" in run(*wanted, "--file", "data/train.csv")
+    hub.close()
+    assert (fetched("own", checkout) / "data.csv").is_file()
+
+
+def test_a_file_that_was_edited(checkout: Path) -> None:
+    """Check finds it, verify and fetch see that it is another, and adding it again is asked for."""
+    path = write(checkout / "reviews.csv", ROWS)
+    wanted = ["add", "reviews.csv", "--text", "review", "--label", "stars"]
+    run(*wanted)
+    assert "reviews: comes." in run("check", "reviews")
+    write(path, ROWS[:-1])
+    with pytest.raises(Exception, match="rows: expected 40, got 39"):
+        fetched("reviews", checkout)
+    assert "add --replace" in run(*wanted, code=2)
+    run(*wanted, "--replace")
+    assert registry(checkout).sources["reviews"].contents["file"].rows == 39
+    path.unlink()
+    assert "reviews: does not come." in run("check", "reviews", code=1)
+    assert "reviews" in run("list")
+
+
+Change = Callable[[Path, Path], list[str]]
+
+
+def of_texts(content: str | bytes, *arguments: str, name: str = "x.csv") -> Change:
+    def arrange(_: Path, checkout: Path) -> list[str]:
+        data = content.encode() if isinstance(content, str) else content
+        (checkout / name).write_bytes(data)
+        return [name, *arguments]
+
+    return arrange
+
+
+def of_model(change: Callable[[Path], object], *arguments: str) -> Change:
+    def arrange(tiny: Path, checkout: Path) -> list[str]:
+        copytree(tiny, checkout / "m")
+        change(checkout / "m")
+        return ["m", *arguments]
+
+    return arrange
+
+
+def config(**fields: object) -> Callable[[Path], object]:
+    def change(folder: Path) -> object:
+        path = folder / "config.json"
+        return path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+    return change
+
+
+GOOD = "review,stars\ngood film,1\nbad film,0\n"
+LABELLED = ("--text", "review", "--label", "stars")
+REFUSED: list[tuple[Change, str]] = [
+    (lambda *_: ["nothing"], "nothing: no such file or folder; a repository of a hub is hub:"),
+    (lambda *_: ["hub:nothing"], "expected hub:ORG/NAME or hub:ORG/NAME@REVISION"),
+    (lambda *_: ["config"], "expected a model, got a folder without config.json"),
+    (of_model(lambda m: None, "--text", "x"), "m: is a folder; --text is for a file of texts"),
+    (of_model(lambda m: None, "--label", "x"), "are for data sets: add --text"),
+    (of_model(lambda m: None, "--name", "a b"), "--name: expected letters, digits, - and _"),
+    (of_model(lambda m: None, "--name", "gpt2"), "the registry has a source 'gpt2'"),
+    (of_model(lambda m: None, "--pooling", "last"), "choose with --pooling mean or cls"),
+    (of_model(lambda m: (m / "model.safetensors").unlink()), "no weights (model.safetensors)"),
+    (of_model(lambda m: (m / "tokenizer.json").unlink()), "no tokenizer.json (a fast tokenizer"),
+    (of_model(lambda m: (m / "tokenizer_config.json").unlink()), "no tokenizer_config.json"),
+    (of_model(lambda m: (m / "config.json").write_text("{")), "expected JSON"),
+    (of_model(lambda m: (m / "config.json").write_text("[]")), "expected an object with fields"),
+    (of_model(lambda m: (m / "modules.json").write_text("{}")), "expected a list of modules"),
+    (of_model(config(model_type="x")), "model_type 'x' is not in transformers"),
+    (of_model(config(model_type="x", auto_map={"a": "b"})), "needs code of its own"),
+    (
+        of_model(lambda m: (m / "model.safetensors").rename(m / "pytorch_model.bin")),
+        "its weights are pickled",
+    ),
+    (of_texts(GOOD, *LABELLED, "--pooling", "cls"), "--pooling is for models"),
+    (of_texts(GOOD), "name one or two fields of texts with --text"),
+    (of_texts(GOOD, "--text", "reviw", "--label", "stars"), "no field 'reviw'; did you mean"),
+    (of_texts(GOOD, "--text", "review", "--label", "star"), "no field 'star'; did you mean"),
+    (of_texts("", *LABELLED), "the file is empty"),
+    (of_texts("review,stars\ngood film,1\n", *LABELLED), "expected at least 2 texts, got 1"),
+    (of_texts(GOOD + "one,two,3\n", *LABELLED), "line 4: expected 2 fields, got 3"),
+    (of_texts(GOOD + ",1\n", *LABELLED), "text 3 is empty"),
+    (of_texts(GOOD + "x,\n", *LABELLED), "stars 3 is missing"),
+    (of_texts(b"review,stars\n\xff,1\nb,0\n", *LABELLED), "expected UTF-8, got byte 0xff"),
+    (of_texts("review;stars\na;1\nb;0\n", *LABELLED), "no field 'review'"),
+    (of_texts("review,stars\na,1\nb,1\n", *LABELLED), "expected 2 to 50 classes, got 1"),
+    (of_texts("review,stars\na,0.5\nb,1\n", *LABELLED), "a score is of a pair"),
+    (
+        of_texts("review,stars\na,x\nb,1\n", *LABELLED, "--scores", "--text", "stars"),
+        "expected a score, got 'x'",
+    ),
+    (of_texts(GOOD, "--text", "review", "--text", "stars"), "a pair needs a class or a score"),
+    (of_texts(GOOD, *LABELLED, name="x.xlsx"), "expected one of .txt, .jsonl, .csv, .parquet"),
+    (of_texts("PAR1", *LABELLED, name="x.parquet"), "not readable as .parquet"),
+    (of_texts('{"review": 3, "stars": 1}\n', *LABELLED, name="x.jsonl"), "expected a text, got 3"),
+    (of_texts("{", *LABELLED, name="x.jsonl"), "line 1: expected a line of JSON"),
+    (of_texts(GOOD, *LABELLED, "--project", "config"), "no checkout, which has config/sources"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), REFUSED, ids=[s[:30] for _, s in REFUSED])
+def test_refused_in_one_sentence(checkout: Path, tiny: Path, change: Change, sentence: str) -> None:
+    """Exit code 2, and nothing is written."""
+    said = run("add", *change(tiny, checkout), code=2)
+    assert sentence in said
+    assert len(said.strip().splitlines()) == 1
+    assert not (checkout / "config" / LOCAL).exists()
+
+
+def test_a_hub_that_is_gone(hub: Hub, checkout: Path) -> None:
+    hub.close()
+    said = run("add", "hub:owner/name", code=2)
+    assert said.startswith("hub:owner/name: ")
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_names_with_markup_stay_text(checkout: Path) -> None:
+    """In the user's file, and in what is printed."""
+    rows = [{"<b>x</b>\x1b[31m": t, "y": i % 2} for i, t in enumerate(TEXTS)]
+    write(checkout / "odd name.csv", rows)
+    said = run("add", "odd name.csv", "--text", "<b>x</b>\x1b[31m", "--label", "y")
+    assert "\x1b" not in said
+    entry = yaml.safe_load((checkout / "config" / LOCAL).read_text())["sources"]["odd-name"]
+    assert entry["contents"]["file"]["text_fields"] == ["<b>x</b>\x1b[31m"]

@@ -1,0 +1,119 @@
+"""The scorecard: a model's column is the verdict of a study of that model alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from isotropy.claims.evaluate import evaluate
+from isotropy.claims.figures import claims_by_model
+from isotropy.claims.read import read_claims
+from isotropy.claims.scorecard import KEPT, scorecard
+from isotropy.claims.spec import OF_NO_MODEL
+from isotropy.figures.style import note, save, use_style
+from isotropy.papers.registry import paper, papers
+from isotropy.report.scorecard import content
+from isotropy.report.site import render
+from isotropy.report.spec import PageSpec, PaperEntry
+
+CLAIMS = [claim for one in papers() for claim in read_claims(one)]
+COLUMNS = {one.key: one.model_column for one in papers()}
+
+
+def correlations(**models: float) -> pd.DataFrame:
+    """Correlations of polarity, five seeds per model, around a value each."""
+    noise = np.array([0.0, 0.001, -0.001, 0.0005, -0.0005])
+    parts = [
+        pd.DataFrame(
+            {
+                "setup": name,
+                "dataset": "polarity",
+                "model": name.replace("_", "-"),
+                "bias": False,
+                "status": "stand-in",
+                "deviations": "another model",
+                "data": "polarity",
+                "embedding": name,
+                "seed": list("01234"),
+                "spearman_rho": value + noise,
+                "pearson_r": value + noise,
+                "isoscore_change": value + noise,
+                "silhouette_change": -value + noise,
+            }
+        )
+        for name, value in models.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def card(**models: float) -> pd.DataFrame:
+    tables = {"mickus2024/correlations": correlations(**models)}
+    return scorecard(CLAIMS, tables, defaultdict(str), "left out", COLUMNS)
+
+
+def test_a_column_is_the_study_of_one_model() -> None:
+    """With another model the study as a whole is contradicted, one column is not."""
+    both = card(falls=-0.9, rises=0.9)
+    assert list(both.columns) == list(KEPT)
+    for name, value in (("falls", -0.9), ("rises", 0.9)):
+        table = {"mickus2024/correlations": correlations(**{name: value})}
+        alone = evaluate(CLAIMS, table, defaultdict(str), "left out")
+        alone = alone[alone["headline"] & ~alone["verdict"].str.startswith("not attempted")]
+        mine = both[both["model"] == name]
+        assert mine["id"].tolist() == alone["id"].tolist()
+        assert mine["verdict"].tolist() == alone["verdict"].tolist()
+    wide = both.pivot(index="id", columns="model", values="verdict")
+    assert wide.loc["mickus2024-monotone", "falls"] == "consistent"
+    assert wide.loc["mickus2024-monotone", "rises"] == "inconsistent"
+
+
+def test_claims_about_no_model() -> None:
+    """A table without models has rows of its own, and no model's."""
+    table = pd.DataFrame(
+        {"setup": ["a"], "status": "original", "k": 3, "d": 2, "smaller_score_above": 0.1}
+    )
+    claims = [
+        c for c in CLAIMS if c.quantity is not None and c.quantity.table == "mickus2024/simplices"
+    ]
+    assert claims
+    for claim in claims:
+        assert claim.quantity is not None
+        for column in (*claim.quantity.columns, *claim.quantity.by):
+            table[column] = 0.1
+        for column, value in claim.quantity.where.items():
+            table[column] = value
+    found = scorecard(claims, {"mickus2024/simplices": table}, defaultdict(str), "", COLUMNS)
+    assert set(found["model"]) == {OF_NO_MODEL}
+
+
+def test_an_empty_study() -> None:
+    found = scorecard(CLAIMS, {}, defaultdict(str), "left out", COLUMNS)
+    assert len(found) == 0
+    assert list(found.columns) == list(KEPT)
+    claims_by_model(found)
+
+
+def test_page_and_figure(tmp_path: Path) -> None:
+    """Each model is a column; hostile names stay text; the picture is drawn."""
+    table = card(falls=-0.9, rises=0.9)
+    table["model"] = table["model"].replace({"rises": "<script>alert(1)</script>"})
+    (tmp_path / "results").mkdir()
+    table.to_parquet(tmp_path / "results/scorecard.parquet")
+    entries = [PaperEntry(key=p.key, title=p.title, reference="r", says="s") for p in papers()]
+    spec = PageSpec(kind="scorecard", study="own", papers=entries)
+    paths = {"scorecard": [tmp_path / "results/scorecard.parquet"],
+             "figures": [Path("results/figures/claims/scorecard.png")]}  # fmt: skip
+    found = content(spec, paths.__getitem__, Path("results/site"))
+    html = render(spec, found, Path("results/site"), "record:" + "0" * 64)
+    assert "<script>alert" not in html
+    assert html.count('<th scope="col">') == 4
+    assert "figures/claims/scorecard.svg" in html
+    assert paper("mickus2024").title in html
+    use_style()
+    figure = claims_by_model(table)
+    assert "as if the study had that model alone" in note(figure)
+    save(figure, tmp_path / "x.png", "record:0")
+    assert (tmp_path / "x.png").stat().st_size > 5000
