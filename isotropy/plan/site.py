@@ -26,7 +26,7 @@ Tables = Mapping[str, TableSpec]
 
 INDEX = "index"
 RUN = "site/run"
-OWN_PAGES = ("claims", "scorecard", "sources", "provenance")
+OWN_PAGES = ("claims", "not-attempted", "scorecard", "sources", "provenance")
 """Pages besides the overview and one for each paper."""
 FROM_DOCS = ("## What did we decide", "## Where do we deviate")
 """Sections of a paper's docs page that its page shows."""
@@ -52,6 +52,8 @@ def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -
             return PageSpec(kind="provenance", study=study, papers=entries, locked=locked)
         case ["site", "claims" | "scorecard" | "sources" as kind]:
             return PageSpec(kind=kind, study=study, papers=entries)
+        case ["site", "not-attempted"]:
+            return PageSpec(kind="claims", study=study, papers=entries, attempted=False)
         case ["site", key] if key in KEYS:
             return PageSpec(
                 kind="paper",
@@ -86,7 +88,7 @@ def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, 
         case ["site", "scorecard"]:
             own = [figure_file(verdicts.SCORECARD.id)]
             return {"scorecard": [table_file("scorecard")], "figures": own}
-        case ["site", "claims"]:
+        case ["site", "claims" | "not-attempted"]:
             own = [figure_file(verdicts.PUBLISHED.id)]
             graph = {"graph": [f"{RESULTS}/{RUN}.graph.js"]}
             return {**claims, **lineage, **graph, "figures": own}

@@ -1,11 +1,13 @@
 // Search and filter claims, keep the view in the address, unfold lineages. Without it all claims are there.
 "use strict";
 (() => {
-  const FIELDS = ["q", "paper", "verdict", "status", "unit", "headlines", "all"];
-  const CLAIMS = "details.family, .cases > li[id], .left-out li[id]";
+  const CLAIMS = "details.family[id], .cases > li[id]";
   const form = document.getElementById("filters");
+  const fields = [...form.elements].filter((one) => one.name);
   const found = form.querySelector("output");
   const nothing = document.getElementById("nothing");
+  const others = document.getElementById("others"); // the page of the other claims
+  const page = others.getAttribute("href");
   const opened = new Set(); // families that a filter opened, not the reader
   const sections = [...document.querySelectorAll("section[data-p]")].map((section) => ({
     section,
@@ -14,19 +16,17 @@
       family,
       head: item(family, family),
       cases: [...family.querySelectorAll("li[id]")].map((one) => item(one, family)),
-      leftOut: family.querySelector("details.left-out"),
     })),
-    group: section.querySelector("details.left-out.group"),
   }));
 
   // A case has the words of its headline, and its status and unit where it says nothing else.
   function item(element, family) {
     const verdict = (element.dataset.v || "none attempted").split(" ");
-    const attempted = !verdict.includes("attempted");
+    const claim = Boolean(element.id); // not the headline of cases alone, which is on the other page
     const headline = [...family.children].filter((one) => one.matches("summary, dl"));
     const texts = element === family ? headline : [element, ...headline];
-    const status = attempted ? element.dataset.s ?? family.dataset.s : "";
-    return { element, verdict, attempted, status, unit: element.dataset.u ?? family.dataset.cases,
+    const status = element.dataset.s ?? family.dataset.s ?? "";
+    return { element, verdict, claim, status, unit: element.dataset.u ?? family.dataset.cases,
       text: [element.id, status, ...texts.map((one) => one.textContent)].join(" ").toLowerCase() };
   }
 
@@ -38,16 +38,15 @@
     const wanted = view();
     const words = (wanted.q || "").toLowerCase().split(/\s+/).filter(Boolean);
     const verdict = (wanted.verdict || "").split(" ").pop(); // of "not attempted" the second word
-    const all = Boolean(wanted.all) || verdict === "attempted" || verdict === "none";
     const narrow = Boolean(words.length || verdict || wanted.status || wanted.unit);
-    const fits = (one) => (all || one.attempted) && words.every((word) => one.text.includes(word)) &&
+    const fits = (one) => one.claim && words.every((word) => one.text.includes(word)) &&
       (!verdict || one.verdict.includes(verdict)) && (!wanted.status || one.status === wanted.status) &&
       (!wanted.unit || one.unit === wanted.unit);
     let shown = 0;
-    for (const { section, paper, families, group } of sections) {
+    for (const { section, paper, families } of sections) {
       const ofPaper = !wanted.paper || wanted.paper === paper;
       let any = false;
-      for (const { family, head, cases, leftOut } of families) {
+      for (const { family, head, cases } of families) {
         const headFits = ofPaper && fits(head);
         let fitting = 0;
         for (const one of cases) {
@@ -64,25 +63,18 @@
         } else if (!narrow && opened.delete(family)) {
           family.open = false;
         }
-        if (leftOut) {
-          leftOut.hidden = cases.every((one) => one.attempted || one.element.hidden);
-          leftOut.open ||= narrow && !leftOut.hidden;
-        }
-      }
-      if (group) {
-        group.hidden = group.querySelector("details.family:not([hidden])") === null;
-        group.open ||= all;
       }
       section.hidden = !any;
     }
     found.textContent = `${shown} ${shown === 1 ? "claim" : "claims"}`;
     nothing.hidden = shown > 0;
+    const fragment = new URLSearchParams(wanted).toString();
+    others.href = page + (fragment ? `#${fragment}` : "");
   }
 
   function fill(values) {
-    for (const name of FIELDS) {
-      const field = form.elements.namedItem(name);
-      const value = values.get(name) ?? "";
+    for (const field of fields) {
+      const value = values.get(field.name) ?? "";
       if (field.type === "checkbox") field.checked = value === "1";
       else if (field.type === "search") field.value = value;
       else field.value = [...field.options].some((one) => one.value === value) ? value : "";
@@ -102,11 +94,16 @@
       target = document.getElementById(decodeURIComponent(fragment));
     } catch {} // not an address
     if (target === null || !target.matches(CLAIMS)) {
+      // It may be one that was not attempted; from there nothing leads back.
+      const known = sections.some(({ paper }) => fragment.startsWith(`${paper}-`));
+      if (target === null && known && page === "not-attempted.html") {
+        location.replace(`${page}#${fragment}`);
+        return;
+      }
       apply();
       return;
     }
-    const attempted = (target.dataset.v || "none attempted") !== "none attempted";
-    fill(new URLSearchParams(attempted ? "" : "all=1"));
+    fill(new URLSearchParams());
     apply();
     for (let at = target; at; at = at.parentElement) {
       if (at.tagName === "DETAILS") at.open = true;

@@ -1,4 +1,6 @@
-"""All claims, to search and filter; the lineage of each unfolds down to digests."""
+"""All claims, to search and filter, those that were not attempted on a page of their own; the
+lineage of each unfolds down to digests.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,17 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     jobs = read_json(inputs("lineage")[0])["jobs"]
     numbers = {job["record"]: i for i, job in enumerate(jobs)}
     found = families(verdicts)
-    for head in (family["head"] for family in found):
+    for family in found:
+        head = family["head"]
         record = record_of(Path(table_file(head["table"]))).as_posix() if head["table"] else ""
         head["job"] = numbers.get(record)
+    shown = [one for one in found if _belongs(one, attempted=spec.attempted)]
+    by_paper = [
+        (paper, [one for one in shown if one["head"]["paper"] == paper.key])
+        for paper in spec.papers
+    ]
     return {
-        "by_paper": [
-            (paper, [one for one in found if one["head"]["paper"] == paper.key])
-            for paper in spec.papers
-        ],
+        "by_paper": [(paper, families) for paper, families in by_paper if families],
         "setups": {job["keys"]["setup"] for job in jobs if "setup" in job["keys"]},
         "n_claims": len(verdicts),
         "n_attempted": int((~verdicts["verdict"].str.startswith("not attempted")).sum()),
@@ -45,3 +50,9 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "picture": os.path.relpath(inputs("figures")[0], folder),
         "graph": os.path.relpath(inputs("graph")[0], folder),
     }
+
+
+def _belongs(family: dict[str, Any], *, attempted: bool) -> bool:
+    """Whether a family has claims for the page of those that were attempted, or of the others."""
+    head_attempted = family["head"]["word"] != "not attempted"
+    return head_attempted if attempted else not head_attempted or family["n_left_out"] > 0

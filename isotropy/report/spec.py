@@ -38,6 +38,8 @@ class PageSpec(Spec):
     """All papers, for the way through the site."""
     paper: str | None = None
     """The paper that the page is about."""
+    attempted: bool = True
+    """Of the pages of claims: those that the study attempts, or the others."""
     figures: list[FigureSpec] = []
     tables: list[TableSpec] = []
     decisions: str = ""
