@@ -119,7 +119,10 @@ def _extended(config: Settings, extension: Extension, registry: Registry) -> Set
     for key in known:
         section = getattr(config, key)
         wanted = section is not None and (extension.papers is None or key in extension.papers)
-        sections[key] = section.extended(own) if wanted else None
+        try:
+            sections[key] = section.extended(own) if wanted else None
+        except ValidationError as error:
+            raise IsotropyError(f"{_explain(error)} (in {key}, made for the extension)") from error
     if not any(sections.values()):
         raise IsotropyError(
             "config: extension: none of the papers has an experiment for "
@@ -189,10 +192,13 @@ def _explain(error: ValidationError) -> str:
     path = ".".join(str(part) for part in location)
     value = first["input"]
     if first["type"] == "extra_forbidden":
+        if path in Extension.model_fields:
+            return f"config: {path}: unknown key here; it belongs under extension"
         hint = suggest(path.rsplit(".", 1)[-1], _known_keys())
         return f"config: {path}: unknown key; {hint}"
     if first["type"] == "missing":
-        return f"config: {path}: missing; see config.yaml for an example"
+        example = "config/model.yaml" if path.startswith("extension") else "config.yaml"
+        return f"config: {path}: missing; see {example} for an example"
     hint = ""
     if isinstance(value, str) and first["type"] in ("float_type", "int_type"):
         hint = "; a number must not be in quotes, and YAML reads 1e-3 as text: write 0.001"

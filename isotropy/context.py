@@ -48,7 +48,7 @@ class Context:
         if name not in self.registry:
             raise IsotropyError(
                 f"config: {path}: no source {name!r} in {self.sources.registry}: "
-                f"{suggest(name, self.registry)}"
+                f"{suggest(name, self.registry, 'by isotropy sources list')}"
             )
         source = self.registry[name]
         if source.kind not in kinds:

@@ -49,6 +49,7 @@ class OwnModel:
         width: numbers per token.
         max_length: tokens that it reads.
         causal: whether it is a decoder.
+        positions: tokens that it has positions for.
     """
 
     name: str
@@ -56,6 +57,7 @@ class OwnModel:
     width: int
     max_length: int
     causal: bool
+    positions: int = 512
 
     def spread(self) -> list[int]:
         """Hidden layers that are measured: all, or MOST_LAYERS at equal distances, the first and
@@ -104,6 +106,11 @@ class Own:
     datasets: dict[str, DataSpec] = field(default_factory=dict)
 
     @property
+    def positions(self) -> int:
+        """Tokens that all models have positions for."""
+        return min(model.positions for model in self.models)
+
+    @property
     def encoders(self) -> list[OwnModel]:
         """Models that fine-tuning takes: decoders have no token for padding."""
         return [model for model in self.models if not model.causal]
@@ -139,7 +146,20 @@ def own(extension: Extension, context: Context, sizes: Mapping[str, Size]) -> Ow
         if name in context.datasets:
             raise IsotropyError(f"config: {path}: {name!r} is a data set of the study already")
         _add_texts(found, path, name, source)
+    if found.classes + found.scores + found.corpora and not found.models:
+        raise IsotropyError(
+            "config: extension.models: expected a model for extension.datasets, got word vectors"
+        )
+    if taken := [name for name in found.datasets if name in context.datasets]:
+        raise _taken(taken[0])
     return found
+
+
+def _taken(name: str) -> IsotropyError:
+    return IsotropyError(
+        f"config: extension.datasets: {name!r} would name two data sets: give one another name "
+        "(isotropy sources add --name)"
+    )
 
 
 def _model(path: str, name: str, source: Source, sizes: Mapping[str, Size]) -> OwnModel:
@@ -147,7 +167,7 @@ def _model(path: str, name: str, source: Source, sizes: Mapping[str, Size]) -> O
     if not isinstance(size, ModelSize) or source.encoder is None:
         raise IsotropyError(f"config: {path}: expected `size` in the registry's entry of {name!r}")
     length = source.encoder.max_length
-    return OwnModel(name, size.layers, size.width, length, size.causal)
+    return OwnModel(name, size.layers, size.width, length, size.causal, size.positions)
 
 
 def _add_words(found: Own, vectors: str, context: Context) -> None:
@@ -161,6 +181,9 @@ def _add_words(found: Own, vectors: str, context: Context) -> None:
 def _add_texts(found: Own, path: str, name: str, source: Source) -> None:
     content = next(iter(source.contents.values()))
     rows = content.rows or 0
+    ends = ("", "-part", "-train", "-validation", "-lines")
+    if taken := [name + end for end in ends if name + end in found.datasets]:
+        raise _taken(taken[0])
     if source.kind == "corpus":
         most = min(MOST_BLOCKS, rows // LINES)
         stream = Blocks(n_blocks=most, n_lines=LINES, seed=0) if most else None
@@ -187,6 +210,6 @@ def _add_texts(found: Own, path: str, name: str, source: Source) -> None:
         found.scores.append(name)
     else:
         raise IsotropyError(
-            f"config: {path}: expected label_names, or two text_fields with a score, in the "
-            f"registry's entry of {name!r}: isotropy sources add writes them"
+            f"config: {path}: the classes or scores of {name!r} are not in its entry of the "
+            "registry: add the data as your own, by isotropy sources add"
         )

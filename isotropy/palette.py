@@ -1,5 +1,5 @@
-"""Colours of figures and pages, in one place. All pairs are told apart with any form of colour
-blindness, and as text on white have a contrast of 4.5 or more, but for SERIES.
+"""Colours and signs of figures and pages, in one place. All pairs are told apart with any form of
+colour blindness, and as text on white have a contrast of 4.5 or more, but for SERIES.
 """
 
 from __future__ import annotations
@@ -11,4 +11,19 @@ STATUS = {"original": "#005A8C", "stand-in": "#A04000", "diagram": "#555555"}
 """What a result stands on. No other thing has these colours."""
 
 VERDICTS = {"holds": "#00664B", "fails": "#99245E", "undecided": "#6B5A00", "none": "#666666"}
-"""Groups of verdicts (`isotropy.report.verdicts`)."""
+"""Groups of verdicts."""
+
+GROUPS = {
+    "reproduced": "holds",
+    "consistent": "holds",
+    "deviates": "fails",
+    "contradicted": "fails",
+    "inconsistent": "fails",
+    "undecided": "undecided",
+    "not computable": "none",
+    "not attempted": "none",
+}
+"""Word of a verdict -> its group."""
+
+SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?", "none": "–"}
+"""Of the groups, for those who see no colours."""

@@ -38,7 +38,9 @@ def add(
     pooling: Annotated[str | None, typer.Option(help="Of a model: mean or cls.")] = None,
     name: Annotated[str | None, typer.Option(help="Id; default: from the name of WHAT.")] = None,
     licence: Annotated[str | None, typer.Option(help="Default: what the hub says.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Of your own entries.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Overwrite an entry of your own with the same id.")
+    ] = False,
     project: Project = Path(),
 ) -> None:
     """Write an entry of the registry for a model or data of your own, with revision and digests,
@@ -49,7 +51,7 @@ def add(
 
         given = Wanted(what, text or [], label, scores, file, pooling, name, licence, replace)
         for line in add_source(project, given):
-            print(line if line.startswith(" ") else for_terminal(line))
+            print(for_terminal(line))
 
 
 @app.command("list")
@@ -85,8 +87,10 @@ def verify(names: Names = None, project: Project = Path(), mirror: Mirror = None
     with one_sentence():
         from isotropy.own_sources.state import verified
 
-        wrong = 0
+        wrong, lines = 0, 0
         for line, right in verified(project, names or [], mirror):
             print(for_terminal(line), flush=True)
-            wrong += not right
+            wrong, lines = wrong + (not right), lines + 1
+        if not lines:
+            print("nothing to check: no file of a source is on this machine")
     raise typer.Exit(1 if wrong else 0)

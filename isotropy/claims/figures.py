@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from isotropy.figures.style import footnote
-from isotropy.palette import STATUS, VERDICTS
+from isotropy.palette import GROUPS, SIGNS, STATUS, VERDICTS
 
 COUNTS = "count, obtained / published"
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
@@ -136,13 +136,10 @@ def _panel(axes: Axes, rows: pd.DataFrame, scale: str, ids: pd.Series) -> None:
         axes.set_xscale("symlog", linthresh=1)
 
 
-SIGNS = {
-    **dict.fromkeys(("reproduced", "consistent"), ("holds", "✓")),
-    **dict.fromkeys(("deviates", "contradicted", "inconsistent"), ("fails", "✗")),
-    "undecided": ("undecided", "?"),
-    "not": ("none", "–"),
-}
-"""Group of a verdict's first word, and its sign."""
+NO_MODEL = "no model"
+"""Heading of theorems and simulated data."""
+LABELS = ("holds", "fails", "undecided", "no number")
+"""Of the groups of verdicts."""
 
 
 def claims_by_model(scorecard: pd.DataFrame) -> Figure:
@@ -152,7 +149,7 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
     Args:
         scorecard: verdicts by model (`isotropy.claims.scorecard`).
     """
-    models = [m for m in scorecard["model"].unique() if m]
+    models = sorted(scorecard["model"].unique(), key=lambda model: model == "")  # no model: last
     papers = list(scorecard.groupby("paper", sort=False))
     heights = [rows["id"].nunique() for _, rows in papers] or [1]
     width, height = 4.2 + 1.35 * max(len(models), 1), 1.6 + 0.3 * sum(heights) + 0.5 * len(heights)
@@ -164,13 +161,12 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
         axes[0].set_axis_off()
         axes[0].text(0.5, 0.5, "no claim has a number in this study", ha="center")
     if papers:
-        axes[0].set_xticks(range(len(models)), models, rotation=25, ha="left")
+        names = [model or NO_MODEL for model in models]
+        axes[0].set_xticks(range(len(models)), names, rotation=25, ha="left")
         axes[0].tick_params(axis="x", top=True, labeltop=True, bottom=False, labelbottom=False)
-    names = {"holds": "holds", "fails": "fails", "undecided": "undecided", "none": "no number"}
-    signs = dict(SIGNS.values())
     marks = [
-        Line2D([], [], ls="", marker=f"${signs[group]}$", ms=8, color=colour, label=names[group])
-        for group, colour in VERDICTS.items()
+        Line2D([], [], ls="", marker=f"${SIGNS[group]}$", ms=8, color=colour, label=label)
+        for (group, colour), label in zip(VERDICTS.items(), LABELS, strict=True)
     ]
     figure.legend(handles=marks, ncols=4, fontsize=9, loc="outside lower left", frameon=False)
     footnote(
@@ -187,18 +183,16 @@ def _signs(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]) -> Non
     """One panel: a row per headline, a column per model."""
     ids = list(rows["id"].unique())
     for row in rows.to_dict("records"):
-        group, sign = SIGNS[row["verdict"].split(" ")[0]]
+        group = next(of for word, of in GROUPS.items() if row["verdict"].startswith(word))
         number = "" if pd.isna(row["obtained"]) else f"  {row['obtained']:.3g}"
-        places = [models.index(row["model"])] if row["model"] else range(len(models))
-        for x in places:
-            axes.text(
-                *(x, ids.index(row["id"]), sign + number),
-                color=VERDICTS[group],
-                fontsize=9,
-                ha="center",
-                va="center",
-                fontweight="bold" if row["status"] == "original" else "normal",
-            )
+        axes.text(
+            *(models.index(row["model"]), ids.index(row["id"]), SIGNS[group] + number),
+            color=VERDICTS[group],
+            fontsize=9,
+            ha="center",
+            va="center",
+            fontweight="bold" if row["status"] == "original" else "normal",
+        )
     axes.set_yticks(range(len(ids)), [_short(name, paper) for name in ids], fontsize=8.5)
     axes.set_xlim(-0.5, max(len(models), 1) - 0.5)
     axes.set_ylim(len(ids) - 0.5, -0.5)

@@ -57,11 +57,9 @@ def models(tables: Iterable[pd.DataFrame], column: str) -> list[str]:
 def _of_model(
     tables: Mapping[str, pd.DataFrame], column: str, model: str
 ) -> dict[str, pd.DataFrame]:
-    """Rows of a model; of none, the tables that are about no model."""
+    """Rows of a model; of none, the tables and rows that are about no model."""
+    with_models = {name: table for name, table in tables.items() if column in table.columns}
+    found = {name: table[table[column] == model] for name, table in with_models.items()}
     if model == OF_NO_MODEL:
-        return {name: table for name, table in tables.items() if column not in table.columns}
-    return {
-        name: table[table[column] == model]
-        for name, table in tables.items()
-        if column in table.columns
-    }
+        found |= {name: table for name, table in tables.items() if name not in with_models}
+    return {name: table for name, table in found.items() if len(table)}

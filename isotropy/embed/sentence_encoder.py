@@ -73,7 +73,7 @@ class SentenceEncoder:
             packed["gguf_file"] = gguf.name
         self.tokenizer = AutoTokenizer.from_pretrained(folder, **packed)
         self.config: Any = AutoConfig.from_pretrained(folder, **packed)
-        if hasattr(self.config, "max_position_embeddings") and encoder.max_length > self.longest:
+        if encoder.max_length > self.longest:
             raise IsotropyError(
                 f"encoder.max_length {encoder.max_length}: the model reads at most {self.longest} "
                 "tokens; correct the registry"
@@ -113,7 +113,9 @@ class SentenceEncoder:
 
     @property
     def longest(self) -> int:
-        """Tokens that the model has positions for."""
+        """Tokens that the model has positions for; a model without positions has no limit."""
+        if not hasattr(self.config, "max_position_embeddings"):
+            return 10**9
         # MPNet and RoBERTa number their positions from the padding's number plus one.
         shifted = self.config.model_type in ("mpnet", "roberta", "xlm-roberta")
         unused = self.config.pad_token_id + 1 if shifted else 0

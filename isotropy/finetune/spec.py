@@ -84,6 +84,11 @@ class Training(Strict):
     """Of AdamW; 0 in the authors' code."""
     max_grad_norm: Annotated[float, Field(gt=0)] | None
     """Gradients are clipped to this norm; null: not."""
+
+    def no_longer_than(self, positions: int) -> Training:
+        """The same for models that read no more than so many word pieces."""
+        return self.model_copy(update={"max_length": min(self.max_length, positions)})
+
     shrinkage_tokens: Annotated[int, Field(ge=2)]
     """Token vectors, all layers together, from which the shrinkage covariance is estimated at the
     start of each epoch."""

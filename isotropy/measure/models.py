@@ -232,9 +232,10 @@ def _load(title: str, layout: Layout, device: str) -> SentenceEncoder:
     settings = Encoder(pooling="mean", normalize=False, max_length=3)
     try:
         encoder = SentenceEncoder(layout.transformer, settings, pick_device(device))
-        longest = encoder.longest if hasattr(encoder.config, "max_position_embeddings") else None
-        wanted = layout.max_length or longest or LONGEST
-        encoder.encoder = settings.model_copy(update={"max_length": min(wanted, longest or wanted)})
+        known = hasattr(encoder.config, "max_position_embeddings")
+        wanted = layout.max_length or (encoder.longest if known else LONGEST)
+        most = min(wanted, encoder.longest)
+        encoder.encoder = settings.model_copy(update={"max_length": most})
         encoder.model  # noqa: B018  loads the weights, here rather than in a thread
     except IsotropyError:
         raise

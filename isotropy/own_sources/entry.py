@@ -28,16 +28,16 @@ def require_name(name: str) -> str:
     Raises:
         IsotropyError: it has other characters.
     """
-    if not re.fullmatch(NAME, name):
+    if not re.fullmatch(NAME, name) or "--" in name:
         raise IsotropyError(
-            f"--name: expected letters, digits, - and _, got {name!r}: choose another name"
+            f"--name: expected letters, digits, _ and single -, got {name!r}: choose another name"
         )
     return name
 
 
 def plain_name(text: str) -> str:
     """A name of a source from the name of a file or repository: other characters become hyphens."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")
+    return re.sub(r"-+", "-", re.sub(r"[^A-Za-z0-9_-]+", "-", text)).strip("-_")
 
 
 def add(

@@ -84,7 +84,10 @@ def repository(text: str, kind: Type) -> Repository:
     """
     name, _, revision = text.removeprefix(HUB).partition("@")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-        raise IsotropyError(f"expected hub:ORG/NAME or hub:ORG/NAME@REVISION, got {text!r}")
+        raise IsotropyError(
+            f"expected hub:ORG/NAME or hub:ORG/NAME@REVISION, such as hub:openai-community/gpt2, "
+            f"got {text!r}"
+        )
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # its time-outs are longer than ours
     os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(int(CONNECT_SECONDS)))
@@ -115,6 +118,10 @@ def repository(text: str, kind: Type) -> Repository:
     return Repository(name, kind, found.sha, files, licence if isinstance(licence, str) else None)
 
 
+class _Refused(Exception):
+    """The hub has answered, and its answer is final."""
+
+
 def _answered(call: Callable[[], Any], text: str) -> Any:
     """What the hub answers.
 
@@ -124,14 +131,26 @@ def _answered(call: Callable[[], Any], text: str) -> Any:
     from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
+        HFValidationError,
         LocalEntryNotFoundError,
         OfflineModeIsEnabled,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
 
+    def once() -> Any:
+        try:
+            return call()
+        except (RepositoryNotFoundError, RevisionNotFoundError, OfflineModeIsEnabled) as error:
+            raise _Refused from error  # not to be asked again
+
     try:
-        return with_back_off(call, text)
+        try:
+            return with_back_off(once, text)
+        except _Refused as refused:
+            raise (refused.__cause__ or refused) from None
+    except HFValidationError as error:
+        raise IsotropyError(f"{text}: not a name of a repository: {error}") from None
     except GatedRepoError:
         raise IsotropyError(
             f"{text}: its licence must be accepted on the hub first; then log in with `hf auth "
@@ -143,4 +162,7 @@ def _answered(call: Callable[[], Any], text: str) -> Any:
         raise IsotropyError(f"{text}: the hub has no such revision") from None
     except (Unavailable, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise IsotropyError(f"{text}: the hub could not be read: {reason}") from None
+        raise IsotropyError(
+            f"{text}: the hub could not be read; is there a network? "
+            f"({reason.removeprefix(f'{text}: ')})"
+        ) from None

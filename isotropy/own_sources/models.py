@@ -99,6 +99,11 @@ def _found(
 ) -> Found:
     """The entry, from what the model's configuration says."""
     config = _config(layout.transformer)
+    if config.is_encoder_decoder:
+        raise IsotropyError(
+            f"{name}: {shown(config.model_type)} is an encoder-decoder: the workflow "
+            "reads encoders and decoders"
+        )
     encoder = {
         "pooling": _pooling(name, layout, pooling),
         "normalize": layout.normalize,
@@ -112,6 +117,8 @@ def _found(
     }
     if causal := _is_decoder(config):
         sizes["causal"] = True
+    if (positions := _positions(config)) < LONGEST:
+        sizes["positions"] = positions
     content = {"status": "stand-in", "title": name, "expect": {"files": dict(digests)}}
     entry = {
         "kind": "model",
@@ -134,13 +141,22 @@ def _found(
 
 
 def _config(folder: Path) -> Any:
-    from transformers import AutoConfig
+    """The model's configuration, of which its architecture can be made.
+
+    Raises:
+        IsotropyError: it cannot, or it is none of a text model.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModel
 
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        with torch.device("meta"):
+            AutoModel.from_config(config)
+        _positions(config)
+    except Exception as error:  # transformers has errors of its own, of many classes
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise IsotropyError(f"{folder}: transformers cannot read config.json: {reason}") from None
+        raise IsotropyError(f"{folder}: transformers cannot use config.json: {reason}") from None
     for field in ("hidden_size", "num_hidden_layers"):
         if not isinstance(getattr(config, field, None), int):
             raise IsotropyError(f"{folder}: config.json has no {field}: expected a text model")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,9 +14,11 @@ from urllib.parse import urlsplit
 
 from isotropy.errors import IsotropyError, suggest
 from isotropy.files import RESULTS, sha256_file
-from isotropy.own_sources.add import REGISTRY
+from isotropy.own_sources.add import NO_CHECKOUT, REGISTRY
 from isotropy.sources import clients
+from isotropy.sources.formats import read_rows
 from isotropy.sources.registry import Source, load_registry
+from isotropy.sources.rows import verify_rows
 from isotropy.sources.spec import (
     FileOrigin,
     HubOrigin,
@@ -26,7 +29,7 @@ from isotropy.sources.spec import (
     UrlOrigin,
 )
 
-HERE = "here"
+HERE = "available"
 FETCHED = RESULTS / "fetch"
 
 
@@ -40,8 +43,10 @@ def listed(project: Path) -> Iterator[str]:
 
 def checked(project: Path, names: list[str], mirror: Path | None) -> Iterator[tuple[str, bool]]:
     """Of each source, its origins and whether they can be used; and whether one can."""
+    sources = load_registry(project / REGISTRY).sources
     for name, source in _chosen(project, names).items():
-        found = [(origin, _reason(origin, source, mirror)) for origin in source.origins]
+        base = source if source.control is None else sources[source.control.like]
+        found = [(origin, _reason(origin, base, mirror)) for origin in base.origins]
         usable = [origin for origin, reason in found if reason == HERE]
         fetched = (project / FETCHED / name).is_dir()
         said = "; ".join(f"{origin.describe()}: {reason}" for origin, reason in found)
@@ -56,6 +61,9 @@ def verified(project: Path, names: list[str], mirror: Path | None) -> Iterator[t
     for name, source in _chosen(project, names).items():
         there = list(_files(project, name, source, mirror))
         wrong = [path for path, expected in there if sha256_file(path) != expected]
+        for path, right in _own_data(source):
+            there.append((path, ""))
+            wrong += [] if right else [path]
         if there or names:
             state = f"{len(there) - len(wrong)} of {len(there)} files as the registry says"
             more = f"; other bytes: {', '.join(map(str, wrong))}" if wrong else ""
@@ -64,7 +72,7 @@ def verified(project: Path, names: list[str], mirror: Path | None) -> Iterator[t
 
 def _chosen(project: Path, names: list[str]) -> dict[str, Source]:
     if not (project / REGISTRY).is_dir():
-        raise IsotropyError(f"{project}: no checkout, which has {REGISTRY}: give --project")
+        raise IsotropyError(NO_CHECKOUT.format(project))
     sources = load_registry(project / REGISTRY).sources
     for name in names:
         if name not in sources:
@@ -81,7 +89,7 @@ def _reason(origin: Origin, source: Source, mirror: Path | None) -> str:
             missing = [m for m in origin.files.values() if not (Path(origin.folder) / m).is_file()]
             return f"{missing[0]} is not there" if missing else HERE
         case RandomOrigin():
-            return HERE
+            return HERE  # of its model, `checked` asks
         case MirrorOrigin():
             if mirror is None:
                 return "no mirror is named (--mirror)"
@@ -130,6 +138,29 @@ def _files(
             copy = _copy(origin, member, mirror)
             if copy is not None and copy.is_file() and file in digests:
                 yield copy, digests[file]
+
+
+def _own_data(source: Source) -> Iterator[tuple[Path, bool]]:
+    """Data in folders of the user's own, which have a digest of their rows; and whether it is that
+    of the registry.
+    """
+    for origin in source.origins:
+        content = source.contents[origin.content]
+        if not isinstance(origin, FileOrigin) or content.content_sha256 is None:
+            continue
+        paths = {name: Path(origin.folder) / member for name, member in origin.files.items()}
+        if not all(path.is_file() for path in paths.values()):
+            continue
+        with tempfile.TemporaryDirectory(prefix="isotropy-sources-") as folder:
+            for name, path in paths.items():
+                (Path(folder) / name).symlink_to(path)
+            try:
+                verify_rows(content, read_rows(content, Path(folder)))
+                right = True
+            except IsotropyError:
+                right = False
+        for path in paths.values():
+            yield path, right
 
 
 def _copy(origin: Origin, member: str, mirror: Path | None) -> Path | None:

@@ -8,14 +8,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError, shown
-from isotropy.measure.texts import FORMATS, Column, read_texts, read_values
+from isotropy.measure.texts import Column, read_texts, read_values
 from isotropy.own_sources.hub import Repository
 from isotropy.own_sources.models import Found
 from isotropy.sources.formats import read_rows
-from isotropy.sources.rows import Row, content_sha256
+from isotropy.sources.rows import Row, content_sha256, verify_rows
 from isotropy.sources.spec import Content
+from isotropy.sources.table_text import class_name
 
-READERS = {".csv": "csv-table", ".jsonl": "hub-jsonl", ".parquet": "hub-parquet", ".txt": "lines"}
+READERS = {
+    ".csv": "csv-table",
+    ".jsonl": "jsonl-table",
+    ".parquet": "parquet-table",
+    ".txt": "lines",
+}
+"""Formats by suffix."""
+JSON_LINES = (".ndjson", ".json")
 PAYLOAD = {".txt": "lines.txt"}
 MOST_CLASSES = 50
 
@@ -57,10 +65,11 @@ def of_hub(
     Raises:
         IsotropyError: no such file, several that could be meant, or one that is not readable.
     """
-    known = [f for f in repository.files if f.endswith((*READERS, ".ndjson"))]
+    readable = [f for f in repository.files if _suffix(Path(f)) in READERS]
+    known = [f for f in readable if not f.endswith((".json", ".txt"))]  # those are often no data
     if file is None and len(known) == 1:
         file = known[0]
-    if file not in known:
+    if file not in readable:
         there = ", ".join(sorted(known)[:8]) or "no file of texts"
         raise IsotropyError(
             f"{repository.id}: name the file of one split with --file; it has {there}"
@@ -81,22 +90,27 @@ def of_hub(
 
 def _payload(path: Path) -> str:
     """The name that a file has among those of its source."""
-    suffix = ".jsonl" if path.suffix.lower() in (".ndjson", ".json") else path.suffix.lower()
+    suffix = _suffix(path)
     if suffix not in READERS:
         got = path.suffix or "no suffix"
-        raise IsotropyError(f"{path}: expected one of {', '.join(FORMATS)}, got {got}")
+        kinds = ", ".join([*READERS, *JSON_LINES])
+        raise IsotropyError(f"{path}: expected one of {kinds}, got {got}")
     return PAYLOAD.get(suffix, f"data{suffix}")
+
+
+def _suffix(path: Path) -> str:
+    return ".jsonl" if path.suffix.lower() in JSON_LINES else path.suffix.lower()
 
 
 def _found(path: Path, name: str, fields: Fields, origin: dict[str, Any], licence: str) -> Found:
     """The entry, from the rows."""
     payload = _payload(path)
-    if len(fields.texts) > 2 or (not fields.texts and payload != "lines.txt"):
+    if not fields.texts and payload != "lines.txt":
         raise IsotropyError(f"{path}: name one or two fields of texts with --text, got none")
     if fields.label is None and len(fields.texts) > 1:
         raise IsotropyError(f"{path}: a pair needs a class or a score: name its field with --label")
-    for field in fields.texts or [""]:
-        read_texts(Column(path, field or None))
+    for field in fields.texts if fields.label is not None else []:
+        read_texts(Column(path, field))
     classes = None if fields.label is None else _classes(path, fields)
     content = Content(
         status="stand-in",
@@ -107,6 +121,9 @@ def _found(path: Path, name: str, fields: Fields, origin: dict[str, Any], licenc
         label_names=classes or [],
     )
     rows = _rows(content, path, payload)
+    if len(rows) < 2:
+        raise IsotropyError(f"{path}: expected at least 2 rows, got {len(rows)}")
+    verify_rows(content, rows)
     facts = {
         "rows": len(rows),
         "unique_texts": len({text for row in rows for text in row.texts}),
@@ -135,12 +152,12 @@ def _classes(path: Path, fields: Fields) -> list[str] | None:
     values = read_values(Column(path, fields.label), default="label")
     for number, value in enumerate(values, start=1):
         if value is None or value == "" or value != value:
-            raise IsotropyError(f"{path}: {fields.label} {number} is missing")
+            raise IsotropyError(f"{path}: row {number}: no value in field {fields.label!r}")
         if isinstance(value, list | dict):
             raise IsotropyError(
                 f"{path}: {fields.label} {number}: expected a class or a score, got {shown(value)}"
             )
-    names = sorted({str(value) for value in values}, key=_natural)
+    names = sorted({class_name(value) for value in values}, key=_natural)
     numbers = [_number(value) for value in values]
     whole = all(n is not None and n.is_integer() for n in numbers)
     scores = fields.scores
@@ -149,12 +166,13 @@ def _classes(path: Path, fields: Fields) -> list[str] | None:
     if scores:
         if None in numbers:
             raise IsotropyError(
-                f"{path}: {fields.label} {numbers.index(None) + 1}: expected a score, got "
+                f"{path}: row {numbers.index(None) + 1}: {fields.label}: expected a score, got "
                 f"{shown(values[numbers.index(None)])}"
             )
         if len(fields.texts) != 2:
             raise IsotropyError(
-                f"{path}: a score is of a pair: name two fields of texts, or --classes"
+                f"{path}: {fields.label}: read as scores, and scores are of pairs: give --text "
+                f"twice; if they are classes, at most {MOST_CLASSES}, add --classes"
             )
         return None
     if not 2 <= len(names) <= MOST_CLASSES:

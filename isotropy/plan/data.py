@@ -63,10 +63,12 @@ def _fetch(parts: Parts, name: str) -> FetchSpec | InitializeSpec:
     if source.control is not None:
         return InitializeSpec(id=name, source=source, origin=source.control)
     usable = source.usable(sources.order, mirror=sources.mirror is not None)
+    portable, folders = source.portable()
     mirror = sources.mirror if any(o.type == "mirror" for o in usable) else None
     return FetchSpec(
         id=name,
-        source=source,
+        source=portable,
+        folders=folders,
         order=sources.order,
         mirror=None if mirror is None else os.path.relpath(parts.project / mirror, parts.folder),
         local=digests_of_local(source, usable, parts.project / mirror)

@@ -11,9 +11,10 @@ from typing import Any
 import pandas as pd
 
 from isotropy.files import read_json, record_of
+from isotropy.palette import GROUPS
 from isotropy.paths import table_file
 from isotropy.report.spec import Inputs, PageSpec
-from isotropy.report.verdicts import GROUPS, families
+from isotropy.report.verdicts import families
 
 SCRIPTS = ("claims.js",)
 

@@ -8,8 +8,12 @@ from typing import Any
 import pandas as pd
 
 from isotropy.claims.spec import OF_NO_MODEL
+from isotropy.palette import GROUPS, SIGNS
 from isotropy.report.spec import Inputs, PageSpec
-from isotropy.report.verdicts import GROUPS, SIGNS, count_words, interval, number, word_of
+from isotropy.report.verdicts import count_words, interval, number, word_of
+
+NO_MODEL = "no model"
+"""Heading of theorems and simulated data."""
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
@@ -21,9 +25,12 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         folder: where the page lies.
     """
     table = pd.read_parquet(inputs("scorecard")[0])
-    models = [m for m in table["model"].unique() if m != OF_NO_MODEL]
+    models = sorted(table["model"].unique(), key=lambda model: model == OF_NO_MODEL)  # it is last
     return {
-        "models": [{"name": m, "counts": _counts(table[table["model"] == m])} for m in models],
+        "models": [
+            {"name": model or NO_MODEL, "counts": _counts(table[table["model"] == model])}
+            for model in models
+        ],
         "papers": [
             (paper, rows)
             for paper in spec.papers
@@ -46,7 +53,6 @@ def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
                 "locator": first["locator"],
                 "expected": first["expected"],
                 "trust": first["trust"],
-                "of_none": cells.get(OF_NO_MODEL),
                 "cells": [cells.get(model) for model in models],
             }
         )

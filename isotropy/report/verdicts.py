@@ -12,20 +12,9 @@ from typing import Any
 
 import pandas as pd
 
+from isotropy.palette import GROUPS, SIGNS
 from isotropy.tables.write import format_cell
 
-GROUPS = {
-    "reproduced": "holds",
-    "consistent": "holds",
-    "deviates": "fails",
-    "contradicted": "fails",
-    "inconsistent": "fails",
-    "undecided": "undecided",
-    "not computable": "none",
-    "not attempted": "none",
-}
-"""Word of a verdict -> group, by which it has its colour and its sign."""
-SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?", "none": "–"}
 BOUND = re.compile(r"[<>≤≥] (-?[0-9.]+)$")
 """What a claim expects, where that is a bound."""
 PLOT_WIDTH, PLOT_MARGIN = 160, 8

@@ -155,10 +155,10 @@ def from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
         _place(mirror / member, destination / name)
 
 
-def from_folder(origin: FileOrigin, destination: Path) -> None:
+def from_folder(origin: FileOrigin, folder: Path, destination: Path) -> None:
     """Files of a folder on this machine, copied."""
     for name, member in origin.files.items():
-        file = Path(origin.folder) / member
+        file = folder / member
         if not file.is_file():
             raise Unavailable(f"{file} is not there")
         _place(file, destination / name)

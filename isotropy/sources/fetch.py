@@ -29,7 +29,7 @@ HAVE_ROWS = ("dataset", "corpus", "lexicon")
 class FetchSpec(Spec):
     """What defines a fetched source."""
 
-    machine_fields = frozenset({"mirror", "local"})
+    machine_fields = frozenset({"mirror", "local", "folders"})
 
     id: str
     source: Source
@@ -38,6 +38,9 @@ class FetchSpec(Spec):
     local: dict[str, Sha256] = {}
     """Digests of the mirror's files that the registry has none for: an edited one is fetched
     again."""
+    folders: list[str] = []
+    """Where the folders of its origins on this machine are, in their order; the source has their
+    last parts."""
     trust_on_first_use: bool
 
 
@@ -175,6 +178,8 @@ def _deliver(spec: FetchSpec, origin: Origin, downloads: Path, destination: Path
         case "package":
             clients.from_package(origin, downloads, destination)
         case "file":
-            clients.from_folder(origin, destination)
+            here = [one for one in spec.source.origins if one.type == "file"]
+            folder = spec.folders[here.index(origin)] if spec.folders else origin.folder
+            clients.from_folder(origin, Path(folder), destination)
         case "random":
             raise IsotropyError(f"source {spec.id} is made by the rule initialize_model")

@@ -26,6 +26,8 @@ class ModelSize(Strict):
     """Of its files."""
     causal: bool = False
     """Whether it is a decoder: no token sees those after it."""
+    positions: Count = 512
+    """Tokens that it has positions for, as far as papers' settings ask for them."""
 
 
 class VectorsSize(Strict):

@@ -156,7 +156,7 @@ class FileOrigin(_Origin):
 
     def describe(self) -> str:
         """One line for logs, records and pages."""
-        return f"folder {PurePosixPath(self.folder).name} on the machine of the run"
+        return f"local folder {PurePosixPath(self.folder).name}"
 
 
 class RandomOrigin(_Origin):
@@ -237,6 +237,17 @@ class Source(Strict):
         ranks: dict[str, int] = {kind: i for i, kind in enumerate((*HERE, *order))}
         usable = [o for o in self.origins if o.type in ranks and (o.type != "mirror" or mirror)]
         return sorted(usable, key=lambda o: ranks[o.type])
+
+    def portable(self) -> tuple[Source, list[str]]:
+        """The source without where its folders are on this machine, and where they are."""
+        folders = [o.folder for o in self.origins if isinstance(o, FileOrigin)]
+        origins = [
+            o.model_copy(update={"folder": f"/{PurePosixPath(o.folder).name}"})
+            if isinstance(o, FileOrigin)
+            else o
+            for o in self.origins
+        ]
+        return self.model_copy(update={"origins": origins}), folders
 
     @property
     def control(self) -> RandomOrigin | None:

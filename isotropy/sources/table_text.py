@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from isotropy.errors import shown
+from isotropy.sources.spec import Content
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -49,3 +53,28 @@ def whole_number(text: str, place: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"{place}: expected a whole number, got {text!r}") from None
+
+
+def own_label(content: Content, row: Mapping[str, Any], place: str) -> Any:
+    """The label of a row of a user's own data: the name of its class as text, where the content
+    names the classes, else a score; None where there are no labels.
+
+    Raises:
+        ValueError: no score, with its place.
+    """
+    if content.label_field is None:
+        return None
+    value = row[content.label_field]
+    if content.label_names:
+        return class_name(value)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        field = content.label_field
+        raise ValueError(f"{place}, {field}: expected a score, got {shown(value)}") from None
+
+
+def class_name(value: Any) -> str:
+    """A class as text: 1 and 1.0 are the same."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value)

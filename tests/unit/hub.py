@@ -35,6 +35,7 @@ class Hub:
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files, self.fault, self.times, self.requests = files, "", 0, 0
         self.heads = False
+        self.api: tuple[int, str] | None = None  # status and error code of all that it is asked
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -59,6 +60,9 @@ class Hub:
         self.server.server_close()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
+        if request.path.startswith("/api/") and self.api is not None:
+            status, code = self.api
+            return self._send(request, status, b"{}", {"X-Error-Code": code})
         if request.path.startswith(("/api/models/", "/api/datasets/")):
             return self._send(request, 200, json.dumps(self._about(request.path)).encode(), {})
         match = re.match(r"/(?:datasets/)?[^/]+/[^/]+/resolve/([0-9a-f]{40})/(.+)$", request.path)

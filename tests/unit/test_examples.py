@@ -56,7 +56,7 @@ def test_your_own_csv(tmp_path: Path) -> None:
     for again in (False, True):
         done = subprocess.run([*command, "--quick"], cwd=checkout, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-        rows = [r for r in done.stdout.splitlines() if "on data of your own" in r]
+        rows = [r for r in done.stdout.splitlines() if "on data that are not the paper's" in r]
         assert len(rows) == 3
         assert all(r.split()[0] in ("consistent", "inconsistent", "undecided") for r in rows)
         assert ("Nothing to be done" in done.stdout + done.stderr) == again

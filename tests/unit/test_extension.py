@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 from isotropy.config import Study, load_study, read_configuration
 from isotropy.errors import IsotropyError
-from isotropy.extension import OwnModel
+from isotropy.extension import Own, OwnModel
 from isotropy.papers.registry import KEYS
 from isotropy.plan import Plan
 from isotropy.sources.registry import load_registry
@@ -99,7 +101,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"models": ["gpt2"], "datasets": ["nothing"]}, "extension.datasets.0: no source 'nothing'"),
     ({"models": ["gpt2"], "datasets": ["snli"]}, "'snli' is a data set of the study already"),
-    ({"models": ["gpt2"], "datasets": ["glue-sst2"]}, "expected label_names, or two text_fields"),
+    (
+        {"models": ["gpt2"], "datasets": ["glue-sst2"]},
+        "the classes or scores of 'glue-sst2' are not",
+    ),
+    ({"models": ["glove-6b-50d"], "datasets": ["brown-lines"]}, "no source 'brown-lines'"),
     ({"models": ["gpt2"], "dataset": ["x"]}, "extension.dataset: unknown key; did you mean"),
     ({"models": ["gpt2", "gpt2"]}, "duplicate value 'gpt2'"),
 ]
@@ -128,3 +134,67 @@ def test_a_control_of_nothing(tmp_path: Path) -> None:
         with pytest.raises(IsotropyError) as refused:
             load_registry(folder)
         assert sentence in str(refused.value)
+
+
+def own_data(project: Path, folder: Path, *names: str) -> Path:
+    """A checkout's configuration with data sets of the user's own, of two classes."""
+    shutil.copytree(project / "config", folder / "config", dirs_exist_ok=True)
+    entry = {
+        "kind": "dataset",
+        "licence": "x",
+        "citation": "own",
+        "contents": {
+            "file": {
+                "status": "stand-in",
+                "title": "x",
+                "format": "csv-table",
+                "text_fields": ["t"],
+                "label_field": "y",
+                "label_names": ["a", "b"],
+                "expect": {"rows": 100},
+            }
+        },
+        "origins": [{"type": "file", "folder": "/x", "files": ["data.csv"]}],
+    }
+    local = {"citations": {"own": "x"}, "sources": dict.fromkeys(names, entry)}
+    (folder / "config/local").mkdir(exist_ok=True)
+    (folder / "config/local/sources.yaml").write_text(json.dumps(local))
+    return folder
+
+
+@pytest.mark.parametrize("names", [["reviews", "reviews-train"], ["reviews-train", "reviews"]])
+def test_names_that_would_stand_for_two(project: Path, tmp_path: Path, names: list[str]) -> None:
+    """Halves of one data set, and another of that name: refused, in either order."""
+    folder = own_data(project, tmp_path, *names)
+    extension = {"models": ["all-MiniLM-L6-v2"], "datasets": names}
+    trust = {"trust_on_first_use": True}
+    raw = read_configuration([project / "config.yaml"], {"extension": extension, "sources": trust})
+    with pytest.raises(IsotropyError, match="'reviews-train' would name two data sets"):
+        load_study(raw, folder)
+
+
+def test_setups_that_would_have_one_name(project: Path, tmp_path: Path) -> None:
+    """`rv-x` with `m`, and `rv` with `x-m`."""
+    folder = own_data(project, tmp_path, "rv", "rv-all")
+    sources = json.loads((folder / "config/local/sources.yaml").read_text())
+    for name in ("m", "all-m"):
+        sources["sources"][name] = {"random": {"like": "all-MiniLM-L6-v2", "seed": 0}}
+    (folder / "config/local/sources.yaml").write_text(json.dumps(sources))
+    extension = {"models": ["m", "all-m"], "datasets": ["rv", "rv-all"]}
+    raw = read_configuration([project / "config.yaml"], {"extension": extension})
+    with pytest.raises(IsotropyError, match="'rv-all-m' would name two set-ups"):
+        load_study(raw, folder)
+
+
+def test_a_model_with_few_positions(project: Path) -> None:
+    """Windows and texts are no longer than what it reads."""
+    model = OwnModel("all-MiniLM-L6-v2", 6, 384, 100, causal=False, positions=100)
+    raw = read_configuration([project / "config.yaml"], {})
+    chosen = load_study(raw, project).chosen()
+    found = Own([model], [])
+    assert chosen["cai2021"].extended(found).window == 100  # type: ignore[union-attr]
+    rudman = chosen["rudman2024"].extended(found)
+    assert rudman.training.max_length == 100  # type: ignore[union-attr]
+    rajaee = chosen["rajaee2021"].extended(found)
+    assert rajaee.classification.max_length == 64  # type: ignore[union-attr]
+    assert rajaee.finetuning.training.max_length == 100  # type: ignore[union-attr]

@@ -26,6 +26,7 @@ from isotropy.papers.mickus2024 import figures as mickus2024
 from isotropy.papers.rajaee2021 import figures as rajaee2021
 from isotropy.papers.registry import KEYS
 from isotropy.papers.rudman2024 import figures as rudman2024
+from isotropy.paths import OF_ALL
 from isotropy.provenance.identity import MARK
 from isotropy.provenance.record import read_record
 from isotropy.report.draw import INCHES, Style, draw
@@ -43,7 +44,7 @@ def texts(figure: Figure) -> str:
 def tables(smoke: Workflow) -> dict[str, pd.DataFrame]:
     folder = smoke.folder / "results"
     tables = {name: pd.read_parquet(folder / f"tables/{name}.parquet") for name in TABLES}
-    return tables | {"claims": pd.read_parquet(folder / "claims.parquet")}
+    return tables | {name: pd.read_parquet(folder / f"{name}.parquet") for name in OF_ALL}
 
 
 @pytest.mark.parametrize("name", FIGURES)

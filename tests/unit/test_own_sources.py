@@ -230,6 +230,7 @@ def test_a_file_that_was_edited(checkout: Path) -> None:
     write(path, ROWS[:-1])
     with pytest.raises(Exception, match="rows: expected 40, got 39"):
         fetched("reviews", checkout)
+    assert "0 of 1 files as the registry says; other bytes" in run("verify", "reviews", code=1)
     assert "add --replace" in run(*wanted, code=2)
     run(*wanted, "--replace")
     assert registry(checkout).sources["reviews"].contents["file"].rows == 39
@@ -270,12 +271,22 @@ def config(**fields: object) -> Callable[[Path], object]:
 GOOD = "review,stars\ngood film,1\nbad film,0\n"
 LABELLED = ("--text", "review", "--label", "stars")
 REFUSED: list[tuple[Change, str]] = [
-    (lambda *_: ["nothing"], "nothing: no such file or folder; a repository of a hub is hub:"),
+    (lambda *_: ["nothing"], "nothing: no such file or folder; a hub's is hub:ORG/NAME"),
+    (lambda *_: ["org/name"], "no such file or folder; for a hub, write hub:org/name"),
+    (lambda *_: ["all-MiniLM-L6-v2"], "is in the source registry already: use this name"),
+    (lambda *_: ["hub:org/a--b"], "hub:org/a--b: not a name of a repository"),
     (lambda *_: ["hub:nothing"], "expected hub:ORG/NAME or hub:ORG/NAME@REVISION"),
     (lambda *_: ["config"], "expected a model, got a folder without config.json"),
-    (of_model(lambda m: None, "--text", "x"), "m: is a folder; --text is for a file of texts"),
-    (of_model(lambda m: None, "--label", "x"), "are for data sets: add --text"),
-    (of_model(lambda m: None, "--name", "a b"), "--name: expected letters, digits, - and _"),
+    (of_model(lambda m: None, "--text", "x"), "m is a folder, so it is read as a model; --text is"),
+    (of_model(lambda m: None, "--label", "x"), "read as a model; --label is for data sets"),
+    (of_model(lambda m: None, "--name", "a b"), "--name: expected letters, digits, _ and single"),
+    (of_model(lambda m: None, "--name", "a--b"), "letters, digits, _ and single -, got 'a--b'"),
+    (of_model(config(hidden_size="abc")), "transformers cannot use config.json"),
+    (of_model(config(hidden_act="nope")), "transformers cannot use config.json"),
+    (
+        of_model(lambda m: (m / "config.json").write_text('{"model_type": "t5", "d_model": 8}')),
+        "'t5' is an encoder-decoder",
+    ),
     (of_model(lambda m: None, "--name", "gpt2"), "the registry has a source 'gpt2'"),
     (of_model(lambda m: None, "--pooling", "last"), "choose with --pooling mean or cls"),
     (of_model(lambda m: (m / "model.safetensors").unlink()), "no weights (model.safetensors)"),
@@ -298,21 +309,36 @@ REFUSED: list[tuple[Change, str]] = [
     (of_texts("review,stars\ngood film,1\n", *LABELLED), "expected at least 2 texts, got 1"),
     (of_texts(GOOD + "one,two,3\n", *LABELLED), "line 4: expected 2 fields, got 3"),
     (of_texts(GOOD + ",1\n", *LABELLED), "text 3 is empty"),
-    (of_texts(GOOD + "x,\n", *LABELLED), "stars 3 is missing"),
+    (of_texts(GOOD + "x,\n", *LABELLED), "row 3: no value in field 'stars'"),
     (of_texts(b"review,stars\n\xff,1\nb,0\n", *LABELLED), "expected UTF-8, got byte 0xff"),
     (of_texts("review;stars\na;1\nb;0\n", *LABELLED), "no field 'review'"),
     (of_texts("review,stars\na,1\nb,1\n", *LABELLED), "expected 2 to 50 classes, got 1"),
-    (of_texts("review,stars\na,0.5\nb,1\n", *LABELLED), "a score is of a pair"),
+    (of_texts("review,stars\na,0.5\nb,1\n", *LABELLED), "read as scores, and scores are of pairs"),
     (
         of_texts("review,stars\na,x\nb,1\n", *LABELLED, "--scores", "--text", "stars"),
-        "expected a score, got 'x'",
+        "row 1: stars: expected a score, got 'x'",
+    ),
+    (of_texts(GOOD, *LABELLED, "--text", "review"), "--text: expected one field, or two of a pair"),
+    (of_texts(GOOD, *LABELLED, "--file", "x"), "--file names a file of a hub's data set"),
+    (of_texts(GOOD, "--text", "review", "--scores"), "say what labels are: add --label"),
+    (of_texts(GOOD, *LABELLED, name="???.csv"), "no id can be made from '???': give --name"),
+    (
+        of_texts(
+            "".join(f'{{"review": "\\ud83d", "stars": {i}}}\n' for i in (0, 1)),
+            *LABELLED,
+            name="x.jsonl",
+        ),
+        "row 1: expected a text",
     ),
     (of_texts(GOOD, "--text", "review", "--text", "stars"), "a pair needs a class or a score"),
-    (of_texts(GOOD, *LABELLED, name="x.xlsx"), "expected one of .txt, .jsonl, .csv, .parquet"),
+    (
+        of_texts(GOOD, *LABELLED, name="x.xlsx"),
+        "expected one of .csv, .jsonl, .parquet, .txt, .ndjson",
+    ),
     (of_texts("PAR1", *LABELLED, name="x.parquet"), "not readable as .parquet"),
     (of_texts('{"review": 3, "stars": 1}\n', *LABELLED, name="x.jsonl"), "expected a text, got 3"),
     (of_texts("{", *LABELLED, name="x.jsonl"), "line 1: expected a line of JSON"),
-    (of_texts(GOOD, *LABELLED, "--project", "config"), "no checkout, which has config/sources"),
+    (of_texts(GOOD, *LABELLED, "--project", "config"), "is not a checkout of isotropy"),
 ]
 
 
@@ -323,6 +349,57 @@ def test_refused_in_one_sentence(checkout: Path, tiny: Path, change: Change, sen
     assert sentence in said
     assert len(said.strip().splitlines()) == 1
     assert not (checkout / "config" / LOCAL).exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ((404, "RepoNotFound"), "the hub has no such repository"),
+        ((404, "RevisionNotFound"), "the hub has no such revision"),
+        ((403, "GatedRepo"), "its licence must be accepted on the hub first"),
+    ],
+)
+def test_a_hub_that_refuses(
+    hub: Hub, checkout: Path, answer: tuple[int, str], sentence: str
+) -> None:
+    """Asked once: the answer is final."""
+    hub.api = answer
+    assert sentence in run("add", "hub:owner/name", code=2)
+
+
+def test_labels_that_readers_could_lose(checkout: Path) -> None:
+    """-1 is a class here, numbers and their decimals are one class, empty lines are lines, a byte
+    order mark is no text."""
+    rows = [{"t": text, "y": (-1, 1)[i % 2]} for i, text in enumerate(TEXTS)]
+    write(checkout / "signs.parquet", rows)
+    said = run("add", "signs.parquet", "--text", "t", "--label", "y")
+    assert "40 rows" in said
+    assert "'-1' (20), '1' (20)" in said
+    (checkout / "mixed.jsonl").write_text(
+        "\ufeff" + "".join(json.dumps({"t": t, "y": [1, 1.0, 2][i % 3]}) + "\r\n"
+                            for i, t in enumerate(TEXTS)) + "\r\n", "utf8"
+    )  # fmt: skip
+    assert "2 classes: '1' (27), '2' (13)" in run(
+        "add", "mixed.jsonl", "--text", "t", "--label", "y"
+    )
+    (checkout / "book.txt").write_text("\ufeffOne.\n\nTwo.\n", "utf8")
+    assert "3 rows" in run("add", "book.txt")
+    for name in ("signs", "mixed", "book"):
+        fetched(name, checkout)
+
+
+def test_a_record_does_not_say_where_a_folder_is(checkout: Path, tiny: Path) -> None:
+    """The same bytes elsewhere are the same source."""
+    run("add", str(tiny))
+    source, folders = registry(checkout).sources["tiny-bert"].portable()
+    spec = FetchSpec(
+        id="x", source=source, order=["hub"], folders=folders, trust_on_first_use=False
+    )
+    assert str(tiny.parent) not in json.dumps(spec.recorded())
+    assert folders == [str(tiny)]
+    (checkout / "there").mkdir()
+    fetch(spec, checkout / "work", checkout / "there")
+    assert (checkout / "there/model.safetensors").is_file()
 
 
 def test_a_hub_that_is_gone(hub: Hub, checkout: Path) -> None:

@@ -80,7 +80,11 @@ class Cai2021(PaperStudy):
             )
             for model in own.models
         }
-        return self.changed(models=models, vectors=list(dict.fromkeys(self.vectors + own.vectors)))
+        return self.changed(
+            models=models,
+            vectors=list(dict.fromkeys(self.vectors + own.vectors)),
+            window=min(self.window, own.positions),
+        )
 
     def parts(self) -> list[str]:
         """Parts that not every study has: tables of others are left out."""

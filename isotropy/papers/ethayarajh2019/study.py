@@ -93,18 +93,23 @@ class Ethayarajh2019(PaperStudy):
                 context.require_source(path, vectors, "vectors")
 
     def extended(self, own: Own) -> Ethayarajh2019 | None:
-        """Models on the study's texts and on others, by word pieces."""
+        """Models on the study's texts and on others: encoders by word pieces, decoders by the first
+        piece of each word, as the paper.
+        """
         if not own.models:
             return None
         texts = self.texts | {name: [name] for name in own.texts}
         used = [name for model in self.models.values() for name in model.texts] + own.texts
         models = {
             model.name: Contextual(
-                texts=list(dict.fromkeys(used)), layers=[0, *model.spread()], unit="pieces"
+                texts=list(dict.fromkeys(used)),
+                layers=[0, *model.spread()],
+                unit="first" if model.causal else "pieces",
             )
             for model in own.models
         }
-        return self.changed(texts=texts, models=models)
+        units = dict.fromkeys([*self.units, *(model.unit for model in models.values())])
+        return self.changed(texts=texts, models=models, units=list(units))
 
     def parts(self) -> list[str]:
         """Parts that not every study has: tables of others are left out."""

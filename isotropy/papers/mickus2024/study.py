@@ -147,27 +147,30 @@ class Mickus2024(PaperStudy):
         """Models on polarity and on other data with classes; vectors on the data sets of words."""
         sentences = {name: one for name, one in self.setups.items() if one.loss == "cross_entropy"}
         words = {name: one for name, one in self.setups.items() if name not in sentences}
-        setups = {
-            f"{name}-{model.name}": one.model_copy(update={"embedding": model.name})
-            for model in own.models
-            for name, one in sentences.items()
-        }
-        setups |= {
-            f"{dataset}-{model.name}": Setup(
-                dataset=dataset, embedding=model.name, loss="cross_entropy", bias=True
-            )
-            for model in own.models
+        sentences |= {
+            dataset: Setup(dataset=dataset, embedding="", loss="cross_entropy", bias=True)
             for dataset in own.classes
         }
+        found = [
+            (f"{name}-{model.name}", one.model_copy(update={"embedding": model.name}))
+            for model in own.models
+            for name, one in sentences.items()
+        ]
         for vectors in own.vectors:
             for name, one in words.items():
                 same = one.embedding == vectors
                 dataset = one.dataset if same else own.words(one.dataset, vectors)
                 update = {"dataset": dataset, "embedding": vectors}
-                setups[f"{name}-{vectors}"] = one.model_copy(update=update)
-        if not setups:
+                found.append((f"{name}-{vectors}", one.model_copy(update=update)))
+        names = [name for name, _ in found]
+        if repeated := [name for name in names if names.count(name) > 1]:
+            raise IsotropyError(
+                f"config: extension: {repeated[0]!r} would name two set-ups of mickus2024: give a "
+                "model or data set another name"
+            )
+        if not found:
             return None
-        return self.changed(setups=setups, glue=None, sensitivity=None)
+        return self.changed(setups=dict(found), glue=None, sensitivity=None)
 
     def trajectories(self) -> dict[str, Trajectory]:
         """All trajectories by name: section 3, then Appendix A, then the variants."""

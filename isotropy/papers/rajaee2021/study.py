@@ -180,6 +180,7 @@ class ClusterFineTuning(FineTuning):
             "tasks": self.tasks | tasks,
             "run_tasks": [*self.run_tasks, *tasks],
             "models": [model.name for model in own.encoders],
+            "training": self.training.no_longer_than(own.positions),
         }
         return ClusterFineTuning.model_validate(dict(self) | fields)
 

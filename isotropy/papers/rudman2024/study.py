@@ -65,6 +65,7 @@ class Rudman2024(FineTuning, PaperStudy):
             tasks=self.tasks | tasks,
             run_tasks=[*self.run_tasks, *tasks],
             models=[model.name for model in own.encoders],
+            training=self.training.no_longer_than(own.positions),
             stability=self.stability.model_copy(update={"clouds": clouds}),
         )
 

@@ -176,6 +176,7 @@ def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
             }
         about = {
             "setup": model,
+            "model": model,
             "n_tasks": group["task"].nunique(),
             "learned": bool(any(learned.values())),
             "not_learned": ", ".join(str(task) for task, well in learned.items() if not well),
@@ -373,7 +374,15 @@ def stability(clouds: SampledClouds) -> pd.DataFrame:
     """
     known = {"data", "embedding", "status", "deviations", "d", "shrinkage_points"}
     return long_table(
-        ({"setup": run.name, **run.model_dump(include=known), "whole": run.isoscore}, rows)
+        (
+            {
+                "setup": run.name,
+                "model": run.cloud.embedding or "",
+                **run.model_dump(include=known),
+                "whole": run.isoscore,
+            },
+            rows,
+        )
         for run, rows in clouds
     )
 
@@ -402,7 +411,7 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
                     "zeta": zeta,
                     "score": "IsoScore*" if zeta else "IsoScore",
                     "seed": str(repeat),
-                    **{c: group[c].iloc[0] for c in ("status", "deviations", "data", "embedding")},
+                    **{c: group[c].iloc[0] for c in ("model", *_ABOUT)},
                     "n": int(batch),
                     "value": float(score.loc[batch, zeta]),
                     "whole": whole,

@@ -11,5 +11,5 @@ from isotropy.sources.spec import Content
 
 def read(_: Content, folder: Path) -> Iterator[Row]:
     """A row per line, empty ones included."""
-    for line in (folder / "lines.txt").read_text("utf8").removesuffix("\n").split("\n"):
+    for line in (folder / "lines.txt").read_text("utf-8-sig").removesuffix("\n").split("\n"):
         yield Row((line,))

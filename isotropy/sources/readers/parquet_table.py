@@ -1,0 +1,24 @@
+"""Parquet files of a user's own: named columns of texts and label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from isotropy.sources.rows import Row
+from isotropy.sources.spec import Content
+from isotropy.sources.table_text import own_label
+
+
+def read(content: Content, folder: Path) -> Iterator[Row]:
+    """A row per row: of a label, its name, where the content names the classes, else a score."""
+    import pyarrow.parquet
+
+    label = [] if content.label_field is None else [content.label_field]
+    for path in sorted(folder.glob("*.parquet")):
+        columns = list(dict.fromkeys([*content.text_fields, *label]))
+        for number, row in enumerate(
+            pyarrow.parquet.read_table(path, columns=columns).to_pylist(), start=1
+        ):
+            texts = tuple(row[field] for field in content.text_fields)
+            yield Row(texts, own_label(content, row, f"{path.name}, row {number}"))
