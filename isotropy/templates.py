@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from isotropy.errors import IsotropyError, suggest
+from isotropy.errors import IsotropyError, shown, suggest
 
 _NAME = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 MAX_LEVELS = 50
@@ -112,7 +112,7 @@ def fill(value: Any, values: dict[str, Any]) -> Any:
         {'title': 'GLUE rte', 'rows': 277}
     """
     if isinstance(value, dict):
-        return {fill(key, values): fill(inner, values) for key, inner in value.items()}
+        return {_key(key, values): fill(inner, values) for key, inner in value.items()}
     if isinstance(value, list):
         return [fill(inner, values) for inner in value]
     if not isinstance(value, str) or not values:
@@ -120,6 +120,13 @@ def fill(value: Any, values: dict[str, Any]) -> Any:
     if (whole := _NAME.fullmatch(value)) is not None:
         return _value(whole[1], values)
     return _NAME.sub(lambda match: str(_value(match[1], values)), value)
+
+
+def _key(key: Any, values: dict[str, Any]) -> Any:
+    found = fill(key, values)
+    if isinstance(found, dict | list):
+        raise ValueError(f"each: expected a text or number for the key {key!r}, got {shown(found)}")
+    return found
 
 
 def _value(name: str, values: dict[str, Any]) -> Any:

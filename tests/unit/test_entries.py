@@ -136,6 +136,10 @@ def test_fill() -> None:
         (DATA | {"encoder": MODEL["encoder"]}, "a: encoder: expected none of a dataset, got one"),
         (DATA | {"each": 3}, "a: each: expected a list of mappings"),
         (
+            DATA | {"each": [{"b": ["x"]}]} | {"contents": {"{b}": {}}},
+            "a: each: expected a text or number for the key '{b}', got ['x']",
+        ),
+        (
             DATA | {"each": [{"b": 1}]} | {"licence": "{c}"},
             "a: each: an item has no 'c': known: 'b'",
         ),
