@@ -24,6 +24,16 @@ def is_hub_id(text: str) -> bool:
     return HUB_ID.fullmatch(text) is not None
 
 
+def be_quick() -> None:
+    """Let the hub's client give up as soon as ours do, and report to nobody; before it is
+    imported.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # its time-outs are longer than ours
+    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(int(CONNECT_SECONDS)))
+    os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(int(READ_SECONDS)))
+
+
 def fetch_model(text: str) -> tuple[Path, str]:
     """Folder of a model, and the revision that it has; a copy in the hub's cache is used where the
     hub cannot be reached, or where the revision is a commit.
@@ -34,10 +44,7 @@ def fetch_model(text: str) -> tuple[Path, str]:
     Raises:
         IsotropyError: no such repository or revision, or no answer and no copy.
     """
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # its time-outs are longer than ours
-    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(int(CONNECT_SECONDS)))
-    os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(int(READ_SECONDS)))
+    be_quick()
     match = HUB_ID.fullmatch(text)
     assert match is not None
     repo, revision = match[1], match[2]

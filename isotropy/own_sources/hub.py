@@ -4,7 +4,6 @@ kept in the hub's own cache, where the workflow's fetch finds it.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,12 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
-from isotropy.sources.clients import (
-    CONNECT_SECONDS,
-    READ_SECONDS,
-    Unavailable,
-    with_back_off,
-)
+from isotropy.measure.hub import be_quick
+from isotropy.sources.clients import READ_SECONDS, Unavailable, with_back_off
 
 HUB = "hub:"
 Type = Literal["model", "dataset"]
@@ -88,10 +83,7 @@ def repository(text: str, kind: Type) -> Repository:
             f"expected hub:ORG/NAME or hub:ORG/NAME@REVISION, such as hub:openai-community/gpt2, "
             f"got {text!r}"
         )
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # its time-outs are longer than ours
-    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(int(CONNECT_SECONDS)))
-    os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(int(READ_SECONDS)))
+    be_quick()
     from huggingface_hub import HfApi
     from huggingface_hub.hf_api import RepoFile
 

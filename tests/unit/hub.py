@@ -8,6 +8,11 @@ import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from isotropy.sources import clients
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
@@ -137,6 +142,19 @@ class Hub:
             for i in range(0, len(data), 1 if pause else max(1, len(data))):
                 request.wfile.write(data[i : i + 1] if pause else data)
                 time.sleep(pause)
+
+
+def use(hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point huggingface_hub at a hub on this machine, with a cache of its own and no long waits."""
+    from huggingface_hub import constants
+
+    template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.01)
 
 
 def _listed(name: str, data: bytes) -> dict[str, object]:

@@ -16,8 +16,7 @@ from isotropy.errors import IsotropyError
 from isotropy.measure.models import Embedded, embed_texts, read_layout
 from isotropy.measure.run import Request, Result, run
 from isotropy.metrics import isoscore, self_similarity, type_cosines
-from isotropy.sources import clients
-from tests.unit.hub import REVISION, Hub
+from tests.unit.hub import REVISION, Hub, use
 from tests.unit.tiny_models import sentences, write_tiny_bert
 
 TEXTS = sentences(60)
@@ -126,18 +125,8 @@ def test_equals_sentence_transformers(minilm: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def hub(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub on this machine, which huggingface_hub is pointed at, with an empty cache."""
-    from huggingface_hub import constants
-
     server = Hub({file.name: file.read_bytes() for file in model.iterdir()} | {"run.py": b"no()"})
-    monkeypatch.setattr(constants, "ENDPOINT", server.url)
-    monkeypatch.setattr(
-        constants,
-        "HUGGINGFACE_CO_URL_TEMPLATE",
-        server.url + "/{repo_id}/resolve/{revision}/{filename}",
-    )
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.01)
+    use(server, tmp_path / "cache", monkeypatch)
     (tmp_path / "t.txt").write_text("\n".join(TEXTS))
     yield server
     server.close()

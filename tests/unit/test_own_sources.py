@@ -18,10 +18,9 @@ from typer.testing import CliRunner
 
 from isotropy.cli import app
 from isotropy.config import load_study, read_configuration
-from isotropy.sources import clients
 from isotropy.sources.fetch import FetchSpec, fetch
 from isotropy.sources.registry import LOCAL, Registry, load_registry
-from tests.unit.hub import REVISION, Hub
+from tests.unit.hub import REVISION, Hub, use
 from tests.unit.tiny_models import sentences, write_tiny_bert
 
 TEXTS = sentences(40)
@@ -173,22 +172,11 @@ def test_scores_classes_and_running_text(checkout: Path) -> None:
 @pytest.fixture
 def hub(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub on this machine with a model and a data set, which huggingface_hub is pointed at."""
-    from huggingface_hub import constants
-
     files = {file.name: file.read_bytes() for file in tiny.iterdir()}
     files["data/train.csv"] = pd.DataFrame(ROWS).to_csv(index=False).encode()
     files["data/test.csv"] = pd.DataFrame(ROWS[:10]).to_csv(index=False).encode()
     server = Hub(files)
-    monkeypatch.setenv("HF_ENDPOINT", server.url)
-    monkeypatch.setattr(constants, "ENDPOINT", server.url)
-    monkeypatch.setattr(
-        constants,
-        "HUGGINGFACE_CO_URL_TEMPLATE",
-        server.url + "/{repo_id}/resolve/{revision}/{filename}",
-    )
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.01)
+    use(server, tmp_path / "cache", monkeypatch)
     yield server
     server.close()
 
