@@ -28,7 +28,7 @@ ROWS = [{"review": text, "stars": "good" if i % 2 else "bad"} for i, text in enu
 
 
 @pytest.fixture
-def checkout(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the project's configuration, in which commands run."""
     folder = tmp_path / "checkout"
     ignored = lambda _, names: [n for n in names if n == "local"]  # noqa: E731
@@ -50,18 +50,18 @@ def run(*arguments: str, code: int = 0) -> str:
     return done.output
 
 
-def registry(checkout: Path) -> Registry:
-    return load_registry(checkout / "config/sources")
+def registry(place: Path) -> Registry:
+    return load_registry(place / "config/sources")
 
 
-def fetched(name: str, checkout: Path) -> Path:
+def fetched(name: str, place: Path) -> Path:
     """The source's files, by the workflow's own fetch."""
-    folder = checkout / "fetched" / name
+    folder = place / "fetched" / name
     folder.mkdir(parents=True)
     spec = FetchSpec(
-        id=name, source=registry(checkout).sources[name], order=["hub"], trust_on_first_use=False
+        id=name, source=registry(place).sources[name], order=["hub"], trust_on_first_use=False
     )
-    fetch(spec, checkout / "work" / name, folder)
+    fetch(spec, place / "work" / name, folder)
     return folder
 
 
@@ -69,12 +69,12 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_model_in_a_folder(checkout: Path, tiny: Path) -> None:
+def test_a_model_in_a_folder(place: Path, tiny: Path) -> None:
     """Width, layers, weights and digests are the model's; three lines of configuration are enough
     for a study of it."""
     said = run("add", str(tiny))
-    entry = registry(checkout).sources["tiny-bert"]
-    size: Any = registry(checkout).sizes["tiny-bert"]
+    entry = registry(place).sources["tiny-bert"]
+    size: Any = registry(place).sizes["tiny-bert"]
     model = AutoModel.from_pretrained(tiny)
     own = sum(
         p.numel() for n, p in model.named_parameters() if not n.endswith("_embeddings.weight")
@@ -88,17 +88,17 @@ def test_a_model_in_a_folder(checkout: Path, tiny: Path) -> None:
     assert content.files["model.safetensors"] == sha256(tiny / "model.safetensors")
     lines = [line[2:] for line in said.splitlines() if line.startswith("  ")]
     overlay = "\n".join(lines[lines.index("study: tiny-bert") : -1])
-    (checkout / "mine.yaml").write_text(overlay)
-    merged = read_configuration([checkout / "config.yaml", checkout / "mine.yaml"], {})
-    study = load_study(merged, checkout)
+    (place / "mine.yaml").write_text(overlay)
+    merged = read_configuration([place / "config.yaml", place / "mine.yaml"], {})
+    study = load_study(merged, place)
     assert list(study.chosen()["cai2021"].models) == ["tiny-bert"]  # type: ignore[attr-defined]
     assert (
-        sha256(fetched("tiny-bert", checkout) / "model.safetensors")
+        sha256(fetched("tiny-bert", place) / "model.safetensors")
         == content.files["model.safetensors"]
     )
 
 
-def test_pooling_of_sentence_transformers(checkout: Path, tiny: Path, tmp_path: Path) -> None:
+def test_pooling_of_sentence_transformers(place: Path, tiny: Path, tmp_path: Path) -> None:
     """The first token, normalized, 20 tokens; the transformer in a folder of its own."""
     folder = tmp_path / "st"
     copytree(tiny, folder / "0_Transformer")
@@ -110,10 +110,10 @@ def test_pooling_of_sentence_transformers(checkout: Path, tiny: Path, tmp_path: 
     (folder / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
     (folder / "0_Transformer/sentence_bert_config.json").write_text('{"max_seq_length": 20}')
     run("add", str(folder), "--name", "st")
-    encoder = registry(checkout).sources["st"].encoder
+    encoder = registry(place).sources["st"].encoder
     assert encoder is not None
     assert encoder.model_dump() == {"pooling": "cls", "normalize": True, "max_length": 20}
-    assert (fetched("st", checkout) / "config.json").is_file()
+    assert (fetched("st", place) / "config.json").is_file()
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -131,40 +131,40 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_a_data_set_in_a_file(checkout: Path, suffix: str) -> None:
+def test_a_data_set_in_a_file(place: Path, suffix: str) -> None:
     """Rows, texts, classes and digest, worked out here; and the workflow reads the same."""
-    path = write(checkout / f"reviews{suffix}", ROWS)
+    path = write(place / f"reviews{suffix}", ROWS)
     said = run("add", str(path), "--text", "review", "--label", "stars")
     assert "2 classes: 'bad' (20), 'good' (20)" in said
-    source = registry(checkout).sources["reviews"]
+    source = registry(place).sources["reviews"]
     content = source.contents["file"]
     lines = [json.dumps([r["review"], int(r["stars"] == "good")], separators=(",", ":")) + "\n"
              for r in ROWS]  # fmt: skip
     assert content.content_sha256 == hashlib.sha256("".join(lines).encode()).hexdigest()
     assert (content.rows, content.unique_texts) == (40, len(set(TEXTS)))
     assert content.label_names == ["bad", "good"]
-    fetched("reviews", checkout)  # verifies the digest
+    fetched("reviews", place)  # verifies the digest
 
 
-def test_scores_classes_and_running_text(checkout: Path) -> None:
+def test_scores_classes_and_running_text(place: Path) -> None:
     pairs = [{"a": x, "b": y, "s": i / 7} for i, (x, y) in enumerate(pairwise(TEXTS))]
-    write(checkout / "pairs.csv", pairs)
+    write(place / "pairs.csv", pairs)
     assert "scores from 0 to" in run(
         "add", "pairs.csv", "--text", "a", "--text", "b", "--label", "s"
     )
-    assert registry(checkout).sources["pairs"].contents["file"].label_names == []
+    assert registry(place).sources["pairs"].contents["file"].label_names == []
     numbered = [{"t": text, "n": i % 3} for i, text in enumerate(TEXTS)]
-    write(checkout / "numbered.csv", numbered)
+    write(place / "numbered.csv", numbered)
     run("add", "numbered.csv", "--text", "t", "--label", "n")
-    assert registry(checkout).sources["numbered"].contents["file"].label_names == ["0", "1", "2"]
-    write(checkout / "lines.txt", [])
+    assert registry(place).sources["numbered"].contents["file"].label_names == ["0", "1", "2"]
+    write(place / "lines.txt", [])
     assert "running text" in run("add", "lines.txt")
-    assert registry(checkout).sources["lines"].kind == "corpus"
+    assert registry(place).sources["lines"].kind == "corpus"
     for name in ("pairs", "numbered", "lines"):
-        fetched(name, checkout)
+        fetched(name, place)
     study = {"extension": {"models": ["all-MiniLM-L6-v2"],
                            "datasets": ["pairs", "numbered", "lines"]}}  # fmt: skip
-    config = load_study(read_configuration([checkout / "config.yaml"], study), checkout).config
+    config = load_study(read_configuration([place / "config.yaml"], study), place).config
     assert config.datasets["pairs"].task == "regression"  # type: ignore[union-attr]
     assert {"numbered-train", "lines-lines"} <= set(config.datasets)
 
@@ -181,14 +181,14 @@ def hub(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     server.close()
 
 
-def test_a_model_of_a_hub(hub: Hub, checkout: Path, tiny: Path, tmp_path: Path) -> None:
+def test_a_model_of_a_hub(hub: Hub, place: Path, tiny: Path, tmp_path: Path) -> None:
     """The revision is pinned, the weights are not downloaded for their digest; what the hub's cache
     has needs no hub."""
     from huggingface_hub import snapshot_download
 
     run("add", "hub:owner/name")
     assert not list((tmp_path / "cache").rglob("model.safetensors"))
-    source = registry(checkout).sources["name"]
+    source = registry(place).sources["name"]
     assert source.origins[0].revision == REVISION  # type: ignore[union-attr]
     assert source.licence == "mit"
     digest = source.contents["weights"].files["model.safetensors"]
@@ -196,32 +196,32 @@ def test_a_model_of_a_hub(hub: Hub, checkout: Path, tiny: Path, tmp_path: Path) 
     assert "name: comes." in run("check", "name")
     snapshot_download("owner/name", revision=REVISION)
     hub.close()
-    assert sha256(fetched("name", checkout) / "model.safetensors") == digest
+    assert sha256(fetched("name", place) / "model.safetensors") == digest
     assert "4 of 4 files as the registry says" in run("verify", "name")
 
 
-def test_a_data_set_of_a_hub(hub: Hub, checkout: Path) -> None:
+def test_a_data_set_of_a_hub(hub: Hub, place: Path) -> None:
     """Several files: the one that is meant must be named. It is downloaded once."""
     wanted = ["add", "hub:owner/name", "--text", "review", "--label", "stars", "--name", "own"]
     assert "it has data/test.csv, data/train.csv" in run(*wanted, code=2)
     assert "other files: data/test.csv" in run(*wanted, "--file", "data/train.csv")
     hub.close()
-    assert (fetched("own", checkout) / "data.csv").is_file()
+    assert (fetched("own", place) / "data.csv").is_file()
 
 
-def test_a_file_that_was_edited(checkout: Path) -> None:
+def test_a_file_that_was_edited(place: Path) -> None:
     """Check finds it, verify and fetch see that it is another, and adding it again is asked for."""
-    path = write(checkout / "reviews.csv", ROWS)
+    path = write(place / "reviews.csv", ROWS)
     wanted = ["add", "reviews.csv", "--text", "review", "--label", "stars"]
     run(*wanted)
     assert "reviews: comes." in run("check", "reviews")
     write(path, ROWS[:-1])
     with pytest.raises(Exception, match="rows: expected 40, got 39"):
-        fetched("reviews", checkout)
+        fetched("reviews", place)
     assert "0 of 1 files as the registry says; other bytes" in run("verify", "reviews", code=1)
     assert "add --replace" in run(*wanted, code=2)
     run(*wanted, "--replace")
-    assert registry(checkout).sources["reviews"].contents["file"].rows == 39
+    assert registry(place).sources["reviews"].contents["file"].rows == 39
     path.unlink()
     assert "reviews: does not come." in run("check", "reviews", code=1)
     assert "reviews" in run("list")
@@ -231,18 +231,18 @@ Change = Callable[[Path, Path], list[str]]
 
 
 def of_texts(content: str | bytes, *arguments: str, name: str = "x.csv") -> Change:
-    def arrange(_: Path, checkout: Path) -> list[str]:
+    def arrange(_: Path, place: Path) -> list[str]:
         data = content.encode() if isinstance(content, str) else content
-        (checkout / name).write_bytes(data)
+        (place / name).write_bytes(data)
         return [name, *arguments]
 
     return arrange
 
 
 def of_model(change: Callable[[Path], object], *arguments: str) -> Change:
-    def arrange(tiny: Path, checkout: Path) -> list[str]:
-        copytree(tiny, checkout / "m")
-        change(checkout / "m")
+    def arrange(tiny: Path, place: Path) -> list[str]:
+        copytree(tiny, place / "m")
+        change(place / "m")
         return ["m", *arguments]
 
     return arrange
@@ -331,12 +331,12 @@ REFUSED: list[tuple[Change, str]] = [
 
 
 @pytest.mark.parametrize(("change", "sentence"), REFUSED, ids=[s[:30] for _, s in REFUSED])
-def test_refused_in_one_sentence(checkout: Path, tiny: Path, change: Change, sentence: str) -> None:
+def test_refused_in_one_sentence(place: Path, tiny: Path, change: Change, sentence: str) -> None:
     """Exit code 2, and nothing is written."""
-    said = run("add", *change(tiny, checkout), code=2)
+    said = run("add", *change(tiny, place), code=2)
     assert sentence in said
     assert len(said.strip().splitlines()) == 1
-    assert not (checkout / "config" / LOCAL).exists()
+    assert not (place / "config" / LOCAL).exists()
 
 
 @pytest.mark.parametrize(
@@ -348,60 +348,60 @@ def test_refused_in_one_sentence(checkout: Path, tiny: Path, change: Change, sen
     ],
 )
 def test_a_hub_that_refuses(
-    hub: Hub, checkout: Path, answer: tuple[int, str], sentence: str
+    hub: Hub, place: Path, answer: tuple[int, str], sentence: str
 ) -> None:
     """Asked once: the answer is final."""
     hub.api = answer
     assert sentence in run("add", "hub:owner/name", code=2)
 
 
-def test_labels_that_readers_could_lose(checkout: Path) -> None:
+def test_labels_that_readers_could_lose(place: Path) -> None:
     """-1 is a class here, numbers and their decimals are one class, empty lines are lines, a byte
     order mark is no text."""
     rows = [{"t": text, "y": (-1, 1)[i % 2]} for i, text in enumerate(TEXTS)]
-    write(checkout / "signs.parquet", rows)
+    write(place / "signs.parquet", rows)
     said = run("add", "signs.parquet", "--text", "t", "--label", "y")
     assert "40 rows" in said
     assert "'-1' (20), '1' (20)" in said
-    (checkout / "mixed.jsonl").write_text(
+    (place / "mixed.jsonl").write_text(
         "\ufeff" + "".join(json.dumps({"t": t, "y": [1, 1.0, 2][i % 3]}) + "\r\n"
                             for i, t in enumerate(TEXTS)) + "\r\n", "utf8"
     )  # fmt: skip
     assert "2 classes: '1' (27), '2' (13)" in run(
         "add", "mixed.jsonl", "--text", "t", "--label", "y"
     )
-    (checkout / "book.txt").write_text("\ufeffOne.\n\nTwo.\n", "utf8")
+    (place / "book.txt").write_text("\ufeffOne.\n\nTwo.\n", "utf8")
     assert "3 rows" in run("add", "book.txt")
     for name in ("signs", "mixed", "book"):
-        fetched(name, checkout)
+        fetched(name, place)
 
 
-def test_a_record_does_not_say_where_a_folder_is(checkout: Path, tiny: Path) -> None:
+def test_a_record_does_not_say_where_a_folder_is(place: Path, tiny: Path) -> None:
     """The same bytes elsewhere are the same source."""
     run("add", str(tiny))
-    source, folders = registry(checkout).sources["tiny-bert"].portable()
+    source, folders = registry(place).sources["tiny-bert"].portable()
     spec = FetchSpec(
         id="x", source=source, order=["hub"], folders=folders, trust_on_first_use=False
     )
     assert str(tiny.parent) not in json.dumps(spec.recorded())
     assert folders == [str(tiny)]
-    (checkout / "there").mkdir()
-    fetch(spec, checkout / "work", checkout / "there")
-    assert (checkout / "there/model.safetensors").is_file()
+    (place / "there").mkdir()
+    fetch(spec, place / "work", place / "there")
+    assert (place / "there/model.safetensors").is_file()
 
 
-def test_a_hub_that_is_gone(hub: Hub, checkout: Path) -> None:
+def test_a_hub_that_is_gone(hub: Hub, place: Path) -> None:
     hub.close()
     said = run("add", "hub:owner/name", code=2)
     assert said.startswith("hub:owner/name: ")
     assert len(said.strip().splitlines()) == 1
 
 
-def test_names_with_markup_stay_text(checkout: Path) -> None:
+def test_names_with_markup_stay_text(place: Path) -> None:
     """In the user's file, and in what is printed."""
     rows = [{"<b>x</b>\x1b[31m": t, "y": i % 2} for i, t in enumerate(TEXTS)]
-    write(checkout / "odd name.csv", rows)
+    write(place / "odd name.csv", rows)
     said = run("add", "odd name.csv", "--text", "<b>x</b>\x1b[31m", "--label", "y")
     assert "\x1b" not in said
-    entry = yaml.safe_load((checkout / "config" / LOCAL).read_text())["sources"]["odd-name"]
+    entry = yaml.safe_load((place / "config" / LOCAL).read_text())["sources"]["odd-name"]
     assert entry["contents"]["file"]["text_fields"] == ["<b>x</b>\x1b[31m"]
