@@ -36,6 +36,7 @@ localrules:
     make_table,
     draw_figure,
     evaluate_claims,
+    make_scorecard,
 
 
 rule all:

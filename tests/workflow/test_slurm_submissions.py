@@ -49,6 +49,7 @@ LOCAL = {
     "make_table",
     "draw_figure",
     "evaluate_claims",
+    "make_scorecard",
     "summarize_run",
     "write_page",
     "write_overview",
