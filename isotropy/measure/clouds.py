@@ -131,10 +131,19 @@ class StoredArray(NamedTuple):
             os.close(descriptor)
 
     def select(self, chosen: np.ndarray) -> np.ndarray:
-        """Some rows, shape (chosen, d); no others are read."""
+        """Some rows, shape (chosen, d); no others are read, and none is mapped, as in `blocks`."""
         dtype = np.dtype("<u2") if self.dtype == "bfloat16" else self.dtype
-        whole = np.memmap(self.path, dtype, "r", self.offset, self.shape)
-        return self._floats(whole[chosen])
+        d = self.shape[1]
+        rows = np.empty((len(chosen), d), dtype)
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            for row, number in zip(rows, chosen.tolist(), strict=True):
+                begin = self.offset + number * d * dtype.itemsize
+                if os.preadv(descriptor, [row.data.cast("B")], begin) < row.nbytes:
+                    raise IsotropyError(f"{self.path}: the file ends in row {number + 1} or before")
+        finally:
+            os.close(descriptor)
+        return self._floats(rows)
 
     def blocks(self) -> Iterator[np.ndarray]:
         """The rows. They are read, not mapped: what a process has mapped counts as its memory."""
