@@ -137,7 +137,7 @@ def test_fill() -> None:
         (DATA | {"each": 3}, "a: each: expected a list of mappings"),
         (
             DATA | {"each": [{"b": ["x"]}]} | {"contents": {"{b}": {}}},
-            "a: each: expected a text or number for the key '{b}', got ['x']",
+            "a: each: expected a text or number for the key '.b.', got .'x'.",
         ),
         (
             DATA | {"each": [{"b": 1}]} | {"licence": "{c}"},

@@ -347,9 +347,7 @@ def test_refused_in_one_sentence(place: Path, tiny: Path, change: Change, senten
         ((403, "GatedRepo"), "its licence must be accepted on the hub first"),
     ],
 )
-def test_a_hub_that_refuses(
-    hub: Hub, place: Path, answer: tuple[int, str], sentence: str
-) -> None:
+def test_a_hub_that_refuses(hub: Hub, place: Path, answer: tuple[int, str], sentence: str) -> None:
     """Asked once: the answer is final."""
     hub.api = answer
     assert sentence in run("add", "hub:owner/name", code=2)
