@@ -1,5 +1,5 @@
-"""Colours and signs of figures and pages, in one place. All pairs are told apart with any form of
-colour blindness, and as text on white have a contrast of 4.5 or more, but for SERIES.
+"""Colours and signs of figures and pages, in one place. All pairs can be distinguished with any
+form of colour blindness, and as text on white have a contrast of 4.5 or more, but for SERIES.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class StoredArray(NamedTuple):
 
     def write(self, first: int, rows: np.ndarray) -> None:
         """Put rows, shape (m, d), from row `first` on. Written, not mapped: a full disk is an error
-        that can be told.
+        that can be reported.
         """
         begin = self.offset + first * self.shape[1] * rows.dtype.itemsize
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError, shown
 from isotropy.files import sha256_file
-from isotropy.measure.models import Layout, read_layout
+from isotropy.measure.models import LONGEST, Layout, read_layout
 from isotropy.own_sources.hub import Repository
 
-LONGEST = 512
-"""Tokens of a text, where the model does not say how many it reads, or says more."""
 NEEDED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 
 
@@ -98,7 +96,7 @@ def _found(
     licence: str,
 ) -> Found:
     """The entry, from what the model's configuration says."""
-    config = _config(layout.transformer)
+    config, model = _architecture(layout.transformer)
     if config.is_encoder_decoder:
         raise IsotropyError(
             f"{name}: {shown(config.model_type)} is an encoder-decoder: the workflow "
@@ -110,7 +108,7 @@ def _found(
         "max_length": min(layout.max_length or LONGEST, _positions(config)),
     }
     sizes = {
-        "weights": _weights(config),
+        "weights": _weights(model),
         "width": int(config.hidden_size),
         "layers": int(config.num_hidden_layers),
         "gigabytes": max(0.01, round(size / 1e9, 2)),
@@ -140,8 +138,8 @@ def _found(
     return Found(entry, about)
 
 
-def _config(folder: Path) -> Any:
-    """The model's configuration, of which its architecture can be made.
+def _architecture(folder: Path) -> tuple[Any, Any]:
+    """The model's configuration, and the model that it describes, without weights.
 
     Raises:
         IsotropyError: it cannot, or it is none of a text model.
@@ -152,7 +150,7 @@ def _config(folder: Path) -> Any:
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         with torch.device("meta"):
-            AutoModel.from_config(config)
+            model = AutoModel.from_config(config)
         _positions(config)
     except Exception as error:  # transformers has errors of its own, of many classes
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -160,7 +158,7 @@ def _config(folder: Path) -> Any:
     for field in ("hidden_size", "num_hidden_layers"):
         if not isinstance(getattr(config, field, None), int):
             raise IsotropyError(f"{folder}: config.json has no {field}: expected a text model")
-    return config
+    return config, model
 
 
 def _pooling(name: str, layout: Layout, wanted: str | None) -> str:
@@ -182,19 +180,16 @@ def _positions(config: Any) -> int:
     return min(LONGEST, most - (config.pad_token_id + 1 if shifted else 0))
 
 
-def _weights(config: Any) -> float:
+def _weights(model: Any) -> float:
     """Multiplications that a token takes in the layers, in millions: weights besides embeddings,
     shared ones as often as they are used.
     """
     import torch
-    from transformers import AutoModel
 
-    with torch.device("meta"):
-        model = AutoModel.from_config(config)
     tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     count = sum(p.numel() for p in model.parameters() if id(p) not in tables)
-    if config.model_type == "albert":
-        count *= config.num_hidden_layers
+    if model.config.model_type == "albert":
+        count *= model.config.num_hidden_layers
     found: float = round(count / 1e6, 3 if count < 1e6 else 1)
     return max(0.001, found)
 

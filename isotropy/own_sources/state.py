@@ -35,7 +35,7 @@ FETCHED = RESULTS / "fetch"
 
 def listed(project: Path) -> Iterator[str]:
     """A line for each source."""
-    for name, source in load_registry(project / REGISTRY).sources.items():
+    for name, source in _registered(project).items():
         kinds = ", ".join(dict.fromkeys(origin.type for origin in source.origins))
         status = "/".join(dict.fromkeys(c.status for c in source.contents.values()))
         yield f"{name:34} {source.kind:8} {status:18} {kinds:28} {source.licence}"
@@ -43,8 +43,8 @@ def listed(project: Path) -> Iterator[str]:
 
 def checked(project: Path, names: list[str], mirror: Path | None) -> Iterator[tuple[str, bool]]:
     """Of each source, its origins and whether they can be used; and whether one can."""
-    sources = load_registry(project / REGISTRY).sources
-    for name, source in _chosen(project, names).items():
+    sources = _registered(project)
+    for name, source in _chosen(sources, names).items():
         base = source if source.control is None else sources[source.control.like]
         found = [(origin, _reason(origin, base, mirror)) for origin in base.origins]
         usable = [origin for origin, reason in found if reason == HERE]
@@ -58,7 +58,7 @@ def verified(project: Path, names: list[str], mirror: Path | None) -> Iterator[t
     """Of each source, the files with a digest that are on this machine, and whether all are right;
     a source of which nothing is here is left out, unless it is named.
     """
-    for name, source in _chosen(project, names).items():
+    for name, source in _chosen(_registered(project), names).items():
         there = list(_files(project, name, source, mirror))
         wrong = [path for path, expected in there if sha256_file(path) != expected]
         for path, right in _own_data(source):
@@ -70,10 +70,14 @@ def verified(project: Path, names: list[str], mirror: Path | None) -> Iterator[t
             yield f"{name}: {state if there else 'no file with a digest here'}{more}", not wrong
 
 
-def _chosen(project: Path, names: list[str]) -> dict[str, Source]:
+def _registered(project: Path) -> dict[str, Source]:
+    """All sources of a checkout. Raises IsotropyError: it is none."""
     if not (project / REGISTRY).is_dir():
         raise IsotropyError(NO_CHECKOUT.format(project))
-    sources = load_registry(project / REGISTRY).sources
+    return load_registry(project / REGISTRY).sources
+
+
+def _chosen(sources: dict[str, Source], names: list[str]) -> dict[str, Source]:
     for name in names:
         if name not in sources:
             raise IsotropyError(f"no source {name!r}: {suggest(name, sources, 'by sources list')}")
