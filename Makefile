@@ -10,7 +10,7 @@ ARGS ?=
 TEST_ARGS ?= --numprocesses 2 --dist worksteal
 READY := $(VENV)/.ready
 
-.PHONY: figures check test test-slurm campaign environment benchmarks lock
+.PHONY: figures check test test-slurm campaign rehearsal environment benchmarks lock
 
 figures: $(READY)
 	$(VENV)/bin/snakemake --cores $(CORES) --quiet rules $(ARGS)
@@ -42,6 +42,10 @@ campaign: $(READY)
 	$(VENV)/bin/python -m tests.campaign.kills
 	$(VENV)/bin/python -m tests.campaign.alterations .
 	$(VENV)/bin/python benchmarks/repeatability.py
+
+# The papers' own study on made-up models and data, below .rehearsal/: docs/rehearsal.md
+rehearsal: $(READY)
+	$(VENV)/bin/python -m tests.rehearsal.run --cores $(CORES)
 
 environment: $(READY)
 

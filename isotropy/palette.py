@@ -7,8 +7,16 @@ from __future__ import annotations
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Lines and markers: Okabe & Ito's colours."""
 
-STATUS = {"original": "#005A8C", "stand-in": "#A04000", "diagram": "#555555"}
+STATUS = {
+    "original": "#005A8C",
+    "stand-in": "#A04000",
+    "rehearsal": "#7A1F7A",
+    "diagram": "#555555",
+}
 """What a result stands on. No other thing has these colours."""
+
+REHEARSAL = "Rehearsal: models and data are made up, no number means anything"
+"""Above all figures and pages of a rehearsal."""
 
 VERDICTS = {"holds": "#00664B", "fails": "#99245E", "undecided": "#6B5A00", "none": "#666666"}
 """Groups of verdicts."""

@@ -143,6 +143,12 @@ class Claim(Strict):
         return self
 
 
+def untested(claims: list[Claim], because: str) -> list[Claim]:
+    """The same claims, none of them tested for a reason."""
+    nothing = {"unit": None, "quantity": None, "test": None, "because": because}
+    return [claim.model_copy(update=nothing) for claim in claims if not claim.extension]
+
+
 class ClaimsSpec(Spec):
     """What defines the verdicts of a study."""
 

@@ -71,12 +71,14 @@ def line_style(i: int) -> tuple[str, str]:
 
 
 def common_status(rows: pd.DataFrame) -> str:
-    """`original` if all rows are, else `stand-in`."""
+    """`original` if all rows are, `rehearsal` if one is, else `stand-in`."""
+    if (rows["status"] == "rehearsal").any():
+        return "rehearsal"
     return "original" if (rows["status"] == "original").all() else "stand-in"
 
 
 def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
-    """Original or stand-in, above a panel on the right."""
+    """Original, stand-in or rehearsal, above a panel on the right."""
     status = common_status(rows)
     axes.set_title(status, loc="right", fontsize=9, color=STATUS[status])
 
@@ -118,6 +120,11 @@ def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
     """
     lines = [line for part in text.split("\n") for line in textwrap.wrap(part, width) or [""]]
     figure.set_label("\n".join(lines))
+
+
+def banner(figure: Figure, text: str) -> None:
+    """A line across the top of a figure, above its panels."""
+    figure.suptitle(text, color="white", backgroundcolor=STATUS["rehearsal"], fontsize=10)
 
 
 def note(figure: Figure) -> str:

@@ -21,7 +21,7 @@ from isotropy.sources.rows import Row
 from isotropy.sources.vectors import StaticVectors
 
 TEXTS = pa.DataFrameSchema(
-    {"text": pa.Column(str, pa.Check.str_length(min_value=1), unique=True)},
+    {"text": pa.Column(str, unique=True)},
     strict=True,
     index=pa.Index(int),
 )
@@ -229,11 +229,12 @@ def _checked(
 
 def _require_texts(name: str, rows: Sequence[Row], *, empty: bool = False) -> None:
     """Raise an IsotropyError that names the first row of a source, counted from 1, with something
-    that is no text, or with an empty one.
+    that is no text, or with empty ones alone: of a pair one may be empty (Quora's have such).
     """
     for number, row in enumerate(rows, start=1):
+        nothing = not empty and not any(row.texts)
         for text in row.texts:
-            if not isinstance(text, str) or not (text or empty):
+            if not isinstance(text, str) or nothing:
                 got = "an empty one" if text == "" else shown(text)
                 raise IsotropyError(f"{name}: row {number}: expected a text, got {got}")
 

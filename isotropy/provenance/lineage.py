@@ -9,13 +9,18 @@ from pydantic import BaseModel, ConfigDict
 
 from isotropy.scrub import scrub
 
+Status = Literal["original", "stand-in", "rehearsal"]
+"""The paper's own; a substitute; made up to try out a study, whose numbers say nothing."""
+RANKS: dict[Status, int] = {"original": 0, "stand-in": 1, "rehearsal": 2}
+"""Of several inputs the highest decides."""
+
 
 class Lineage(BaseModel):
     """Whether a result is original, and from which sources it is made."""
 
     model_config = ConfigDict(extra="forbid")
 
-    status: Literal["original", "stand-in"] = "original"
+    status: Status = "original"
     reasons: list[str] = []
     """Why it is a stand-in."""
     sources: list[dict[str, Any]] = []
@@ -51,8 +56,7 @@ class Lineage(BaseModel):
 
     def merge(self, other: Lineage) -> None:
         """Add the lineage of another input."""
-        if other.status == "stand-in":
-            self.status = "stand-in"
+        self.status = max(self.status, other.status, key=RANKS.__getitem__)
         self.reasons += [r for r in other.reasons if r not in self.reasons]
         self.sources += [s for s in other.sources if s not in self.sources]
 

@@ -13,7 +13,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from isotropy.palette import STATUS, VERDICTS
+from isotropy.palette import REHEARSAL, STATUS, VERDICTS
+from isotropy.provenance.lineage import Status
 from isotropy.report.spec import PageSpec
 
 FOLDER = Path(__file__).parent
@@ -26,7 +27,12 @@ INDEX = "index.html"
 
 
 def render(
-    spec: PageSpec, content: dict[str, Any], folder: Path, mark: str, scripts: tuple[str, ...] = ()
+    spec: PageSpec,
+    content: dict[str, Any],
+    folder: Path,
+    mark: str,
+    scripts: tuple[str, ...] = (),
+    status: Status = "stand-in",
 ) -> str:
     """A page as HTML, everything in it escaped.
 
@@ -36,6 +42,7 @@ def render(
         folder: where the page lies, relative to the folder of the run.
         mark: the mark of its record.
         scripts: of this page, besides SCRIPTS.
+        status: of what it shows; on pages of a rehearsal a banner says so.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
@@ -55,6 +62,7 @@ def render(
         style=Markup((FOLDER / "site.css").read_text("utf8")),  # noqa: S704 - our own files
         code=[Markup(text) for text in code],  # noqa: S704
         colours={**STATUS, **VERDICTS},
+        banner=REHEARSAL if status == "rehearsal" else None,
         **content,
     )
 

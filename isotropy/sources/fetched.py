@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy.sources.spec import Content, Status
+from isotropy.provenance.lineage import Status
+from isotropy.sources.spec import Content
 from isotropy.spec import Strict
 
 FACTS = "source.json"  # beside the payload

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from isotropy.errors import suggest
+from isotropy.provenance.lineage import Status
 from isotropy.scrub import scrub
 from isotropy.sources.encoder import Encoder
 from isotropy.spec import Strict
@@ -23,8 +24,6 @@ Tier = Literal["hub", "url", "mirror", "package"]
 """Kinds of origins, as `sources.order` ranks them."""
 HERE = ("file", "random")
 """Kinds of origins that need no network and no choice: tried before all others."""
-
-Status = Literal["original", "stand-in"]
 
 
 def _inside(path: str) -> str:
@@ -189,7 +188,7 @@ class Content(Strict):
 
     status: Status
     """`original`: the paper's own input. `stand-in`: a substitute; what is made from it never
-    counts as a reproduction."""
+    counts as a reproduction. `rehearsal`: made up; what is made from it has no verdict."""
     title: str
     """What it is, as captions name it."""
     format: Format | None = None

@@ -47,15 +47,15 @@ def long_table(parts: Iterable[tuple[dict[str, object], pd.DataFrame]]) -> pd.Da
 
 
 def deviate(table: pd.DataFrame, rows: pd.Series, reason: str) -> pd.DataFrame:
-    """Make some rows stand-ins, and say why.
+    """Make some rows stand-ins, unless they are of a rehearsal, and say why.
 
     Args:
         table: with the columns `status` and `deviations`.
         rows: whether each row deviates.
         reason: how.
     """
-    known = table["deviations"]
+    known, lower = table["deviations"], rows & (table["status"] == "original")
     more = known.where(known == "", known + "; ") + reason
     return table.assign(
-        status=table["status"].mask(rows, "stand-in"), deviations=known.mask(rows, more)
+        status=table["status"].mask(lower, "stand-in"), deviations=known.mask(rows, more)
     )

@@ -3,16 +3,19 @@
 import pandas as pd
 
 from isotropy.claims.scorecard import scorecard
-from isotropy.claims.spec import ScorecardSpec
+from isotropy.claims.spec import ScorecardSpec, untested
 from isotropy.files import record_of
 from isotropy.job import Job
 from isotropy.provenance.record import read_record
 from isotropy.tables.write import write_all
 
 with Job(snakemake, ScorecardSpec) as job:
+    claims = job.spec.claims
+    if job.lineage.status == "rehearsal":
+        claims = untested(claims, "this is a rehearsal, on made-up models and data")
     paths = dict(zip(job.spec.attempted, job.inputs("tables"), strict=True))
     table = scorecard(
-        job.spec.claims,
+        claims,
         {name: pd.read_parquet(path) for name, path in paths.items()},
         {name: read_record(record_of(path)).id for name, path in paths.items()},
         f"the {job.spec.study} study leaves that part of the paper out",

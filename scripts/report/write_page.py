@@ -10,4 +10,5 @@ with Job(snakemake, PageSpec) as job:
     content = page.content(job.spec, job.inputs, folder)
     scripts = getattr(page, "SCRIPTS", ())
     with job.write("page") as path:
-        path.write_text(render(job.spec, content, folder, job.mark, scripts), "utf8")
+        text = render(job.spec, content, folder, job.mark, scripts, job.lineage.status)
+        path.write_text(text, "utf8")

@@ -161,7 +161,10 @@ def test_mistakes_in_an_entry(tmp_path: Path, entry: Any, message: str) -> None:
         ({"expect": {"rows": "3"}}, r"contents\.all\.expect\.rows: expected a valid integer"),
         ({"expect": {"files": {"b.txt": "0"}}}, r"contents\.all\.expect\.files\.b\.txt: expected"),
         ({"expect": {"files": {"c": "0" * 64}}}, r"hub dataset .*expected all files .*got no c"),
-        ({"status": "own"}, r"contents\.all\.status: expected 'original' or 'stand-in', got 'own'"),
+        (
+            {"status": "own"},
+            r"contents\.all\.status: expected 'original', 'stand-in' or 'rehearsal', got 'own'",
+        ),
     ],
 )
 def test_mistakes_in_a_content(tmp_path: Path, content: Any, message: str) -> None:

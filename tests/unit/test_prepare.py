@@ -44,6 +44,18 @@ def test_sentences(tmp_path: Path) -> None:
         prepare_sentences(sentences.model_copy(update={"sample": None}), [])
     with pytest.raises(IsotropyError, match="s: "):
         prepare_sentences(sentences.model_copy(update={"sample": None}), [Row(("",), 0)])
+    with pytest.raises(IsotropyError, match="s: row 2: expected a text, got an empty one"):
+        prepare_sentences(sentences, [Row(("a", "b"), 0), Row(("", ""), 1)])
+
+
+def test_an_empty_text_of_a_pair() -> None:
+    """Quora's pairs have such: it is a text like others."""
+    spec = SentencesSpec.model_validate(
+        {"kind": "sentences", "source": "s", "label_names": ["no", "yes"]}
+    )
+    prepared = prepare_sentences(spec, [Row(("a", ""), 0), Row(("", "b"), 1)])
+    assert list(prepared.texts["text"]) == ["a", "", "b"]
+    assert [list(item) for item in prepared.items["texts"]] == [[0, 1], [1, 2]]
 
 
 def test_a_split_of_our_own() -> None:

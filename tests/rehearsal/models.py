@@ -1,0 +1,420 @@
+"""Models of the paper study with fresh weights: real architecture, real number of layers and heads,
+real kind of tokenizer, real files, small width.
+
+What a repository holds follows the published files: the names of tensors in `model.safetensors`
+(BERT's layer norms have `gamma` and `beta`; GPT-2's have no prefix, and the causal mask is among
+them), and a `tokenizer_config.json` that says little, so that special tokens follow from the class.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import transformers
+from safetensors.torch import save_file
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from tokenizers import models as kinds
+
+from tests.rehearsal import words
+
+WIDTH = 48
+INNER = 96
+VOCABULARY = 2000
+HEADS = 12
+
+CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()-%—“”"
+
+Tensors = dict[str, torch.Tensor]
+
+
+class Architecture(NamedTuple):
+    """How a model is built and saved.
+
+    Attributes:
+        config: its configuration class and what differs from the class's own values.
+        model: the class whose weights its repository holds.
+        tokenizer: trains its tokenizer.
+        settings: its `tokenizer_config.json`.
+        rename: name of a tensor in the repository, from transformers' own; None: it is left out.
+        lower: whether texts become lower case.
+    """
+
+    config: Callable[..., Any]
+    model: Any
+    tokenizer: Callable[[bool], Tokenizer]
+    settings: dict[str, Any]
+    rename: Callable[[str], str | None]
+    lower: bool = False
+
+
+def word_piece(
+    lower: bool, marks: str = "[PAD] [UNK] [CLS] [SEP] [MASK]", types: int = 1
+) -> Tokenizer:
+    """BERT's tokenizer; MPNet's has other marks, and no second token type."""
+    pad, unknown, first, last, mask = marks.split()
+    special = [pad, unknown, first, last, mask]
+    pieces = [*special, *word_pieces(lower, VOCABULARY - len(special))]
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(kinds.WordPiece(vocabulary, unk_token=unknown))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(special)
+    ids = [(mark, tokenizer.token_to_id(mark)) for mark in (first, last)]
+    middle = f"{last} " if types == 0 else ""
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{first} $A {last}",
+        pair=f"{first} $A {last} {middle}$B:{types} {last}:{types}",
+        special_tokens=ids,
+    )
+    return tokenizer
+
+
+def word_pieces(lower: bool, n: int) -> list[str]:
+    """Characters, the most frequent words, and what words most often end with, marked by ##. The
+    library's own trainer gives others each time.
+    """
+    text = words.stories().decode()
+    counts = Counter(re.findall(r"\w+|[^\w\s]", text.lower() if lower else text))
+    whole = sorted(counts, key=lambda word: (-counts[word], word))
+    characters = sorted(set("".join(counts)))
+    ends: Counter[str] = Counter()
+    for word in counts:
+        ends.update(word[-length:] for length in (2, 3) if len(word) > length)
+    most = sorted(ends, key=lambda end: (-ends[end], end))[:300]
+    pieces = [*characters, *(f"##{piece}" for piece in (*characters, *most)), *whole]
+    return list(dict.fromkeys(pieces))[:n]
+
+
+def mpnet_word_piece(lower: bool) -> Tokenizer:
+    """MPNet's tokenizer: BERT's pieces between RoBERTa's marks."""
+    return word_piece(lower, "<pad> [UNK] <s> </s> <mask>", types=0)
+
+
+def byte_pairs(special: list[str]) -> Tokenizer:
+    """Byte-level pairs, as GPT-2 and RoBERTa have them: a blank belongs to the word after it."""
+    tokenizer = Tokenizer(kinds.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=special,
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(words.stories().decode().split("\n"), trainer)
+    return tokenizer
+
+
+def gpt2_pairs(_: bool) -> Tokenizer:
+    """GPT-2's: one special token, which is no padding token; nothing is added to a text."""
+    tokenizer = byte_pairs(["<|endoftext|>"])
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    return tokenizer
+
+
+def roberta_pairs(_: bool) -> Tokenizer:
+    """RoBERTa's: <s>, </s>, and <pad> at 1."""
+    tokenizer = byte_pairs(["<s>", "<pad>", "</s>", "<unk>"])
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return tokenizer
+
+
+def gpt_pairs(_: bool) -> Tokenizer:
+    """OpenAI GPT's: lower case, a word's last piece ends with </w>; only <unk> is special."""
+    merges = chains(VOCABULARY // 2)
+    pieces = ["<unk>", *dict.fromkeys(c + end for c in CHARACTERS for end in ("", "</w>"))]
+    pieces += [a + b for a, b in merges]
+    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(
+        kinds.BPE(vocabulary, merges, unk_token="<unk>", end_of_word_suffix="</w>")
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.BPEDecoder(suffix="</w>")
+    tokenizer.add_special_tokens(["<unk>"])
+    return tokenizer
+
+
+def chains(n: int) -> list[tuple[str, str]]:
+    """Merges that build the most frequent words letter by letter. The library's own trainer breaks
+    ties in another way each time.
+    """
+    counts = Counter(words.stories().decode().lower().split())
+    merges: dict[tuple[str, str], None] = {}
+    for word in sorted(counts, key=lambda word: (-counts[word], word)):
+        if len(merges) >= n:
+            break
+        if set(word) <= set(CHARACTERS):
+            for i in range(1, len(word)):
+                merges[word[:i], word[i] + "</w>" * (i == len(word) - 1)] = None
+    return list(merges)
+
+
+def sentence_pieces(_: bool) -> Tokenizer:
+    """ALBERT's: unigram pieces of SentencePiece, a blank shown as ▁ at the beginning of a word."""
+    special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [(mark, 0.0) for mark in special] + unigrams(VOCABULARY - len(special))
+    tokenizer = Tokenizer(kinds.Unigram(pieces, unk_id=1))
+    steps = [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    quotes = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    tokenizer.normalizer = normalizers.Sequence([*quotes, *steps])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.add_special_tokens(special)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    return tokenizer
+
+
+def unigrams(n: int) -> list[tuple[str, float]]:
+    """Pieces of words with the logarithm of how often each occurs, and all single characters. The
+    library's own trainer gives other numbers each time.
+    """
+    counts: Counter[str] = Counter()
+    for word in words.stories().decode().lower().split():
+        marked = f"▁{word}"
+        for length in (1, 2, 3, 4, len(marked)):
+            counts.update(marked[i : i + length] for i in range(len(marked) - length + 1))
+    total = counts.total()
+    characters = {piece for piece in counts if len(piece) == 1}
+    order = sorted(counts, key=lambda piece: (piece not in characters, -counts[piece], piece))
+    return [(piece, round(math.log(counts[piece] / total), 6)) for piece in order[:n]]
+
+
+def _as_tensorflow(name: str) -> str:
+    """BERT's layer norms as the conversion from TensorFlow named them."""
+    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+        "LayerNorm.bias", "LayerNorm.beta"
+    )
+
+
+def _same(name: str) -> str:
+    return name
+
+
+def _of_gpt(name: str) -> str | None:
+    """Without the prefix; the head shares the embeddings and is left out."""
+    return None if name.startswith("lm_head") else name.removeprefix("transformer.")
+
+
+def bert(layers: int, lower: bool) -> Architecture:
+    """BERT, as google-bert publishes it."""
+    return Architecture(
+        lambda n: transformers.BertConfig(
+            vocab_size=n,
+            hidden_size=WIDTH,
+            num_hidden_layers=layers,
+            num_attention_heads=HEADS,
+            intermediate_size=INNER,
+            architectures=["BertForMaskedLM"],
+        ),
+        transformers.BertForPreTraining,
+        word_piece,
+        {"do_lower_case": lower, "model_max_length": 512},
+        _as_tensorflow,
+        lower,
+    )
+
+
+def sentence_bert(layers: int) -> Architecture:
+    """A BERT of sentence-transformers: without heads, marks named in the settings."""
+    names = ("pad", "unk", "cls", "sep", "mask")
+    marks = {f"{name}_token": f"[{name.upper()}]" for name in names}
+    plain = bert(layers, True)
+    return plain._replace(
+        model=transformers.BertModel,
+        rename=_same,
+        settings={
+            **marks,
+            "do_lower_case": True,
+            "model_max_length": 512,
+            "tokenizer_class": "BertTokenizer",
+        },
+    )
+
+
+def distilbert(lower: bool) -> Architecture:
+    """DistilBERT: no token types, other names of fields."""
+    return Architecture(
+        lambda n: transformers.DistilBertConfig(
+            vocab_size=n,
+            dim=WIDTH,
+            n_layers=6,
+            n_heads=HEADS,
+            hidden_dim=INNER,
+            architectures=["DistilBertForMaskedLM"],
+        ),
+        transformers.DistilBertForMaskedLM,
+        word_piece,
+        {"do_lower_case": lower, "model_max_length": 512},
+        _same,
+        lower,
+    )
+
+
+def roberta(layers: int, model: Any = transformers.RobertaForMaskedLM) -> Architecture:
+    """RoBERTa: one token type, positions that begin at 2."""
+    return Architecture(
+        lambda n: transformers.RobertaConfig(
+            vocab_size=n,
+            hidden_size=WIDTH,
+            num_hidden_layers=layers,
+            num_attention_heads=HEADS,
+            intermediate_size=INNER,
+            max_position_embeddings=514,
+            type_vocab_size=1,
+            layer_norm_eps=1e-5,
+            architectures=["RobertaForMaskedLM"],
+        ),
+        model,
+        roberta_pairs,
+        {"model_max_length": 512},
+        _same,
+    )
+
+
+def albert() -> Architecture:
+    """ALBERT: one layer's weights for all layers, embeddings narrower than the layers."""
+    return Architecture(
+        lambda n: transformers.AlbertConfig(
+            vocab_size=n,
+            embedding_size=WIDTH // 2,
+            hidden_size=WIDTH,
+            num_hidden_layers=12,
+            num_attention_heads=HEADS,
+            intermediate_size=INNER,
+            architectures=["AlbertForMaskedLM"],
+        ),
+        transformers.AlbertForMaskedLM,
+        sentence_pieces,
+        {"model_max_length": 512},
+        _same,
+        True,
+    )
+
+
+def mpnet() -> Architecture:
+    """MPNet, as sentence-transformers publishes it: positions relative to each other besides."""
+    return Architecture(
+        lambda n: transformers.MPNetConfig(
+            vocab_size=n,
+            hidden_size=WIDTH,
+            num_hidden_layers=12,
+            num_attention_heads=HEADS,
+            intermediate_size=INNER,
+            max_position_embeddings=514,
+            architectures=["MPNetForMaskedLM"],
+        ),
+        transformers.MPNetModel,
+        mpnet_word_piece,
+        {"do_lower_case": True, "model_max_length": 512, "tokenizer_class": "MPNetTokenizer"},
+        _same,
+        True,
+    )
+
+
+def gpt2() -> Architecture:
+    """GPT-2: no padding token, 1,024 positions."""
+    return Architecture(
+        lambda n: transformers.GPT2Config(
+            vocab_size=n,
+            n_embd=WIDTH,
+            n_layer=12,
+            n_head=HEADS,
+            bos_token_id=0,
+            eos_token_id=0,
+            architectures=["GPT2LMHeadModel"],
+        ),
+        transformers.GPT2LMHeadModel,
+        gpt2_pairs,
+        {"model_max_length": 1024},
+        _of_gpt,
+    )
+
+
+def gpt() -> Architecture:
+    """OpenAI GPT: no final layer norm, no padding token, no mark at either end."""
+    return Architecture(
+        lambda n: transformers.OpenAIGPTConfig(
+            vocab_size=n,
+            n_embd=WIDTH,
+            n_layer=12,
+            n_head=HEADS,
+            architectures=["OpenAIGPTLMHeadModel"],
+        ),
+        transformers.OpenAIGPTLMHeadModel,
+        gpt_pairs,
+        {"model_max_length": 512},
+        _of_gpt,
+        True,
+    )
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "all-MiniLM-L6-v2": sentence_bert(6),
+    "all-mpnet-base-v2": mpnet(),
+    "all-distilroberta-v1": roberta(6, transformers.RobertaModel),
+    "bert-base-cased": bert(12, lower=False),
+    "bert-base-uncased": bert(12, lower=True),
+    "distilbert-base-cased": distilbert(lower=False),
+    "distilbert-base-uncased": distilbert(lower=True),
+    "roberta-base": roberta(12),
+    "albert-base-v2": albert(),
+    "openai-gpt": gpt(),
+    "gpt2": gpt2(),
+}
+"""By the id of the registry."""
+
+
+def write(name: str, folder: Path) -> None:
+    """Write a model's repository: weights by transformers' own initialization, seed 0.
+
+    Raises:
+        KeyError: no such model.
+    """
+    architecture = ARCHITECTURES[name]
+    folder.mkdir(parents=True)
+    tokenizer = architecture.tokenizer(architecture.lower)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    _write_json(folder / "tokenizer_config.json", architecture.settings)
+    config = architecture.config(tokenizer.get_vocab_size())
+    torch.manual_seed(0)
+    model = architecture.model(config)
+    config.to_json_file(folder / "config.json")
+    named = {architecture.rename(key): value for key, value in model.state_dict().items()}
+    tensors = {key: value.clone() for key, value in named.items() if key is not None}
+    if name in ("gpt2", "openai-gpt"):
+        tensors |= _causal_masks(config)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _causal_masks(config: Any) -> Tensors:
+    """Buffers that older versions of transformers saved."""
+    n = config.n_positions
+    mask = torch.tril(torch.ones(n, n, dtype=torch.bool)).view(1, 1, n, n)
+    return {f"h.{layer}.attn.bias": mask.clone() for layer in range(config.n_layer)}
+
+
+def _write_json(path: Path, data: dict[str, Any]) -> None:
+    path.write_text(json.dumps(data) + "\n", "utf8")

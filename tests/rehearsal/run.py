@@ -1,0 +1,51 @@
+"""Rehearse the papers' own study: make its hub, serve it, run it, list what is empty.
+
+python -m tests.rehearsal.run [--cores N] [--mirror MIRROR] [ARGUMENTS FOR SNAKEMAKE...]
+
+All is below `.rehearsal/`: hub, registry, results. The cache of the real hub is left alone: files
+here have the names and revisions of real ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import PROJECT
+from tests.rehearsal.empty import report
+from tests.rehearsal.make_hub import make
+from tests.rehearsal.serve import served
+
+FOLDER = PROJECT / ".rehearsal"
+STUDY = FOLDER / "study"
+
+
+def main(cores: str, mirror: Path | None, arguments: list[str]) -> int:
+    """Run the rehearsal; the exit status."""
+    make(FOLDER, mirror)
+    STUDY.mkdir(exist_ok=True)
+    with served(FOLDER) as address:
+        done = subprocess.run(
+            snakemake(cores, *arguments),
+            cwd=PROJECT,
+            env={**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(FOLDER / "cache")},
+        )
+    return done.returncode or report(STUDY)
+
+
+def snakemake(cores: str, *arguments: str) -> list[str]:
+    """The command that runs the study."""
+    command = [sys.executable, "-m", "snakemake", "--cores", cores, "--quiet", "rules"]
+    command += ["--directory", str(STUDY), "--scheduler", "greedy", *arguments]
+    return [*command, "--configfile", "config/paper.yaml", "config/rehearsal.yaml"]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cores", default="all")
+    parser.add_argument("--mirror", type=Path)
+    given, rest = parser.parse_known_args()
+    sys.exit(main(given.cores, given.mirror, rest))

@@ -1,0 +1,91 @@
+"""Serve what `make_hub` has written: a hub that huggingface_hub talks to, and files at addresses.
+
+python -m tests.rehearsal.serve FOLDER [--port PORT]
+
+It answers on the loopback only, and reads below FOLDER only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+PORT = 8421
+RESOLVED = re.compile(
+    r"/(?P<datasets>datasets/)?(?P<repo>[^/]+/[^/]+)/resolve/(?P<at>[0-9a-f]{40})/"
+)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Files of one folder."""
+
+    protocol_version = "HTTP/1.1"
+    folder: Path
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _answer(self, *, with_body: bool) -> None:
+        path = unquote(urlsplit(self.path).path)
+        headers = {}
+        if match := RESOLVED.match(path):
+            kind = "datasets" if match["datasets"] else "models"
+            file = self.folder / "hub" / kind / match["repo"] / path[match.end() :]
+            headers["X-Repo-Commit"] = match["at"]
+        else:
+            file = self.folder / path.lstrip("/")
+        inside = file.resolve().is_relative_to(self.folder)
+        if not inside or not file.is_file():
+            self.send_response(404)
+            self.send_header("X-Error-Code", "EntryNotFound")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        data = file.read_bytes()
+        self.send_response(200)
+        headers |= {
+            "ETag": f'"{hashlib.sha256(data).hexdigest()}"',
+            "Content-Length": str(len(data)),
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if with_body:
+            self.wfile.write(data)
+
+
+@contextmanager
+def served(folder: Path, port: int = PORT) -> Iterator[str]:
+    """The address of a server of the folder, for as long as the block lasts."""
+    handler = type("Handler", (Handler,), {"folder": folder.resolve()})
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--port", type=int, default=PORT)
+    given = parser.parse_args()
+    with served(given.folder, given.port) as address:
+        print(f"{given.folder} is served at {address}; end with Ctrl-C", flush=True)
+        threading.Event().wait()

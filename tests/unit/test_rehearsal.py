@@ -1,0 +1,184 @@
+"""The rehearsal's hub: the same bytes each time, and files that others than our readers read."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import struct
+import urllib.error
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from isotropy.sources.registry import load_registry
+from tests.rehearsal import datasets, models, words
+from tests.rehearsal.make_hub import AT_ADDRESSES, STATUS, Maker, paper_sources
+from tests.rehearsal.serve import served
+from tests.rehearsal.texts import WORDS
+
+LEFT_OUT = ("pooler.", "lm_head.", "cls.", "predictions.", "vocab_", "attn.bias")
+"""What `AutoModel` has that a repository lacks, or the other way round: heads and old buffers."""
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models of each architecture."""
+    folder = tmp_path_factory.mktemp("hub")
+    for name in models.ARCHITECTURES:
+        models.write(name, folder / name)
+    return folder
+
+
+def test_the_same_bytes_each_time(hub: Path, tmp_path: Path) -> None:
+    for name in ("albert-base-v2", "gpt2", "openai-gpt", "bert-base-cased"):
+        models.write(name, tmp_path / name)
+        for file in (hub / name).iterdir():
+            assert file.read_bytes() == (tmp_path / name / file.name).read_bytes(), file
+    for make in AT_ADDRESSES.values():
+        assert make() == make()
+    for repo, path in (("nyu-mll/glue", "qqp/train-0.parquet"), ("aps/super_glue", "wic/train-0")):
+        assert datasets.of_hub(repo, path) == datasets.of_hub(repo, path)
+
+
+@pytest.mark.parametrize("name", models.ARCHITECTURES)
+def test_transformers_reads_all_weights(hub: Path, name: str) -> None:
+    """Names of tensors are those of the published files, and all of them find their place."""
+    model, found = AutoModel.from_pretrained(hub / name, output_loading_info=True)
+    for key in (*found["missing_keys"], *found["unexpected_keys"]):
+        assert any(part in key for part in LEFT_OUT), key
+    assert not found["mismatched_keys"]
+    real = {"all-MiniLM-L6-v2": 6, "all-distilroberta-v1": 6, "distilbert-base-cased": 6}
+    layers = real.get(name, 6 if "distil" in name else 12)
+    assert model.config.num_hidden_layers == layers
+    assert model.config.num_attention_heads == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("bert-base-cased", "[CLS] The [SEP]"),
+        ("bert-base-uncased", "[CLS] the [SEP]"),
+        ("roberta-base", "<s> The </s>"),
+        ("all-mpnet-base-v2", "<s> the </s>"),
+        ("albert-base-v2", "[CLS] ▁the [SEP]"),
+        ("gpt2", "The"),
+        ("openai-gpt", "the</w>"),
+    ],
+)
+def test_tokenizers_have_the_marks_of_their_kind(hub: Path, name: str, expected: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(hub / name)
+    assert " ".join(tokenizer.convert_ids_to_tokens(tokenizer("The")["input_ids"])) == expected
+    assert (tokenizer.pad_token is None) == ("gpt" in name)
+
+
+def test_tables_have_the_columns_of_the_hub() -> None:
+    table = pd.read_parquet(io.BytesIO(datasets.glue("qqp", "train")))
+    assert list(table) == ["question1", "question2", "label", "idx"]
+    assert table["idx"].dtype == np.int32
+    assert table["label"].dtype == np.int64
+    assert (table["question2"] == "").sum() == 1
+    scores = pd.read_parquet(io.BytesIO(datasets.glue("stsb", "train")))["label"]
+    assert scores.dtype == np.float32
+    assert scores.between(0, 5).all()
+    squad = pd.read_parquet(io.BytesIO(datasets.squad("validation")))
+    for context, answers in zip(squad["context"], squad["answers"], strict=True):
+        for text, start in zip(answers["text"], answers["answer_start"], strict=True):
+            assert context[start : start + len(text)] == text
+    assert len(squad) >= 200
+    snli = pd.read_parquet(io.BytesIO(datasets.snli_parquet()))
+    assert set(snli["label"]) == {-1, 0, 1, 2}
+    lines = gzip.decompress(datasets.mteb("mteb/stsbenchmark-sts/test")).decode().splitlines()
+    assert {"score", "sentence1", "sentence2", "sid"} <= set(json.loads(lines[0]))
+
+
+def test_word2vec_as_its_authors_read_it() -> None:
+    """`fscanf("%s%c")` and `fread` of word2vec's distance.c: a word up to a blank, then floats; a
+    line feed before the next word is skipped, if there is one."""
+    for data in (words.word2vec(300, 2), gzip.decompress(words.google_news())):
+        header, _, rest = data.partition(b"\n")
+        n, d = map(int, header.split())
+        place = 0
+        for i in range(n):
+            place += rest[place : place + 1] == b"\n"
+            end = rest.index(b" ", place)
+            assert rest[place:end].decode() == WORDS[i]
+            vector = struct.unpack(f"<{d}f", rest[end + 1 : end + 1 + 4 * d])
+            assert np.isfinite(vector).all()
+            place = end + 1 + 4 * d
+        assert rest[place:] in (b"", b"\n")
+
+
+def test_glove_and_codwoe_as_tables() -> None:
+    packed = zipfile.ZipFile(io.BytesIO(words.glove("glove.6B.50d.txt")))
+    table = pd.read_csv(packed.open("glove.6B.50d.txt"), sep=" ", header=None, quoting=3)
+    assert table.shape == (words.N_WORDS, 51)
+    packed = zipfile.ZipFile(io.BytesIO(words.codwoe()))
+    senses = pd.read_csv(packed.open("full_dataset/en.complete.csv"))
+    assert {"noun", "verb", "adj", "adv"} < set(senses["pos"])
+
+
+def test_the_registry_names_what_was_written(tmp_path: Path) -> None:
+    """Every source of the paper study but the models is written, with digests and its status."""
+    maker = Maker(tmp_path, None, 1)
+    for name, source, _ in paper_sources():
+        if source.kind == "model":
+            assert name in models.ARCHITECTURES
+            continue
+        entry = maker.source(name, source).entry
+        for origin in entry["origins"]:
+            content = entry["contents"][origin["content"]]
+            assert content["status"] == STATUS
+            assert origin.get("sha256") or content["expect"]["files"]
+
+
+def test_the_server(hub: Path, tmp_path: Path) -> None:
+    """Files of a repository at any revision, files at addresses, and nothing beside the folder."""
+    (tmp_path / "hub/models/owner").mkdir(parents=True)
+    (tmp_path / "hub/models/owner/name").symlink_to(tmp_path / "files")
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/config.json").write_text("{}")
+    (tmp_path.parent / "secret").write_text("x")
+    revision = "0" * 40
+    with served(tmp_path, 0) as address:
+
+        def get(path: str) -> tuple[int, bytes]:
+            try:
+                with urllib.request.urlopen(f"{address}/{path}") as answer:
+                    assert answer.headers["ETag"]
+                    return answer.status, answer.read()
+            except urllib.error.HTTPError as error:
+                return error.code, b""
+
+        assert get(f"owner/name/resolve/{revision}/config.json") == (200, b"{}")
+        assert get(f"owner/name/resolve/{revision}/model.safetensors")[0] == 404
+        assert get("../secret")[0] == 404
+        assert get("%2e%2e/secret")[0] == 404
+
+
+def test_the_registry_is_read(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the project, as any registry."""
+    from tests.rehearsal import make_hub
+
+    monkeypatch.setattr(models, "write", lambda name, target: _link(hub / name, target))
+    make_hub.make(tmp_path, None)
+    registry = load_registry(tmp_path / "sources")
+    for source in registry.sources.values():
+        assert {content.status for content in source.contents.values()} == {STATUS}
+        assert {origin.type for origin in source.origins} <= {"hub", "url"}
+    weights = tmp_path / "hub/models/openai-community/gpt2/model.safetensors"
+    found = registry.sources["gpt2"].contents["weights"].files["model.safetensors"]
+    assert found == hashlib.sha256(weights.read_bytes()).hexdigest()
+    assert torch.get_num_threads() >= 1
+
+
+def _link(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.symlink_to(source)
