@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from types import TracebackType
 from typing import Any, Generic, Self, TextIO, TypeVar
 
@@ -260,6 +260,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             started=self._started.isoformat(timespec="seconds"),
             ended=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(perf_counter() - self._clock, 3),
+            cpu_seconds=round(process_time(), 3),
             peak_memory_bytes=peak_memory_bytes(),
             exit="completed",
         )

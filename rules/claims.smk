@@ -15,8 +15,6 @@ rule evaluate_claims:
         record="results/claims.record.json",
     log:
         "results/logs/claims/claims.log",
-    benchmark:
-        "results/logs/claims/claims.jsonl"
     conda:
         "../envs/claims.yaml"
     threads: 1
@@ -41,8 +39,6 @@ rule make_scorecard:
         record="results/scorecard.record.json",
     log:
         "results/logs/claims/scorecard.log",
-    benchmark:
-        "results/logs/claims/scorecard.jsonl"
     conda:
         "../envs/claims.yaml"
     threads: 1

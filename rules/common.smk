@@ -38,6 +38,7 @@ os.environ.setdefault(
     "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
 )
 
+from isotropy import forkserver
 from isotropy.claims.catalogue import VERDICTS
 from isotropy.config import load_study
 from isotropy.errors import IsotropyError
@@ -281,6 +282,8 @@ def start_run():
     given = workflow.config_settings.configfiles
     files = [f for f in workflow.configfiles if f not in given] + list(given)
     append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
+    if workflow.local_exec and not workflow.deployment_settings.deployment_method:
+        forkserver.start(sum(1 for _ in workflow.dag.needrun_jobs()))
 
 
 def one_timer_at_a_time(scheduler):

@@ -14,8 +14,6 @@ rule initialize_model:
         record="results/fetch/{source}.record.json",
     log:
         "results/logs/fetch/{source}.log",
-    benchmark:
-        "results/logs/fetch/{source}.jsonl"
     wildcard_constraints:
         source=alternatives(CONTROLS),
     conda:
@@ -41,8 +39,6 @@ rule embed_sentences:
         record="results/embed/{dataset}/{model}.record.json",
     log:
         "results/logs/embed/{dataset}/{model}.log",
-    benchmark:
-        "results/logs/embed/{dataset}/{model}.jsonl"
     conda:
         "../envs/embed.yaml"
     threads: 2
@@ -67,8 +63,6 @@ rule embed_words:
         record="results/embed/{dataset}/{vectors}.record.json",
     log:
         "results/logs/embed/{dataset}/{vectors}.log",
-    benchmark:
-        "results/logs/embed/{dataset}/{vectors}.jsonl"
     wildcard_constraints:
         vectors=alternatives(VECTORS),
     conda:
@@ -96,8 +90,6 @@ rule embed_tokens:
         record="results/embed/{dataset}/tokens/{model}.record.json",
     log:
         "results/logs/embed/{dataset}/tokens/{model}.log",
-    benchmark:
-        "results/logs/embed/{dataset}/tokens/{model}.jsonl"
     conda:
         "../envs/embed.yaml"
     threads: 2
@@ -122,8 +114,6 @@ rule embed_shard:
         record="results/embed/{dataset}/shards/{model}/{shard}.record.json",
     log:
         "results/logs/embed/{dataset}/shards/{model}/{shard}.log",
-    benchmark:
-        "results/logs/embed/{dataset}/shards/{model}/{shard}.jsonl"
     wildcard_constraints:
         shard=r"\d+-of-\d+",
     conda:

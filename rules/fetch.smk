@@ -10,8 +10,6 @@ rule fetch_source:
         record="results/fetch/{source}.record.json",
     log:
         "results/logs/fetch/{source}.log",
-    benchmark:
-        "results/logs/fetch/{source}.jsonl"
     wildcard_constraints:
         source=alternatives(FETCHED),
     conda:

@@ -16,8 +16,6 @@ rule draw_figure:
         record="results/figures/{paper}/{figure}.record.json",
     log:
         "results/logs/figures/{paper}/{figure}.log",
-    benchmark:
-        "results/logs/figures/{paper}/{figure}.jsonl"
     conda:
         "../envs/figures.yaml"
     threads: 1

@@ -15,8 +15,6 @@ rule finetune_model:
         record="results/finetune/{paper}/{run}/seed{seed}.record.json",
     log:
         "results/logs/finetune/{paper}/{run}/seed{seed}.log",
-    benchmark:
-        "results/logs/finetune/{paper}/{run}/seed{seed}.jsonl"
     conda:
         "../envs/finetune.yaml"
     threads: 1

@@ -17,8 +17,6 @@ rule measure_stability:
         record="results/geometry/{paper}/{cloud}.record.json",
     log:
         "results/logs/geometry/{paper}/{cloud}.log",
-    benchmark:
-        "results/logs/geometry/{paper}/{cloud}.jsonl"
     conda:
         "../envs/geometry.yaml"
     threads: 1
@@ -44,8 +42,6 @@ rule measure_layer:
         record="results/geometry/{paper}/{dataset}/{model}/{layer}.record.json",
     log:
         "results/logs/geometry/{paper}/{dataset}/{model}/{layer}.log",
-    benchmark:
-        "results/logs/geometry/{paper}/{dataset}/{model}/{layer}.jsonl"
     conda:
         "../envs/geometry.yaml"
     threads: 1
@@ -69,8 +65,6 @@ rule measure_vectors:
         record="results/geometry/{paper}/vectors/{vectors}.record.json",
     log:
         "results/logs/geometry/{paper}/vectors/{vectors}.log",
-    benchmark:
-        "results/logs/geometry/{paper}/vectors/{vectors}.jsonl"
     wildcard_constraints:
         vectors=alternatives(VECTORS),
     conda:
@@ -99,8 +93,6 @@ rule measure_contexts:
         record="results/geometry/{paper}/contexts/{texts}/{model}/{layer}.record.json",
     log:
         "results/logs/geometry/{paper}/contexts/{texts}/{model}/{layer}.log",
-    benchmark:
-        "results/logs/geometry/{paper}/contexts/{texts}/{model}/{layer}.jsonl"
     conda:
         "../envs/geometry.yaml"
     threads: 1
@@ -124,8 +116,6 @@ rule measure_static_words:
         record="results/geometry/{paper}/static/{texts}/{model}.record.json",
     log:
         "results/logs/geometry/{paper}/static/{texts}/{model}.log",
-    benchmark:
-        "results/logs/geometry/{paper}/static/{texts}/{model}.jsonl"
     conda:
         "../envs/geometry.yaml"
     threads: 1

@@ -19,8 +19,6 @@ rule optimize_embeddings:
         record="results/optimize/{paper}/{setup}/seed{seed}.record.json",
     log:
         "results/logs/optimize/{paper}/{setup}/seed{seed}.log",
-    benchmark:
-        "results/logs/optimize/{paper}/{setup}/seed{seed}.jsonl"
     conda:
         "../envs/optimize.yaml"
     threads: 1

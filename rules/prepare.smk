@@ -13,8 +13,6 @@ rule prepare_sentences:
         record="results/prepare/{dataset}.record.json",
     log:
         "results/logs/prepare/{dataset}.log",
-    benchmark:
-        "results/logs/prepare/{dataset}.jsonl"
     wildcard_constraints:
         dataset=alternatives(SENTENCES),
     conda:
@@ -40,8 +38,6 @@ rule prepare_words:
         record="results/prepare/{dataset}.record.json",
     log:
         "results/logs/prepare/{dataset}.log",
-    benchmark:
-        "results/logs/prepare/{dataset}.jsonl"
     wildcard_constraints:
         dataset=alternatives(WORDS),
     conda:
@@ -66,8 +62,6 @@ rule prepare_corpus:
         record="results/prepare/{dataset}.record.json",
     log:
         "results/logs/prepare/{dataset}.log",
-    benchmark:
-        "results/logs/prepare/{dataset}.jsonl"
     wildcard_constraints:
         dataset=alternatives(CORPORA),
     conda:

@@ -20,8 +20,6 @@ rule summarize_run:
         record="results/site/run.record.json",
     log:
         "results/logs/report/run.log",
-    benchmark:
-        "results/logs/report/run.jsonl"
     conda:
         "../envs/report.yaml"
     threads: 2
@@ -44,8 +42,6 @@ rule write_page:
         record="results/site/{page}.record.json",
     log:
         "results/logs/report/{page}.log",
-    benchmark:
-        "results/logs/report/{page}.jsonl"
     conda:
         "../envs/report.yaml"
     threads: 1
@@ -68,8 +64,6 @@ rule write_overview:
         record="results/index.record.json",
     log:
         "results/logs/report/index.log",
-    benchmark:
-        "results/logs/report/index.jsonl"
     conda:
         "../envs/report.yaml"
     threads: 1

@@ -16,8 +16,6 @@ rule measure_similarity:
         record="results/similarity/{paper}/{dataset}/{embedding}/{layer}.record.json",
     log:
         "results/logs/similarity/{paper}/{dataset}/{embedding}/{layer}.log",
-    benchmark:
-        "results/logs/similarity/{paper}/{dataset}/{embedding}/{layer}.jsonl"
     conda:
         "../envs/similarity.yaml"
     threads: 1
@@ -41,8 +39,6 @@ rule tune_similarity:
         record="results/similarity/{paper}/{dataset}/{embedding}/{layer}-tuning.record.json",
     log:
         "results/logs/similarity/{paper}/{dataset}/{embedding}/{layer}-tuning.log",
-    benchmark:
-        "results/logs/similarity/{paper}/{dataset}/{embedding}/{layer}-tuning.jsonl"
     conda:
         "../envs/similarity.yaml"
     threads: 1
@@ -67,8 +63,6 @@ rule classify_frozen:
         record="results/similarity/{paper}/classification/{task}/{model}.record.json",
     log:
         "results/logs/similarity/{paper}/classification/{task}/{model}.log",
-    benchmark:
-        "results/logs/similarity/{paper}/classification/{task}/{model}.jsonl"
     conda:
         "../envs/similarity.yaml"
     threads: 1

@@ -14,8 +14,6 @@ rule make_table:
         record="results/tables/{paper}/{table}.record.json",
     log:
         "results/logs/tables/{paper}/{table}.log",
-    benchmark:
-        "results/logs/tables/{paper}/{table}.jsonl"
     conda:
         "../envs/tables.yaml"
     threads: 1

@@ -23,6 +23,7 @@ MACHINERY = {
     "isotropy.job": "checks, locks, logs and records what a script does; what scripts get of it"
     " and write down (id, lineage, paths in order, threads) is made by modules that count",
     "isotropy.errors": "says what is wrong: a job that ends with an error has no outputs",
+    "isotropy.forkserver": "starts a script in a process that has loaded the libraries already",
     "isotropy.locks": "waits or refuses, and changes nothing that is written",
     "isotropy.provenance.code": "digests code",
     "isotropy.provenance.syntax": "digests code",

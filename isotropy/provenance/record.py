@@ -99,6 +99,8 @@ class Record(BaseModel):
     started: str
     ended: str
     seconds: float
+    cpu_seconds: float | None = None
+    """Of the job's own process, all its threads; None in older records."""
     peak_memory_bytes: int
     exit: Literal["completed"]
 

@@ -1,5 +1,7 @@
 """Draws one figure from tables, as PDF, SVG and PNG, with a note on what it shows."""
 
+import isotropy.forkserver
+
 import pandas as pd
 
 from isotropy.figures.spec import FigureSpec

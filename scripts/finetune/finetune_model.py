@@ -2,6 +2,8 @@
 training curve.
 """
 
+import isotropy.forkserver
+
 from isotropy.device import pick_device
 from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.data import read_side

@@ -1,5 +1,7 @@
 """Makes the contextuality of one layer of a model: of words, sentences and dimensions."""
 
+import isotropy.forkserver
+
 from isotropy.geometry.contexts import measure_contexts
 from isotropy.geometry.sentences import read_sentences, read_vectors_of
 from isotropy.geometry.spec import ContextsFacts, ContextsSpec

@@ -2,6 +2,8 @@
 pictures.
 """
 
+import isotropy.forkserver
+
 from isotropy.embed.layers import read_tokens
 from isotropy.geometry.layers import measure_all
 from isotropy.geometry.spec import LayerFacts, LayerSpec

@@ -1,5 +1,7 @@
 """Makes the scores of samples of a point cloud: IsoScore* against sample size and shrinkage."""
 
+import isotropy.forkserver
+
 from safetensors.numpy import load_file
 
 from isotropy.geometry.spec import StabilityFacts, StabilitySpec

@@ -1,5 +1,7 @@
 """Makes static vectors of words from layers of a model, and their cosines on benchmarks."""
 
+import isotropy.forkserver
+
 from isotropy.geometry.sentences import read_sentences
 from isotropy.geometry.spec import StaticWordsFacts, StaticWordsSpec
 from isotropy.geometry.static_words import measure_layers, read_benchmark

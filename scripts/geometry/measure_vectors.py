@@ -1,5 +1,7 @@
 """Makes the local intrinsic dimension of static vectors."""
 
+import isotropy.forkserver
+
 import pandas as pd
 
 from isotropy.geometry.lid import lid_scores

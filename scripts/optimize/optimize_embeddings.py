@@ -1,5 +1,7 @@
 """Makes one trajectory: embeddings optimized for a classification task, measured on the way."""
 
+import isotropy.forkserver
+
 from safetensors.numpy import load_file
 
 from isotropy.device import pick_device

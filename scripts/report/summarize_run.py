@@ -1,5 +1,7 @@
 """Summarizes the run for the pages: jobs, digests, times, and the state of all files."""
 
+import isotropy.forkserver
+
 from pathlib import Path
 
 from isotropy.files import write_json

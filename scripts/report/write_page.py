@@ -1,5 +1,7 @@
 """Writes one page of the results; its spec names the module that makes it."""
 
+import isotropy.forkserver
+
 from isotropy.job import Job
 from isotropy.report.site import render
 from isotropy.report.spec import PageSpec

@@ -2,6 +2,8 @@
 and linear control.
 """
 
+import isotropy.forkserver
+
 import numpy as np
 import torch
 

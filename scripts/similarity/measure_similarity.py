@@ -2,6 +2,8 @@
 and pictures.
 """
 
+import isotropy.forkserver
+
 import pandas as pd
 
 from isotropy.job import Job

@@ -1,5 +1,7 @@
 """Makes one table, as Parquet, CSV and Markdown."""
 
+import isotropy.forkserver
+
 import pandas as pd
 
 from isotropy.job import Job

@@ -250,7 +250,6 @@ def test_rules_are_short_and_complete(project: Path) -> None:
             for part in (
                 '"""',
                 "log:",
-                "benchmark:",
                 "conda:",
                 "threads:",
                 "resources:",

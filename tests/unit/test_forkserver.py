@@ -1,0 +1,183 @@
+"""Scripts that a fork server runs: they see, print and end as they would by themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from isotropy import forkserver
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="fork servers run on Linux alone")
+
+LOADED = "fractions"  # quick to load, and nothing that Python loads itself
+SERVER = f"""
+import sys
+from isotropy import forkserver
+forkserver.PRELOADED = ({LOADED!r}, "no_such_library")
+forkserver._main(sys.argv[1])
+"""
+
+
+def until(ready: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", SERVER, str(tmp_path / "socket")])
+    until((tmp_path / "socket").exists)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def script(tmp_path: Path, text: str) -> list[str]:
+    """The command of a script that first hands itself over."""
+    path = tmp_path / "script.py"
+    path.write_text("import isotropy.forkserver\nimport os, sys, time\n" + text)
+    return [sys.executable, str(path), "an argument"]
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, forkserver.VARIABLE: str(tmp_path / "socket"), "MARKED": "\udcff"}
+
+
+def run(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        script(tmp_path, text),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+SAYS = f"""
+import json
+here = [os.getcwd(), sys.argv[1:], os.environ.get("MARKED"), __name__, sys.stdin.read()]
+loaded = {LOADED!r} in sys.modules
+print(json.dumps([os.getppid(), loaded, {forkserver.VARIABLE!r} in os.environ, here]))
+print("a warning", file=sys.stderr)
+"""
+
+
+def test_a_fork_stands_where_the_script_stood(
+    tmp_path: Path, server: subprocess.Popen[bytes]
+) -> None:
+    for _ in range(3):
+        done = run(tmp_path, SAYS)
+        parent, loaded, handed_on, here = json.loads(done.stdout)
+        assert (parent, loaded, handed_on) == (server.pid, True, False)
+        assert here == [str(tmp_path), ["an argument"], "\udcff", "__main__", ""]
+        assert (done.returncode, done.stderr) == (0, "a warning\n")
+
+
+def test_without_a_server_scripts_run_by_themselves(tmp_path: Path) -> None:
+    """No socket, one that nobody listens at, and one of another environment."""
+    assert json.loads(run(tmp_path, SAYS).stdout)[0] == os.getpid()
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "socket"))
+        assert json.loads(run(tmp_path, SAYS).stdout)[0] == os.getpid()
+    (tmp_path / "socket").unlink()
+    other = SERVER.replace("forkserver._main", "sys.prefix = '/other'; forkserver._main")
+    with subprocess.Popen([sys.executable, "-c", other, str(tmp_path / "socket")]) as process:
+        until((tmp_path / "socket").exists)
+        assert json.loads(run(tmp_path, SAYS).stdout)[:2] == [os.getpid(), False]
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit('one sentence')", 1, "one sentence\n"),
+        ("raise ValueError('wrong')", 1, "ValueError: wrong\n"),
+        ("os.kill(os.getpid(), 9)", -9, ""),
+    ],
+)
+@pytest.mark.usefixtures("server")
+def test_ends_alike(tmp_path: Path, text: str, code: int, said: str) -> None:
+    done = run(tmp_path, text)
+    assert done.returncode == code
+    assert done.stderr.endswith(said)
+
+
+def started(tmp_path: Path, text: str) -> subprocess.Popen[bytes]:
+    """A script in a process group of its own, once it has written its process number."""
+    note = "open('pid', 'w').write(str(os.getpid()) + '.')\n"
+    process = subprocess.Popen(
+        script(tmp_path, note + text),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stderr=subprocess.DEVNULL,
+    )
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("."))
+    return process
+
+
+@pytest.mark.usefixtures("server")
+def test_a_fork_dies_with_the_process_of_its_script(tmp_path: Path) -> None:
+    process = started(tmp_path, "time.sleep(60)")
+    fork = int((tmp_path / "pid").read_text().rstrip("."))
+    assert fork != process.pid
+    process.kill()
+    process.wait()
+    until(lambda: not Path(f"/proc/{fork}").exists() or "Z" in state_of(fork))
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[0]
+
+
+@pytest.mark.usefixtures("server")
+def test_an_interrupt_leaves_time_to_clean_up(tmp_path: Path) -> None:
+    """Ctrl-C reaches the script's process and the fork: the first waits for the second."""
+    text = """
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.5)
+    open("cleaned", "w").close()
+    raise
+"""
+    process = started(tmp_path, text)
+    process.send_signal(signal.SIGINT)
+    os.kill(int((tmp_path / "pid").read_text().rstrip(".")), signal.SIGINT)
+    assert process.wait(30) == 128 + signal.SIGINT
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_a_server_ends_with_its_run(tmp_path: Path) -> None:
+    """Also where the run was killed."""
+    program = f"""
+import os, subprocess, sys, time
+server = subprocess.Popen([sys.executable, "-c", {SERVER!r}, {str(tmp_path / "socket")!r}])
+print(server.pid, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        server = int(process.stdout.readline())
+        until((tmp_path / "socket").exists)
+        process.kill()
+    until(lambda: not Path(f"/proc/{server}").exists() or "Z" in state_of(server))
+
+
+def test_a_run_of_few_jobs_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(forkserver.VARIABLE, raising=False)
+    forkserver.start(forkserver.MIN_JOBS - 1)
+    assert forkserver.VARIABLE not in os.environ
