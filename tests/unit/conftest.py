@@ -8,7 +8,17 @@ import pytest
 
 from isotropy.job import Job
 from isotropy.provenance.lineage import Lineage
+from tests.rehearsal import models
 from tests.unit.jobs import NoteSpec, snakemake_object, write_note
+
+
+@pytest.fixture(scope="session")
+def made_up_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small model of each architecture of the papers, by the registry's ids."""
+    folder = tmp_path_factory.mktemp("models")
+    for name in models.ARCHITECTURES:
+        models.write(name, folder / name)
+    return folder
 
 
 @pytest.fixture

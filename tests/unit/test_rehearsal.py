@@ -29,12 +29,9 @@ LEFT_OUT = ("pooler.", "lm_head.", "cls.", "predictions.", "vocab_", "attn.bias"
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hub(made_up_models: Path) -> Path:
     """Models of each architecture."""
-    folder = tmp_path_factory.mktemp("hub")
-    for name in models.ARCHITECTURES:
-        models.write(name, folder / name)
-    return folder
+    return made_up_models
 
 
 def test_the_same_bytes_each_time(hub: Path, tmp_path: Path) -> None:
