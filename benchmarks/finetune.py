@@ -106,14 +106,13 @@ def start_runs(options: argparse.Namespace) -> dict[str, _Run]:
         precision="float32",
     )
     tokenizer = load_tokenizer(folder, training.max_length)
+    pad = tokenizer.pad_token_id
     side = read_side(tokenizer, texts, items, training, seed=0)
     runs = {}
     for name, method in METHODS.items():
         spec = benchmark_spec(name, method, training)
-        model = load_model(folder, side.dataset.task, len(side.dataset.label_names), 0)
-        runs[name] = _Run(
-            spec, model, side.inputs, tokenizer.pad_token_id, torch.device(options.device)
-        )
+        model = load_model(folder, side.dataset.task, len(side.dataset.label_names), 0, pad)
+        runs[name] = _Run(spec, model, side.inputs, pad, torch.device(options.device))
         if name == "authors":
             own = AuthorsPenalty(int(model.config.hidden_size), strength=-1.0, zeta=0.2)
             runs[name].penalty = own.to(runs[name].device)

@@ -112,7 +112,7 @@ class Own:
 
     @property
     def encoders(self) -> list[OwnModel]:
-        """Models that fine-tuning takes: decoders have no token for padding."""
+        """Models that are fine-tuned: no paper fine-tunes decoders."""
         return [model for model in self.models if not model.causal]
 
     def names(self, dataset: str) -> list[str]:

@@ -114,12 +114,7 @@ class SentenceEncoder:
     @property
     def longest(self) -> int:
         """Tokens that the model has positions for; a model without positions has no limit."""
-        if not hasattr(self.config, "max_position_embeddings"):
-            return 10**9
-        # MPNet and RoBERTa number their positions from the padding's number plus one.
-        shifted = self.config.model_type in ("mpnet", "roberta", "xlm-roberta")
-        unused = self.config.pad_token_id + 1 if shifted else 0
-        return int(self.config.max_position_embeddings) - unused
+        return longest_text(self.config)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """Word pieces of each text, special tokens included, cut at the encoder's maximum
@@ -207,6 +202,21 @@ class SentenceEncoder:
         )
         lengths = torch.tensor([len(row) for row in ids], device=self.device)
         return input_ids, (torch.arange(length, device=self.device) < lengths[:, None]).long()
+
+
+def longest_text(config: Any) -> int:
+    """Tokens that a model has positions for, special tokens included; a model without positions has
+    no limit.
+
+    Args:
+        config: the model's configuration, of transformers.
+    """
+    if not hasattr(config, "max_position_embeddings"):
+        return 10**9
+    # MPNet and RoBERTa number their positions from the padding's number plus one.
+    shifted = config.model_type in ("mpnet", "roberta", "xlm-roberta")
+    unused = config.pad_token_id + 1 if shifted else 0
+    return int(config.max_position_embeddings) - unused
 
 
 def _words(text: str, offsets: Sequence[tuple[int, int]], special: Sequence[int]) -> list[int]:

@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from isotropy.embed.sentence_encoder import batches
 from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.data import Batch, Inputs, Side, collate
+from isotropy.finetune.model import reads_last
 from isotropy.finetune.question_answering import best_answers
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
 from isotropy.finetune.spec import FinetuneSpec, Metric, Probe
@@ -73,6 +74,7 @@ class Reader:
         self.model, self.pad, self.device = model.eval().float(), pad, device
         self.clustering, self.batch_size = clustering, batch_size
         self.n_layers, self.d = int(model.config.num_hidden_layers), int(model.config.hidden_size)
+        self.reads_last = reads_last(model)
 
     @torch.inference_mode()
     def read(self, inputs: Inputs, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Batch, Any]]:
@@ -84,6 +86,13 @@ class Reader:
         for chosen in cut:
             batch = collate(inputs, rows[chosen], self.pad, self.device)
             yield rows[chosen], batch, self.model(**batch.model_inputs, output_hidden_states=True)
+
+    def sentences(self, states: torch.Tensor, batch: Batch) -> torch.Tensor:
+        """Of token vectors (B, T, d) of a batch those that stand for the items, (B, d)."""
+        if not self.reads_last:
+            return states[:, 0]
+        last = batch.mask.sum(dim=1) - 1
+        return states[torch.arange(len(states), device=states.device), last]
 
 
 def measure(reader: Reader, train: Inputs, side: Side, spec: FinetuneSpec) -> Measurements:
@@ -208,8 +217,8 @@ class _Reading(NamedTuple):
 
     Attributes:
         scores, cosines: of all token vectors, one for each layer.
-        sentences: vectors of the first tokens, shape (L, n, d); of the last layer those that the
-            head reads.
+        sentences: vectors of the first tokens (of the last ones, in models that read from left to
+            right), shape (L, n, d); of the last layer those that the head reads.
         logits: of each item, as `_logits` has them.
     """
 
@@ -241,7 +250,7 @@ def _read_validation(reader: Reader, validation: Inputs) -> _Reading:
             of_tokens = states[batch.mask.bool()]
             scores[layer].update(of_tokens)
             cosines[layer].update(of_tokens)
-            sentences[layer, rows] = states[:, 0].cpu().numpy()
+            sentences[layer, rows] = reader.sentences(states, batch).cpu().numpy()
         if reader.clustering is not None:  # what the head reads
             sentences[-1, rows] = reader.clustering.last.cpu().numpy()
         predicted |= zip(rows.tolist(), _logits(outputs), strict=True)
@@ -302,8 +311,8 @@ def _frozen(reader: Reader, train: Inputs) -> tuple[np.ndarray, np.ndarray]:
     """Sentence embeddings of the last layer and targets of training items, PROBE_ITEMS at most."""
     chosen = np.sort(np.random.default_rng(1).permutation(len(train))[:PROBE_ITEMS])
     embeddings = np.zeros((len(train), reader.d), dtype=np.float32)
-    for rows, _, outputs in reader.read(train, chosen):
-        embeddings[rows] = outputs.hidden_states[-1][:, 0].cpu().numpy()
+    for rows, batch, outputs in reader.read(train, chosen):
+        embeddings[rows] = reader.sentences(outputs.hidden_states[-1], batch).cpu().numpy()
     return embeddings[chosen], train.targets[chosen]
 
 

@@ -30,11 +30,11 @@ with Job(snakemake, FinetuneSpec) as job:
     )
     deviations = job.load("protocol")
     job.lineage.deviate(deviations(spec, train.n_items, train.n_all))
-    model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed)
+    pad = tokenizer.pad_token_id
+    model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed, pad)
     clustering = BatchClustering(spec.method, spec.seed) if spec.method.kind == "cluster" else None
     if clustering is not None:
         clustering.attach(model)
-    pad = tokenizer.pad_token_id
     steps, job.measurements = finetune(
         spec, model, train.inputs, pad, device, job.work / device.type
     )

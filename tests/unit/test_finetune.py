@@ -3,9 +3,7 @@ measured geometry."""
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -664,16 +662,9 @@ def test_the_head_reads_first_tokens_after_the_method(kind: str) -> None:
     assert float((after.logits - before.logits).abs().max()) > 1e-3
 
 
-def test_models_that_cannot_be_fine_tuned_so(minilm: Path, tmp_path: Path) -> None:
+def test_models_that_cannot_be_fine_tuned_so(minilm: Path) -> None:
     with pytest.raises(IsotropyError, match="reads at most 512 word pieces, not 600"):
         load_tokenizer(minilm, 600)
-    without = tmp_path / "model"
-    shutil.copytree(minilm, without)
-    settings_file = without / "tokenizer_config.json"
-    facts = json.loads(settings_file.read_text())
-    settings_file.write_text(json.dumps(facts | {"pad_token": None}))
-    with pytest.raises(IsotropyError, match="no padding token"):
-        load_tokenizer(without, 64)
 
 
 def real(
@@ -708,7 +699,7 @@ def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path
     answers = best_answers(side.inputs.windows, starts, ends, side.contexts)
     # A word piece may be longer than the answer
     assert answer_scores(answers, side.inputs.answers)["exact_match"].mean() > 95
-    model = load_model(minilm, "extractive", 0, 0)
+    model = load_model(minilm, "extractive", 0, 0, 0)
     assert isinstance(model, type(AutoModelForQuestionAnswering.from_config(model.config)))
     chosen = spec(Method(kind="none")).model_copy(
         update={"metric": "exact_match", "training": training}
@@ -743,7 +734,7 @@ def test_sts_and_cola_on_real_items(
         row.count(102) == 2 and sum(kinds) > 0
         for row, kinds in zip(side.inputs.ids, side.inputs.types, strict=True)
     )
-    model = load_model(minilm, "regression", 0, 0)
+    model = load_model(minilm, "regression", 0, 0, 0)
     chosen = spec(Method(kind="none")).model_copy(update={"metric": "spearman"})
     finetune(chosen, model, side.inputs, 0, CPU, tmp_path / "work")
     found = measure(Reader(model, 0, CPU), side.inputs, side, chosen)
@@ -755,7 +746,7 @@ def test_sts_and_cola_on_real_items(
     cola = real(project, mirror, tmp_path, "glue-cola-validation", label_names=["no", "yes"], n=20)
     side = read_side(tokenizer, *cola, TRAINING)
     found = measure(
-        Reader(load_model(minilm, "single-label", 2, 0), 0, CPU),
+        Reader(load_model(minilm, "single-label", 2, 0, 0), 0, CPU),
         side.inputs,
         side,
         spec(ISTAR).model_copy(update={"metric": "matthews"}),

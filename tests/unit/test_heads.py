@@ -1,0 +1,281 @@
+"""Models of each architecture of the papers with a task's head: what we train and measure, and what
+plain transformers says of each item alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+
+from isotropy.errors import IsotropyError
+from isotropy.finetune import train
+from isotropy.finetune.data import Side, collate, read_side
+from isotropy.finetune.measure import Reader, measure
+from isotropy.finetune.model import load_model, load_tokenizer, task_loss
+from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
+from isotropy.finetune.train import finetune
+from isotropy.losses import IStarLoss
+from isotropy.prepare.datasets import prepare_sentences
+from isotropy.prepare.spec import SentencesSpec
+from isotropy.prepare.table import write_items
+from isotropy.sources.rows import Row
+from tests.rehearsal import models
+from tests.rehearsal.texts import Writer
+
+CPU = torch.device("cpu")
+NAMES = list(models.ARCHITECTURES)
+WITH_SPANS = [name for name in NAMES if name != "openai-gpt"]
+"""transformers has no head for spans on OpenAI GPT."""
+TRAINING = Training(
+    learning_rate=0.001,
+    batch_size=4,
+    epochs=1,
+    n_train=None,
+    max_length=64,
+    token_types=True,
+    keep_padding=False,
+    pad_to_max_length=False,
+    schedule="constant",
+    warmup=0.0,
+    weight_decay=0.0,
+    max_grad_norm=1.0,
+    shrinkage_tokens=60,
+    precision="float32",
+)
+ISTAR = Method(kind="istar", strength=-1.0, zeta=0.2)
+
+
+def spec(method: Method, **changes: Any) -> FinetuneSpec:
+    return FinetuneSpec(
+        paper="p",
+        run="r",
+        task="t",
+        train="a",
+        validation="b",
+        metric="accuracy",
+        model="m",
+        method=method,
+        training=TRAINING.model_copy(update=changes),
+        measure=GeometrySettings(zeta=0.75, tokens=200),
+        seed=3,
+        device="cpu",
+    )
+
+
+def rows(kind: str, n: int = 10) -> list[Row]:
+    """Pairs of sentences with a class or a score, or contexts with a question and an answer."""
+    writer = Writer(50)
+    found = []
+    for i in range(n):
+        first, second = writer.sentence(4, 16), writer.sentence(4, 10)
+        if kind == "extractive":
+            word = first.split()[3]
+            start = first.index(f" {word}") + 1
+            found.append(Row((first, second), {"text": [word], "answer_start": [start]}))
+        else:
+            found.append(Row((first, second), i % 3 if kind == "single-label" else i / 4))
+    return found
+
+
+def side_of(tokenizer: Any, kind: str, folder: Path) -> Side:
+    """Items of a kind of task, prepared and tokenized as a job does it."""
+    names = {"label_names": ["a", "b", "c"]} if kind == "single-label" else {"task": kind}
+    about = SentencesSpec.model_validate({"kind": "sentences", "source": "s", **names})
+    prepared = prepare_sentences(about, rows(kind))
+    prepared.texts.to_parquet(folder / "texts.parquet")
+    write_items(folder / "items.parquet", prepared.items, prepared.dataset, "isotropy-record:0")
+    return read_side(tokenizer, folder / "texts.parquet", folder / "items.parquet", TRAINING)
+
+
+def loaded(folder: Path, kind: str, tmp_path: Path) -> tuple[Any, Side, int]:
+    tokenizer = load_tokenizer(folder, TRAINING.max_length)
+    side = side_of(tokenizer, kind, tmp_path)
+    pad = tokenizer.pad_token_id
+    return load_model(folder, kind, 3, 7, pad).eval(), side, pad
+
+
+def plain_inputs(tokenizer: Any, item: Row, kind: str) -> dict[str, torch.Tensor]:
+    """What transformers' own tokenizer makes of an item; a question stands before its context."""
+    pair = item.texts[::-1] if kind == "extractive" else item.texts
+    return dict(tokenizer(*pair, return_tensors="pt"))
+
+
+@pytest.mark.parametrize("kind", ["single-label", "regression"])
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_and_losses(name: str, kind: str, made_up_models: Path, tmp_path: Path) -> None:
+    """Of a padded batch: those of each item alone, and the loss that transformers computes of
+    labels."""
+    model, side, pad = loaded(made_up_models / name, kind, tmp_path)
+    fresh = AutoTokenizer.from_pretrained(made_up_models / name)
+    assert isinstance(model, type(AutoModelForSequenceClassification.from_config(model.config)))
+    batch = collate(side.inputs, range(len(side.inputs)), pad, CPU)
+    with torch.inference_mode():
+        outputs = model(**batch.model_inputs)
+        assert outputs.logits.shape == (10, 3 if kind == "single-label" else 1)
+        losses = []
+        for i, item in enumerate(rows(kind)):
+            given = plain_inputs(fresh, item, kind)
+            label = torch.tensor([item.label])
+            alone = model(**given, labels=label if kind == "single-label" else label.float())
+            assert torch.allclose(alone.logits[0], outputs.logits[i], atol=2e-6)
+            losses.append(float(alone.loss))
+        assert float(task_loss(outputs, batch)) == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", WITH_SPANS)
+def test_spans(name: str, made_up_models: Path, tmp_path: Path) -> None:
+    """Word pieces of an answer are those that spell it in the context, whatever the tokenizer; the
+    loss is that of transformers."""
+    model, side, pad = loaded(made_up_models / name, "extractive", tmp_path)
+    fresh = AutoTokenizer.from_pretrained(made_up_models / name)
+    assert isinstance(model, type(AutoModelForQuestionAnswering.from_config(model.config)))
+    batch = collate(side.inputs, range(len(side.inputs)), pad, CPU)
+    losses = []
+    with torch.inference_mode():
+        outputs = model(**batch.model_inputs)
+        for i, item in enumerate(rows("extractive")):
+            given = plain_inputs(fresh, item, "extractive")
+            n = given["input_ids"].shape[1]
+            first, last = side.inputs.targets[i].tolist()
+            spelt = fresh.decode(given["input_ids"][0, first : last + 1]).strip()
+            answer = item.label["text"][0]
+            assert spelt.lower() == answer.lower()
+            alone = model(
+                **given, start_positions=torch.tensor([first]), end_positions=torch.tensor([last])
+            )
+            assert torch.allclose(alone.start_logits[0], outputs.start_logits[i, :n], atol=2e-6)
+            assert torch.allclose(alone.end_logits[0], outputs.end_logits[i, :n], atol=2e-6)
+            starts = outputs.start_logits[i, :n].log_softmax(dim=0)[first]
+            ends = outputs.end_logits[i, :n].log_softmax(dim=0)[last]
+            assert float(alone.loss) == pytest.approx(float(-(starts + ends) / 2), rel=1e-4)
+            losses.append(float(alone.loss))
+    assert np.isfinite(losses).all()
+    assert float(task_loss(outputs, batch)) >= np.mean(losses) - 1e-6  # padding has logits, too
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_penalty_reaches_all_layers(name: str, made_up_models: Path, tmp_path: Path) -> None:
+    """A gradient without the task's loss: embeddings and each layer, but neither head nor pooler,
+    nor the row of a padding token."""
+    model, side, pad = loaded(made_up_models / name, "single-label", tmp_path)
+    batch = collate(side.inputs, range(len(side.inputs)), pad, CPU)
+    outputs = model(**batch.model_inputs, output_hidden_states=True)
+    penalty = IStarLoss(models.WIDTH, strength=1.0, zeta=0.0)
+    penalty(outputs.hidden_states, batch.mask).backward()
+    heads = ("classifier", "score", "pooler", "pre_classifier")
+    for key, parameter in model.named_parameters():
+        if any(part in key for part in heads):
+            assert parameter.grad is None, key
+        elif not key.endswith(("key.bias", "k_lin.bias", "attn.k.bias")):  # softmax ignores them
+            assert parameter.grad is not None, key
+            assert torch.isfinite(parameter.grad).all(), key
+            assert parameter.grad.abs().max() > 0, key
+    table = model.get_input_embeddings().weight.grad
+    assert not table[pad].any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saved_and_resumed(
+    name: str, made_up_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed run, read back from its checkpoint, ends in the bytes of an undisturbed one; tied
+    and shared weights too."""
+    model, side, pad = loaded(made_up_models / name, "single-label", tmp_path)
+    undisturbed, _ = finetune(spec(ISTAR), model, side.inputs, pad, CPU, tmp_path / "a")
+    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
+    step, done = train._Run.step, []
+
+    def dying(run: Any) -> dict[str, float]:
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(1)
+        return step(run)
+
+    monkeypatch.setattr(train._Run, "step", dying)
+    folder = made_up_models / name
+    with pytest.raises(KeyboardInterrupt):
+        killed = load_model(folder, "single-label", 3, 7, pad)
+        finetune(spec(ISTAR), killed, side.inputs, pad, CPU, tmp_path / "b")
+    monkeypatch.setattr(train._Run, "step", step)
+    resumed = load_model(folder, "single-label", 3, 9, pad)
+    found, facts = finetune(spec(ISTAR), resumed, side.inputs, pad, CPU, tmp_path / "b")
+    assert facts["updates_taken_up_from_a_killed_run"] == 2
+    assert found.equals(undisturbed)
+    for (key, one), (_, other) in zip(
+        model.named_parameters(), resumed.named_parameters(), strict=True
+    ):
+        assert torch.equal(one, other), key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bfloat16_on_the_cpu(name: str, made_up_models: Path, tmp_path: Path) -> None:
+    """Losses near those of float32; parameters stay float32."""
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        model, side, pad = loaded(made_up_models / name, "single-label", tmp_path)
+        chosen = spec(ISTAR, precision=precision)
+        found[precision], _ = finetune(
+            chosen, model, side.inputs, pad, CPU, tmp_path / str(precision)
+        )
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+    for column in ("loss", "score"):
+        one, other = (rows[column].to_numpy() for rows in found.values())
+        assert np.isfinite(other).all()
+        assert np.abs(one - other).max() < 0.05 * np.abs(one).max() + 0.02
+        assert (one != other).any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sentence_vectors_are_what_the_head_reads(
+    name: str, made_up_models: Path, tmp_path: Path
+) -> None:
+    """The first token of encoders, the last of models that read from left to right: its first one
+    says nothing of a text."""
+    model, side, pad = loaded(made_up_models / name, "single-label", tmp_path)
+    fresh = AutoTokenizer.from_pretrained(made_up_models / name)
+    found = measure(Reader(model, pad, CPU), side.inputs, side, spec(Method(kind="none")))
+    vectors = []
+    for item in rows("single-label"):
+        given = plain_inputs(fresh, item, "single-label")
+        with torch.inference_mode():
+            states = model(**given, output_hidden_states=True).hidden_states[-1][0]
+        vectors.append(states[-1 if "gpt" in name else 0].numpy())
+    expected = np.stack(vectors).mean(axis=0)
+    assert np.allclose(found.facts["activations"], expected, atol=1e-5)
+    assert len(found.layers) == model.config.num_hidden_layers
+
+
+@pytest.mark.parametrize("name", ["gpt2", "openai-gpt"])
+def test_a_padding_token_of_their_own(name: str, made_up_models: Path, tmp_path: Path) -> None:
+    """Models without one get one that no text has: a text that ends with an unknown or an end token
+    is read to its end."""
+    fresh = AutoTokenizer.from_pretrained(made_up_models / name)
+    tokenizer = load_tokenizer(made_up_models / name, 64)
+    assert tokenizer.pad_token_id == len(fresh)
+    model = load_model(made_up_models / name, "single-label", 3, 0, len(fresh)).eval()
+    ends = [[5, 6, 7, fresh.unk_token_id], [5, 6, 7]]
+    padded = torch.tensor([ends[0], [*ends[1], len(fresh)]])
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
+    with torch.inference_mode():
+        together = model(padded, attention_mask=mask).logits
+        for i, ids in enumerate(ends):
+            states = model.base_model(torch.tensor([ids])).last_hidden_state
+            assert torch.allclose(model.score(states[0, -1]), together[i], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_longer_than_the_model_reads_are_refused(name: str, made_up_models: Path) -> None:
+    """RoBERTa has 514 positions and reads 512 tokens."""
+    longest = 1024 if name == "gpt2" else 512
+    load_tokenizer(made_up_models / name, longest)
+    with pytest.raises(IsotropyError, match=f"reads at most {longest} word pieces"):
+        load_tokenizer(made_up_models / name, longest + 1)
