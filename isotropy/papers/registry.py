@@ -13,6 +13,7 @@ from typing import Any, Self
 from isotropy.context import Context
 from isotropy.extension import Own
 from isotropy.figures.spec import FigureSpec
+from isotropy.papers.comparison import Line
 from isotropy.planned import Results, TokenLayers
 from isotropy.spec import Strict
 from isotropy.tables.spec import PublishedNumber, TableSpec
@@ -68,6 +69,7 @@ class Paper:
         lead: id of the figure that says most.
         study: model of its section of the configuration.
         plan: what a study makes of it.
+        compare: what a study does beside the paper's text.
         tables, figures: entries, in the order of the pages.
         runs: by table, the field of its section that holds the runs behind a value: a list of
             seeds, or their number.
@@ -81,6 +83,7 @@ class Paper:
     lead: str
     study: type[PaperStudy]
     plan: Callable[[Any, Context], PaperPlan]
+    compare: Callable[[Any, Context], list[Line]]
     tables: tuple[TableSpec, ...]
     figures: tuple[FigureSpec, ...]
     runs: Mapping[str, str]

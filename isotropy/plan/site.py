@@ -11,8 +11,9 @@ from typing import TypeVar
 from isotropy.claims import catalogue as verdicts
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import RESULTS
+from isotropy.papers.comparison import Line
 from isotropy.papers.locations import CLAIMS
-from isotropy.papers.registry import KEYS, Paper, papers
+from isotropy.papers.registry import KEYS, Paper, paper, papers
 from isotropy.paths import OF_ALL, figure_file, note_file, table_file
 from isotropy.plan.parts import Parts
 from isotropy.provenance.environment import normalized_name
@@ -62,6 +63,7 @@ def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -
                 paper=key,
                 figures=list(_of(key, figures).values()),
                 tables=list(_of(key, tables).values()),
+                protocol=_protocol(parts, key),
                 decisions=_decisions(parts.project / "docs" / "papers" / f"{key}.md"),
             )
     return None
@@ -119,6 +121,12 @@ def _entry(one: Paper, figures: Figures | None = None) -> PaperEntry:
         lead=lead,
         lead_caption=own[lead].caption if lead else "",
     )
+
+
+def _protocol(parts: Parts, key: str) -> list[Line]:
+    """The study beside a paper's text; nothing of a paper that it leaves out."""
+    section = getattr(parts.study.config, key)
+    return [] if section is None else paper(key).compare(section, parts.context)
 
 
 @cache

@@ -54,6 +54,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "tables": [
             _table(entry, path, folder) for entry, path in zip(spec.tables, tables, strict=True)
         ],
+        "protocol": spec.protocol,
         "decisions": _markdown(spec.decisions),
     }
 

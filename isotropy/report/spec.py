@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from isotropy.figures.spec import FigureSpec
+from isotropy.papers.comparison import Line
 from isotropy.spec import Spec, Strict
 from isotropy.tables.spec import TableSpec
 
@@ -44,6 +45,8 @@ class PageSpec(Spec):
     tables: list[TableSpec] = []
     decisions: str = ""
     """What was decided and where the study deviates, as Markdown: from the paper's docs page."""
+    protocol: list[Line] = []
+    """What the study does beside the paper's text."""
     locked: dict[str, str] = {}
     """Versions of packages by `requirements.lock`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from isotropy.figures.spec import FigureSpec
+from isotropy.papers.cai2021.comparison import compare
 from isotropy.papers.cai2021.plan import plan
 from isotropy.papers.cai2021.study import Cai2021
 from isotropy.papers.registry import Paper
@@ -191,6 +192,7 @@ PAPER = Paper(
     lead="cai2021/cosines",
     study=Cai2021,
     plan=plan,
+    compare=compare,
     tables=TABLES,
     figures=FIGURES,
     runs=RUNS,

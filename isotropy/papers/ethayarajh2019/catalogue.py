@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from isotropy.figures.spec import FigureSpec
+from isotropy.papers.ethayarajh2019.comparison import compare
 from isotropy.papers.ethayarajh2019.plan import plan
 from isotropy.papers.ethayarajh2019.study import Ethayarajh2019
 from isotropy.papers.registry import Paper
@@ -169,6 +170,7 @@ PAPER = Paper(
     lead="ethayarajh2019/figure1",
     study=Ethayarajh2019,
     plan=plan,
+    compare=compare,
     tables=TABLES,
     figures=FIGURES,
     runs={},

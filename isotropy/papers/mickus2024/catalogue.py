@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from isotropy.figures.spec import FigureSpec
+from isotropy.papers.mickus2024.comparison import compare
 from isotropy.papers.mickus2024.plan import plan
 from isotropy.papers.mickus2024.study import Mickus2024
 from isotropy.papers.registry import Paper
@@ -238,6 +239,7 @@ PAPER = Paper(
     lead="mickus2024/figure3",
     study=Mickus2024,
     plan=plan,
+    compare=compare,
     tables=TABLES,
     figures=FIGURES,
     runs=RUNS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from isotropy.figures.spec import FigureSpec
+from isotropy.papers.rajaee2021.comparison import compare
 from isotropy.papers.rajaee2021.plan import plan
 from isotropy.papers.rajaee2021.study import Rajaee2021
 from isotropy.papers.registry import Paper
@@ -304,6 +305,7 @@ PAPER = Paper(
     lead="rajaee2021/similarity",
     study=Rajaee2021,
     plan=plan,
+    compare=compare,
     tables=TABLES,
     figures=FIGURES,
     runs=RUNS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from isotropy.figures.spec import FigureSpec
 from isotropy.papers.registry import Paper
+from isotropy.papers.rudman2024.comparison import compare
 from isotropy.papers.rudman2024.plan import plan
 from isotropy.papers.rudman2024.study import Rudman2024
 from isotropy.tables.spec import TableSpec
@@ -241,6 +242,7 @@ PAPER = Paper(
     lead="rudman2024/figure5",
     study=Rudman2024,
     plan=plan,
+    compare=compare,
     tables=TABLES,
     figures=FIGURES,
     runs=RUNS,
