@@ -16,8 +16,9 @@ figures: $(READY)
 	$(VENV)/bin/snakemake --cores $(CORES) --quiet rules $(ARGS)
 	@echo "Done. Open results/index.html: every figure and table, with its numbers, code and record."
 
+# The processes of pytest share the cores: threads of each besides would wait for one another, tests ten times as long.
 # pytest ends with 5 where TEST_ARGS leave no test of a tier: no failure.
-PYTEST := $(VENV)/bin/python -m pytest $(TEST_ARGS)
+PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest $(TEST_ARGS)
 
 # Linters, types, and the unit tests that need no run of Snakemake.
 check: $(READY)
