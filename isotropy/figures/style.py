@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.image import BboxImage
 from matplotlib.rcsetup import cycler
 
 from isotropy.palette import SERIES, STATUS
@@ -18,6 +23,10 @@ from isotropy.palette import SERIES, STATUS
 COLOURS = list(SERIES)
 MARKERS = "osD^vPX"
 PANELS_PER_ROW = 3
+DPI = 200
+"""Of PNG, and of what vector formats hold as pixels."""
+LARGEST_RASTER = 2**28
+"""Bytes of pixels that matplotlib may hold while it writes a vector format."""
 
 # seaborn's style "ticks" in its context "paper" with fonts 1.1 times as large: a test compares.
 # Written down, because importing seaborn takes a third of the time of drawing a figure.
@@ -139,6 +148,64 @@ def save(figure: Figure, path: Path, mark: str) -> None:
     suffix = next(s for s in _METADATA if s in path.name)
     lines = str(figure.get_label() or "") if suffix == ".pdf" else ""
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=7.5, color="#333333")
-    figure.savefig(
-        path, format=suffix[1:], dpi=200, metadata=_METADATA[suffix] | {_MARK[suffix]: mark}
-    )
+    metadata = _METADATA[suffix] | {_MARK[suffix]: mark}
+    with _pixels_of_panels(figure, skip=suffix == ".png"):
+        figure.savefig(path, format=suffix[1:], dpi=DPI, metadata=metadata)
+
+
+@contextmanager
+def _pixels_of_panels(figure: Figure, *, skip: bool) -> Iterator[None]:
+    """Show what a figure has as pixels as one picture per panel, where it would take much memory.
+
+    For each artist to be written as pixels matplotlib makes a picture of the whole page, and holds
+    it until the file is written: 20 GB for 108 panels of points.
+    """
+    pixels = [a for axes in figure.axes for a in axes.get_children() if a.get_rasterized()]
+    page = 4 * DPI**2 * float(np.prod(figure.get_size_inches()))
+    if skip or page * len(pixels) <= LARGEST_RASTER:
+        yield
+        return
+    engine = figure.get_layout_engine()
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # the panels stay where they are
+    pictures = [_as_picture(axes, drawn) for axes, drawn in _drawn_alone(figure, pixels)]
+    for artist in pixels:  # one that is not visible would still have its picture
+        artist.set(visible=False, rasterized=False)
+    try:
+        yield
+    finally:
+        for artist in pixels:
+            artist.set(visible=True, rasterized=True)
+        for picture in pictures:
+            picture.remove()
+        figure.set_layout_engine(engine)
+
+
+def _drawn_alone(figure: Figure, artists: list[Artist]) -> list[tuple[Axes, np.ndarray]]:
+    """Each panel with what some artists draw in it, shape (height, width, 4)."""
+    everything = {*figure.get_children(), *(a for axes in figure.axes for a in axes.get_children())}
+    others = [a for a in everything - {*artists, *figure.axes} if a.get_visible()]
+    canvas, dpi = figure.canvas, figure.get_dpi()
+    for artist in others:
+        artist.set_visible(False)
+    figure.set_dpi(DPI)
+    page = FigureCanvasAgg(figure)
+    page.draw()  # type: ignore[no-untyped-call]
+    drawn = np.asarray(page.buffer_rgba())  # type: ignore[no-untyped-call]
+    found = []
+    for axes in figure.axes:
+        (left, bottom), (right, top) = np.rint(axes.bbox.get_points()).astype(int)
+        rows = slice(len(drawn) - top, len(drawn) - bottom)
+        found.append((axes, drawn[rows, left:right].copy()))
+    for artist in others:
+        artist.set_visible(True)
+    figure.set_dpi(dpi)
+    figure.set_canvas(canvas)
+    return found
+
+
+def _as_picture(axes: Axes, drawn: np.ndarray) -> Artist:
+    """Put a picture over the whole of a panel, behind its lines."""
+    picture = BboxImage(axes.bbox, interpolation="nearest", origin="upper", zorder=1)
+    picture.set_data(drawn)
+    return axes.add_artist(picture)

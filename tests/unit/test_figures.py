@@ -13,11 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from isotropy.claims import figures as claims
 from isotropy.errors import IsotropyError
+from isotropy.figures import style as figure_style
 from isotropy.figures.style import COLOURS, line_style, note, save, use_style
 from isotropy.papers.cai2021 import figures as cai2021
 from isotropy.papers.ethayarajh2019 import figures as ethayarajh2019
@@ -354,3 +356,46 @@ def test_mistakes_in_drawing(smoke: Workflow, tmp_path: Path) -> None:
         draw(tmp_path, "mickus2024/figure3", tmp_path / "f.pdf", "paper", None)
     with pytest.raises(IsotropyError, match="cannot be written"):
         draw(smoke.folder, "mickus2024/figure3", tmp_path / "no" / "f.pdf", "paper", None)
+
+
+def test_many_panels_of_points_take_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """matplotlib keeps a picture of the whole page for each panel. With one of each panel alone,
+    each lies where the points were."""
+    use_style()
+
+    def panels() -> Figure:
+        draws = np.random.default_rng(0)
+        figure = Figure(figsize=(4, 6))
+        for axes in figure.subplots(4, 3).flat:
+            x, y = draws.standard_normal((2, 500))
+            axes.scatter(x, y, s=5, lw=0, rasterized=True, label="points")
+            axes.set_aspect("equal", adjustable="datalim")
+        return figure
+
+    made: list[tuple[int, int]] = []
+
+    class Counting(RendererAgg):
+        def __init__(self, width: int, height: int, dpi: float) -> None:
+            made.append((width, height))
+            super().__init__(width, height, dpi)
+
+    monkeypatch.setattr("matplotlib.backends.backend_agg.RendererAgg", Counting)
+    for figure, name, largest in ((panels(), "a", 2**40), (panels(), "b", 2**20)):
+        monkeypatch.setattr("isotropy.figures.style.LARGEST_RASTER", largest)
+        made.clear()
+        save(figure, tmp_path / f"{name}.pdf", "m")
+        assert (len(made) < 12) == (name == "b")
+        save(figure, tmp_path / f"{name}.svg", "m")
+        assert (tmp_path / f"{name}.svg").read_text().count("<image") == 12
+    figure.set_layout_engine("none")
+    with figure_style._pixels_of_panels(figure, skip=False):
+        figure.savefig(tmp_path / "b.png", dpi=200)
+    figure.savefig(tmp_path / "a.png", dpi=200)
+    one, other = (plt.imread(tmp_path / f"{name}.png") for name in "ab")
+    assert one.min() < 0.5
+    assert np.abs(one - other).mean() < 0.01
+    again = tmp_path / "again.pdf"
+    save(panels(), again, "m")
+    assert again.read_bytes() == (tmp_path / "b.pdf").read_bytes()
