@@ -5,10 +5,12 @@ the study follows it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from isotropy.context import Context
 from isotropy.spec import Strict
+
+if TYPE_CHECKING:  # pages have the lines as data, and need no registry of sources
+    from isotropy.context import Context
 
 State = Literal["followed", "unknown", "departed from"]
 
