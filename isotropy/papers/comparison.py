@@ -4,8 +4,8 @@ the study follows it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal
 
 from isotropy.spec import Strict
 
@@ -46,11 +46,16 @@ def line(topic: str, paper: object, study: object, source: str) -> Line:
     return Line(topic=topic, paper=shown(paper), study=shown(study), source=source, state=state)
 
 
-def revisions(models: Iterable[str], context: Context) -> Line:
-    """The revisions of models, which no paper states."""
+def revisions(models: Iterable[str], registry: Mapping[str, Any]) -> Line:
+    """The revisions of models, which no paper states.
+
+    Args:
+        models: ids of the registry.
+        registry: its entries (`isotropy.sources.spec.Source`), by id.
+    """
     found = []
     for name in models:
-        origins = context.registry[name].origins
+        origins = registry[name].origins
         hub = [o.revision[:7] for o in origins if o.type == "hub"]
         found.append(f"{name} {hub[0] if hub else 'without a revision'}")
     return line("model revisions", None, found, "not stated")

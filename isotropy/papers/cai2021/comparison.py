@@ -18,7 +18,7 @@ def compare(study: Cai2021, context: Context) -> list[Line]:
     enough = lid.n_queries is None or lid.n_queries >= protocol.ENOUGH
     return [
         line("models", (*protocol.MODELS, "elmo"), list(study.models), "section 2"),
-        revisions(study.models, context),
+        revisions(study.models, context.registry),
         line("data", protocol.CORPORA, corpora, "section 2, slides"),
         line("vectors", protocol.VECTORS, study.vectors, "table 3: from their sizes"),
         line("split", None, "train", "not stated; sizes in table 3 are those of PTB's train"),

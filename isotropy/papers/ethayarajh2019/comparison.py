@@ -13,7 +13,7 @@ def compare(study: Ethayarajh2019, context: Context) -> list[Line]:
     sets = sorted({name for names in study.texts.values() for name in names})
     lines = [
         line("models", (*protocol.MODELS, "elmo"), list(study.models), "section 3.1"),
-        revisions(study.models, context),
+        revisions(study.models, context.registry),
         line("data", protocol.SETS, sets, "section 3.1"),
         line("split", None, "test", "not stated"),
         line("sentences", "25,572 and more", "those of mteb", "code: word2sent.json"),

@@ -24,7 +24,7 @@ def compare(study: Mickus2024, context: Context) -> list[Line]:
         line("data", SETUPS, list(setups), "section 3.1"),
         line("model (sentences)", {"all-MiniLM-L6-v2"}, sorted(sentences), "section 3.1"),
         line("vectors (words)", {VECTORS}, sorted(words), "section 3.1"),
-        revisions(models, context),
+        revisions(models, context.registry),
         line("pooling", "the encoder's own", "the encoder's own", "section 3.1"),
         line("split", "all items, no test set", "all items, no test set", "section 3.1"),
         line("length of vectors", "as they come", _norms(norms), "section 3.1"),

@@ -16,7 +16,7 @@ def compare(study: Rajaee2021, context: Context) -> list[Line]:
     layers = sorted({layer for own in known.values() for layer in own.layers})
     lines = [
         line("models", list(protocol.AUTHORS), list(study.embeddings), "section 4"),
-        revisions(study.embeddings, context),
+        revisions(study.embeddings, context.registry),
         line("data", protocol.SETS, sets, "tables 2 and 6, slides"),
         line("split", "test", "test", "section 4"),
         line("layer", [protocol.LAST], layers, "section 4"),

@@ -29,7 +29,7 @@ def compare(study: Rudman2024, context: Context) -> list[Line]:
     example = protocol.EXAMPLE["sst2"]
     lines = [
         line("models", protocol.MODELS, study.models, "section 4"),
-        revisions(study.models, context),
+        revisions(study.models, context.registry),
         line("data (tasks)", protocol.TASKS, study.run_tasks, "section 4"),
         line("split", "train, validation", "train, validation", "code: training_utils.py"),
         line("training items", "all", training.n_train or "all", "section 4"),
