@@ -9,9 +9,6 @@ from typing import Any, Literal
 
 from isotropy.spec import Strict
 
-if TYPE_CHECKING:  # pages have the lines as data, and need no registry of sources
-    from isotropy.context import Context
-
 State = Literal["followed", "unknown", "departed from"]
 
 
