@@ -47,7 +47,7 @@ rule measure_layer:
     threads: 1
     resources:
         mem_mb=doubles_with_attempt(layer_memory),
-        runtime=doubles_with_attempt(600),
+        runtime=doubles_with_attempt(720),
     params:
         spec=spec("geometry/{paper}/{dataset}/{model}/{layer}"),
         code=code("measure_layer", protocol("layer_deviations")),

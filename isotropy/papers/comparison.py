@@ -61,7 +61,8 @@ def revisions(models: Iterable[str], registry: Mapping[str, Any]) -> Line:
 def shown(value: object) -> str:
     """A value as text."""
     if _is_collection(value):
-        return ", ".join(shown(one) for one in value) or "none"  # type: ignore[attr-defined]
+        ordered = sorted(value, key=_rank)  # type: ignore[call-overload]
+        return ", ".join(shown(one) for one in ordered) or "none"
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -69,6 +70,14 @@ def shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _rank(value: object) -> tuple[bool, float, str]:
+    """Numbers by size, then texts: a configuration's order says nothing, and differs by how it is
+    merged.
+    """
+    number = isinstance(value, int | float)
+    return (not number, float(value) if number else 0.0, str(value))  # type: ignore[arg-type]
 
 
 def _is_collection(value: object) -> bool:
