@@ -51,7 +51,7 @@ def revisions(models: Iterable[str], registry: Mapping[str, Any]) -> Line:
         registry: its entries (`isotropy.sources.spec.Source`), by id.
     """
     found = []
-    for name in models:
+    for name in sorted(models):  # a configuration is in the order in which it was merged
         origins = registry[name].origins
         hub = [o.revision[:7] for o in origins if o.type == "hub"]
         found.append(f"{name} {hub[0] if hub else 'without a revision'}")
@@ -61,8 +61,7 @@ def revisions(models: Iterable[str], registry: Mapping[str, Any]) -> Line:
 def shown(value: object) -> str:
     """A value as text."""
     if _is_collection(value):
-        ordered = sorted(value, key=_rank)  # type: ignore[call-overload]
-        return ", ".join(shown(one) for one in ordered) or "none"
+        return ", ".join(shown(one) for one in value) or "none"  # type: ignore[attr-defined]
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -70,14 +69,6 @@ def shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _rank(value: object) -> tuple[bool, float, str]:
-    """Numbers by size, then texts: a configuration's order says nothing, and differs by how it is
-    merged.
-    """
-    number = isinstance(value, int | float)
-    return (not number, float(value) if number else 0.0, str(value))  # type: ignore[arg-type]
 
 
 def _is_collection(value: object) -> bool:

@@ -17,7 +17,7 @@ def compare(study: Cai2021, context: Context) -> list[Line]:
     layers = sorted({layer for own in study.models.values() for layer in own.layers})
     enough = lid.n_queries is None or lid.n_queries >= protocol.ENOUGH
     return [
-        line("models", (*protocol.MODELS, "elmo"), list(study.models), "section 2"),
+        line("models", (*protocol.MODELS, "elmo"), sorted(study.models), "section 2"),
         revisions(study.models, context.registry),
         line("data", protocol.CORPORA, corpora, "section 2, slides"),
         line("vectors", protocol.VECTORS, study.vectors, "table 3: from their sizes"),

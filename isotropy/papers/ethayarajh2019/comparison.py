@@ -12,13 +12,13 @@ def compare(study: Ethayarajh2019, context: Context) -> list[Line]:
     """The lines of the paper's page."""
     sets = sorted({name for names in study.texts.values() for name in names})
     lines = [
-        line("models", (*protocol.MODELS, "elmo"), list(study.models), "section 3.1"),
+        line("models", (*protocol.MODELS, "elmo"), sorted(study.models), "section 3.1"),
         revisions(study.models, context.registry),
         line("data", protocol.SETS, sets, "section 3.1"),
         line("split", None, "test", "not stated"),
         line("sentences", "25,572 and more", "those of mteb", "code: word2sent.json"),
     ]
-    for name, own in study.models.items():
+    for name, own in sorted(study.models.items()):
         if name in protocol.MODELS:
             lines += [
                 line(f"{name}: layers", tuple(range(13)), own.layers, "section 3.1"),

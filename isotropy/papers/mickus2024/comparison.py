@@ -21,7 +21,7 @@ def compare(study: Mickus2024, context: Context) -> list[Line]:
     norms = {s.mean_norm for n, s in setups.items() if n in SETUPS}
     models = sorted(sentences | set(study.glue.embeddings if study.glue else []))
     lines = [
-        line("data", SETUPS, list(setups), "section 3.1"),
+        line("data", SETUPS, sorted(setups), "section 3.1"),
         line("model (sentences)", {"all-MiniLM-L6-v2"}, sorted(sentences), "section 3.1"),
         line("vectors (words)", {VECTORS}, sorted(words), "section 3.1"),
         revisions(models, context.registry),

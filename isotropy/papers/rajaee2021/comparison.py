@@ -15,14 +15,14 @@ def compare(study: Rajaee2021, context: Context) -> list[Line]:
     sets = sorted({name for own in study.embeddings.values() for name in own.datasets})
     layers = sorted({layer for own in known.values() for layer in own.layers})
     lines = [
-        line("models", list(protocol.AUTHORS), list(study.embeddings), "section 4"),
+        line("models", list(protocol.AUTHORS), sorted(study.embeddings), "section 4"),
         revisions(study.embeddings, context.registry),
         line("data", protocol.SETS, sets, "tables 2 and 6, slides"),
         line("split", "test", "test", "section 4"),
         line("layer", [protocol.LAST], layers, "section 4"),
         line("pooling", "mean of tokens", "mean of tokens", "notebook"),
     ]
-    for name, own in known.items():
+    for name, own in sorted(known.items()):
         lines += [
             line(f"{name}: clusters, components", _counts(protocol.AUTHORS[name]),
                  _counts(own.parameters), "appendix B.2"),
