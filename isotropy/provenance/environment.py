@@ -108,10 +108,9 @@ def _cpu() -> Any:
 
 def _gpu() -> Any:
     torch = sys.modules.get("torch")
-    if torch is None:
-        return unknown("this job does not use torch")
-    if not torch.cuda.is_available():
-        return unknown("torch sees no GPU")
+    # Forks have torch loaded, whether the job uses it or not: one reason, so that runs compare
+    if torch is None or not torch.cuda.is_available():
+        return unknown("torch is not loaded, or sees no GPU")
     used = torch.cuda.is_initialized()  # before the next line, which initializes
     devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     driver = Path("/proc/driver/nvidia/version")
