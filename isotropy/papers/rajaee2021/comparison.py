@@ -52,7 +52,7 @@ def _of_classification(own: Classification) -> list[Line]:
     rate = mlp.learning_rate if mlp.learning_rate in rates else None
     return [
         line("classification: tasks", protocol.TASKS, own.run_tasks, "table 3"),
-        line("classification: model", {"bert-base-uncased"}, list(own.embeddings), "table 3"),
+        line("classification: model", {"bert-base-uncased"}, sorted(own.embeddings), "table 3"),
         line("classification: items", "all", own.n_train or "all", "table 3"),
         line(
             "classification: length, units, epochs, batch", "64, 100, 10, 32", shown(fields), where
