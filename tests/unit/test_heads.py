@@ -20,7 +20,7 @@ from isotropy.finetune import train
 from isotropy.finetune.data import Side, collate, read_side
 from isotropy.finetune.measure import Reader, measure
 from isotropy.finetune.model import load_model, load_tokenizer, task_loss
-from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
+from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method
 from isotropy.finetune.train import finetune
 from isotropy.losses import IStarLoss
 from isotropy.prepare.datasets import prepare_sentences
@@ -29,27 +29,13 @@ from isotropy.prepare.table import write_items
 from isotropy.sources.rows import Row
 from tests.rehearsal import models
 from tests.rehearsal.texts import Writer
+from tests.unit.test_finetune import TRAINING as TWO_EPOCHS
 
 CPU = torch.device("cpu")
 NAMES = list(models.ARCHITECTURES)
 WITH_SPANS = [name for name in NAMES if name != "openai-gpt"]
 """transformers has no head for spans on OpenAI GPT."""
-TRAINING = Training(
-    learning_rate=0.001,
-    batch_size=4,
-    epochs=1,
-    n_train=None,
-    max_length=64,
-    token_types=True,
-    keep_padding=False,
-    pad_to_max_length=False,
-    schedule="constant",
-    warmup=0.0,
-    weight_decay=0.0,
-    max_grad_norm=1.0,
-    shrinkage_tokens=60,
-    precision="float32",
-)
+TRAINING = TWO_EPOCHS.model_copy(update={"epochs": 1, "max_length": 64, "token_types": True})
 ISTAR = Method(kind="istar", strength=-1.0, zeta=0.2)
 
 
