@@ -35,3 +35,6 @@ GROUPS = {
 
 SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?", "none": "–"}
 """Of the groups, for those who see no colours."""
+
+NO_MODEL = "no model"
+"""Heading of claims about theorems and simulated data."""

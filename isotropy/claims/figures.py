@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from isotropy.figures.style import footnote
-from isotropy.palette import GROUPS, SIGNS, STATUS, VERDICTS
+from isotropy.palette import GROUPS, NO_MODEL, SIGNS, STATUS, VERDICTS
 
 COUNTS = "count, obtained / published"
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
@@ -136,8 +136,6 @@ def _panel(axes: Axes, rows: pd.DataFrame, scale: str, ids: pd.Series) -> None:
         axes.set_xscale("symlog", linthresh=1)
 
 
-NO_MODEL = "no model"
-"""Heading of theorems and simulated data."""
 LABELS = ("holds", "fails", "undecided", "no number")
 """Of the groups of verdicts."""
 

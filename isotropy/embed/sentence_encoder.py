@@ -211,12 +211,12 @@ def longest_text(config: Any) -> int:
     Args:
         config: the model's configuration, of transformers.
     """
-    if not hasattr(config, "max_position_embeddings"):
+    most = getattr(config, "max_position_embeddings", None)
+    if not isinstance(most, int):
         return 10**9
-    # MPNet and RoBERTa number their positions from the padding's number plus one.
-    shifted = config.model_type in ("mpnet", "roberta", "xlm-roberta")
-    unused = config.pad_token_id + 1 if shifted else 0
-    return int(config.max_position_embeddings) - unused
+    # These number their positions from the padding's number plus one.
+    shifted = config.model_type in ("mpnet", "roberta", "xlm-roberta", "camembert")
+    return most - (config.pad_token_id + 1 if shifted else 0)
 
 
 def _words(text: str, offsets: Sequence[tuple[int, int]], special: Sequence[int]) -> list[int]:

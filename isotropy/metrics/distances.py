@@ -23,6 +23,7 @@ TILE = 512  # rows on the CPU; a float32 tile of 1 MB stays in the cache
 CLOSE = 1e-3
 # Between these, squares of coordinates and their sums keep their digits in float32.
 _TINY, _HUGE = 1e-9, 1e9
+ALONG = 4  # coordinates that are taken together in one loop over a row
 NUMBERS_AT_ONCE = 2**24  # in the differences of pairs that are computed directly
 
 # `fastmath` lets sums be vectorized: the cloud is finite and its squares are in the float range.
@@ -166,6 +167,26 @@ def _add_transposed(columns: np.ndarray, sums: np.ndarray) -> None:
 
 
 @_compiled
+def _add_row(
+    row: np.ndarray,
+    own: int,
+    y_starts: np.ndarray,
+    y_codes: np.ndarray,
+    sums: np.ndarray,
+    columns: np.ndarray,
+) -> None:
+    """Add a row of distances, shape (k,), to the sums of its point, by the classes of the columns;
+    and to those of the columns, by its own class.
+    """
+    if len(row) < 32 * (len(y_starts) - 1):  # a loop per class costs more than it saves
+        _add_by_code(row, y_codes, sums)
+    else:
+        _add_by_class(row, y_starts, sums)
+    if len(columns):
+        _add(row, columns[own])
+
+
+@_compiled
 def add_sums(
     tile: np.ndarray,
     x: np.ndarray,
@@ -196,7 +217,6 @@ def add_sums(
     diagonal = x is y or (m == k and x.ctypes.data == y.ctypes.data)
     columns = np.zeros((len(x_starts) - 1 if len(y_sums) else 0, k), dtype=np.float64)
     of_row = 0  # class of the row
-    short = k < 32 * (len(y_starts) - 1)  # a loop per class costs more than it saves
     y_codes = _codes(y_starts, k)
     for i in range(m):
         row = tile[i, :k]
@@ -205,14 +225,68 @@ def add_sums(
         _to_distances(row, x[i], y, nx[i], ny)
         if diagonal:
             row[i] = 0
-        if short:
-            _add_by_code(row, y_codes, x_sums[i])
-        else:
-            _add_by_class(row, y_starts, x_sums[i])
-        if len(y_sums):
-            while i >= x_starts[of_row + 1]:
-                of_row += 1
-            _add(row, columns[of_row])
+        while i >= x_starts[of_row + 1]:
+            of_row += 1
+        _add_row(row, of_row, y_starts, y_codes, x_sums[i], columns)
+    _add_transposed(columns, y_sums)
+
+
+@_compiled
+def _distances_along(
+    row: np.ndarray, rest: np.ndarray, x: np.ndarray, Y: np.ndarray, first: int
+) -> None:
+    """Distances from squares along other coordinates, shape (k,), and along these: of a point,
+    shape (r,), to the columns of Y that begin with `first`.
+    """
+    k = len(row)
+    row[:] = rest
+    for c in range(0, len(x), ALONG):
+        x0, x1, x2, x3 = x[c], x[c + 1], x[c + 2], x[c + 3]
+        y0, y1 = Y[c, first : first + k], Y[c + 1, first : first + k]
+        y2, y3 = Y[c + 2, first : first + k], Y[c + 3, first : first + k]
+        for j in range(k):
+            d0, d1, d2, d3 = x0 - y0[j], x1 - y1[j], x2 - y2[j], x3 - y3[j]
+            row[j] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
+    for j in range(k):
+        row[j] = np.sqrt(row[j])
+
+
+@_compiled
+def add_sums_along(
+    rest: np.ndarray,
+    X: np.ndarray,
+    Y: np.ndarray,
+    x_first: int,
+    y_first: int,
+    x_starts: np.ndarray,
+    y_starts: np.ndarray,
+    x_sums: np.ndarray,
+    y_sums: np.ndarray,
+) -> None:
+    """Add distances of a tile up over the classes of the rows and of the columns, in one pass, from
+    their squares along most coordinates and from the other coordinates.
+
+    Args:
+        rest: squares along most coordinates, shape (m, k).
+        X: the other coordinates of all points, shape (n, r), r a multiple of ALONG.
+        Y: its transpose, contiguous.
+        x_first: number of the first row's point.
+        y_first: number of the first column's point.
+        x_starts: as in `add_sums`.
+        y_starts: as in `add_sums`.
+        x_sums: as in `add_sums`.
+        y_sums: as in `add_sums`.
+    """
+    m, k = rest.shape
+    columns = np.zeros((len(x_starts) - 1 if len(y_sums) else 0, k), dtype=np.float64)
+    of_row = 0
+    y_codes = _codes(y_starts, k)
+    row = np.empty(k, dtype=rest.dtype)
+    for i in range(m):
+        _distances_along(row, rest[i], X[x_first + i], Y, y_first)
+        while i >= x_starts[of_row + 1]:
+            of_row += 1
+        _add_row(row, of_row, y_starts, y_codes, x_sums[i], columns)
     _add_transposed(columns, y_sums)
 
 

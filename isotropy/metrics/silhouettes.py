@@ -46,7 +46,7 @@ Keep = Callable[[slice, torch.Tensor], None]
 MAX_SUMS_BYTES = 256 * 2**20  # above this, distance sums are held for one tile of rows at a time
 
 
-class _Chunk(NamedTuple):
+class Chunk(NamedTuple):
     """Rows start:stop of the cloud sorted by class; they hold classes first..last. `pure`: one
     class, a large one.
     """
@@ -59,11 +59,22 @@ class _Chunk(NamedTuple):
 
     @property
     def rows(self) -> slice:
+        """Of the sorted cloud."""
         return slice(self.start, self.stop)
 
     @property
     def classes(self) -> slice:
+        """Of all classes."""
         return slice(self.first, self.last + 1)
+
+
+class Operands(NamedTuple):
+    """Two sets of points, shapes (m, d) and (k, d), and their squared norms."""
+
+    x: np.ndarray
+    y: np.ndarray
+    nx: np.ndarray
+    ny: np.ndarray
 
 
 def silhouette(X: Points, labels: Any, *, sample_size: int | None = None, seed: int = 0) -> float:
@@ -104,7 +115,7 @@ def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
     # For all of it: torch's own threads would linger beside the workers
     with worker_threads() as pool:
         points = as_points(X, min_dims=1, in_place=True).detach()
-        codes, counts, order = _sorted(labels, len(points))
+        codes, counts, order = sorted_by_class(labels, len(points))
         order = order.to(points.device)
         scores = torch.empty(len(points), dtype=torch.float64, device=points.device)
 
@@ -136,7 +147,7 @@ def distance_sums(X: Points, labels: Any) -> torch.Tensor:
     """
     with worker_threads() as pool:
         points = as_points(X, min_dims=1, in_place=True).detach()
-        codes, counts, order = _sorted(labels, len(points))
+        codes, counts, order = sorted_by_class(labels, len(points))
         sums = torch.empty(len(points), len(counts), dtype=torch.float64, device=points.device)
         order = order.to(points.device)
 
@@ -190,7 +201,7 @@ def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor
     return torch.stack(means).cpu()
 
 
-def _sorted(labels: Any, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def sorted_by_class(labels: Any, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Class codes in ascending order, points of each class, and the order that sorts; all on the
     CPU.
     """
@@ -231,8 +242,8 @@ def _sums_by_torch(
 def _sums_on_cpu(cloud: torch.Tensor, counts: torch.Tensor, pool: Executor, keep: Keep) -> None:
     """The same by the fused pass over each tile, in worker threads."""
     n, k = len(cloud), len(counts)
-    chunks = _chunks(counts.tolist())
-    tiles = _Tiles(cloud, chunks, counts)
+    chunks = chunks_of(counts.tolist())
+    tiles = Tiles(cloud, chunks, counts)
     if n * k * 8 <= MAX_SUMS_BYTES:
         # A small class lies in one chunk, so that its sums are written once: float32 then only
         # rounds them, and the memory, which costs more than the arithmetic, is half.
@@ -248,7 +259,7 @@ def _sums_on_cpu(cloud: torch.Tensor, counts: torch.Tensor, pool: Executor, keep
         keep(slice(0, n), torch.from_numpy(sums))
         return
 
-    def of_rows(rows: _Chunk) -> None:
+    def of_rows(rows: Chunk) -> None:
         sums = np.zeros((rows.stop - rows.start, k))
         for columns in chunks:
             tiles.add(rows, columns, sums, None)
@@ -257,36 +268,36 @@ def _sums_on_cpu(cloud: torch.Tensor, counts: torch.Tensor, pool: Executor, keep
     list(pool.map(of_rows, chunks))
 
 
-def _chunks(counts: list[int]) -> list[_Chunk]:
+def chunks_of(counts: list[int]) -> list[Chunk]:
     """Cut the sorted rows into chunks of at most TILE rows: large classes by themselves, small ones
     packed together.
     """
-    chunks: list[_Chunk] = []
+    chunks: list[Chunk] = []
     start = packed = 0  # `packed`: rows of small classes that wait since `start`
     first = 0
     for label, count in enumerate(counts):
         large = 2 * count > TILE
         if packed and (large or packed + count > TILE):
-            chunks.append(_Chunk(start, start + packed, first, label - 1, False))
+            chunks.append(Chunk(start, start + packed, first, label - 1, False))
             start, packed = start + packed, 0
         if large:
             stop = start + count
             chunks += [
-                _Chunk(s, min(s + TILE, stop), label, label, True) for s in range(start, stop, TILE)
+                Chunk(s, min(s + TILE, stop), label, label, True) for s in range(start, stop, TILE)
             ]
             start = stop
         else:
             first = first if packed else label
             packed += count
     if packed:
-        chunks.append(_Chunk(start, start + packed, first, len(counts) - 1, False))
+        chunks.append(Chunk(start, start + packed, first, len(counts) - 1, False))
     return chunks
 
 
-class _Tiles:
+class Tiles:
     """Sums of distances between chunks of a normalized cloud on the CPU."""
 
-    def __init__(self, cloud: torch.Tensor, chunks: list[_Chunk], counts: torch.Tensor) -> None:
+    def __init__(self, cloud: torch.Tensor, chunks: list[Chunk], counts: torch.Tensor) -> None:
         starts = np.r_[0, np.cumsum(counts.numpy())]
         self.starts = {
             c: starts[c.first : c.last + 2].clip(c.start, c.stop) - c.start for c in chunks
@@ -309,25 +320,37 @@ class _Tiles:
         tile: torch.Tensor = self.kept.tile
         return tile
 
+    def products(self, rows: Chunk, columns: Chunk) -> tuple[torch.Tensor, Operands]:
+        """Scalar products of two chunks, in the thread's tile, and of what."""
+        same_class = rows.pure and columns.pure and rows.first == columns.first
+        cloud, norms = (self.own_cloud, self.own_norms) if same_class else (self.cloud, self.norms)
+        x, y = cloud[rows.rows], cloud[columns.rows]
+        tile = self.scratch()[: len(x), : len(y)]
+        product(x, y, out=tile)
+        squares = norms[rows.rows].numpy(), norms[columns.rows].numpy()
+        return tile, Operands(x.numpy(), y.numpy(), *squares)
+
+    def squares(self, rows: Chunk, columns: Chunk) -> np.ndarray:
+        """Squared distances of two chunks, in the thread's tile."""
+        tile, of = self.products(rows, columns)
+        tile_to_distances(tile.numpy(), of.x, of.y, of.nx, of.ny)
+        return tile.square_().numpy()
+
     def add(
-        self, rows: _Chunk, columns: _Chunk, row_sums: np.ndarray, column_sums: np.ndarray | None
+        self, rows: Chunk, columns: Chunk, row_sums: np.ndarray, column_sums: np.ndarray | None
     ) -> None:
         """Add the sums of distances of two chunks to their rows' sums, shape (rows, K), and to the
         columns'.
         """
-        same_class = rows.pure and columns.pure and rows.first == columns.first
-        cloud, norms = (self.own_cloud, self.own_norms) if same_class else (self.cloud, self.norms)
-        x, y = cloud[rows.rows], cloud[columns.rows]
         if column_sums is None or rows is columns:
             column_sums = row_sums[:0]
-        tile = self.scratch()
-        product(x, y, out=tile[: len(x), : len(y)])
+        tile, of = self.products(rows, columns)
         add_sums(
             tile.numpy(),
-            x.numpy(),
-            y.numpy(),
-            norms[rows.rows].numpy(),
-            norms[columns.rows].numpy(),
+            of.x,
+            of.y,
+            of.nx,
+            of.ny,
             self.starts[rows],
             self.starts[columns],
             row_sums[:, columns.classes],

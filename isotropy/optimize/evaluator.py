@@ -11,6 +11,7 @@ import torch
 
 from isotropy.errors import IsotropyError
 from isotropy.metrics.isoscores import StreamingCovariance, isoscore
+from isotropy.metrics.moving import MovingSums, moving_distance_sums
 from isotropy.metrics.silhouettes import distance_sums, silhouette, silhouette_from_sums
 from isotropy.metrics.validation import as_codes, sample_rows
 from isotropy.optimize.descent import Classifier
@@ -56,9 +57,7 @@ class Evaluator:
     def scores(self, model: Classifier, step: int) -> Scores:
         """Both scores, evaluated directly."""
         if self.sample_size is None:
-            return Scores(
-                float(isoscore(model.embeddings.detach())), silhouette(model.points(), self.codes)
-            )
+            return Scores(self.isoscore(model), self.silhouette(model.points()))
         seed = int(np.random.SeedSequence([self.seed, step]).generate_state(1)[0])
         items = sample_rows(len(self.codes), self.sample_size, seed)
         items_there = items.to(model.rows.device)
@@ -73,18 +72,73 @@ class Evaluator:
                 "choose a larger sample_size"
             ) from error
 
+    def isoscore(self, model: Classifier) -> float:
+        """IsoScore of all vectors, unpaired."""
+        return float(isoscore(model.embeddings.detach()))
+
+    def silhouette(self, points: torch.Tensor) -> float:
+        """Silhouette of all items."""
+        return silhouette(points, self.codes)
+
     def covariance(self, model: Classifier) -> torch.Tensor:
         """Covariance of all vectors, unpaired, shape (d, d), float64: IsoScore follows from it."""
         stream = StreamingCovariance(model.embeddings.shape[1]).to(model.embeddings.device)
         stream.update(model.embeddings.detach())
         return stream.covariance()
 
-    def sums(self, model: Classifier) -> torch.Tensor:
+    def sums(self, points: torch.Tensor) -> torch.Tensor:
         """Distances of each item to the items of each class, summed, shape (n, K), float64:
         silhouettes follow from them.
         """
-        return distance_sums(model.points(), self.codes)
+        return distance_sums(points, self.codes)
+
+    def moving_sums(self, clouds: list[torch.Tensor], tolerance: float) -> MovingSums | None:
+        """The same at several times, where the items move in few directions, and on the CPU; else
+        None.
+        """
+        if not clouds[0].is_cpu:
+            return None
+        return moving_distance_sums(clouds, self.codes, tolerance=tolerance)
 
     def silhouette_of(self, sums: torch.Tensor) -> float:
         """Silhouette from the sums of distances."""
         return float(silhouette_from_sums(sums, self.codes).mean())
+
+    def errors_of_sums(self, missed: torch.Tensor) -> torch.Tensor:
+        """By how much sums may err, shape (n, K), where each point may be so far, shape (n,), from
+        where its distances were taken.
+        """
+        _, counted = self._counted(missed.device)
+        codes = self.codes.to(missed.device)
+        return missed[:, None] * counted + torch.bincount(codes, missed, self.n_classes)
+
+    def bound_of_silhouette(self, sums: torch.Tensor, errors: torch.Tensor) -> float:
+        """A bound on the error of the silhouette at and between some times.
+
+        Args:
+            sums: at these times, shape (q, n, K).
+            errors: by how much sums may err, and move between the times, shape (n, K).
+        """
+        own, counted = self._counted(sums.device)
+        e = errors / counted
+        least = torch.full_like(e, torch.inf)  # of each mean distance, over the times
+        larger, farthest = least[:, 0].clone(), torch.zeros_like(least[:, 0])
+        for at in sums:
+            means = (at / counted).masked_fill(own, torch.inf)
+            separation = means.amin(dim=1)
+            larger = torch.minimum(larger, torch.maximum((at / counted)[own], separation))
+            farthest = torch.maximum(farthest, (means + e).amin(dim=1))
+            least = torch.minimum(least, means)
+        may_be_nearest = own | (least - e <= farthest[:, None])
+        e = e.masked_fill(~may_be_nearest, 0).amax(dim=1)
+        least_larger = larger - e  # between the times, too
+        # A score is in [-1, 1]
+        point = torch.where(least_larger > e, 2 * e / (least_larger - e), 2.0).clamp(max=2.0)
+        return float(point.mean())
+
+    def _counted(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """Which class is a point's own, shape (n, K), and by what its sums are divided."""
+        codes = self.codes.to(device)
+        sizes = torch.bincount(codes).double()
+        own = torch.nn.functional.one_hot(codes, len(sizes)).bool()
+        return own, torch.where(own, (sizes - 1).clamp(min=1), sizes)

@@ -32,7 +32,7 @@ from isotropy.metrics.identities import (
 from isotropy.optimize.descent import Descent, Items
 from isotropy.optimize.evaluator import Evaluator
 from isotropy.optimize.spec import Objectives, OptimizeSpec
-from isotropy.optimize.windows import MIN_WIDTH, NO_WINDOWS, NODES, Windows
+from isotropy.optimize.windows import BY_STEPS, MIN_WIDTH, NO_WINDOWS, NODES, Windows
 
 log = logging.getLogger(__name__)
 
@@ -122,19 +122,22 @@ class _Run:
             self.objectives = [_objectives(self.descent, self.targets)]
 
     def advance(self) -> None:
-        """Go on by a window of updates where one fits, else by one update; a window that was given
-        up leaves everything where it was, but for its width.
+        """Go on by a window of updates where one fits, else by a few, or one; a window that was
+        given up leaves everything where it was, but for its width.
         """
         left = self.spec.updates - self.descent.step
-        if self.windows is not None and not self.direct and left >= MIN_WIDTH:
+        if self.windows is None:
+            self.descent.update()
+            self.rows.append(self._measure())
+        elif not self.direct and left >= MIN_WIDTH:
             walked = self.windows.walk(self.descent, left)
             if walked is None and self.windows.width < MIN_WIDTH:
                 self.windows.width, self.direct = MIN_WIDTH, MIN_WIDTH
             self.rows += walked or []
         else:
-            self.descent.update()
-            self.rows.append(self._measure())
-            self.direct = max(self.direct - 1, 0)
+            steps = min(left, BY_STEPS)
+            self.rows += self.windows.walk_by_steps(self.descent, steps)
+            self.direct = max(self.direct - steps, 0)
 
     def _measure(self) -> dict[str, Any]:
         # First: a loss that is not finite ends the run, whatever the scores are.

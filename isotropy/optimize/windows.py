@@ -6,12 +6,12 @@ each class and the covariance are evaluated at NODES steps, spaced as Chebyshev-
 interpolated between them by the polynomial through all nodes. The scores of each step follow from
 these; their kinks (the nearest other class changes) are not interpolated. Of the interpolated
 covariance, sum w_k C_k, IsoScore needs only trace and norm, and so only the traces and scalar
-products of C_k.
+products of C_k. On the CPU the nodes of a window share most of the work on distances, where the
+points move in few directions (`isotropy.metrics.moving`).
 
 Certificate: what polynomials of degree NODES - 3 leave out is measured by the two highest Chebyshev
-    coefficients, of
-T_(q-1) and T_(q-2). With e_i their sum in the mean distances of point i to its own and the nearest
-classes, a and b its cohesion and separation,
+coefficients, of T_(q-1) and T_(q-2). With e_i their sum in the mean distances of point i to its own
+and the nearest classes, and what its directions missed there, a and b its cohesion and separation,
 
     |error of s_i| <= 2 e_i / (max(a, b) - e_i)
     |error of IsoScore| <= 2 PR (dt/t + df/f) / (d - 1)
@@ -20,8 +20,8 @@ t and f the trace and Frobenius norm of the covariance, dt and df those of its t
 each taken at its worst over the nodes and moved by the error once more, for the steps between them.
 Coefficients of a smooth function decay geometrically, so the interpolant, which includes both, errs
 by far less. That they do decay is assumed, not proved: so each window is checked besides, at the
-step farthest from its nodes, by direct evaluation. A window that fails either is walked again,
-narrower; below MIN_WIDTH, steps are evaluated one by one.
+step farthest from its nodes, which is evaluated, too. A window that fails either is walked again,
+narrower; below MIN_WIDTH, each step is evaluated.
 """
 
 from __future__ import annotations
@@ -36,11 +36,16 @@ from isotropy.optimize.descent import Descent
 from isotropy.optimize.evaluator import Evaluator, Scores
 
 NODES = 9
+MISSED = 0.1
+"""Of the tolerance: root mean square of how far the directions of a window may miss its points."""
 MIN_WIDTH = 16  # updates; a narrower window saves too little
+BY_STEPS = 8
+"""Updates that are evaluated together where no window fits."""
 NO_WINDOWS = {
     "windows": 0,
     "walked_again": 0,
     "evaluations": 0,
+    "directions": 0,
     "error_bound": 0.0,
     "error_checked": 0.0,
 }
@@ -75,11 +80,13 @@ def interpolation(nodes: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.
     return basis(steps) @ to_coefficients, to_coefficients[-2:]
 
 
-class Evaluated(NamedTuple):
-    """What was evaluated at one or, stacked, at all nodes."""
+class _Start(NamedTuple):
+    """What was evaluated directly where the last window ended."""
 
+    step: int
     covariance: torch.Tensor
-    sums: torch.Tensor
+    sums: torch.Tensor | None
+    """Of distances; None where they came with those of the other nodes."""
 
 
 @dataclass
@@ -96,7 +103,7 @@ class Windows:
     tolerance: float
     width: int = MIN_WIDTH
     facts: dict[str, Any] = field(default_factory=NO_WINDOWS.copy)
-    _start: tuple[int, Evaluated] | None = None  # where the last window ended
+    _start: _Start | None = None
 
     def walk(self, descent: Descent, left: int) -> list[dict[str, Any]] | None:
         """Walk one window of at most `left` updates; None, and nothing changed, if it had to be
@@ -110,24 +117,28 @@ class Windows:
         weights, tails = interpolation(nodes, steps)
         checked = _farthest(nodes)
         first, before = descent.step, descent.state()
-        held, rows = [self._evaluate(descent)], []
-        there = None
+        start, rows = self._begin(descent), []
+        covariances, clouds = [start.covariance], [descent.model.points().clone()]
+        there = None  # what is checked
         for step in steps:
             descent.update()
             rows.append(descent.evaluate())
             if step in nodes:
-                held.append(self._evaluate(descent))
+                covariances.append(self.evaluator.covariance(descent.model))
+                clouds.append(descent.model.points().clone())
             elif step == checked:
-                there = self.evaluator.scores(descent.model, descent.step)
-                self.facts["evaluations"] += 1
-        window = _Window(
-            self.evaluator, Evaluated(*(torch.stack(parts) for parts in zip(*held, strict=True)))
-        )
-        bound = max(window.bounds(tails))
-        error = (
-            _difference(there, window.scores(weights[checked - 1])) if there is not None else 0.0
-        )
-        strain = max(bound, error) / self.tolerance
+                there = descent.model.points().clone(), self.evaluator.isoscore(descent.model)
+        if there is not None:
+            clouds.append(there[0])
+        self.facts["evaluations"] += len(clouds) - 1
+        sums, missed = self._sums(clouds, start.sums)
+        window = _Window(self.evaluator, torch.stack(covariances), sums[: len(nodes)])
+        bound, strain = self._certify(window, tails, weights, missed)
+        error = 0.0
+        if there is not None:
+            found = Scores(there[1], self.evaluator.silhouette_of(sums[-1]))
+            error = _difference(found, window.scores(weights[checked - 1]))
+            strain = max(strain, error / self.tolerance)
         growth = SAFETY * max(strain, 1e-12) ** (-1 / (NODES - 2))
         if not strain <= 1:  # nor if it is not a number
             self.facts["walked_again"] += 1
@@ -140,45 +151,102 @@ class Windows:
         self.facts["error_bound"] = max(self.facts["error_bound"], bound)
         self.facts["error_checked"] = max(self.facts["error_checked"], error)
         self.width = max(MIN_WIDTH, int(self.width * min(growth, 2.0)))
-        self._start = (descent.step, held[-1])
+        self._start = _Start(descent.step, covariances[-1], None)
+        if missed is None:
+            self._start = self._start._replace(sums=sums[len(nodes) - 1])
+        return rows
+
+    def walk_by_steps(self, descent: Descent, n: int) -> list[dict[str, Any]]:
+        """Make n updates, with each of them evaluated.
+
+        Returns:
+            A row for each.
+        """
+        clouds, rows = [descent.model.points().clone()], []
+        for _ in range(n):
+            descent.update()
+            row = descent.evaluate()  # first: a loss that is not finite ends the run
+            rows.append(row | {"isoscore": self.evaluator.isoscore(descent.model)})
+            clouds.append(descent.model.points().clone())
+        self.facts["evaluations"] += n
+        moving = self.evaluator.moving_sums(clouds, MISSED * self.tolerance)
+        if moving is not None:
+            errors = self.evaluator.errors_of_sums(moving.missed)
+            bound = self.evaluator.bound_of_silhouette(moving.sums, errors)
+            if bound <= self.tolerance:
+                self.facts["error_bound"] = max(self.facts["error_bound"], bound)
+                for row, sums in zip(rows, moving.sums[1:], strict=True):
+                    row["silhouette"] = self.evaluator.silhouette_of(sums)
+                return rows
+        for row, cloud in zip(rows, clouds[1:], strict=True):
+            row["silhouette"] = self.evaluator.silhouette(cloud)
         return rows
 
     def kept(self, descent: Descent) -> dict[str, Any]:
         """What a checkpoint holds besides the descent."""
+        there = self._start if self._start and self._start.step == descent.step else None
         return {
             "width": self.width,
             "facts": self.facts,
-            "evaluated": self._start is not None and self._start[0] == descent.step,
+            "evaluated": there is not None,
+            "sums": there is not None and there.sums is not None,
         }
 
     def resume(self, descent: Descent, kept: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
         self.width, self.facts = kept["width"], kept["facts"]
         if kept["evaluated"]:  # and counted, before the run was killed
-            self._start = (
-                descent.step,
-                Evaluated(
-                    self.evaluator.covariance(descent.model), self.evaluator.sums(descent.model)
-                ),
-            )
+            sums = self.evaluator.sums(descent.model.points()) if kept["sums"] else None
+            self._start = _Start(descent.step, self.evaluator.covariance(descent.model), sums)
 
-    def _evaluate(self, descent: Descent) -> Evaluated:
-        if self._start is not None and self._start[0] == descent.step:
-            return self._start[1]
-        self.facts["evaluations"] += 1
-        return Evaluated(
-            self.evaluator.covariance(descent.model), self.evaluator.sums(descent.model)
-        )
+    def _certify(
+        self, window: _Window, tails: np.ndarray, weights: np.ndarray, missed: torch.Tensor | None
+    ) -> tuple[float, float]:
+        """The bound on the error of all scores; and the part of the tolerance that interpolation
+        takes, of what is left over by the directions: what these missed is there at any width.
+        """
+        certified = max(window.bounds(tails))
+        if missed is None:
+            return certified, certified / self.tolerance
+        amplified = np.abs(weights).sum(axis=1).max()  # of errors at the nodes, between them
+        bound = max(window.bounds(tails, missed * amplified))
+        left_over = max(self.tolerance - (bound - certified), 1e-3 * self.tolerance)
+        return bound, certified / left_over
+
+    def _begin(self, descent: Descent) -> _Start:
+        """What was evaluated at the first node."""
+        if self._start is None or self._start.step != descent.step:
+            self.facts["evaluations"] += 1
+            self._start = _Start(descent.step, self.evaluator.covariance(descent.model), None)
+        return self._start
+
+    def _sums(
+        self, clouds: list[torch.Tensor], first: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Sums of distances at all nodes, shape (q, n, K), and how far each point was missed; None:
+        not at all.
+
+        Args:
+            clouds: points at the nodes.
+            first: sums at the first one, where they are known.
+        """
+        moving = self.evaluator.moving_sums(clouds, MISSED * self.tolerance)
+        if moving is None:
+            known = [] if first is None else [first]
+            rest = [self.evaluator.sums(cloud) for cloud in clouds[len(known) :]]
+            return torch.stack([*known, *rest]), None
+        self.facts["directions"] = max(self.facts["directions"], moving.directions)
+        return moving.sums, moving.missed
 
 
 class _Window:
     """One window: what was evaluated at its nodes, and the scores and bounds that follow."""
 
-    def __init__(self, evaluator: Evaluator, nodes: Evaluated) -> None:
-        self.evaluator, self.sums, self.d = evaluator, nodes.sums, nodes.covariance.shape[1]
-        flat = nodes.covariance.flatten(start_dim=1)
+    def __init__(self, evaluator: Evaluator, covariances: torch.Tensor, sums: torch.Tensor) -> None:
+        self.evaluator, self.sums, self.d = evaluator, sums, covariances.shape[1]
+        flat = covariances.flatten(start_dim=1)
         self.gram = (flat @ flat.T).cpu().numpy()
-        self.trace = nodes.covariance.diagonal(dim1=1, dim2=2).sum(dim=1).cpu().numpy()
+        self.trace = covariances.diagonal(dim1=1, dim2=2).sum(dim=1).cpu().numpy()
 
     def scores(self, weights: np.ndarray) -> Scores:
         """Scores at a step from its weights, shape (q,)."""
@@ -187,9 +255,12 @@ class _Window:
             float((ratio - 1) / (self.d - 1)), self.evaluator.silhouette_of(self._combine(weights))
         )
 
-    def bounds(self, tails: np.ndarray) -> Scores:
-        """The certificate: bounds on the errors of both scores. `tails`: the weights of the two
-        highest coefficients.
+    def bounds(self, tails: np.ndarray, missed: torch.Tensor | None = None) -> Scores:
+        """The certificate: bounds on the errors of both scores.
+
+        Args:
+            tails: the weights of the two highest coefficients.
+            missed: how far each point may be from where its distances were taken, shape (n,).
         """
         t, f = self.trace, np.sqrt(np.diag(self.gram))
         dt, df = (
@@ -203,25 +274,10 @@ class _Window:
             of_isoscore = (
                 2 * (t.max() + dt) ** 2 / least_f**2 * (dt / least_t + df / least_f) / (self.d - 1)
             )
-        codes = self.evaluator.codes.to(self.sums.device)
-        sizes = torch.bincount(codes).double()
-        own = torch.nn.functional.one_hot(codes, len(sizes)).bool()
-        counted = torch.where(own, (sizes - 1).clamp(min=1), sizes)
-        e = torch.stack([self._combine(tail).abs_() for tail in tails]).sum(dim=0) / counted
-        least = torch.full_like(e, torch.inf)  # of each mean distance, over the nodes
-        larger, farthest = least[:, 0].clone(), torch.zeros_like(least[:, 0])
-        for sums in self.sums:
-            means = (sums / counted).masked_fill(own, torch.inf)
-            separation = means.amin(dim=1)
-            larger = torch.minimum(larger, torch.maximum((sums / counted)[own], separation))
-            farthest = torch.maximum(farthest, (means + e).amin(dim=1))
-            least = torch.minimum(least, means)
-        may_be_nearest = own | (least - e <= farthest[:, None])
-        e = e.masked_fill(~may_be_nearest, 0).amax(dim=1)
-        least_larger = larger - e  # between the nodes, too
-        # A score is in [-1, 1]
-        point = torch.where(least_larger > e, 2 * e / (least_larger - e), 2.0).clamp(max=2.0)
-        return Scores(float(of_isoscore), float(point.mean()))
+        errors = torch.stack([self._combine(tail).abs_() for tail in tails]).sum(dim=0)
+        if missed is not None:
+            errors += self.evaluator.errors_of_sums(missed)
+        return Scores(float(of_isoscore), self.evaluator.bound_of_silhouette(self.sums, errors))
 
     def _combine(self, weights: np.ndarray) -> torch.Tensor:
         # A copy: where a row of weights lies in memory must not matter to the product.

@@ -172,12 +172,10 @@ def _pooling(name: str, layout: Layout, wanted: str | None) -> str:
 
 
 def _positions(config: Any) -> int:
-    """Tokens that a model has positions for."""
-    most = getattr(config, "max_position_embeddings", None)
-    if not isinstance(most, int):
-        return LONGEST
-    shifted = config.model_type in ("mpnet", "roberta", "xlm-roberta", "camembert")
-    return min(LONGEST, most - (config.pad_token_id + 1 if shifted else 0))
+    """Tokens that a model has positions for, at most LONGEST."""
+    from isotropy.embed.sentence_encoder import longest_text  # imports torch
+
+    return min(LONGEST, longest_text(config))
 
 
 def _weights(model: Any) -> float:

@@ -43,6 +43,11 @@ def line(topic: str, paper: object, study: object, source: str) -> Line:
     return Line(topic=topic, paper=shown(paper), study=shown(study), source=source, state=state)
 
 
+def always(topic: str, both: str, source: str) -> Line:
+    """A choice that no configuration changes: the code does here what the paper does."""
+    return line(topic, both, both, source)
+
+
 def revisions(models: Iterable[str], registry: Mapping[str, Any]) -> Line:
     """The revisions of models, which no paper states.
 

@@ -8,12 +8,9 @@ from typing import Any
 import pandas as pd
 
 from isotropy.claims.spec import OF_NO_MODEL
-from isotropy.palette import GROUPS, SIGNS
+from isotropy.palette import GROUPS, NO_MODEL, SIGNS
 from isotropy.report.spec import Inputs, PageSpec
 from isotropy.report.verdicts import count_words, interval, number, word_of
-
-NO_MODEL = "no model"
-"""Heading of theorems and simulated data."""
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from isotropy.context import Context
 from isotropy.papers.cai2021 import protocol
 from isotropy.papers.cai2021.study import Cai2021
-from isotropy.papers.comparison import Line, line, revisions
+from isotropy.papers.comparison import Line, always, line, revisions
 
 CODE = "code: analysis.py"
 
@@ -23,7 +23,7 @@ def compare(study: Cai2021, context: Context) -> list[Line]:
         line("vectors", protocol.VECTORS, study.vectors, "table 3: from their sizes"),
         line("split", None, "train", "not stated; sizes in table 3 are those of PTB's train"),
         line("layers", tuple(range(1, 13)), layers, "section 2"),
-        line("pooling", "none: tokens", "none: tokens", CODE),
+        always("pooling", "none: tokens", CODE),
         line("types", {"subwords"}, study.types, CODE),
         line("window", 512, study.window, "code: gen_embeds.py"),
         line("clusters tried, at most", 15, how.k_max, CODE),
@@ -36,5 +36,5 @@ def compare(study: Cai2021, context: Context) -> list[Line]:
         line("points of the local dimension", "all", "all" if lid.n_queries is None else
              f"{lid.n_queries:,}{'' if enough else ', too few'}", CODE),
         line("seeds", None, len(study.seeds), "nothing is seeded"),
-        line("metrics", "cosines, silhouette, LID", "cosines, silhouette, LID", "sections 3 to 5"),
+        always("metrics", "cosines, silhouette, LID", "sections 3 to 5"),
     ]  # fmt: skip

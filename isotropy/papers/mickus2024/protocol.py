@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from isotropy.optimize.spec import OptimizeSpec
 
+SETUPS = ("polarity", "snli", "pos", "supersenses")
+"""Section 3.1."""
+MODEL = "all-MiniLM-L6-v2"
+"""Of sentences (section 3.1)."""
+VECTORS = "word2vec-enwiki-2021"
+"""Of words (section 3.1)."""
+TASKS = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "wnli")
+"""Of GLUE (appendix A)."""
+GLUE_MODELS = ("all-MiniLM-L6-v2", "all-mpnet-base-v2", "all-distilroberta-v1")
+"""Appendix A."""
 UPDATES = 1000
 """Section 3.1."""
 GLUE_UPDATES = 250

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isotropy.context import Context
-from isotropy.papers.comparison import Line, line, revisions, shown
+from isotropy.papers.comparison import Line, always, line, revisions, shown
 from isotropy.papers.rajaee2021 import protocol
 from isotropy.papers.rajaee2021.study import Classification, ClusterFineTuning, Rajaee2021
 from isotropy.similarity.spec import Clusterer, Parameters
@@ -18,9 +18,9 @@ def compare(study: Rajaee2021, context: Context) -> list[Line]:
         line("models", list(protocol.AUTHORS), sorted(study.embeddings), "section 4"),
         revisions(study.embeddings, context.registry),
         line("data", protocol.SETS, sets, "tables 2 and 6, slides"),
-        line("split", "test", "test", "section 4"),
+        always("split", "test", "section 4"),
         line("layer", [protocol.LAST], layers, "section 4"),
-        line("pooling", "mean of tokens", "mean of tokens", "notebook"),
+        always("pooling", "mean of tokens", "notebook"),
     ]
     for name, own in sorted(known.items()):
         lines += [
@@ -35,7 +35,7 @@ def compare(study: Rajaee2021, context: Context) -> list[Line]:
         line("seeds", None, study.n_clusterings, "not seeded"),
         line("a repeated sentence counts", "each time",
              "each time" if study.repeat_texts else "once", "notebook"),
-        line("metric", "Spearman", "Spearman", "section 4"),
+        always("metric", "Spearman", "section 4"),
     ]  # fmt: skip
     if study.classification is not None:
         lines += _of_classification(study.classification)
@@ -57,7 +57,7 @@ def _of_classification(own: Classification) -> list[Line]:
         line(
             "classification: length, units, epochs, batch", "64, 100, 10, 32", shown(fields), where
         ),
-        line("classification: optimizer", "Adam", "Adam", where),
+        always("classification: optimizer", "Adam", where),
         line(
             "classification: rate",
             rate or " or ".join(f"{r:g}" for r in rates),

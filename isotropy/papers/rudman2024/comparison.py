@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from isotropy.context import Context
-from isotropy.papers.comparison import Line, line, revisions, shown
+from isotropy.papers.comparison import Line, always, line, revisions, shown
 from isotropy.papers.rudman2024 import protocol
 from isotropy.papers.rudman2024.study import Rudman2024
 
-LAMBDAS = (-5.0, -3.0, -1.0, 0.5, 1.0, 3.0, 5.0)
-ZETAS = (0.2, 0.4, 0.6, 0.8)
 NAMES = {
     "schedule": "schedule of the rate",
     "warmup": "warm-up",
@@ -19,8 +17,6 @@ NAMES = {
     "shrinkage_tokens": "tokens of the shrinkage covariance",
     "precision": "precision",
 }
-METRICS = {"cola": "matthews", "stsb": "pearson", "squad": "f1"}
-"""Of GLUE and SQuAD, where it is not accuracy; the authors' code has accuracy alone."""
 
 
 def compare(study: Rudman2024, context: Context) -> list[Line]:
@@ -31,15 +27,15 @@ def compare(study: Rudman2024, context: Context) -> list[Line]:
         line("models", protocol.MODELS, study.models, "section 4"),
         revisions(study.models, context.registry),
         line("data (tasks)", protocol.TASKS, study.run_tasks, "section 4"),
-        line("split", "train, validation", "train, validation", "code: training_utils.py"),
+        always("split", "train, validation", "code: training_utils.py"),
         line("training items", "all", training.n_train or "all", "section 4"),
         line("layers of I-STAR", protocol.LAYERS["istar"], study.istar_layers, "code"),
         line("layers of CosReg", protocol.LAYERS["cosreg"], study.cosreg_layers, "code"),
-        line("pooling of a sentence", "first token", "first token", "code: analysis.py"),
-        line("lambda", LAMBDAS, study.lambdas, "figure 5, poster"),
-        line("zeta", ZETAS, study.zetas, "quoted by others"),
+        always("pooling of a sentence", "first token", "code: analysis.py"),
+        line("lambda", protocol.LAMBDAS, study.lambdas, "figure 5, poster"),
+        line("zeta", protocol.ZETAS, study.zetas, "quoted by others"),
         line("lambda of CosReg", protocol.COSREG, study.cosreg, "quoted by others"),
-        line("optimizer", "AdamW", "AdamW", "code: run_model.py"),
+        always("optimizer", "AdamW", "code: run_model.py"),
     ]
     settings = training.model_dump()
     lines += [
@@ -50,7 +46,7 @@ def compare(study: Rudman2024, context: Context) -> list[Line]:
         topic = name.replace("_", " ")
         lines.append(line(f"{topic}, SST-2", example[name], settings[name], "code: run_model.sh"))
         lines.append(line(f"{topic}, other tasks", None, settings[name], "grids are not stated"))
-    metrics = {name: METRICS.get(name, "accuracy") for name in study.run_tasks}
+    metrics = {name: protocol.METRICS.get(name, "accuracy") for name in study.run_tasks}
     ours = [f"{name} {study.tasks[name].metric}" for name in study.run_tasks]
     return [
         *lines,

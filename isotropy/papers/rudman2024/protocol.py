@@ -9,6 +9,12 @@ MODELS = ("bert-base-cased", "distilbert-base-cased", "albert-base-v2")
 """Section 4."""
 TASKS = ("sst2", "qnli", "rte", "mrpc", "qqp", "cola", "stsb", "sst5", "squad")
 """Section 4."""
+METRICS = {"cola": "matthews", "stsb": "pearson", "squad": "f1"}
+"""Of GLUE and SQuAD, where it is not accuracy; the authors' code has accuracy alone."""
+LAMBDAS = (-5.0, -3.0, -1.0, 0.5, 1.0, 3.0, 5.0)
+"""Figure 5 and the poster."""
+ZETAS = (0.2, 0.4, 0.6, 0.8)
+"""As others quote them."""
 TRAINING: dict[str, object] = {
     "schedule": "constant",
     "warmup": 0.0,

@@ -1,0 +1,124 @@
+"""Sums of distances of a moving cloud: all pairs in double precision, one cloud after another, and
+the bound on what the directions miss."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotropy.metrics.moving import MovingSums, moving_distance_sums
+from isotropy.metrics.silhouettes import distance_sums
+
+
+def path_of(
+    n: int, d: int, r: int, *, times: int = 4, noise: float = 0.0, seed: int = 0
+) -> list[torch.Tensor]:
+    """A cloud that moves in r directions, and a little in all others."""
+    draws = torch.Generator().manual_seed(seed)
+    cloud = torch.randn(n, d, generator=draws) / d**0.5 + 0.3
+    basis = torch.linalg.qr(torch.randn(d, r, generator=draws))[0]
+    speed = torch.randn(n, r, generator=draws)
+    clouds = [cloud]
+    for t in range(1, times):
+        rest = noise * torch.randn(n, d, generator=draws) / d**0.5
+        clouds.append(cloud + 0.2 * t * speed @ basis.T + rest)
+    return clouds
+
+
+def by_pairs(cloud: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The definition, in double precision."""
+    all_pairs = torch.cdist(
+        cloud.double(), cloud.double(), compute_mode="donot_use_mm_for_euclid_dist"
+    )
+    return all_pairs @ torch.nn.functional.one_hot(labels).double()
+
+
+def of(clouds: list[torch.Tensor], labels: torch.Tensor, tolerance: float = 1e-5) -> MovingSums:
+    """The sums, of a cloud that moves in few enough directions."""
+    found = moving_distance_sums(clouds, labels, tolerance=tolerance)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("n", "classes"), [(300, 2), (1300, 2), (700, 3), (900, 250)])
+def test_sums_are_those_of_all_pairs(n: int, classes: int) -> None:
+    clouds = path_of(n, 64, 5)
+    labels = torch.arange(n) * 7 % classes
+    found = of(clouds, labels)
+    assert found.directions == 8
+    for cloud, sums in zip(clouds, found.sums, strict=True):
+        expected = by_pairs(cloud, labels)
+        assert (sums - expected).abs().max() / n < 1e-6
+        torch.testing.assert_close(sums, distance_sums(cloud, labels), rtol=1e-5, atol=1e-4)
+
+
+def test_close_and_equal_points() -> None:
+    """Pairs in one place, and pairs a little apart: their distances do not drown in the norms."""
+    clouds = path_of(200, 64, 3)
+    near = 1e-4 * (clouds[1][:50] - clouds[0][:50])
+    for cloud in clouds:
+        cloud[50:100] = cloud[:50]
+        cloud[100:150] = cloud[:50] + near
+        cloud += 3
+    labels = torch.arange(200) // 50
+    for cloud, sums in zip(clouds, of(clouds, labels).sums, strict=True):
+        assert (sums - by_pairs(cloud, labels)).abs().max() / 50 < 1e-6
+
+
+def test_classes_that_have_moved_far_apart() -> None:
+    """Distances within a class keep their digits beside those between classes."""
+    clouds = path_of(600, 48, 4)
+    labels = torch.arange(600) % 2
+    away = torch.linalg.qr(torch.randn(48, 1, generator=torch.Generator().manual_seed(1)))[0][:, 0]
+    clouds += [clouds[0] + 300.0 * labels[:, None] * away]
+    sums = of(clouds, labels, tolerance=1e-3).sums[-1]
+    expected = by_pairs(clouds[-1], labels)
+    assert ((sums - expected).abs() / expected).max() < 1e-5
+
+
+@given(
+    n=st.integers(20, 150),
+    d=st.integers(32, 64),
+    r=st.integers(1, 8),
+    noise=st.sampled_from([0.0, 1e-4, 1e-2]),
+    seed=st.integers(0, 2**16),
+)
+def test_what_the_directions_miss_bounds_the_error(
+    n: int, d: int, r: int, noise: float, seed: int
+) -> None:
+    clouds = path_of(n, d, r, noise=noise, seed=seed)
+    labels = torch.arange(n) % 3
+    found = of(clouds, labels, tolerance=2 * noise + 1e-5)
+    counts = torch.nn.functional.one_hot(labels).double()
+    allowed = found.missed[:, None] * counts.sum(dim=0) + found.missed @ counts
+    for cloud, sums in zip(clouds, found.sums, strict=True):
+        assert ((sums - by_pairs(cloud, labels)).abs() <= allowed + 2e-6 * n).all()
+
+
+def test_a_cloud_that_moves_everywhere() -> None:
+    clouds = path_of(400, 32, 20)
+    assert moving_distance_sums(clouds, torch.arange(400) % 2, tolerance=1e-6) is None
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e20])
+def test_squares_beyond_the_range(scale: float) -> None:
+    clouds = [scale * cloud for cloud in path_of(50, 32, 2)]
+    assert moving_distance_sums(clouds, torch.arange(50) % 2, tolerance=1e-6 * scale) is None
+
+
+def test_threads_and_places_change_no_byte() -> None:
+    clouds = path_of(1300, 64, 5)
+    labels = torch.arange(1300) % 2
+    expected = of(clouds, labels)
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            copies = [torch.from_numpy(cloud.numpy().copy()) for cloud in clouds]
+            found = of(copies, labels)
+            assert torch.equal(found.sums, expected.sums)
+            assert torch.equal(found.missed, expected.missed)
+    finally:
+        torch.set_num_threads(before)
