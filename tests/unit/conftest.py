@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from isotropy.job import Job
 from isotropy.provenance.lineage import Lineage
@@ -15,9 +17,15 @@ from tests.unit.jobs import NoteSpec, snakemake_object, write_note
 @pytest.fixture(scope="session")
 def made_up_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small model of each architecture of the papers, by the registry's ids."""
-    folder = tmp_path_factory.mktemp("models")
-    for name in models.ARCHITECTURES:
-        models.write(name, folder / name)
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # processes of pytest share it
+        base = base.parent
+    folder = base / "made-up-models"
+    with FileLock(base / "made-up-models.lock"):
+        if not folder.is_dir():
+            for name in models.ARCHITECTURES:
+                models.write(name, base / "being-made" / name)
+            (base / "being-made").rename(folder)
     return folder
 
 

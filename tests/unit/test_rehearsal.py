@@ -20,7 +20,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from isotropy.sources.registry import load_registry
 from tests.rehearsal import datasets, models, words
-from tests.rehearsal.make_hub import AT_ADDRESSES, STATUS, Maker, paper_sources
+from tests.rehearsal.make_hub import AT_ADDRESSES, STATUS
 from tests.rehearsal.serve import served
 from tests.rehearsal.texts import WORDS
 
@@ -122,20 +122,6 @@ def test_glove_and_codwoe_as_tables() -> None:
     assert {"noun", "verb", "adj", "adv"} < set(senses["pos"])
 
 
-def test_the_registry_names_what_was_written(tmp_path: Path) -> None:
-    """Every source of the paper study but the models is written, with digests and its status."""
-    maker = Maker(tmp_path, None, 1)
-    for name, source, _ in paper_sources():
-        if source.kind == "model":
-            assert name in models.ARCHITECTURES
-            continue
-        entry = maker.source(name, source).entry
-        for origin in entry["origins"]:
-            content = entry["contents"][origin["content"]]
-            assert content["status"] == STATUS
-            assert origin.get("sha256") or content["expect"]["files"]
-
-
 def test_the_server(hub: Path, tmp_path: Path) -> None:
     """Files of a repository at any revision, files at addresses, and nothing beside the folder."""
     (tmp_path / "hub/models/owner").mkdir(parents=True)
@@ -161,14 +147,21 @@ def test_the_server(hub: Path, tmp_path: Path) -> None:
 
 
 def test_the_registry_is_read(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the project, as any registry."""
+    """By the project, as any registry: each source of the paper study, with its digests and its
+    status."""
     from tests.rehearsal import make_hub
 
     monkeypatch.setattr(models, "write", lambda name, target: _link(hub / name, target))
     make_hub.make(tmp_path, None)
     registry = load_registry(tmp_path / "sources")
+    wanted = {name: source.kind for name, source, _ in make_hub.paper_sources()}
+    assert {name: source.kind for name, source in registry.sources.items()} == wanted
+    assert {name for name, kind in wanted.items() if kind == "model"} == set(models.ARCHITECTURES)
     for source in registry.sources.values():
         assert {content.status for content in source.contents.values()} == {STATUS}
+        for origin in source.origins:
+            files = source.contents[origin.content].files
+            assert files or getattr(origin, "sha256", None)
         assert {origin.type for origin in source.origins} <= {"hub", "url"}
     weights = tmp_path / "hub/models/openai-community/gpt2/model.safetensors"
     found = registry.sources["gpt2"].contents["weights"].files["model.safetensors"]

@@ -1,0 +1,79 @@
+"""The papers' own study in short: one job of each kind, on made-up models and data in the formats
+of the real ones, from a hub on the loopback. `make rehearsal` runs all of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.conftest import Workflow, copy_checkout
+from tests.rehearsal.kinds import kinds_of, one_of_each
+from tests.rehearsal.make_hub import make
+from tests.rehearsal.serve import served
+
+OVERLAYS = ["config/paper.yaml", "config/rehearsal.yaml"]
+
+
+@dataclass
+class Rehearsed:
+    """A finished short rehearsal: the checkout, and which jobs were asked for."""
+
+    workflow: Workflow
+    stems: list[str]
+
+    def audit(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """Run `isotropy audit` there."""
+        return subprocess.run(
+            [sys.executable, "-m", "isotropy", "audit", *args],
+            cwd=self.workflow.folder,
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+
+
+@pytest.fixture(scope="module")
+def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsed]:
+    base = tmp_path_factory.mktemp("rehearsal")
+    folder = copy_checkout(base / "checkout")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    make(folder / ".rehearsal", None, port)
+    workflow = Workflow(folder, OVERLAYS)
+    stems = one_of_each(workflow.plan().stems())
+    with served(folder / ".rehearsal", port) as address:
+        env = {"HF_ENDPOINT": address, "HF_HOME": str(base / "hub")}
+        workflow.done("--", *(f"results/{stem}.record.json" for stem in stems), env=env)
+        yield Rehearsed(workflow, stems)
+
+
+def test_each_kind_of_job_is_there(rehearsed: Rehearsed) -> None:
+    """Each architecture is read, each method and task fine-tuned; all of it is called a
+    rehearsal."""
+    every = set().union(*map(kinds_of, rehearsed.workflow.plan().stems()))
+    results = rehearsed.workflow.folder / "results"
+    done = [stem for stem in rehearsed.stems if (results / f"{stem}.record.json").is_file()]
+    assert set().union(*map(kinds_of, done)) == every
+    for path in results.rglob("*.record.json"):
+        assert json.loads(path.read_text())["lineage"]["status"] == "rehearsal", path
+
+
+def test_it_is_intact(rehearsed: Rehearsed) -> None:
+    done = rehearsed.audit("verify", "--all")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_jobs_give_the_same_bytes_again(rehearsed: Rehearsed) -> None:
+    """One of each stage, with models of different kinds."""
+    first = {stem.split("/")[0]: stem for stem in rehearsed.stems if "gpt" in stem}
+    first = {stem.split("/")[0]: stem for stem in reversed(rehearsed.stems)} | first
+    done = rehearsed.audit("rerun", *(f"results/{stem}.record.json" for stem in first.values()))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(first) == 5
