@@ -1,4 +1,4 @@
-"""Kinds of jobs of a study: stage, architecture, and the method or task of a fine-tuned model."""
+"""Kinds of jobs of a study: stage and architecture, what is measured, how a model is fine-tuned."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ Kind = tuple[str, ...]
 STAGES = ("embed", "optimize", "similarity", "geometry", "finetune")
 MEASURED = ("tokens", "contexts", "static", "vectors", "classification", "words")
 """Parts of a path that name what is measured, not where."""
+HEADS = {"squad": "spans", "stsb": "scores"}
+"""Of tasks, where they are not of classes."""
 
 
 def kinds_of(stem: str) -> set[Kind]:
@@ -23,11 +25,12 @@ def kinds_of(stem: str) -> set[Kind]:
         return set()
     if parts[0] == "finetune":
         task, model, method = parts[2].split("--")
-        return {("finetune", model, method.split("_")[0]), ("finetune", task)}
-    model = next((part for name in parts for part in name.split("--") if part in ARCHITECTURES), "")
+        head = HEADS.get(task, "classes")
+        return {("finetune", what) for what in (model, method.split("_")[0], head)}
     paper = "" if parts[0] == "embed" else parts[1]
     what = next((part for part in parts if part in MEASURED), "")
-    return {(parts[0], paper, what, model)}
+    model = next((part for name in parts for part in name.split("--") if part in ARCHITECTURES), "")
+    return {(parts[0], paper, what), (parts[0], model)}
 
 
 def one_of_each(stems: Iterable[str]) -> list[str]:
