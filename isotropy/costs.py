@@ -24,7 +24,7 @@ from isotropy.geometry.spec import (
     StaticWordsSpec,
     VectorsSpec,
 )
-from isotropy.optimize.spec import OptimizeSpec
+from isotropy.optimize.spec import NODES, OptimizeSpec
 from isotropy.plan import Plan
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.similarity.spec import CLUSTERED, ClassifySpec, SimilaritySpec, TuningSpec
@@ -315,8 +315,9 @@ def _(spec: OptimizeSpec, costs: CostModel) -> Needs:
     measured = min(items, spec.measure.sample_size or items)
     work = 2.0 * spec.updates * measured**2 * width * columns
     # Embeddings, their gradient and what the optimizer keeps of each number; what is measured,
-    # in the order of its classes.
-    memory = GIGA / 2 + 24.0 * texts * width + 12.0 * measured * width * columns
+    # in the order of its classes, and that at the steps of a window.
+    at_once = 12.0 if sampled else 12.0 + 4 * (NODES + 1)
+    memory = GIGA / 2 + 24.0 * texts * width + at_once * measured * width * columns
     return Needs({"optimize_sampled" if sampled else "optimize": work}, 1e6, memory)
 
 

@@ -69,29 +69,30 @@ def moving_distance_sums(
         first = as_points(clouds[0], min_dims=1, in_place=True).detach()
         if any(unit(cloud) != 1 for cloud in clouds):
             return None
-        displacements = [cloud - first for cloud in clouds[1:]]
-        basis = _directions(displacements, tolerance)
+        chosen = sample_rows(len(first), LOOKED_AT, seed=0)
+        moved = torch.cat([cloud[chosen] - first[chosen] for cloud in clouds[1:]])
+        basis = _directions(moved, tolerance)
         if basis.shape[1] > WORTH_IT * basis.shape[0]:
             return None
-        along = [moved @ basis for moved in displacements]
-        missed = torch.zeros(len(first), dtype=torch.float64)
-        for moved, part in zip(displacements, along, strict=True):
-            rest = torch.linalg.vector_norm(moved - part @ basis.T, dim=1)
+        along, missed = [], torch.zeros(len(first), dtype=torch.float64)
+        for cloud in clouds[1:]:
+            moved = cloud - first
+            along.append(moved @ basis)
+            rest = torch.linalg.vector_norm(moved - along[-1] @ basis.T, dim=1)
             missed = torch.maximum(missed, rest.double())
         if missed.square().mean().sqrt() > UNSEEN * tolerance:
             return None
         return MovingSums(_sums(first, along, basis, labels, pool), missed, basis.shape[1])
 
 
-def _directions(displacements: list[torch.Tensor], tolerance: float) -> torch.Tensor:
-    """An orthonormal basis of all displacements but for a small rest, shape (d, r)."""
-    chosen = sample_rows(len(displacements[0]), LOOKED_AT, seed=0)
-    rows = torch.cat([moved[chosen] for moved in displacements]).double()
+def _directions(moved: torch.Tensor, tolerance: float) -> torch.Tensor:
+    """An orthonormal basis of displacements, shape (n, d), but for a small rest; shape (d, r)."""
+    rows = moved.double()
     squares, directions = torch.linalg.eigh(rows.T @ rows)  # least first
     left_out = (squares.clamp(min=0).cumsum(dim=0) / len(rows)).sqrt()
     r = int((left_out > tolerance).sum())
     r = min(len(directions), max(ALONG, -(-r // ALONG) * ALONG))
-    basis: torch.Tensor = directions.flip(1)[:, :r].to(displacements[0].dtype)
+    basis: torch.Tensor = directions.flip(1)[:, :r].to(moved.dtype)
     return basis.contiguous()
 
 

@@ -31,8 +31,8 @@ from isotropy.metrics.identities import (
 )
 from isotropy.optimize.descent import Descent, Items
 from isotropy.optimize.evaluator import Evaluator
-from isotropy.optimize.spec import Objectives, OptimizeSpec
-from isotropy.optimize.windows import BY_STEPS, MIN_WIDTH, NO_WINDOWS, NODES, Windows
+from isotropy.optimize.spec import NODES, Objectives, OptimizeSpec
+from isotropy.optimize.windows import BY_STEPS, MIN_WIDTH, NO_WINDOWS, Windows
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,9 @@ from isotropy.spec import Spec, Strict
 
 Loss = Literal["cross_entropy", "binary_cross_entropy"]
 
+NODES = 9
+"""Steps of a window that are evaluated."""
+
 
 class Evaluation(Strict):
     """How IsoScore and silhouette are taken: at step 0, before any update, and after every

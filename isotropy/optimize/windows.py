@@ -34,8 +34,8 @@ import torch
 
 from isotropy.optimize.descent import Descent
 from isotropy.optimize.evaluator import Evaluator, Scores
+from isotropy.optimize.spec import NODES
 
-NODES = 9
 MISSED = 0.1
 """Of the tolerance: root mean square of how far the directions of a window may miss its points."""
 MIN_WIDTH = 16  # updates; a narrower window saves too little

@@ -13,8 +13,8 @@ from safetensors.numpy import load_file
 from isotropy.errors import IsotropyError
 from isotropy.optimize.descent import Items
 from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Evaluation
-from isotropy.optimize.windows import MIN_WIDTH, NODES, interpolation, place_nodes
+from isotropy.optimize.spec import NODES, Evaluation
+from isotropy.optimize.windows import MIN_WIDTH, interpolation, place_nodes
 from isotropy.prepare.table import read_items, targets, text_rows
 from tests.conftest import Workflow
 from tests.unit.test_optimize import CPU, DIRECT, spec
