@@ -38,7 +38,7 @@ def main(path: Path) -> None:
     given = SimpleNamespace(
         rule=job["rule"],
         params=SimpleNamespace(spec=job["spec"], code=job["code"]),
-        input=Named(job["input"]),
+        input=Named(dict(job["input"])),
         output=Named(job["output"]),
         wildcards=Named(job["wildcards"]),
         log=[job["log"]],

@@ -132,6 +132,20 @@ def _lay_out(root: Path, record: Record, folder: Path) -> None:
             )
 
 
+def in_order(record: Record) -> list[tuple[str, list[str]]]:
+    """Names and paths of a job's inputs in the order in which its rule has them, as its list of
+    files tells: a result names its data in this order.
+    """
+    place = {file.path: n for n, file in enumerate(record.inputs)}
+
+    def first(named: tuple[str, list[str]]) -> int:
+        path = named[1][0] if named[1] else ""
+        inside = (n for file, n in place.items() if file.startswith(f"{path}/"))
+        return place.get(path, min(inside, default=len(place)))
+
+    return sorted(record.input_names.items(), key=first)
+
+
 def _execute(
     root: Path,
     record: Record,
@@ -148,7 +162,7 @@ def _execute(
         "wildcards": record.wildcards,
         "spec": canonical_json(_spec(record, stem_of(name), expected, root, folder)),
         "code": code_param(project, record.rule, *record.code.entries),
-        "input": record.input_names,
+        "input": in_order(record),
         "output": {**record.output_names, "record": name},
         "log": log,
         "threads": record.environment.threads,

@@ -71,11 +71,12 @@ def test_it_is_intact(rehearsed: Rehearsed) -> None:
 
 
 def test_jobs_give_the_same_bytes_again(rehearsed: Rehearsed) -> None:
-    """One of each stage, with models of different kinds."""
+    """One of each stage, with models of different kinds, and one that names several data sets."""
     first = {stem.split("/")[0]: stem for stem in rehearsed.stems if "gpt" in stem}
     first = {stem.split("/")[0]: stem for stem in reversed(rehearsed.stems)} | first
+    first["static"] = next(stem for stem in rehearsed.stems if "/static/" in stem)
     results = rehearsed.workflow.folder / "results"
     records = [json.loads((results / f"{s}.record.json").read_text()) for s in first.values()]
     done = rehearsed.audit("rerun", *(record["outputs"][0]["path"] for record in records))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(first) == 5
+    assert len(first) == 6
