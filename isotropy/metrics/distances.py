@@ -216,8 +216,7 @@ def add_sums(
     m, k = len(x), len(y)
     diagonal = x is y or (m == k and x.ctypes.data == y.ctypes.data)
     columns = np.zeros((len(x_starts) - 1 if len(y_sums) else 0, k), dtype=np.float64)
-    of_row = 0  # class of the row
-    y_codes = _codes(y_starts, k)
+    x_codes, y_codes = _codes(x_starts, m), _codes(y_starts, k)
     for i in range(m):
         row = tile[i, :k]
         if diagonal:
@@ -225,9 +224,7 @@ def add_sums(
         _to_distances(row, x[i], y, nx[i], ny)
         if diagonal:
             row[i] = 0
-        while i >= x_starts[of_row + 1]:
-            of_row += 1
-        _add_row(row, of_row, y_starts, y_codes, x_sums[i], columns)
+        _add_row(row, x_codes[i], y_starts, y_codes, x_sums[i], columns)
     _add_transposed(columns, y_sums)
 
 
@@ -279,14 +276,11 @@ def add_sums_along(
     """
     m, k = rest.shape
     columns = np.zeros((len(x_starts) - 1 if len(y_sums) else 0, k), dtype=np.float64)
-    of_row = 0
-    y_codes = _codes(y_starts, k)
+    x_codes, y_codes = _codes(x_starts, m), _codes(y_starts, k)
     row = np.empty(k, dtype=rest.dtype)
     for i in range(m):
         _distances_along(row, rest[i], X[x_first + i], Y, y_first)
-        while i >= x_starts[of_row + 1]:
-            of_row += 1
-        _add_row(row, of_row, y_starts, y_codes, x_sums[i], columns)
+        _add_row(row, x_codes[i], y_starts, y_codes, x_sums[i], columns)
     _add_transposed(columns, y_sums)
 
 

@@ -151,9 +151,8 @@ class Windows:
         self.facts["error_bound"] = max(self.facts["error_bound"], bound)
         self.facts["error_checked"] = max(self.facts["error_checked"], error)
         self.width = max(MIN_WIDTH, int(self.width * min(growth, 2.0)))
-        self._start = _Start(descent.step, covariances[-1], None)
-        if missed is None:
-            self._start = self._start._replace(sums=sums[len(nodes) - 1])
+        last = sums[len(nodes) - 1] if missed is None else None
+        self._start = _Start(descent.step, covariances[-1], last)
         return rows
 
     def walk_by_steps(self, descent: Descent, n: int) -> list[dict[str, Any]]:

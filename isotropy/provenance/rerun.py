@@ -136,12 +136,11 @@ def in_order(record: Record) -> list[tuple[str, list[str]]]:
     """Names and paths of a job's inputs in the order in which its rule has them, as its list of
     files tells: a result names its data in this order.
     """
-    place = {file.path: n for n, file in enumerate(record.inputs)}
+    files = [f"{file.path}/" for file in record.inputs]
 
     def first(named: tuple[str, list[str]]) -> int:
-        path = named[1][0] if named[1] else ""
-        inside = (n for file, n in place.items() if file.startswith(f"{path}/"))
-        return place.get(path, min(inside, default=len(place)))
+        folders = tuple(f"{path}/" for path in named[1])  # an input is a file, or a folder of files
+        return next((n for n, file in enumerate(files) if file.startswith(folders)), len(files))
 
     return sorted(record.input_names.items(), key=first)
 
