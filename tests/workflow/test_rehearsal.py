@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +14,7 @@ from tests.conftest import Workflow, copy_checkout
 from tests.rehearsal.kinds import kinds_of, one_of_each
 from tests.rehearsal.make_hub import make
 from tests.rehearsal.serve import served
+from tests.workflow.study import audit_by_command
 
 OVERLAYS = ["config/paper.yaml", "config/rehearsal.yaml"]
 
@@ -26,16 +25,6 @@ class Rehearsed:
 
     workflow: Workflow
     stems: list[str]
-
-    def audit(self, *args: str) -> subprocess.CompletedProcess[str]:
-        """Run `isotropy audit` there."""
-        return subprocess.run(
-            [sys.executable, "-m", "isotropy", "audit", *args],
-            cwd=self.workflow.folder,
-            capture_output=True,
-            text=True,
-            timeout=900,
-        )
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +55,8 @@ def test_each_kind_of_job_is_there(rehearsed: Rehearsed) -> None:
 
 
 def test_it_is_intact(rehearsed: Rehearsed) -> None:
-    done = rehearsed.audit("verify", "--all")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = audit_by_command(rehearsed.workflow, "verify", "--all")
+    assert done.returncode == 0, done.stdout
 
 
 def test_jobs_give_the_same_bytes_again(rehearsed: Rehearsed) -> None:
@@ -77,6 +66,7 @@ def test_jobs_give_the_same_bytes_again(rehearsed: Rehearsed) -> None:
     first["static"] = next(stem for stem in rehearsed.stems if "/static/" in stem)
     results = rehearsed.workflow.folder / "results"
     records = [json.loads((results / f"{s}.record.json").read_text()) for s in first.values()]
-    done = rehearsed.audit("rerun", *(record["outputs"][0]["path"] for record in records))
-    assert done.returncode == 0, done.stdout + done.stderr
+    paths = [record["outputs"][0]["path"] for record in records]
+    done = audit_by_command(rehearsed.workflow, "rerun", *paths)
+    assert done.returncode == 0, done.stdout
     assert len(first) == 6
