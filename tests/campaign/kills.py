@@ -76,9 +76,14 @@ def campaign(folder: Path, n: int, seed: int) -> tuple[int, int, list[str]]:
     kills, rounds, missed = 0, 0, list[str]()
     while kills < n:
         workflow = Workflow(copy_checkout(folder / "killed"))
-        while not run_for(workflow, draw.uniform(0.5, 0.7 * whole), draw.choice(SIGNALS)):
-            kills += 1
-        rounds += 1
+        tried = 0
+        # Later and later, so that a round ends also on a machine that has become slower
+        while not run_for(
+            workflow, draw.uniform(0.5, (0.7 + tried / 20) * whole), draw.choice(SIGNALS)
+        ):
+            tried += 1
+        kills, rounds = kills + tried, rounds + 1
+        print(f"round {rounds}: completed after {tried} kills, {kills} in all", flush=True)
         found = digests(workflow.folder)
         missed += [
             f"round {rounds}: {name}"
