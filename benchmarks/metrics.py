@@ -20,7 +20,6 @@ import numpy as np
 import skdim
 import torch
 from IsoScore import IsoScore as published_package
-from pynndescent import NNDescent
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 from sklearn.metrics.pairwise import cosine_similarity
@@ -136,6 +135,8 @@ def silhouettes(rng: np.random.Generator) -> Iterator[Comparison]:
 
 def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
     """Intrinsic dimension."""
+    from pynndescent import NNDescent  # here, since it compiles for 40 s when it is loaded
+
     n, d = 10_000, 768
     X, Y = cloud(rng, n, d), cloud(rng, 30_000, 384)
     what = f"two_nn {n:,}×{d}"
@@ -153,7 +154,12 @@ def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
     n, d = Y.shape
     what, ours = f"lid_mle {n:,}×{d}, k = 100, exact", lambda: lid_mle(Y)
     yield Comparison(
-        what, "pynndescent (approximate)", ours, lambda: lid_by_graph(Y), n * n * d, rounds=1
+        what,
+        "pynndescent (approximate)",
+        ours,
+        lambda: lid_by_graph(NNDescent, Y),
+        n * n * d,
+        rounds=1,
     )
     yield Comparison(
         what, "scikit-learn's search", ours, lambda: lid_by_sklearn(Y), n * n * d, rounds=1
@@ -244,9 +250,9 @@ def two_nn_by_search(X: np.ndarray) -> float:
         dimension._two_nearest = kept
 
 
-def lid_by_graph(X: np.ndarray) -> float:
+def lid_by_graph(search: type, X: np.ndarray) -> float:
     """The same estimate from approximate neighbours."""
-    r = NNDescent(X, n_neighbors=101, random_state=0).neighbor_graph[1][:, 1:].astype(np.float64)
+    r = search(X, n_neighbors=101, random_state=0).neighbor_graph[1][:, 1:].astype(np.float64)
     return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
 
 

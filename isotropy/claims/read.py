@@ -49,10 +49,10 @@ def _claim(
 ) -> Claim:
     try:
         keys = fill(entry.get("published"), values)
-        published = None if keys is None else look_up(keys, numbers)
-        if published is not None:
+        if keys is not None:
+            printed, published = _look_up(keys, numbers)
             entry = entry | {"published": published}
-            values = values | {"printed": f"{_value(keys, numbers):.12g}"}
+            values = values | {"printed": f"{printed:.12g}"}
         return Claim.model_validate(fill(entry, values) | {"paper": paper.key})
     except (KeyError, ValueError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
@@ -60,34 +60,29 @@ def _claim(
         raise IsotropyError(f"{path}: {entry.get('id')}: {reason}") from error
 
 
-def look_up(keys: dict[str, Any], numbers: list[PublishedNumber]) -> dict[str, Any]:
-    """A published number: as it stands in an entry, or by the keys of its row; with `log10: true`,
-    its logarithm.
+def _look_up(keys: dict[str, Any], numbers: list[PublishedNumber]) -> tuple[float, dict[str, Any]]:
+    """A published number as it stands in an entry, or by the keys of its row; with `log10: true`,
+    its logarithm is what is compared.
+
+    Returns:
+        The number as it is printed, for statements; what it is compared as, and how far to trust
+        it.
 
     Raises:
         ValueError: no row fits, or several do.
     """
     if "value" in keys:
-        return keys
-    found = _one(keys, numbers)
+        return float(keys["value"]), keys
+    found = fitting(keys, numbers)
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} published numbers fit {keys}")
+    value, trust = found[0].value, found[0].trust
     if keys.get("log10"):
-        return {"value": math.log10(found.value), "trust": f"{found.trust}; its logarithm"}
-    return {"value": found.value, "trust": found.trust}
+        return value, {"value": math.log10(value), "trust": f"{trust}; its logarithm"}
+    return value, {"value": value, "trust": trust}
 
 
 def fitting(keys: dict[str, Any], numbers: list[PublishedNumber]) -> list[PublishedNumber]:
     """The rows that have the values of some columns."""
     wanted = {key: value for key, value in keys.items() if key != "log10"}
     return [n for n in numbers if all(getattr(n, k, None) == v for k, v in wanted.items())]
-
-
-def _one(keys: dict[str, Any], numbers: list[PublishedNumber]) -> PublishedNumber:
-    found = fitting(keys, numbers)
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} published numbers fit {keys}")
-    return found[0]
-
-
-def _value(keys: dict[str, Any], numbers: list[PublishedNumber]) -> float:
-    """The number as it is printed, for statements."""
-    return float(keys["value"] if "value" in keys else _one(keys, numbers).value)

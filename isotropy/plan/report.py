@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from isotropy.claims import catalogue as verdicts
 from isotropy.claims.read import read_claims
-from isotropy.claims.spec import ClaimsSpec, ScorecardSpec
+from isotropy.claims.spec import Claim, ClaimsSpec, ScorecardSpec
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import RESULTS
-from isotropy.papers.registry import PaperPlan, paper, papers
+from isotropy.papers.registry import KEYS, PaperPlan, paper
 from isotropy.paths import figure_file, table_file
 from isotropy.plan.parts import Parts
 from isotropy.plan.site import site_inputs, site_spec
@@ -70,9 +71,15 @@ def _judged(parts: Parts) -> dict[str, Any]:
     """What verdicts are made from: claims of all papers, tables of the study."""
     return {
         "study": parts.study.config.study,
-        "claims": [claim for one in papers() for claim in read_claims(one)],
+        "claims": [claim for key in KEYS for claim in _claims(key)],
         "attempted": list(tables(parts)),
     }
+
+
+@cache
+def _claims(key: str) -> list[Claim]:
+    """Claims of a paper, read once: the verdicts and the scorecard both hold them."""
+    return read_claims(paper(key))
 
 
 def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:

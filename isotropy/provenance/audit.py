@@ -263,8 +263,7 @@ class _Audit:
                     f"made from another {read.path} than {made.rule} wrote: run the workflow again",
                 )
         for name, identity in record.input_records.items():
-            made = self.chain.record(name)
-            if made is not None and made.identity() != identity:
+            if self.chain.identity(name) not in (None, identity):
                 self._blame(record, f"{name} no longer says what it said when this was made")
 
     def _compare(self, checkout: Checkout, name: str, record: Record) -> None:
@@ -315,10 +314,11 @@ class _Audit:
         """Whether a path, or a folder on the way to it, is a symbolic link: its bytes would be
         elsewhere. The results folder itself may be one, as to a cluster's scratch.
         """
-        for part in (path, *path.parents):
-            if part != RESULTS and part.name and part not in self._links:
-                self._links[part] = os.path.islink(self.root / part)
-        return any(self._links.get(part, False) for part in (path, *path.parents))
+        if path not in self._links:
+            self._links[path] = bool(path != RESULTS and path.name) and (
+                os.path.islink(self.root / path) or self._is_link(path.parent)
+            )
+        return self._links[path]
 
     def _blame(self, consumer: Record, detail: str) -> None:
         for output in consumer.outputs:

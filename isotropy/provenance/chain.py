@@ -28,6 +28,8 @@ class Chain:
         self._exists: dict[str, bool] = {}
         self._written: dict[str, dict[str, str]] = {}
         self._listed: dict[str, set[str]] = {}
+        self._producers: dict[str, str | None] = {}
+        self._identities: dict[str, str | None] = {}
 
     def record(self, name: str) -> Record | None:
         """A record, or None if there is none that can be read."""
@@ -42,10 +44,22 @@ class Chain:
                     self.unreadable[name] = str(error)
         return self._records[name]
 
+    def identity(self, name: str) -> str | None:
+        """Identity of a record, or None if there is none that can be read."""
+        if name not in self._identities:
+            record = self.record(name)
+            self._identities[name] = None if record is None else record.identity()
+        return self._identities[name]
+
     def producer(self, path: str) -> str | None:
         """Name of the record that lists a file, or the folder that a job wrote whole; None if
         there is none.
         """
+        if path not in self._producers:
+            self._producers[path] = self._find_producer(path)
+        return self._producers[path]
+
+    def _find_producer(self, path: str) -> str | None:
         name = producer(path, self._is_file)
         record = None if name is None else self.record(name)
         if name is None or record is None:

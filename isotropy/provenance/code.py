@@ -69,38 +69,63 @@ def code_identity(root: Path, rule: str, entries: Iterable[str] = ()) -> CodeIde
         IsotropyError: an entry names no module or function, or a file is no Python.
     """
     entries = list(entries)
-    text, script = _rule(root, rule)
-    always = (f for m in COUNTED_WITH_EVERY_JOB if (f := _module_file(root, m)) is not None)
-    apart = {f for m in MACHINERY if (f := _module_file(root, m)) is not None}
-    modules, slices = [script, *always], {}
-    for entry in entries:
-        file, function = _entry(root, entry)
-        modules += [p for p in _on_the_way(root, entry.partition(SEPARATOR)[0]) if p != file]
-        part = _slice(file, function, _stamp(file)) if function else None
-        if part is None or part.whole:
-            modules.append(file)
-        else:
-            slices[_relative(root, file) + SEPARATOR + function] = (file, part)
-            modules += _imported(root, file, part.imports)
-    counted = _closure(root, modules, apart)
-    reached = _closure(root, [*counted, *modules], set())
-    files = {_relative(root, f): _digest(f, _stamp(f)) for f in counted}
-    files |= {name: part.digest for name, (file, part) in slices.items() if file not in counted}
-    parts = {_relative(root, file): file for file, _ in slices.values()}
-    used = {_relative(root, f): f for f in counted} | parts
-    others = (f for f in reached - counted if _relative(root, f) not in parts)
+    found = _find(root, rule, entries)
+    used = {_relative(root, file) for file in [*found.files, *found.parts]}
+    others = {_relative(root, f) for f in _closure(root, [*found.files, *found.start], set())}
     return CodeIdentity(
-        files=dict(sorted(files.items())),
-        sha256={name: sha256_file(f) for name, f in sorted(used.items())},
-        machinery=dict(sorted((_relative(root, f), sha256_file(f)) for f in others)),
-        rule=rule_digest(text),
+        files=found.digests(root),
+        sha256={name: sha256_file(root / name) for name in sorted(used)},
+        machinery={name: sha256_file(root / name) for name in sorted(others - used)},
+        rule=found.rule,
         entries=entries,
     )
 
 
 def code_param(root: Path, rule: str, *entries: str) -> str:
-    """The parameter by which a rule carries its code: a digest, then what is loaded by name."""
-    return code_identity(root, rule, entries).param()
+    """The parameter by which a rule carries its code, as `CodeIdentity.param` has it, for a plan of
+    thousands of jobs: the machinery is not read.
+    """
+    found = _find(root, rule, list(entries))
+    return " ".join([digest([found.digests(root), found.rule]), *entries])
+
+
+class _Found(NamedTuple):
+    """What counts for a rule."""
+
+    files: set[Path]
+    """Those of which all counts."""
+    parts: dict[Path, dict[str, str]]
+    """Of other files: functions of which what they reach counts -> digest."""
+    rule: str
+    start: list[Path]
+    """Where the search began."""
+
+    def digests(self, root: Path) -> dict[str, str]:
+        """Project file, or `file:function` -> digest."""
+        found = {_relative(root, f): _digest(f, _stamp(f)) for f in self.files}
+        for file, functions in self.parts.items():
+            name = _relative(root, file)
+            found |= {f"{name}{SEPARATOR}{f}": part for f, part in functions.items()}
+        return dict(sorted(found.items()))
+
+
+def _find(root: Path, rule: str, entries: list[str]) -> _Found:
+    """Files and parts of files that count for a rule and what it loads by name."""
+    text, script = _rule(root, rule)
+    start = [script, *_files(root, tuple(COUNTED_WITH_EVERY_JOB))]
+    parts: dict[Path, dict[str, str]] = {}
+    for entry in entries:
+        file, function = _entry(root, entry)
+        start += [p for p in _on_the_way(root, entry.partition(SEPARATOR)[0]) if p != file]
+        part = _slice(file, function, _stamp(file)) if function else None
+        if part is None or part.whole:
+            start.append(file)
+        else:
+            parts.setdefault(file, {})[function] = part.digest
+            start += _imported(root, file, part.imports)
+    counted = _closure(root, start, set(_files(root, tuple(MACHINERY))))
+    parts = {file: functions for file, functions in parts.items() if file not in counted}
+    return _Found(counted, parts, rule_digest(text), start)
 
 
 def load(name: str, entries: Iterable[str]) -> Any:
@@ -194,6 +219,12 @@ def _module_file(root: Path, module: str) -> Path | None:
     return None
 
 
+@cache
+def _files(root: Path, modules: tuple[str, ...]) -> tuple[Path, ...]:
+    """Files of those modules that there are."""
+    return tuple(f for module in modules if (f := _module_file(root, module)) is not None)
+
+
 def _on_the_way(root: Path, module: str) -> Iterator[Path]:
     """The file of a module, and those of the packages in which it is."""
     parts = module.split(".")
@@ -229,7 +260,7 @@ def _closure(root: Path, start: Iterable[Path], apart: set[Path]) -> set[Path]:
             continue
         seen.add(file)
         if file.suffix == ".py":
-            seen.update(p for p in file.parent.glob(f"{file.stem}.*") if p.suffix in TEMPLATES)
+            seen.update(_templates(file, _stamp(file.parent)))
             waiting += _imports_of(root, file, _stamp(file))
     return seen
 
@@ -269,6 +300,11 @@ def _slice(file: Path, function: str, stamp: tuple[int, int]) -> Any:
 @cache
 def _imports_of(root: Path, file: Path, stamp: tuple[int, int]) -> list[Path]:
     return _imported(root, file, _source(file, stamp).imports)
+
+
+@cache
+def _templates(file: Path, _stamp_of_folder: tuple[int, int]) -> list[Path]:
+    return [p for p in file.parent.glob(f"{file.stem}.*") if p.suffix in TEMPLATES]
 
 
 @cache

@@ -15,7 +15,7 @@ import ast
 import builtins
 import hashlib
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -203,10 +203,15 @@ def code_digest(name: str, data: bytes) -> str | None:
     if PurePosixPath(path).suffix != ".py":
         return hashlib.sha256(data).hexdigest()
     try:
-        source = Source(data)
-        return Slicer(source).slice(function).digest if function else source.digest
+        return _slicer(data).slice(function).digest if function else Source(data).digest
     except (SyntaxError, ValueError, LookupError, RecursionError):
         return None
+
+
+@lru_cache(maxsize=64)
+def _slicer(data: bytes) -> Slicer:
+    """A module taken apart once: records name many functions of the same few."""
+    return Slicer(Source(data))
 
 
 def _single(tree: ast.Module) -> Iterator[ast.stmt]:

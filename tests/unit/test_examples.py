@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from isotropy.provenance.syntax import Source
 from tests.conftest import copy_checkout
 from tests.unit.tiny_models import sentences, write_tiny_bert
 
@@ -66,7 +67,7 @@ def test_your_own_csv(tmp_path: Path) -> None:
     "path", sorted((PROJECT / "benchmarks").glob("*.py")), ids=lambda p: p.stem
 )
 def test_benchmarks_load(path: Path) -> None:
-    """All that they import is there."""
+    """All that they import is there, also what they import only where they use it."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -76,3 +77,5 @@ def test_benchmarks_load(path: Path) -> None:
         spec.loader.exec_module(module)
     finally:
         del sys.modules[path.stem]
+    named = {name for name, _, _ in Source(path.read_bytes()).imports}
+    assert [name for name in named if importlib.util.find_spec(name.split(".")[0]) is None] == []

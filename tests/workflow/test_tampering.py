@@ -12,7 +12,7 @@ from tests.campaign.alterations import Study, campaign
 from tests.conftest import Workflow
 from tests.workflow.study import audit
 
-N_ALTERATIONS = 220
+N_ALTERATIONS = 90
 TABLES = {".parquet", ".csv", ".md", ".json", ".safetensors"}
 KINDS = TABLES | {".png", ".pdf", ".svg", ".txt", ".html", ".js"}
 
