@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import combinations
 
 from tests.rehearsal.models import ARCHITECTURES
 
@@ -33,9 +34,20 @@ def kinds_of(stem: str) -> set[Kind]:
     return {(parts[0], paper, what), (parts[0], model)}
 
 
-def one_of_each(stems: Iterable[str]) -> list[str]:
+def pairs_of(stem: str) -> set[Kind]:
+    """Pairs of kinds that a job has: what is measured with which architecture; of fine-tuning, task
+    and method, task and architecture, method and architecture."""
+    parts = stem.split("/")
+    if parts[0] == "finetune":
+        named = zip(("task", "model", "method"), parts[2].split("--"), strict=True)
+        return {(*a, *b) for a, b in combinations(named, 2)}
+    kinds = kinds_of(stem)
+    return {tuple(part for kind in sorted(kinds) for part in kind)} if kinds else set()
+
+
+def one_of_each(stems: Iterable[str], what: Callable[[str], set[Kind]] = kinds_of) -> list[str]:
     """Few jobs that have all kinds together: again and again the first that adds most."""
-    of = {stem: kinds for stem in stems if (kinds := kinds_of(stem))}
+    of = {stem: kinds for stem in stems if (kinds := what(stem))}
     missing = set().union(*of.values())
     chosen = []
     while missing:

@@ -21,6 +21,7 @@ from tests.rehearsal.serve import served
 
 FOLDER = PROJECT / ".rehearsal"
 STUDY = FOLDER / "study"
+OVERLAYS = ["config/paper.yaml", "config/rehearsal.yaml"]
 
 
 def main(cores: str, mirror: Path | None, arguments: list[str]) -> int:
@@ -40,7 +41,7 @@ def snakemake(cores: str, *arguments: str) -> list[str]:
     """The command that runs the study."""
     command = [sys.executable, "-m", "snakemake", "--cores", cores, "--quiet", "rules"]
     command += ["--directory", str(STUDY), "--scheduler", "greedy", *arguments]
-    return [*command, "--configfile", "config/paper.yaml", "config/rehearsal.yaml"]
+    return [*command, "--configfile", *OVERLAYS]
 
 
 if __name__ == "__main__":

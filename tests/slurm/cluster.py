@@ -15,10 +15,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from filelock import FileLock
 
 from tests.slurm import settings
 from tests.slurm.settings import Node
@@ -300,6 +303,19 @@ class Cluster:
         for name in FILES:
             (ETC / name).unlink(missing_ok=True)
             (ETC / name).symlink_to(etc / name)
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Cluster]:
+    """A SLURM while the block runs: one at a time on a machine."""
+    cluster = Cluster(Path(tempfile.mkdtemp(prefix="isotropy-slurm-")))
+    with FileLock(Path(tempfile.gettempdir()) / "isotropy-slurm.lock"):
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
+            shutil.rmtree(cluster.folder, ignore_errors=True)
 
 
 def _write(path: Path, lines: list[str]) -> None:

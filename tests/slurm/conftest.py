@@ -7,16 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from tests.conftest import BEING_WRITTEN, Workflow, copy_checkout
-from tests.slurm.cluster import Cluster, obstacle
+from tests.rehearsal.kinds import one_of_each
+from tests.slurm.cluster import Cluster, obstacle, running
 
 # Shorter waits than a real cluster is due.
 FOR_TESTS = ["--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "20"]
@@ -85,15 +84,8 @@ def pytest_runtest_makereport(
 def cluster() -> Iterator[Cluster]:
     if why := obstacle():
         pytest.skip(f"no SLURM: {why}")
-    cluster = Cluster(Path(tempfile.mkdtemp(prefix="isotropy-slurm-")))
-    # One at a time on a machine
-    with FileLock(Path(tempfile.gettempdir()) / "isotropy-slurm.lock"):
-        try:
-            cluster.start()
-            yield cluster
-        finally:
-            cluster.stop()
-            shutil.rmtree(cluster.folder, ignore_errors=True)
+    with running() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
@@ -143,10 +135,13 @@ def faulty(checkout: Workflow, project: Path) -> Iterator[Path]:
 
 @dataclass
 class Started:
-    """Two runs that take minutes and hardly hinder each other."""
+    """Two runs that take minutes and hardly hinder each other; `asked`: results that the first was
+    asked for, as paths below `results/` without suffix.
+    """
 
     study: Driver
     faults: Driver
+    asked: list[str]
 
 
 @pytest.fixture(scope="session")
@@ -156,7 +151,8 @@ def started(
     tmp_path_factory: pytest.TempPathFactory,
     project: Path,
 ) -> Started:
-    """The smoke study, and jobs with faults in a copy of the finished one, which asks for GPUs."""
+    """Jobs of each kind of the smoke study with all that they need, seeds that go together, and a
+    figure; and jobs with faults in a copy of the finished study, which asks for GPUs."""
     base = tmp_path_factory.mktemp("slurm")
     study = copy_checkout(base / "study")
     faults = base / "faults"
@@ -168,4 +164,11 @@ def started(
         "results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"
     ]
     faulty = (*targets, "--snakefile", "faults.smk", "--set-resources", "sees:gpu_model=test")
-    return Started(submit(study), submit(faults, *faulty, overlays=("cuda.yaml",)))
+    stems = smoke.plan().stems()
+    seeds = [stem for stem in stems if stem.startswith("optimize/mickus2024/polarity/")]
+    asked = sorted({*one_of_each(stems), *seeds, "figures/mickus2024/figure1"})
+    return Started(
+        submit(study, *(f"results/{stem}.record.json" for stem in asked)),
+        submit(faults, *faulty, overlays=("cuda.yaml",)),
+        asked,
+    )

@@ -13,10 +13,9 @@ import pytest
 from tests.conftest import Workflow, copy_checkout
 from tests.rehearsal.kinds import kinds_of, one_of_each
 from tests.rehearsal.make_hub import make
+from tests.rehearsal.run import OVERLAYS
 from tests.rehearsal.serve import served
 from tests.workflow.study import audit_by_command
-
-OVERLAYS = ["config/paper.yaml", "config/rehearsal.yaml"]
 
 
 @dataclass
