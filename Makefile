@@ -20,7 +20,7 @@ figures: $(READY)
 # pytest ends with 5 where TEST_ARGS leave no test of a tier: no failure.
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest $(TEST_ARGS)
 
-# Linters, types, and the unit tests that need no run of Snakemake.
+# Linters, types, and the quick unit tests, which need no run of Snakemake.
 check: $(READY)
 	$(PYTEST) --junitxml=.pytest_cache/check.xml -m "not study" || test $$? = 5
 

@@ -177,8 +177,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ).bit_generator.state
 
 
-REAL = {"smoke", "checkout"}
-"""Fixtures that run Snakemake: unit tests that ask for one are not for `make check`."""
+LONG = {"smoke", "checkout", "made_up_models"}
+"""Fixtures that run Snakemake, or make models of eleven architectures: unit tests that ask for one
+are not for `make check`."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -188,7 +189,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     first. In what follows one makes the smoke study at once, the other has what needs none first.
     """
     for item in items:
-        if not item.path.is_relative_to(PROJECT / "tests/unit") or REAL & _fixtures(item):
+        if not item.path.is_relative_to(PROJECT / "tests/unit") or LONG & _fixtures(item):
             item.add_marker(pytest.mark.study)
     if config.option.markexpr == "study":
         real = [item for item in items if item.get_closest_marker("study")]

@@ -166,6 +166,7 @@ def test_torch_func_refuses_what_isoscore_does() -> None:
     assert isoscore_from_covariance(np.outer(v, v)) >= 0
 
 
+@pytest.mark.study  # half a minute of the compiler
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_torch_compile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ def test_no_public_function_is_forgotten(campaign: ModuleType) -> None:
     assert sorted(campaign.public()) == sorted(campaign.CASES)
 
 
+@pytest.mark.study  # all public functions in three processes
 def test_one_value_at_each_place_and_in_each_process(campaign: ModuleType) -> None:
     """At 16 places in this process, and at places drawn anew, between other blocks of memory, in
     two fresh ones."""

@@ -1,0 +1,231 @@
+"""Cost against size: seconds of metrics, transforms and trajectories as points, dimensions, classes
+and updates grow, with the fitted exponent.
+
+Each time is the median of several calls on drawn clouds, all threads that torch is given. The
+exponent is the slope of a line through the logarithms of all points: 1 is cost that grows with the
+size, 2 with its square. `--csv` and `--figure` write the curves. What a plan of many jobs costs is
+measured by `benchmarks/graph.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from isotropy.metrics import (
+    ShrinkageCovariance,
+    isoscore,
+    isoscore_star,
+    lid_mle,
+    mean_cosine,
+    silhouette,
+    two_nn,
+    type_cosines,
+)
+from isotropy.optimize.descent import Items
+from isotropy.optimize.optimize import optimize
+from isotropy.optimize.spec import Evaluation, OptimizeSpec
+from isotropy.transforms import ClusterBasedEnhancement
+
+D = 384  # all-MiniLM-L6-v2
+LEAST = 0.3  # seconds of calls for one time, at least
+ROUNDS = 3
+
+
+class Curve(NamedTuple):
+    """What is timed: `work` is given a size, and gives what is called."""
+
+    what: str
+    against: str
+    sizes: tuple[int, ...]
+    work: Callable[[int], Callable[[], object]]
+
+
+def cloud(n: int, d: int = D, classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Points around a mean of each class, and their classes."""
+    rng = np.random.default_rng(n + d + classes)
+    labels = np.r_[np.arange(classes), rng.integers(0, classes, n - classes)]
+    means = rng.standard_normal((classes, d)) / 4
+    return (rng.standard_normal((n, d)) + means[labels]).astype(np.float32), labels
+
+
+def curves() -> Iterator[Curve]:
+    """All that is timed."""
+    points = (5_000, 10_000, 20_000, 40_000)
+    yield Curve("IsoScore", f"points, d = {D}", (*points, 80_000), lambda n: _of(isoscore, n))
+    yield Curve(
+        "IsoScore",
+        "dimensions, n = 10,000",
+        (96, 192, 384, 768, 1536),
+        lambda d: _of(isoscore, 10_000, d),
+    )
+    yield Curve("silhouette, 2 classes", f"points, d = {D}", points, lambda n: _labeled(n, 2))
+    yield Curve(
+        "silhouette",
+        f"classes, n = 10,000, d = {D}",
+        (2, 20, 200, 2000),
+        lambda k: _labeled(10_000, k),
+    )
+    yield Curve("TwoNN", f"points, d = {D}", points, lambda n: _of(two_nn, n))
+    yield Curve("local dimension", f"points, d = {D}", points, lambda n: _of(lid_mle, n))
+    yield Curve("mean cosine", f"points, d = {D}", (*points, 80_000), lambda n: _of(mean_cosine, n))
+    yield Curve(
+        "cosines within types", f"points, d = {D}, n/10 types", points, lambda n: _types(n, n // 10)
+    )
+    yield Curve(
+        "cluster-based enhancement, k = 27", f"points, d = {D}", points, lambda n: _enhancement(n)
+    )
+    yield Curve(
+        "IsoScore*, forward and backward", "dimensions, n = 32", (96, 192, 384, 768), _istar
+    )
+    yield Curve(
+        "trajectory, 200 updates", f"points, d = {D}", (1_000, 2_000, 4_000, 8_000), _trajectory
+    )
+    yield Curve(
+        "trajectory, 2,000 points",
+        "updates",
+        (200, 400, 800, 1600),
+        lambda updates: _trajectory(2_000, updates),
+    )
+
+
+def _of(metric: Callable[[np.ndarray], object], n: int, d: int = D) -> Callable[[], object]:
+    X, _ = cloud(n, d)
+    return lambda: metric(X)
+
+
+def _labeled(n: int, classes: int) -> Callable[[], object]:
+    X, y = cloud(n, D, classes)
+    return lambda: silhouette(X, y)
+
+
+def _types(n: int, types: int) -> Callable[[], object]:
+    X, y = cloud(n, D, types)
+    return lambda: type_cosines(X, y)
+
+
+def _enhancement(n: int) -> Callable[[], object]:
+    X, _ = cloud(n, D, 27)
+    return lambda: ClusterBasedEnhancement(27, 12, max_iter=10).fit(X)
+
+
+def _istar(d: int) -> Callable[[], object]:
+    X, _ = cloud(10_000, d)
+    covariance = ShrinkageCovariance(np.cov(X.T))
+    states = torch.from_numpy(X[:32].copy()).requires_grad_()
+
+    def step() -> None:
+        states.grad = None
+        torch.as_tensor(isoscore_star(states, 0.2, covariance)).backward()
+
+    return step
+
+
+def _trajectory(n: int, updates: int = 200) -> Callable[[], object]:
+    """The whole of a run by windows, certified to 1e-5."""
+    X, y = cloud(n)
+    items = Items(X / 20, np.arange(n)[:, None], y)
+    spec = OptimizeSpec(
+        paper="mickus2024",
+        setup="drawn",
+        group="section3",
+        base="drawn",
+        variant=None,
+        dataset="drawn",
+        embedding="",
+        loss="cross_entropy",
+        bias=False,
+        mean_norm=None,
+        seed=0,
+        updates=updates,
+        learning_rate=0.001,
+        measure=Evaluation(tolerance=1e-5, sample_size=None),
+        device="cpu",
+    )
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as work:
+            optimize(spec, items, 2, torch.device("cpu"), Path(work))
+
+    return run
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Median time of a call; calls of less than LEAST seconds are repeated within a time."""
+    start = time.perf_counter()
+    work()  # warm-up
+    once = time.perf_counter() - start
+    calls = max(1, round(LEAST / once))
+    taken = []
+    for _ in range(1 if once > 5 else ROUNDS):
+        start = time.perf_counter()
+        for _ in range(calls):
+            work()
+        taken.append((time.perf_counter() - start) / calls)
+    return statistics.median(taken)
+
+
+def exponent(sizes: tuple[int, ...], taken: list[float]) -> float:
+    """Slope of the line through the logarithms, by least squares."""
+    return float(np.polyfit(np.log(sizes), np.log(taken), 1)[0])
+
+
+def drawn(measured: list[tuple[Curve, list[float]]]) -> Figure:
+    """One panel per variable, both axes logarithmic."""
+    groups: dict[str, list[tuple[Curve, list[float]]]] = {}
+    for curve, taken in measured:
+        groups.setdefault(curve.against.partition(",")[0], []).append((curve, taken))
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    for axes, (variable, of) in zip(figure.subplots(2, 2).flat, groups.items(), strict=False):
+        for (curve, taken), marker in zip(of, "osD^vP*X<>", strict=False):
+            slope = exponent(curve.sizes, taken)
+            axes.loglog(curve.sizes, taken, marker + "-", label=f"{curve.what}: {slope:.1f}")
+        axes.set(xlabel=variable, ylabel="seconds")
+        axes.legend(title="exponent", fontsize=8)
+    return figure
+
+
+def main() -> None:
+    """Print a row per curve."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="time curves whose name holds this text")
+    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--figure", type=Path)
+    options = parser.parse_args()
+    print(f"{torch.get_num_threads()} threads\n")
+    print("| what | against | sizes | seconds | exponent |\n| --- | --- | --- | --- | --- |")
+    measured = []
+    for curve in curves():
+        if options.only not in curve.what:
+            continue
+        taken = [seconds(curve.work(size)) for size in curve.sizes]
+        measured.append((curve, taken))
+        sizes, times = (
+            ", ".join(map(form, row))
+            for form, row in (("{:,}".format, curve.sizes), ("{:.3g}".format, taken))
+        )
+        slope = exponent(curve.sizes, taken)
+        print(f"| {curve.what} | {curve.against} | {sizes} | {times} | {slope:.2f} |", flush=True)
+    if options.csv:
+        with options.csv.open("w", encoding="utf8", newline="") as stream:
+            rows = csv.writer(stream, lineterminator="\n")
+            rows.writerow(["what", "against", "size", "seconds"])
+            for curve, taken in measured:
+                for size, time_ in zip(curve.sizes, taken, strict=True):
+                    rows.writerow([curve.what, curve.against, size, f"{time_:.4g}"])
+    if options.figure:
+        drawn(measured).savefig(options.figure, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
