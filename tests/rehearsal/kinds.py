@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from itertools import combinations
 
+from isotropy.plan import Plan
+from isotropy.provenance.chain import stem_of
+from isotropy.provenance.format import record_name
 from tests.rehearsal.models import ARCHITECTURES
 
 Kind = tuple[str, ...]
@@ -45,13 +48,24 @@ def pairs_of(stem: str) -> set[Kind]:
     return {tuple(part for kind in sorted(kinds) for part in kind)} if kinds else set()
 
 
-def one_of_each(stems: Iterable[str], what: Callable[[str], set[Kind]] = kinds_of) -> list[str]:
-    """Few jobs that have all kinds together: again and again the first that adds most."""
-    of = {stem: kinds for stem in stems if (kinds := what(stem))}
-    missing = set().union(*of.values())
+def one_of_each(plan: Plan, kinds: Callable[[str], set[Kind]] = kinds_of) -> list[str]:
+    """Few jobs of a study that have all kinds together: again and again the one that adds most, for
+    each job that must be done for it."""
+    of = {stem: found for stem in plan.stems() if (found := kinds(stem))}
+    needed = {stem: frozenset(_needed(plan, stem)) for stem in of}
+    missing, done = set().union(*of.values()), set[str]()
     chosen = []
     while missing:
-        best = max(of, key=lambda stem: len(of[stem] & missing))
+        best = max(of, key=lambda stem: len(of[stem] & missing) / (1 + len(needed[stem] - done)))
         chosen.append(best)
         missing -= of[best]
+        done |= needed[best]
     return chosen
+
+
+def _needed(plan: Plan, stem: str) -> Iterator[str]:
+    """A result, and all that it is made from."""
+    yield stem
+    for paths in plan.inputs(stem).values():
+        for path in paths:
+            yield from _needed(plan, stem_of(record_name(str(path))))

@@ -164,9 +164,9 @@ def started(
         "results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"
     ]
     faulty = (*targets, "--snakefile", "faults.smk", "--set-resources", "sees:gpu_model=test")
-    stems = smoke.plan().stems()
-    seeds = [stem for stem in stems if stem.startswith("optimize/mickus2024/polarity/")]
-    asked = sorted({*one_of_each(stems), *seeds, "figures/mickus2024/figure1"})
+    plan = smoke.plan()
+    seeds = [stem for stem in plan.stems() if stem.startswith("optimize/mickus2024/polarity/")]
+    asked = sorted({*one_of_each(plan), *seeds, "figures/mickus2024/figure1"})
     return Started(
         submit(study, *(f"results/{stem}.record.json" for stem in asked)),
         submit(faults, *faulty, overlays=("cuda.yaml",)),

@@ -39,7 +39,7 @@ def main(jobs: int) -> int:
     if why := obstacle():
         sys.exit(f"no SLURM: {why}")
     make(FOLDER, None)
-    stems = one_of_each(Workflow(PROJECT, OVERLAYS).plan().stems(), pairs_of)
+    stems = one_of_each(Workflow(PROJECT, OVERLAYS).plan(), pairs_of)
     targets = ["--", *(f"results/{stem}.record.json" for stem in stems)]
     for folder in (STUDY, ON_SLURM):
         folder.mkdir(exist_ok=True)

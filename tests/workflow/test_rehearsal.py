@@ -35,7 +35,7 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsed]:
         port = probe.getsockname()[1]
     make(folder / ".rehearsal", None, port)
     workflow = Workflow(folder, OVERLAYS)
-    stems = one_of_each(workflow.plan().stems())
+    stems = one_of_each(workflow.plan())
     with served(folder / ".rehearsal", port) as address:
         env = {"HF_ENDPOINT": address, "HF_HOME": str(base / "hub")}
         workflow.done("--", *(f"results/{stem}.record.json" for stem in stems), env=env)
