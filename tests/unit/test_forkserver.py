@@ -85,6 +85,26 @@ def test_a_fork_stands_where_the_script_stood(
         assert (done.returncode, done.stderr) == (0, "a warning\n")
 
 
+LINGERS = """
+import atexit, threading
+def late():
+    time.sleep(0.5)
+    print("from a thread")
+atexit.register(print, "at the end", end="")
+threading.Thread(target=late).start()
+print("from the script")
+"""
+
+
+def test_a_fork_ends_as_a_script_does(tmp_path: Path, server: subprocess.Popen[bytes]) -> None:
+    """After its threads, then its exit functions; and what it printed is there."""
+    expected = "from the script\nfrom a thread\nat the end"
+    assert run(tmp_path, LINGERS).stdout == expected
+    server.kill()
+    server.wait()
+    assert run(tmp_path, LINGERS).stdout == expected
+
+
 def test_without_a_server_scripts_run_by_themselves(tmp_path: Path) -> None:
     """No socket, one that nobody listens at, and one of another environment."""
     assert json.loads(run(tmp_path, SAYS).stdout)[0] == os.getpid()
