@@ -215,8 +215,8 @@ def _main(path: str) -> NoReturn:
     code = _run(*asked)
     with suppress(OSError):
         asked[1].sendall(str(code).encode())
-    # Taking all libraries down takes a fork longer than most jobs: it copies what it touches. So
-    # only what an exit does before that: waiting for threads, exit functions, flushing.
+    # The interpreter's shutdown takes a fork longer than most jobs, since it copies the pages that
+    # it writes to. So only what comes before it: waiting for threads, exit functions, flushing.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

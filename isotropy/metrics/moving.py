@@ -1,12 +1,13 @@
-"""Sums of distances of a cloud at several times, between which its points move in few directions.
+"""Sums of distances of a cloud at several steps, between which its points move in a subspace of low
+rank.
 
 With V an orthonormal basis of the displacements, shape (d, r), and x' the part of x orthogonal to
-it, which stays where it is,
+it, which does not move,
 
     |x_i(t) - x_j(t)|^2 = |x'_i - x'_j|^2 + |w_i(t) - w_j(t)|^2,    w(t) = x(t) V.
 
-The first term takes one matrix product of d columns for all times, the second one of r columns for
-each: n^2 (d + q r) operations for q times, not n^2 q d. Tile by tile, on the CPU.
+The first term takes one matrix product of d columns for all steps, the second one of r columns for
+each: n^2 (d + q r) operations for q steps, not n^2 q d. Tile by tile, on the CPU.
 """
 
 from __future__ import annotations
@@ -23,44 +24,45 @@ from isotropy.metrics.matmul import full_precision, visit_pairs, worker_threads
 from isotropy.metrics.silhouettes import Tiles, chunks_of, sorted_by_class
 from isotropy.metrics.validation import as_points, sample_rows
 
-LOOKED_AT = 512
-"""Points from which directions are found; what these miss is looked for in all."""
-UNSEEN = 4
-"""Times the tolerance: where all points are missed by more, those looked at were unlike them."""
-WORTH_IT = 0.25
-"""More directions than this part of all save nothing."""
+SAMPLE_SIZE = 512
+"""Points from which the subspace is estimated; the residual is then computed for all points."""
+MAX_RESIDUAL = 4
+"""In tolerances: where the root mean square residual of all points is larger, the sample was not
+representative."""
+MAX_RANK = 0.25
+"""Largest rank that saves time, as a share of d."""
 
 
 class MovingSums(NamedTuple):
-    """Sums of distances of a cloud at several times.
+    """Sums of distances of a cloud at several steps.
 
     Attributes:
         sums: shape (q, n, K), float64.
-        missed: how far each point is, at its worst time, from where it was taken to be, shape (n,),
-            float64; a distance errs by less than those of its two points together.
-        directions: r.
+        residuals: largest distance of each point, over the steps, from its projection onto the
+            subspace, shape (n,), float64; the error of a distance is at most the sum of two.
+        rank: dimension of the subspace, r.
     """
 
     sums: torch.Tensor
-    missed: torch.Tensor
-    directions: int
+    residuals: torch.Tensor
+    rank: int
 
 
 @full_precision
 def moving_distance_sums(
     clouds: Sequence[torch.Tensor], labels: Any, *, tolerance: float
 ) -> MovingSums | None:
-    """Sum of the distances of each point to the points of each class, at each time.
+    """Sum of the distances of each point to the points of each class, at each step.
 
     Args:
-        clouds: the cloud at each time, shape (n, d), float32 or float64, on the CPU.
+        clouds: the cloud at each step, shape (n, d), float32 or float64, on the CPU.
         labels: as in `isotropy.metrics.distance_sums`.
-        tolerance: of how far points are missed, in the unit of the cloud: root mean square over
-            times, and over the points that are looked at.
+        tolerance: largest root mean square residual, over steps and sampled points, in units of
+            the coordinates.
 
     Returns:
-        As `distance_sums` of each cloud; None where it moves in so many directions
-        that this would save nothing, or its unit is not 1.
+        As `distance_sums` of each cloud; None where the rank is too large to save time, or where
+        squares of coordinates would overflow or underflow.
 
     Raises:
         ValueError: as in `distance_sums`.
@@ -69,24 +71,26 @@ def moving_distance_sums(
         first = as_points(clouds[0], min_dims=1, in_place=True).detach()
         if any(unit(cloud) != 1 for cloud in clouds):
             return None
-        chosen = sample_rows(len(first), LOOKED_AT, seed=0)
+        chosen = sample_rows(len(first), SAMPLE_SIZE, seed=0)
         moved = torch.cat([cloud[chosen] - first[chosen] for cloud in clouds[1:]])
-        basis = _directions(moved, tolerance)
-        if basis.shape[1] > WORTH_IT * basis.shape[0]:
+        basis = _basis(moved, tolerance)
+        if basis.shape[1] > MAX_RANK * basis.shape[0]:
             return None
-        along, missed = [], torch.zeros(len(first), dtype=torch.float64)
+        along, residuals = [], torch.zeros(len(first), dtype=torch.float64)
         for cloud in clouds[1:]:
             moved = cloud - first
             along.append(moved @ basis)
             rest = torch.linalg.vector_norm(moved - along[-1] @ basis.T, dim=1)
-            missed = torch.maximum(missed, rest.double())
-        if missed.square().mean().sqrt() > UNSEEN * tolerance:
+            residuals = torch.maximum(residuals, rest.double())
+        if residuals.square().mean().sqrt() > MAX_RESIDUAL * tolerance:
             return None
-        return MovingSums(_sums(first, along, basis, labels, pool), missed, basis.shape[1])
+        return MovingSums(_sums(first, along, basis, labels, pool), residuals, basis.shape[1])
 
 
-def _directions(moved: torch.Tensor, tolerance: float) -> torch.Tensor:
-    """An orthonormal basis of displacements, shape (n, d), but for a small rest; shape (d, r)."""
+def _basis(moved: torch.Tensor, tolerance: float) -> torch.Tensor:
+    """An orthonormal basis, shape (d, r), of a subspace from which displacements, shape (n, d),
+    differ by less than the tolerance.
+    """
     rows = moved.double()
     squares, directions = torch.linalg.eigh(rows.T @ rows)  # least first
     left_out = (squares.clamp(min=0).cumsum(dim=0) / len(rows)).sqrt()
@@ -99,7 +103,7 @@ def _directions(moved: torch.Tensor, tolerance: float) -> torch.Tensor:
 def _sums(
     first: torch.Tensor, along: list[torch.Tensor], basis: torch.Tensor, labels: Any, pool: Executor
 ) -> torch.Tensor:
-    """The sums, from the first cloud and its way along the basis to each later time."""
+    """The sums, from the first cloud and the displacements to each later step, along the basis."""
     _, counts, order = sorted_by_class(labels, len(first))
     chunks = chunks_of(counts.tolist())
     points = centred(first[order])

@@ -93,8 +93,8 @@ class Evaluator:
         return distance_sums(points, self.codes)
 
     def moving_sums(self, clouds: list[torch.Tensor], tolerance: float) -> MovingSums | None:
-        """The same at several times, where the items move in few directions, and on the CPU; else
-        None.
+        """The same at several steps, on the CPU; None where the items do not move in a subspace of
+        low rank.
         """
         if not clouds[0].is_cpu:
             return None
@@ -104,13 +104,13 @@ class Evaluator:
         """Silhouette from the sums of distances."""
         return float(silhouette_from_sums(sums, self.codes).mean())
 
-    def errors_of_sums(self, missed: torch.Tensor) -> torch.Tensor:
+    def errors_of_sums(self, residuals: torch.Tensor) -> torch.Tensor:
         """By how much sums may err, shape (n, K), where each point may be so far, shape (n,), from
         where its distances were taken.
         """
-        _, counted = self._counted(missed.device)
-        codes = self.codes.to(missed.device)
-        return missed[:, None] * counted + torch.bincount(codes, missed, self.n_classes)
+        _, counted = self._counted(residuals.device)
+        codes = self.codes.to(residuals.device)
+        return residuals[:, None] * counted + torch.bincount(codes, residuals, self.n_classes)
 
     def bound_of_silhouette(self, sums: torch.Tensor, errors: torch.Tensor) -> float:
         """A bound on the error of the silhouette at and between some times.

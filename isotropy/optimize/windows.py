@@ -7,11 +7,11 @@ interpolated between them by the polynomial through all nodes. The scores of eac
 these; their kinks (the nearest other class changes) are not interpolated. Of the interpolated
 covariance, sum w_k C_k, IsoScore needs only trace and norm, and so only the traces and scalar
 products of C_k. On the CPU the nodes of a window share most of the work on distances, where the
-points move in few directions (`isotropy.metrics.moving`).
+points move in a subspace of low rank (`isotropy.metrics.moving`).
 
 Certificate: what polynomials of degree NODES - 3 leave out is measured by the two highest Chebyshev
 coefficients, of T_(q-1) and T_(q-2). With e_i their sum in the mean distances of point i to its own
-and the nearest classes, and what its directions missed there, a and b its cohesion and separation,
+and the nearest classes, and its residual there, a and b its cohesion and separation,
 
     |error of s_i| <= 2 e_i / (max(a, b) - e_i)
     |error of IsoScore| <= 2 PR (dt/t + df/f) / (d - 1)
@@ -36,8 +36,8 @@ from isotropy.optimize.descent import Descent
 from isotropy.optimize.evaluator import Evaluator, Scores
 from isotropy.optimize.spec import NODES
 
-MISSED = 0.1
-"""Of the tolerance: root mean square of how far the directions of a window may miss its points."""
+RESIDUAL = 0.1
+"""Of the tolerance: root mean square residual that the subspace of a window may leave."""
 MIN_WIDTH = 16  # updates; a narrower window saves too little
 BY_STEPS = 8
 """Updates that are evaluated together where no window fits."""
@@ -45,7 +45,7 @@ NO_WINDOWS = {
     "windows": 0,
     "walked_again": 0,
     "evaluations": 0,
-    "directions": 0,
+    "rank": 0,
     "error_bound": 0.0,
     "error_checked": 0.0,
 }
@@ -131,9 +131,9 @@ class Windows:
         if there is not None:
             clouds.append(there[0])
         self.facts["evaluations"] += len(clouds) - 1
-        sums, missed = self._sums(clouds, start.sums)
+        sums, residuals = self._sums(clouds, start.sums)
         window = _Window(self.evaluator, torch.stack(covariances), sums[: len(nodes)])
-        bound, strain = self._certify(window, tails, weights, missed)
+        bound, strain = self._certify(window, tails, weights, residuals)
         error = 0.0
         if there is not None:
             found = Scores(there[1], self.evaluator.silhouette_of(sums[-1]))
@@ -151,7 +151,7 @@ class Windows:
         self.facts["error_bound"] = max(self.facts["error_bound"], bound)
         self.facts["error_checked"] = max(self.facts["error_checked"], error)
         self.width = max(MIN_WIDTH, int(self.width * min(growth, 2.0)))
-        last = sums[len(nodes) - 1] if missed is None else None
+        last = sums[len(nodes) - 1] if residuals is None else None
         self._start = _Start(descent.step, covariances[-1], last)
         return rows
 
@@ -168,9 +168,9 @@ class Windows:
             rows.append(row | {"isoscore": self.evaluator.isoscore(descent.model)})
             clouds.append(descent.model.points().clone())
         self.facts["evaluations"] += n
-        moving = self.evaluator.moving_sums(clouds, MISSED * self.tolerance)
+        moving = self.evaluator.moving_sums(clouds, RESIDUAL * self.tolerance)
         if moving is not None:
-            errors = self.evaluator.errors_of_sums(moving.missed)
+            errors = self.evaluator.errors_of_sums(moving.residuals)
             bound = self.evaluator.bound_of_silhouette(moving.sums, errors)
             if bound <= self.tolerance:
                 self.facts["error_bound"] = max(self.facts["error_bound"], bound)
@@ -199,16 +199,20 @@ class Windows:
             self._start = _Start(descent.step, self.evaluator.covariance(descent.model), sums)
 
     def _certify(
-        self, window: _Window, tails: np.ndarray, weights: np.ndarray, missed: torch.Tensor | None
+        self,
+        window: _Window,
+        tails: np.ndarray,
+        weights: np.ndarray,
+        residuals: torch.Tensor | None,
     ) -> tuple[float, float]:
         """The bound on the error of all scores; and the part of the tolerance that interpolation
-        takes, of what is left over by the directions: what these missed is there at any width.
+        takes, of the residuals: those are there at any width.
         """
         certified = max(window.bounds(tails))
-        if missed is None:
+        if residuals is None:
             return certified, certified / self.tolerance
         amplified = np.abs(weights).sum(axis=1).max()  # of errors at the nodes, between them
-        bound = max(window.bounds(tails, missed * amplified))
+        bound = max(window.bounds(tails, residuals * amplified))
         left_over = max(self.tolerance - (bound - certified), 1e-3 * self.tolerance)
         return bound, certified / left_over
 
@@ -222,20 +226,20 @@ class Windows:
     def _sums(
         self, clouds: list[torch.Tensor], first: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Sums of distances at all nodes, shape (q, n, K), and how far each point was missed; None:
-        not at all.
+        """Sums of distances at all nodes, shape (q, n, K), and the residual of each point; None:
+        there is none.
 
         Args:
             clouds: points at the nodes.
             first: sums at the first one, where they are known.
         """
-        moving = self.evaluator.moving_sums(clouds, MISSED * self.tolerance)
+        moving = self.evaluator.moving_sums(clouds, RESIDUAL * self.tolerance)
         if moving is None:
             known = [] if first is None else [first]
             rest = [self.evaluator.sums(cloud) for cloud in clouds[len(known) :]]
             return torch.stack([*known, *rest]), None
-        self.facts["directions"] = max(self.facts["directions"], moving.directions)
-        return moving.sums, moving.missed
+        self.facts["rank"] = max(self.facts["rank"], moving.rank)
+        return moving.sums, moving.residuals
 
 
 class _Window:
@@ -254,12 +258,12 @@ class _Window:
             float((ratio - 1) / (self.d - 1)), self.evaluator.silhouette_of(self._combine(weights))
         )
 
-    def bounds(self, tails: np.ndarray, missed: torch.Tensor | None = None) -> Scores:
+    def bounds(self, tails: np.ndarray, residuals: torch.Tensor | None = None) -> Scores:
         """The certificate: bounds on the errors of both scores.
 
         Args:
             tails: the weights of the two highest coefficients.
-            missed: how far each point may be from where its distances were taken, shape (n,).
+            residuals: how far each point may be from where its distances were taken, shape (n,).
         """
         t, f = self.trace, np.sqrt(np.diag(self.gram))
         dt, df = (
@@ -274,8 +278,8 @@ class _Window:
                 2 * (t.max() + dt) ** 2 / least_f**2 * (dt / least_t + df / least_f) / (self.d - 1)
             )
         errors = torch.stack([self._combine(tail).abs_() for tail in tails]).sum(dim=0)
-        if missed is not None:
-            errors += self.evaluator.errors_of_sums(missed)
+        if residuals is not None:
+            errors += self.evaluator.errors_of_sums(residuals)
         return Scores(float(of_isoscore), self.evaluator.bound_of_silhouette(self.sums, errors))
 
     def _combine(self, weights: np.ndarray) -> torch.Tensor:

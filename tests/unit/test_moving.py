@@ -1,5 +1,5 @@
 """Sums of distances of a moving cloud: all pairs in double precision, one cloud after another, and
-the bound on what the directions miss."""
+the bound by the residuals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def by_pairs(cloud: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def of(clouds: list[torch.Tensor], labels: torch.Tensor, tolerance: float = 1e-5) -> MovingSums:
-    """The sums, of a cloud that moves in few enough directions."""
+    """The sums, of a cloud that moves in a subspace of low enough rank."""
     found = moving_distance_sums(clouds, labels, tolerance=tolerance)
     assert found is not None
     return found
@@ -47,7 +47,7 @@ def test_sums_are_those_of_all_pairs(n: int, classes: int) -> None:
     clouds = path_of(n, 64, 5)
     labels = torch.arange(n) * 7 % classes
     found = of(clouds, labels)
-    assert found.directions == 8
+    assert found.rank == 8
     for cloud, sums in zip(clouds, found.sums, strict=True):
         expected = by_pairs(cloud, labels)
         assert (sums - expected).abs().max() / n < 1e-6
@@ -85,14 +85,12 @@ def test_classes_that_have_moved_far_apart() -> None:
     noise=st.sampled_from([0.0, 1e-4, 1e-2]),
     seed=st.integers(0, 2**16),
 )
-def test_what_the_directions_miss_bounds_the_error(
-    n: int, d: int, r: int, noise: float, seed: int
-) -> None:
+def test_residuals_bound_the_error(n: int, d: int, r: int, noise: float, seed: int) -> None:
     clouds = path_of(n, d, r, noise=noise, seed=seed)
     labels = torch.arange(n) % 3
     found = of(clouds, labels, tolerance=2 * noise + 1e-5)
     counts = torch.nn.functional.one_hot(labels).double()
-    allowed = found.missed[:, None] * counts.sum(dim=0) + found.missed @ counts
+    allowed = found.residuals[:, None] * counts.sum(dim=0) + found.residuals @ counts
     for cloud, sums in zip(clouds, found.sums, strict=True):
         assert ((sums - by_pairs(cloud, labels)).abs() <= allowed + 2e-6 * n).all()
 
@@ -119,6 +117,6 @@ def test_threads_and_places_change_no_byte() -> None:
             copies = [torch.from_numpy(cloud.numpy().copy()) for cloud in clouds]
             found = of(copies, labels)
             assert torch.equal(found.sums, expected.sums)
-            assert torch.equal(found.missed, expected.missed)
+            assert torch.equal(found.residuals, expected.residuals)
     finally:
         torch.set_num_threads(before)
