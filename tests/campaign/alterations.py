@@ -186,7 +186,6 @@ def campaign(folder: Path, n: int, seed: int) -> tuple[Counter[str], list[str]]:
         Counts by what was done, and what was missed.
     """
     random, counts, missed = np.random.default_rng(seed), Counter[str](), list[str]()
-    seen = set[str]()
     with Study(folder) as study:
         kinds = study.kinds()
         records = sorted((folder / "results").rglob("*" + RECORD_SUFFIX))
@@ -194,10 +193,10 @@ def campaign(folder: Path, n: int, seed: int) -> tuple[Counter[str], list[str]]:
         per_round = len(cases(kinds, records, ledger, np.random.default_rng(0)))
         for _ in range(max(1, n // (per_round + 1))):
             for case in cases(kinds, records, ledger, random):
-                kind = case.what.partition(":")[0]
-                missed += _alter(study, case, random, whole=kind not in seen)
+                of_kind = case.what.partition(":")[0] + ":"
+                first = not any(what.startswith(of_kind) for what in counts)
+                missed += _alter(study, case, random, whole=first)
                 counts[case.what] += 1
-                seen.add(kind)
         several = sorted(kind for kind, files in kinds.items() if len(files) > 1)
         while counts.total() < n:
             files = kinds[random.choice(several)]
