@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import combinations
+from collections.abc import Callable
+from itertools import chain, combinations
 
 from isotropy.plan import Plan
 from isotropy.provenance.chain import stem_of
@@ -15,7 +15,7 @@ STAGES = ("embed", "optimize", "similarity", "geometry", "finetune")
 MEASURED = ("tokens", "contexts", "static", "vectors", "classification", "words")
 """Parts of a path that name what is measured, not where."""
 HEADS = {"squad": "spans", "stsb": "scores"}
-"""Of tasks, where they are not of classes."""
+"""Heads of tasks that are not classification."""
 
 
 def kinds_of(stem: str) -> set[Kind]:
@@ -48,11 +48,11 @@ def pairs_of(stem: str) -> set[Kind]:
     return {tuple(part for kind in sorted(kinds) for part in kind)} if kinds else set()
 
 
-def one_of_each(plan: Plan, kinds: Callable[[str], set[Kind]] = kinds_of) -> list[str]:
+def covering_jobs(plan: Plan, kinds: Callable[[str], set[Kind]] = kinds_of) -> list[str]:
     """Few jobs of a study that have all kinds together: again and again the one that adds most, for
     each job that must be done for it."""
     of = {stem: found for stem in plan.stems() if (found := kinds(stem))}
-    needed = {stem: frozenset(_needed(plan, stem)) for stem in of}
+    needed = _Needed(plan)
     missing, done = set().union(*of.values()), set[str]()
     chosen = []
     while missing:
@@ -63,9 +63,15 @@ def one_of_each(plan: Plan, kinds: Callable[[str], set[Kind]] = kinds_of) -> lis
     return chosen
 
 
-def _needed(plan: Plan, stem: str) -> Iterator[str]:
-    """A result, and all that it is made from."""
-    yield stem
-    for paths in plan.inputs(stem).values():
-        for path in paths:
-            yield from _needed(plan, stem_of(record_name(str(path))))
+class _Needed(dict[str, frozenset[str]]):
+    """By result: itself, and all that it is made from."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self._plan = plan
+
+    def __missing__(self, stem: str) -> frozenset[str]:
+        paths = chain.from_iterable(self._plan.inputs(stem).values())
+        inputs = {stem_of(record_name(str(path))) for path in paths}
+        self[stem] = frozenset({stem}).union(*(self[below] for below in inputs))
+        return self[stem]

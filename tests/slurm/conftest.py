@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import BEING_WRITTEN, Workflow, copy_checkout
-from tests.rehearsal.kinds import one_of_each
+from tests.rehearsal.kinds import covering_jobs
 from tests.slurm.cluster import Cluster, obstacle, running
 
 # Shorter waits than a real cluster is due.
@@ -166,7 +166,7 @@ def started(
     faulty = (*targets, "--snakefile", "faults.smk", "--set-resources", "sees:gpu_model=test")
     plan = smoke.plan()
     seeds = [stem for stem in plan.stems() if stem.startswith("optimize/mickus2024/polarity/")]
-    asked = sorted({*one_of_each(plan), *seeds, "figures/mickus2024/figure1"})
+    asked = sorted({*covering_jobs(plan), *seeds, "figures/mickus2024/figure1"})
     return Started(
         submit(study, *(f"results/{stem}.record.json" for stem in asked)),
         submit(faults, *faulty, overlays=("cuda.yaml",)),

@@ -20,7 +20,7 @@ from collections import Counter
 
 from isotropy.provenance.audit import GOOD, verify_all
 from tests.conftest import PROJECT, Workflow, digests
-from tests.rehearsal.kinds import one_of_each, pairs_of
+from tests.rehearsal.kinds import covering_jobs, pairs_of
 from tests.rehearsal.make_hub import make
 from tests.rehearsal.run import FOLDER, OVERLAYS, STUDY, snakemake
 from tests.rehearsal.serve import served
@@ -39,7 +39,7 @@ def main(jobs: int) -> int:
     if why := obstacle():
         sys.exit(f"no SLURM: {why}")
     make(FOLDER, None)
-    stems = one_of_each(Workflow(PROJECT, OVERLAYS).plan(), pairs_of)
+    stems = covering_jobs(Workflow(PROJECT, OVERLAYS).plan(), pairs_of)
     targets = ["--", *(f"results/{stem}.record.json" for stem in stems)]
     for folder in (STUDY, ON_SLURM):
         folder.mkdir(exist_ok=True)
