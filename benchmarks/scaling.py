@@ -1,10 +1,10 @@
 """Cost against size: seconds of metrics, transforms and trajectories as points, dimensions, classes
 and updates grow, with the fitted exponent.
 
-Each time is the median of several calls on drawn clouds, all threads that torch is given. The
-exponent is the slope of a line through the logarithms of all points: 1 is cost that grows with the
-size, 2 with its square. `--csv` and `--figure` write the curves. What a plan of many jobs costs is
-measured by `benchmarks/graph.py`.
+Each time is the median of three on random clouds, with all threads that torch has. The exponent is
+the slope of a line through the logarithms of all points: 1 is cost that grows with the size, 2 with
+its square. `--csv` and `--figure` write the curves. What a plan of many jobs costs is measured by
+`benchmarks/graph.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from isotropy.optimize.spec import Evaluation, OptimizeSpec
 from isotropy.transforms import ClusterBasedEnhancement
 
 D = 384  # all-MiniLM-L6-v2
-LEAST = 0.3  # seconds of calls for one time, at least
+MIN_SECONDS = 0.3  # of calls, for one time
 ROUNDS = 3
 
 
@@ -137,11 +137,11 @@ def _trajectory(n: int, updates: int = 200) -> Callable[[], object]:
     items = Items(X / 20, np.arange(n)[:, None], y)
     spec = OptimizeSpec(
         paper="mickus2024",
-        setup="drawn",
+        setup="random",
         group="section3",
-        base="drawn",
+        base="random",
         variant=None,
-        dataset="drawn",
+        dataset="random",
         embedding="",
         loss="cross_entropy",
         bias=False,
@@ -161,11 +161,11 @@ def _trajectory(n: int, updates: int = 200) -> Callable[[], object]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Median time of a call; calls of less than LEAST seconds are repeated within a time."""
+    """Median time of a call; calls of less than MIN_SECONDS seconds are repeated within a time."""
     start = time.perf_counter()
     work()  # warm-up
     once = time.perf_counter() - start
-    calls = max(1, round(LEAST / once))
+    calls = max(1, round(MIN_SECONDS / once))
     taken = []
     for _ in range(1 if once > 5 else ROUNDS):
         start = time.perf_counter()
@@ -180,7 +180,7 @@ def exponent(sizes: tuple[int, ...], taken: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(taken), 1)[0])
 
 
-def drawn(measured: list[tuple[Curve, list[float]]]) -> Figure:
+def plot(measured: list[tuple[Curve, list[float]]]) -> Figure:
     """One panel per variable, both axes logarithmic."""
     groups: dict[str, list[tuple[Curve, list[float]]]] = {}
     for curve, taken in measured:
@@ -224,7 +224,7 @@ def main() -> None:
                 for size, time_ in zip(curve.sizes, taken, strict=True):
                     rows.writerow([curve.what, curve.against, size, f"{time_:.4g}"])
     if options.figure:
-        drawn(measured).savefig(options.figure, dpi=110)
+        plot(measured).savefig(options.figure, dpi=110)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,7 @@ import pytest
 from tests.conftest import BEING_WRITTEN, Workflow, copy_checkout
 from tests.rehearsal.kinds import covering_jobs
 from tests.slurm.cluster import Cluster, obstacle, running
-
-# Shorter waits than a real cluster is due.
-FOR_TESTS = ["--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "20"]
+from tests.slurm.settings import SHORT_WAITS
 
 
 @dataclass
@@ -96,7 +94,7 @@ def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
     def start(
         folder: Path, *args: str, overlays: tuple[str, ...] = (), programs: tuple[Path, ...] = ()
     ) -> Driver:
-        command = [sys.executable, "-m", "snakemake", *args, "--profile", "slurm", *FOR_TESTS]
+        command = [sys.executable, "-m", "snakemake", *args, "--profile", "slurm", *SHORT_WAITS]
         defaults = folder / "profiles/default/config.yaml"
         if "slurm_account" not in defaults.read_text():  # as docs/cluster.md has it
             defaults.write_text(defaults.read_text() + "  slurm_account: test\n")

@@ -25,6 +25,7 @@ from tests.rehearsal.make_hub import make
 from tests.rehearsal.run import FOLDER, OVERLAYS, STUDY, snakemake
 from tests.rehearsal.serve import served
 from tests.slurm.cluster import Cluster, obstacle, running
+from tests.slurm.settings import SHORT_WAITS
 
 ON_SLURM = FOLDER / "slurm"
 WITH_GPU = (
@@ -66,8 +67,7 @@ def _there(jobs: int, *targets: str) -> list[str]:
     command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--jobs", str(jobs)]
     command += ["--directory", str(ON_SLURM), "--quiet", "rules", "--set-resources", *gpus]
     command += ["--default-resources", "slurm_account=test", "disk_mb=1000", "mem_mb=1000"]
-    command += ["runtime=30", "--slurm-init-seconds-before-status-checks", "2"]
-    return [*command, "--configfile", *OVERLAYS, *targets]
+    return [*command, "runtime=30", *SHORT_WAITS, "--configfile", *OVERLAYS, *targets]
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Lines of the configuration of the SLURM that `cluster` starts."""
+"""Lines of the configuration of the SLURM that `cluster` starts, and options of Snakemake on it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ FAST = (
     "SelectType=select/cons_tres",
     "SelectTypeParameters=CR_CPU_Memory",
 )
+
+SHORT_WAITS = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "20")
+"""Snakemake's options on it: a real cluster is given more time."""
 
 PARTITIONS = (
     "PartitionName=cpu Nodes=cpu1 Default=YES MaxTime=2-00:00:00 OverTimeLimit=0",
