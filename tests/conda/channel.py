@@ -60,7 +60,7 @@ def _package(folder: Path, distribution: metadata.Distribution) -> set[str]:
     files = {
         f"{PACKAGES}/{name}": path
         for name, path in found.items()
-        if path.is_file() and "__pycache__" not in name
+        if path.is_file()
     }
     depends = [f"python {PYTHON}.*"]
     depends += [f"{_conda(r.name)} {r.specifier}".strip() for r in needed]

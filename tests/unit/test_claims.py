@@ -366,30 +366,31 @@ def made(one: Claim, values: np.ndarray) -> pd.DataFrame:
     quantity = one.quantity
     assert quantity is not None
     n = len(values)
-    table = pd.DataFrame({"setup": "s", "status": "original", "seed": list(map(str, range(n)))})
-    for name, value in quantity.where.items():
-        table[name] = value
-    for name in quantity.besides:
-        table[name] = "another"
+    columns: dict[str, object] = {
+        "setup": ["s"] * n,
+        "status": "original",
+        "seed": list(map(str, range(n))),
+        **quantity.where,
+        **dict.fromkeys(quantity.besides, "another"),
+    }
     for name, wanted in quantity.original.items():
-        table[name] = wanted[0] if isinstance(wanted, list) else wanted
-    for name in quantity.by:
-        table[name] = 1
+        columns[name] = wanted[0] if isinstance(wanted, list) else wanted
+    columns |= dict.fromkeys(quantity.by, 1)
     if quantity.gate:
-        table[quantity.gate] = True
-    table[quantity.column] = values
+        columns[quantity.gate] = True
+    columns[quantity.column] = values
     if quantity.minus:
-        table[quantity.minus] = 0.0
+        columns[quantity.minus] = 0.0
     if one.unit in ("layers", "tasks"):
-        table[{"layers": "layer", "tasks": "task"}[one.unit]] = np.arange(n)
-        table["seed"] = "0"
+        columns[{"layers": "layer", "tasks": "task"}[one.unit]] = np.arange(n)
+        columns["seed"] = "0"
     if one.unit == "items":
         equals = isinstance(one.test, Equals) and one.published is not None
         width = one.test.around(one.published.value) / 20 if equals else 0.01
-        table[f"{quantity.column}_low"] = values - width
-        table[f"{quantity.column}_high"] = values + width
-        table["n_items"] = 1000
-    return table
+        columns[f"{quantity.column}_low"] = values - width
+        columns[f"{quantity.column}_high"] = values + width
+        columns["n_items"] = 1000
+    return pd.DataFrame(columns)
 
 
 def effects(one: Claim) -> dict[str, np.ndarray]:
