@@ -57,11 +57,7 @@ def _package(folder: Path, distribution: metadata.Distribution) -> set[str]:
         for f in distribution.files or []
         if not str(f).startswith("..")
     }
-    files = {
-        f"{PACKAGES}/{name}": path
-        for name, path in found.items()
-        if path.is_file()
-    }
+    files = {f"{PACKAGES}/{name}": path for name, path in found.items() if path.is_file()}
     depends = [f"python {PYTHON}.*"]
     depends += [f"{_conda(r.name)} {r.specifier}".strip() for r in needed]
     name = _conda(distribution.name)
