@@ -21,7 +21,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
+from isotropy.figures.style import line_style, use_style
 from isotropy.metrics import (
     ShrinkageCovariance,
     isoscore,
@@ -182,16 +184,26 @@ def exponent(sizes: tuple[int, ...], taken: list[float]) -> float:
 
 def plot(measured: list[tuple[Curve, list[float]]]) -> Figure:
     """One panel per variable, both axes logarithmic."""
+    use_style()
     groups: dict[str, list[tuple[Curve, list[float]]]] = {}
     for curve, taken in measured:
         groups.setdefault(curve.against.partition(",")[0], []).append((curve, taken))
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    for axes, (variable, of) in zip(figure.subplots(2, 2).flat, groups.items(), strict=False):
-        for (curve, taken), marker in zip(of, "osD^vP*X<>", strict=False):
+    figure = Figure(figsize=(13, 8), layout="constrained")
+    panels = figure.subplots(2, 2, sharey=True).flat
+    for axes, (variable, of) in zip(panels, groups.items(), strict=False):
+        for i, (curve, taken) in enumerate(of):
             slope = exponent(curve.sizes, taken)
-            axes.loglog(curve.sizes, taken, marker + "-", label=f"{curve.what}: {slope:.1f}")
-        axes.set(xlabel=variable, ylabel="seconds")
-        axes.legend(title="exponent", fontsize=8)
+            color, marker = line_style(i)
+            axes.loglog(
+                curve.sizes, taken, marker + "-", color=color, label=f"{curve.what}: {slope:.1f}"
+            )
+        axes.set(xlabel=variable, ylabel="seconds per call")
+        axes.yaxis.set_tick_params(labelleft=True)
+        sizes = [size for curve, _ in of for size in curve.sizes]
+        axes.set_xticks([min(sizes), of[0][0].sizes[1], max(sizes)])
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.legend(title="exponent", fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 
