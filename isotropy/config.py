@@ -30,6 +30,9 @@ class Settings(Strict):
 
     study: str
     """Name of the study, shown on its pages."""
+    rehearsal: bool = False
+    """Whether it only tries out another study: all that it makes has the status `rehearsal`, and no
+    claim gets a verdict."""
     sources: Sources
     compute: Compute
     datasets: Annotated[dict[Name, Annotated[DataSpec, Field(discriminator="kind")]], DROPPABLE]

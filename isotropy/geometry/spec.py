@@ -69,6 +69,8 @@ class StabilitySpec(Spec):
     sizes: list[int]
     shrinkage_points: int
     repeats: int
+    rehearsal: bool = False
+    """Whether the study is a rehearsal: of a normal cloud, no source says so."""
 
 
 class StabilityFacts(Spec):

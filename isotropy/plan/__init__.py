@@ -26,12 +26,15 @@ class Plan(Parts):
         Raises:
             LookupError: the study has no such result.
         """
-        if stem in self.of_papers:
-            return self.of_papers[stem].spec()
         path = stem.split("/")
-        found = data.spec(self, path) or report.spec(self, path)
+        if stem in self.of_papers:
+            found: Spec | None = self.of_papers[stem].spec()
+        else:
+            found = data.spec(self, path) or report.spec(self, path)
         if found is None:
             raise LookupError(f"no result {stem}")
+        if self.study.config.rehearsal and "rehearsal" in type(found).model_fields:
+            return found.model_copy(update={"rehearsal": True})
         return found
 
     def inputs(self, stem: str) -> dict[str, list[str]]:

@@ -63,6 +63,8 @@ class TableSpec(Spec):
     """Tables that it is made from."""
     published: list[PublishedNumber] | None = None
     """What the paper prints, for the tables that set it beside our numbers."""
+    rehearsal: bool = False
+    """Whether the study is a rehearsal: of a table that is made from nothing, no source says so."""
     needs: str | None = None
     """Part of the paper without which there is no such table."""
     section: str
