@@ -200,6 +200,11 @@ def plot(measured: list[tuple[Curve, list[float]]]) -> Figure:
         axes.set(xlabel=variable, ylabel="seconds per call")
         axes.yaxis.set_tick_params(labelleft=True)
         sizes = [size for curve, _ in of for size in curve.sizes]
+        ends = np.array([min(sizes), max(sizes)])
+        for power, style in ((1, ":"), (2, "-.")):
+            guide = 0.02 * (ends / ends[0]) ** power
+            axes.plot(ends, guide, style, color="0.5", lw=1, label=f"for comparison: {power}")
+        axes.set_ylim(5e-4, 50)
         axes.set_xticks([min(sizes), of[0][0].sizes[1], max(sizes)])
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter(NullFormatter())
