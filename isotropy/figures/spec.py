@@ -16,6 +16,9 @@ class FigureSpec(Spec):
     """Tables that it reads, in the order of the function's arguments."""
     needs: str | None = None
     """Part of the paper without which there is no such figure."""
+    rehearsal: bool = False
+    """Whether the study is a rehearsal: of a figure that is made from nothing, no source says
+    so."""
     section: str
     """Section of the paper."""
     caption: str
