@@ -163,7 +163,7 @@ def _trajectory(n: int, updates: int = 200) -> Callable[[], object]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Median time of a call; calls of less than MIN_SECONDS seconds are repeated within a time."""
+    """Median time of a call; calls of less than MIN_SECONDS are repeated within a time."""
     start = time.perf_counter()
     work()  # warm-up
     once = time.perf_counter() - start

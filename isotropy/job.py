@@ -111,6 +111,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             shortcuts = [Path(path) for paths in self._shortcuts.values() for path in paths]
             self.shortcut_records = list(producers(shortcuts, describe_files(shortcuts)).values())
             self.lineage = Lineage.of(record.lineage for record in self._producers.values())
+            if getattr(self.spec, "rehearsal", False):
+                self.lineage.merge(Lineage(status="rehearsal"))
             self.id = record_id(
                 self._snakemake.rule,
                 self._wildcards,

@@ -8,11 +8,8 @@ from isotropy.figures.spec import FigureSpec
 from isotropy.figures.style import banner, note, save, use_style
 from isotropy.job import Job
 from isotropy.palette import REHEARSAL
-from isotropy.provenance.lineage import Lineage
 
 with Job(snakemake, FigureSpec) as job:
-    if job.spec.rehearsal:
-        job.lineage.merge(Lineage(status="rehearsal"))
     use_style()
     draw = job.load("figures")
     figure = draw(*(pd.read_parquet(path) for path in job.inputs("tables")))

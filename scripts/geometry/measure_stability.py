@@ -8,7 +8,6 @@ from isotropy.geometry.spec import StabilityFacts, StabilitySpec
 from isotropy.geometry.stability import sample_scores
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.provenance.lineage import Lineage
 
 with Job(snakemake, StabilitySpec) as job:
     spec = job.spec
@@ -18,8 +17,6 @@ with Job(snakemake, StabilitySpec) as job:
     rows, whole, known = sample_scores(spec, embeddings)
     deviations = job.load("protocol")
     job.lineage.deviate(deviations(spec))
-    if spec.rehearsal:
-        job.lineage.merge(Lineage(status="rehearsal"))
     drawn = (
         f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore "
         f"{spec.cloud.isoscore}"

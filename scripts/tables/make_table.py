@@ -5,7 +5,6 @@ import isotropy.forkserver
 import pandas as pd
 
 from isotropy.job import Job
-from isotropy.provenance.lineage import Lineage
 from isotropy.tables.runs import read_runs
 from isotropy.tables.spec import TableSpec
 from isotropy.tables.write import write_all
@@ -20,8 +19,6 @@ with Job(snakemake, TableSpec) as job:
     if spec.published is not None:
         arguments.append(pd.DataFrame([row.model_dump() for row in spec.published]))
     table = make(*arguments)
-    if spec.rehearsal:
-        job.lineage.merge(Lineage(status="rehearsal"))
     if job.lineage.status == "rehearsal" and "status" in table:
         table["status"] = "rehearsal"
     write_all(job, table)

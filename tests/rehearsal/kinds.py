@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import chain, combinations
 
 from isotropy.plan import Plan
@@ -52,26 +53,19 @@ def covering_jobs(plan: Plan, kinds: Callable[[str], set[Kind]] = kinds_of) -> l
     """Few jobs of a study that have all kinds together: again and again the one that adds most, for
     each job that must be done for it."""
     of = {stem: found for stem in plan.stems() if (found := kinds(stem))}
-    needed = _Needed(plan)
+
+    @cache
+    def needed(stem: str) -> frozenset[str]:
+        """A result, and all that it is made from."""
+        paths = chain.from_iterable(plan.inputs(stem).values())
+        inputs = {stem_of(record_name(str(path))) for path in paths}
+        return frozenset({stem}).union(*map(needed, inputs))
+
     missing, done = set().union(*of.values()), set[str]()
     chosen = []
     while missing:
-        best = max(of, key=lambda stem: len(of[stem] & missing) / (1 + len(needed[stem] - done)))
+        best = max(of, key=lambda stem: len(of[stem] & missing) / (1 + len(needed(stem) - done)))
         chosen.append(best)
         missing -= of[best]
-        done |= needed[best]
+        done |= needed(best)
     return chosen
-
-
-class _Needed(dict[str, frozenset[str]]):
-    """By result: itself, and all that it is made from."""
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__()
-        self._plan = plan
-
-    def __missing__(self, stem: str) -> frozenset[str]:
-        paths = chain.from_iterable(self._plan.inputs(stem).values())
-        inputs = {stem_of(record_name(str(path))) for path in paths}
-        self[stem] = frozenset({stem}).union(*(self[below] for below in inputs))
-        return self[stem]
