@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import chain, combinations
+from itertools import chain
 
 from isotropy.plan import Plan
 from isotropy.provenance.chain import stem_of
@@ -38,13 +38,13 @@ def kinds_of(stem: str) -> set[Kind]:
     return {(parts[0], paper, what), (parts[0], model)}
 
 
-def pairs_of(stem: str) -> set[Kind]:
-    """Pairs of kinds that a job has: what is measured with which architecture; of fine-tuning, task
-    and method, task and architecture, method and architecture."""
+def combinations_of(stem: str) -> set[Kind]:
+    """What a job combines: what is measured with which architecture; of fine-tuning, task,
+    architecture and method."""
     parts = stem.split("/")
     if parts[0] == "finetune":
-        named = zip(("task", "model", "method"), parts[2].split("--"), strict=True)
-        return {(*a, *b) for a, b in combinations(named, 2)}
+        task, model, method = parts[2].split("--")
+        return {("finetune", task, model, method.split("_")[0])}
     kinds = kinds_of(stem)
     return {tuple(part for kind in sorted(kinds) for part in kind)} if kinds else set()
 

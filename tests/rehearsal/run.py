@@ -1,4 +1,5 @@
-"""Rehearse the papers' own study: make its hub, serve it, run it, list what is empty.
+"""Rehearse the papers' own study: make its hub, serve it, run it, list what is empty, and what is
+not called a rehearsal.
 
 python -m tests.rehearsal.run [--cores N] [--mirror MIRROR] [ARGUMENTS FOR SNAKEMAKE...]
 
@@ -9,6 +10,7 @@ here have the names and revisions of real ones.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +18,7 @@ from pathlib import Path
 
 from tests.conftest import PROJECT
 from tests.rehearsal.empty import report
-from tests.rehearsal.make_hub import make
+from tests.rehearsal.make_hub import STATUS, make
 from tests.rehearsal.serve import served
 
 FOLDER = PROJECT / ".rehearsal"
@@ -34,7 +36,18 @@ def main(cores: str, mirror: Path | None, arguments: list[str]) -> int:
             cwd=PROJECT,
             env={**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(FOLDER / "cache")},
         )
-    return done.returncode or report(STUDY)
+    if done.returncode:
+        return done.returncode
+    states = statuses(STUDY / "results")
+    other = [f"{path}: status {status}" for path, status in states.items() if status != STATUS]
+    print(f"{len(states)} records, {len(other)} not called a {STATUS}", *other, sep="\n")
+    return report(STUDY) or int(bool(other))
+
+
+def statuses(results: Path) -> dict[Path, str]:
+    """The status of each record below a folder of results."""
+    paths = sorted(results.rglob("*.record.json"))
+    return {path: json.loads(path.read_text("utf8"))["lineage"]["status"] for path in paths}
 
 
 def snakemake(cores: str, *arguments: str) -> list[str]:

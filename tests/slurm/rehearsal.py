@@ -2,8 +2,8 @@
 
 python -m tests.slurm.rehearsal [--jobs N]
 
-Each rule with each architecture, and of fine-tuning each task with each method, and both with each
-architecture. The same jobs run without SLURM first, below `.rehearsal/study`, where `make
+Each measurement with each architecture, and of fine-tuning each task with each architecture and
+method. The same jobs run without SLURM first, below `.rehearsal/study`, where `make
 rehearsal` has not made them already. Then SLURM runs them below `.rehearsal/slurm`: jobs of rules
 that can use a GPU ask for one, get a declared one, and compute on the processor. It counts what
 SLURM says of its jobs, and lists results with other bytes, and what the audit finds.
@@ -20,7 +20,7 @@ from collections import Counter
 
 from isotropy.provenance.audit import GOOD, verify_all
 from tests.conftest import PROJECT, Workflow, digests
-from tests.rehearsal.kinds import covering_jobs, pairs_of
+from tests.rehearsal.kinds import combinations_of, covering_jobs
 from tests.rehearsal.make_hub import make
 from tests.rehearsal.run import FOLDER, OVERLAYS, STUDY, snakemake
 from tests.rehearsal.serve import served
@@ -40,7 +40,7 @@ def main(jobs: int) -> int:
     if why := obstacle():
         sys.exit(f"no SLURM: {why}")
     make(FOLDER, None)
-    stems = covering_jobs(Workflow(PROJECT, OVERLAYS).plan(), pairs_of)
+    stems = covering_jobs(Workflow(PROJECT, OVERLAYS).plan(), combinations_of)
     targets = ["--", *(f"results/{stem}.record.json" for stem in stems)]
     for folder in (STUDY, ON_SLURM):
         folder.mkdir(exist_ok=True)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.conftest import Workflow, copy_checkout
 from tests.rehearsal.kinds import covering_jobs, kinds_of
-from tests.rehearsal.make_hub import make
-from tests.rehearsal.run import OVERLAYS
+from tests.rehearsal.make_hub import STATUS, make
+from tests.rehearsal.run import OVERLAYS, statuses
 from tests.rehearsal.serve import served
 from tests.workflow.study import audit_by_command
 
@@ -53,10 +53,9 @@ def test_each_kind_of_job_is_there(rehearsed: Rehearsed) -> None:
     results = rehearsed.workflow.folder / "results"
     done = [stem for stem in rehearsed.stems if (results / f"{stem}.record.json").is_file()]
     assert set().union(*map(kinds_of, done)) == every
-    paths = list(results.rglob("*.record.json"))
-    assert {results / f"{stem}.record.json" for stem in WITHOUT_SOURCES} < set(paths)
-    for path in paths:
-        assert json.loads(path.read_text())["lineage"]["status"] == "rehearsal", path
+    found = statuses(results)
+    assert {results / f"{stem}.record.json" for stem in WITHOUT_SOURCES} < set(found)
+    assert set(found.values()) == {STATUS}
 
 
 def test_it_is_intact(rehearsed: Rehearsed) -> None:
