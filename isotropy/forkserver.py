@@ -14,6 +14,7 @@ jobs, where there is a GPU (a fork could not use it), or outside Linux.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -137,6 +138,7 @@ def _serve(path: str) -> tuple[dict[str, Any], socket.socket] | None:
         In a fork, what the script stands in, and the connection to its process; None at the end.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()  # libraries that are loaded are no garbage
     run, waiting = os.getppid(), list(PRELOADED)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
@@ -164,6 +166,7 @@ def _fork(listener: socket.socket) -> tuple[dict[str, Any], socket.socket] | Non
         head, fds, _, _ = socket.recv_fds(connection, 8, 3)
         data = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
         state = json.loads(data)
+        gc.freeze()  # a fork that looks for garbage among what it shares would copy all of it
         if state["prefix"] == sys.prefix and len(fds) == 3 and os.fork() == 0:
             listener.close()
             for target, fd in enumerate(fds):
@@ -181,6 +184,7 @@ def _fork(listener: socket.socket) -> tuple[dict[str, Any], socket.socket] | Non
 
 def _run(state: dict[str, Any], connection: socket.socket) -> int:
     """Run a script where its own process stands; return its exit code."""
+    gc.enable()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(state["environment"])

@@ -25,6 +25,8 @@ MARKERS = "osD^vPX"
 PANELS_PER_ROW = 3
 DPI = 200
 """Of PNG, and of what vector formats hold as pixels."""
+BANNER = 0.4
+"""Height of a banner, in inches."""
 LARGEST_RASTER = 2**28
 """Bytes of pixels that matplotlib may hold while it writes a vector format."""
 
@@ -132,8 +134,18 @@ def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
 
 
 def banner(figure: Figure, text: str) -> None:
-    """A line across the top of a figure, above its panels."""
-    figure.suptitle(text, color="white", backgroundcolor=STATUS["rehearsal"], fontsize=10)
+    """Make a figure higher by a line across its top, above panels and legends."""
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + BANNER)
+    below = height / (height + BANNER)
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, below))
+    for legend in figure.legends:
+        if legend._outside_loc == "upper":  # type: ignore[attr-defined]  # it has no public name
+            legend.borderaxespad += 72 * BANNER / legend.prop.get_size()
+    # On the left, since legends beside the panels stand at the top on the right
+    line = figure.text(0.02, (1 + below) / 2, text, color="white", fontsize=10, va="center")
+    line.set_backgroundcolor(STATUS["rehearsal"])
+    line.set_in_layout(False)
 
 
 def note(figure: Figure) -> str:

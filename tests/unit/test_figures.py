@@ -20,7 +20,17 @@ from matplotlib.figure import Figure
 from isotropy.claims import figures as claims
 from isotropy.errors import IsotropyError
 from isotropy.figures import style as figure_style
-from isotropy.figures.style import COLOURS, line_style, note, save, use_style
+from isotropy.figures.style import (
+    COLOURS,
+    banner,
+    common_legend,
+    line_style,
+    mark_status,
+    note,
+    save,
+    use_style,
+)
+from isotropy.palette import REHEARSAL
 from isotropy.papers.cai2021 import figures as cai2021
 from isotropy.papers.ethayarajh2019 import figures as ethayarajh2019
 from isotropy.papers.locations import package
@@ -89,6 +99,27 @@ def test_style_is_seaborns() -> None:
 
 def test_lines_differ_in_colour_or_marker() -> None:
     assert len({line_style(i) for i in range(49)}) == 49
+
+
+@pytest.mark.parametrize("where", ["upper left", "right upper", "lower left"])
+def test_a_banner_hides_nothing(where: str) -> None:
+    """It stands above the panels and beside or above the legend, on a page of its own height."""
+    use_style()
+    figure = Figure(figsize=(8.2, 3))
+    for axes in figure.subplots(1, 2):
+        axes.plot([0, 1], [0, 1], label="a line")
+        mark_status(axes, pd.DataFrame({"status": ["rehearsal"]}))
+    common_legend(figure, figure.axes, loc=f"outside {where}")
+    banner(figure, REHEARSAL)
+    figure.draw_without_rendering()
+    (line,) = figure.texts
+    box = line.get_window_extent()
+    assert figure.bbox.containsx(box.x1)
+    assert figure.bbox.containsy(box.y1)
+    others = [*figure.legends, *figure.axes]
+    assert not any(box.overlaps(other.get_tightbbox()) for other in others)
+    (legend,) = figure.legends
+    assert not any(legend.get_tightbbox().overlaps(a.get_tightbbox()) for a in figure.axes)
 
 
 def test_published_numbers_stand_in_their_own_unit(smoke: Workflow) -> None:
