@@ -85,6 +85,13 @@ def test_a_fork_stands_where_the_script_stood(
         assert (done.returncode, done.stderr) == (0, "a warning\n")
 
 
+def test_a_fork_searches_only_its_own_for_garbage(
+    tmp_path: Path, server: subprocess.Popen[bytes]
+) -> None:
+    done = run(tmp_path, "import gc\nprint(gc.isenabled(), gc.get_freeze_count() > 1000)")
+    assert done.stdout == "True True\n"
+
+
 LINGERS = """
 import atexit, threading
 def late():
