@@ -24,6 +24,7 @@ from tqdm import tqdm
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from isotropy.embed.linear import use_fastest_products
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.metrics.matmul import worker_threads
@@ -98,6 +99,7 @@ class SentenceEncoder:
                 if self._unpacked:  # by NumPy, anywhere in memory: products depend on where
                     for weight in model.parameters():
                         weight.data = aligned(weight.data)
+                use_fastest_products(model)
                 self._model = model
         return self._model
 

@@ -1,0 +1,78 @@
+"""Linear layers on oneDNN, as on AMD processors with AVX-512: torch's values, wherever data lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from isotropy.embed import linear
+from isotropy.embed.linear import use_fastest_products
+from isotropy.metrics import matmul
+
+if not torch.backends.mkldnn.is_available():
+    pytest.skip("this build of torch has no oneDNN", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def on_onednn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for module in (linear, matmul):
+        monkeypatch.setattr(module, "onednn_is_faster", lambda: True)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def model(*, bias: bool) -> torch.nn.Module:
+    torch.manual_seed(0)
+    layers = (torch.nn.Linear(48, 96, bias=bias), torch.nn.GELU(), torch.nn.Linear(96, 3, bias))
+    return torch.nn.Sequential(*layers)
+
+
+def run(layers: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    """The output, and the gradients of its squares: by x, and by weights and biases."""
+    x = x.detach().requires_grad_()
+    y = layers(x)
+    return [y.detach(), *torch.autograd.grad((y**2).sum(), [x, *layers.parameters()])]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(48,), (7, 48), (4, 9, 48)])
+def test_values_and_gradients_are_torchs(bias: bool, shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    fast, exact = model(bias=bias), model(bias=bias).double()
+    use_fastest_products(fast)
+    assert {type(layer) for layer in fast} != {type(layer) for layer in exact}
+    for found, expected in zip(run(fast, x), run(exact, x.double()), strict=True):
+        assert found.shape == expected.shape
+        assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_one_value_at_each_place_and_number_of_threads() -> None:
+    fast, x = model(bias=True), torch.randn(60, 48)
+    use_fastest_products(fast)
+    first = run(fast, x)
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        for offset in range(16):
+            moved = torch.empty(x.numel() + 16)[offset : offset + x.numel()].view_as(x).copy_(x)
+            assert all(map(torch.equal, run(fast, moved), first))
+
+
+def test_other_precisions_are_torchs_own() -> None:
+    x, plain = torch.randn(5, 48), model(bias=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = plain(x)
+    wide = plain(x).detach()
+    use_fastest_products(plain)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(plain(x), expected)
+    assert torch.allclose(plain.double()(x.double()).float(), wide, atol=1e-5)
+
+
+def test_where_it_is_not_faster_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "onednn_is_faster", lambda: False)
+    layers = model(bias=True)
+    use_fastest_products(layers)
+    assert type(layers[0]) is torch.nn.Linear  # type: ignore[index]
