@@ -40,7 +40,6 @@ class _Linear(torch.autograd.Function):
         ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.has_bias = bias is not None
         y = product(x.reshape(-1, x.shape[-1]), weight)
         if bias is not None:
             y += bias
@@ -57,5 +56,5 @@ class _Linear(torch.autograd.Function):
         return (
             product(rows, weight.T).view_as(x) if for_x else None,
             product(rows.T, x.reshape(-1, x.shape[-1]).T) if for_weight else None,
-            rows.sum(dim=0) if for_bias and ctx.has_bias else None,
+            rows.sum(dim=0) if for_bias else None,
         )
