@@ -44,7 +44,7 @@ campaign: $(READY)
 	$(VENV)/bin/python -m tests.campaign.alterations .
 	$(VENV)/bin/python benchmarks/repeatability.py
 
-# The papers' own study on synthetic models and data, below .rehearsal/: docs/rehearsal.md
+# The full-scale study on synthetic models and data, below .rehearsal/: docs/rehearsal.md
 rehearsal: $(READY)
 	$(VENV)/bin/python -m tests.rehearsal.run --cores $(CORES)
 

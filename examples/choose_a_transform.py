@@ -24,7 +24,7 @@ WORDS = ["is dull", "was loved", "works well", "falls flat", "moves fast", "need
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
 parser.add_argument("model")
-parser.add_argument("--texts", type=Path, help="a sentence per line; default: 36 made-up ones")
+parser.add_argument("--texts", type=Path, help="a sentence per line; default: 36 built-in ones")
 arguments = parser.parse_args()
 texts = (
     arguments.texts.read_text("utf8").splitlines()

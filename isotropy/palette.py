@@ -15,7 +15,7 @@ STATUS = {
 }
 """What a result stands on. No other thing has these colours."""
 
-REHEARSAL = "Rehearsal: models and data are made up, no number means anything"
+REHEARSAL = "Rehearsal: synthetic models and data. The numbers mean nothing."
 """Above all figures and pages of a rehearsal."""
 
 VERDICTS = {"holds": "#00664B", "fails": "#99245E", "undecided": "#6B5A00", "none": "#666666"}

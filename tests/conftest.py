@@ -23,6 +23,7 @@ from filelock import FileLock
 
 from isotropy.config import load_study, read_configuration
 from isotropy.plan import Plan
+from isotropy.provenance.format import LEDGER
 
 # The same examples in every run; `--hypothesis-profile default` looks for new ones.
 hypothesis.settings.register_profile("same", derandomize=True)
@@ -155,7 +156,7 @@ def digests(folder: Path) -> dict[str, str]:
     files = [
         p
         for p in (folder / "results").rglob("*")
-        if p.is_file() and "logs" not in p.parts and p.suffix != ".jsonl"
+        if p.is_file() and "logs" not in p.parts and p.name != LEDGER
     ]
     kept = [
         p
@@ -177,7 +178,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ).bit_generator.state
 
 
-LONG = {"smoke", "checkout", "made_up_models"}
+LONG = {"smoke", "checkout", "synthetic_models"}
 """Fixtures that run Snakemake, or make models of eleven architectures: unit tests that ask for one
 are not for `make check`."""
 

@@ -1,7 +1,7 @@
-"""Linear layers of encoders on the fastest library that the machine has for their products.
+"""Linear layers on oneDNN, on AMD processors with AVX-512, where `torch.mm` stops at AVX2
+(`isotropy.metrics.matmul`).
 
-`torch.nn.Linear` computes as `torch.mm` does, which stops at AVX2 on AMD processors with AVX-512
-(`isotropy.metrics.matmul`). Elsewhere, on GPUs and in other precisions nothing changes.
+Elsewhere, on GPUs, in other dtypes and under autocast the layers compute as torch has them.
 """
 
 from __future__ import annotations
@@ -10,29 +10,53 @@ from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
+from transformers.pytorch_utils import Conv1D
 
 from isotropy.metrics.matmul import onednn_is_faster, product
 
 
-def use_fastest_products(model: torch.nn.Module) -> None:
-    """Let the linear layers of a model compute by `product`, where that is faster."""
+def use_onednn_where_faster(model: torch.nn.Module) -> None:
+    """Let the linear layers of a model, also those of GPT and GPT-2, compute by `product` where
+    oneDNN is faster.
+
+    Args:
+        model: changed in place: its layers get another class. Parameters stay what they are, and
+            results differ by rounding. A gradient of a gradient raises a RuntimeError.
+    """
     if onednn_is_faster():
         for module in model.modules():
-            if type(module) is torch.nn.Linear:
-                module.__class__ = _FastLinear
+            if type(module) in _ON_ONEDNN:
+                module.__class__ = _ON_ONEDNN[type(module)]
 
 
-class _FastLinear(torch.nn.Linear):
+class _Linear(torch.nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        w, b = self.weight, self.bias
-        plain = x.is_cpu and x.dtype == w.dtype == torch.float32
-        if plain and not torch.is_autocast_enabled("cpu"):
-            y: torch.Tensor = _Linear.apply(x, w, b)  # type: ignore[no-untyped-call]
-            return y
-        return super().forward(x)
+        return _linear(x, self.weight, self.bias) if _plain(x, self.weight) else super().forward(x)
 
 
-class _Linear(torch.autograd.Function):
+class _Conv1D(Conv1D):  # type: ignore[misc]  # the linear layer of GPT: weights as columns
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if _plain(x, self.weight):
+            return _linear(x, self.weight.T, self.bias)
+        y: torch.Tensor = super().forward(x)
+        return y
+
+
+_ON_ONEDNN: dict[type, Any] = {torch.nn.Linear: _Linear, Conv1D: _Conv1D}
+
+
+def _plain(x: torch.Tensor, weight: torch.Tensor) -> bool:
+    """Whether a layer is to be computed in float32 on the CPU."""
+    float32 = x.dtype == weight.dtype == torch.float32
+    return x.is_cpu and float32 and not torch.is_autocast_enabled("cpu")
+
+
+def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    y: torch.Tensor = _Product.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return y
+
+
+class _Product(torch.autograd.Function):
     """x w' + b for shapes (..., d), (k, d) and (k,), and its gradients."""
 
     @staticmethod

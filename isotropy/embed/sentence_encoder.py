@@ -24,7 +24,7 @@ from tqdm import tqdm
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from isotropy.embed.linear import use_fastest_products
+from isotropy.embed.linear import use_onednn_where_faster
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.metrics.matmul import worker_threads
@@ -99,7 +99,7 @@ class SentenceEncoder:
                 if self._unpacked:  # by NumPy, anywhere in memory: products depend on where
                     for weight in model.parameters():
                         weight.data = aligned(weight.data)
-                use_fastest_products(model)
+                use_onednn_where_faster(model)
                 self._model = model
         return self._model
 

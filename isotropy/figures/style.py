@@ -134,7 +134,7 @@ def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
 
 
 def banner(figure: Figure, text: str) -> None:
-    """Make a figure higher by a line across its top, above panels and legends."""
+    """Make a figure taller by a strip with a text, above panels and legends."""
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + BANNER)
     below = height / (height + BANNER)

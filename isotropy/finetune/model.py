@@ -15,7 +15,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from isotropy.embed.linear import use_fastest_products
+from isotropy.embed.linear import use_onednn_where_faster
 from isotropy.embed.sentence_encoder import longest_text
 from isotropy.errors import IsotropyError
 from isotropy.finetune.data import Batch
@@ -70,7 +70,7 @@ def load_model(folder: Path, task: str, n_labels: int, seed: int, pad: int) -> A
     model.config.pad_token_id = pad
     if pad >= model.config.vocab_size:
         model.resize_token_embeddings(pad + 1, mean_resizing=False)
-    use_fastest_products(model)
+    use_onednn_where_faster(model)
     return model
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from isotropy.scrub import scrub
 
 Status = Literal["original", "stand-in", "rehearsal"]
-"""The paper's own; a substitute; made up to try out a study, whose numbers say nothing."""
+"""The paper's own; a substitute; synthetic, to try out a study: its numbers say nothing."""
 RANKS: dict[Status, int] = {"original": 0, "stand-in": 1, "rehearsal": 2}
 """Of several inputs the highest decides."""
 

@@ -23,9 +23,9 @@ from matplotlib.text import Text
 from isotropy.claims import catalogue as verdicts
 from isotropy.errors import IsotropyError, suggest
 from isotropy.figures.spec import FigureSpec
-from isotropy.figures.style import save, use_style
+from isotropy.figures.style import banner, save, use_style
 from isotropy.files import record_of, sha256_file
-from isotropy.palette import STATUS
+from isotropy.palette import REHEARSAL, STATUS
 from isotropy.papers.locations import package
 from isotropy.papers.registry import papers
 from isotropy.paths import figure_file, table_file
@@ -52,7 +52,8 @@ def draw(root: Path, name: str, output: Path, style: Style, width: Width | None)
         root: the folder of the run.
         name: paper and name, as `KEY/figure3`.
         output: a PDF, SVG or PNG. It carries the id of the figure's record.
-        style: `paper` is without badges of originals and stand-ins, and without the note.
+        style: `paper` is without badges of originals and stand-ins, and without the note. A
+            rehearsal keeps its banner.
         width: as wide as a column or a page, with everything in it as much smaller; None: as on
             the pages of the results.
 
@@ -65,17 +66,19 @@ def draw(root: Path, name: str, output: Path, style: Style, width: Width | None)
         raise IsotropyError(f"expected a figure, got {name!r}: {suggest(name, known)}")
     if output.suffix not in (".pdf", ".svg", ".png"):
         raise IsotropyError(f"expected a name that ends in .pdf, .svg or .png, got {output}")
-    mark = MARK + read_record(record_of(root / figure_file(name))).id
+    record = read_record(record_of(root / figure_file(name)))
     use_style()
     figure = _figure(root, known[name])
     if style == "paper":
         _publish(figure)
+    if record.lineage.status == "rehearsal":
+        banner(figure, REHEARSAL)
     if width is not None:
         _resize(figure, INCHES[width])
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "constrained_layout not applied")
-            save(figure, output, mark)
+            save(figure, output, MARK + record.id)
     except UserWarning as error:
         raise IsotropyError(
             f"{name} has too much in it for a {width}: give --width page, or none"

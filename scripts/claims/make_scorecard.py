@@ -14,7 +14,7 @@ from isotropy.tables.write import write_all
 with Job(snakemake, ScorecardSpec) as job:
     claims = job.spec.claims
     if job.lineage.status == "rehearsal":
-        claims = untested(claims, "this is a rehearsal, on made-up models and data")
+        claims = untested(claims, "this is a rehearsal, on synthetic models and data")
     paths = dict(zip(job.spec.attempted, job.inputs("tables"), strict=True))
     table = scorecard(
         claims,

@@ -1,3 +1,3 @@
-"""A rehearsal of the papers' own study: all of its sources made up,
-in the formats of their homes.
+"""A rehearsal of the full-scale study (`config/paper.yaml`): all of its sources synthetic, in the
+file formats of their original hosts.
 """

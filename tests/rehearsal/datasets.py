@@ -1,8 +1,8 @@
-"""Data sets of the paper study in the files of their homes: columns, types, label values and splits
-as the data sets' own cards and papers document them.
+"""Data sets of the full-scale study in the file formats of their original hosts: columns, types,
+label values and splits as the data sets' own cards and papers document them.
 
-A data set has `ROWS` rows of made-up sentences, or that many first rows of the real file where a
-mirror of official data has it.
+A data set has `ROWS` rows of synthetic sentences, or that many first rows of the real file where a
+mirror of official data has it as a repository of the hub.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def brown() -> bytes:
 
 
 def of_mirror(mirror: Path | None, repo: str, path: str) -> bytes | None:
-    """The first `ROWS` rows of a real file in a mirror of official data, where it has it."""
+    """The first `ROWS` rows of a real file in a mirror of official data; None where it has none."""
     if mirror is None:
         return None
     folder = mirror / "hf/datasets" / repo

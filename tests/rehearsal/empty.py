@@ -2,7 +2,7 @@
 
 python -m tests.rehearsal.empty FOLDER_OF_THE_STUDY
 
-`reasons.yaml` has the reasons: table -> column -> why it may be empty; `*` stands for any column.
+`reasons.yaml` has the reasons: table -> column -> why it may be empty; `*` is for any column.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Empty(NamedTuple):
     Attributes:
         table, column: where.
         n, rows: how many, of how many.
-        reason: why; empty: unexplained.
+        reason: why; no text where none is listed.
     """
 
     table: str
@@ -50,7 +50,11 @@ def empty_cells(results: Path) -> Iterator[Empty]:
 
 
 def report(study: Path) -> int:
-    """Print what is empty; 1 if something of it is unexplained."""
+    """Print what is empty in the tables of a study's folder.
+
+    Returns:
+        1 if something of it is unexplained, else 0.
+    """
     found = list(empty_cells(study / "results"))
     for one in found:
         why = one.reason or "UNEXPLAINED"

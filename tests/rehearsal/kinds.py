@@ -1,4 +1,6 @@
-"""Kinds of jobs of a study: stage and architecture, what is measured, how a model is fine-tuned."""
+"""Kinds of jobs of a study: a stage with what it measures, a stage with an architecture, and of
+fine-tuning a method or a head.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from tests.rehearsal.models import ARCHITECTURES
 Kind = tuple[str, ...]
 STAGES = ("embed", "optimize", "similarity", "geometry", "finetune")
 MEASURED = ("tokens", "contexts", "static", "vectors", "classification", "words")
-"""Parts of a path that name what is measured, not where."""
+"""Parts of a path that name what is measured."""
 HEADS = {"squad": "spans", "stsb": "scores"}
 """Heads of tasks that are not classification."""
 
 
 def kinds_of(stem: str) -> set[Kind]:
-    """The kinds that a job has; none, where it is of no stage that reads a model.
+    """The kinds that a job has; none, where its stage is not of `STAGES`.
 
     Args:
         stem: path of its record below `results/`, without `.record.json`.
@@ -50,8 +52,17 @@ def combinations_of(stem: str) -> set[Kind]:
 
 
 def covering_jobs(plan: Plan, kinds: Callable[[str], set[Kind]] = kinds_of) -> list[str]:
-    """Few jobs of a study that have all kinds together: again and again the one that adds most, for
-    each job that must be done for it."""
+    """A small set of jobs of a study that have all kinds together.
+
+    Chosen greedily: next is the job with most new kinds for each job still to be run for it.
+
+    Args:
+        plan: of the study.
+        kinds: those of a job, by the path of its record below `results/` without `.record.json`.
+
+    Returns:
+        Such paths.
+    """
     of = {stem: found for stem in plan.stems() if (found := kinds(stem))}
 
     @cache

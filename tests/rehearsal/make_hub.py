@@ -1,10 +1,10 @@
-"""Write stand-ins for all sources of the papers' own study, and the registry that names them.
+"""Write synthetic models and data for all sources of the full-scale study, and their registry.
 
 python -m tests.rehearsal.make_hub FOLDER [--mirror MIRROR] [--port PORT]
 
     FOLDER/hub/{models,datasets}/<repo>/<file>   repositories, in the layout of the hub
     FOLDER/web/<host>/<path>                     files at addresses
-    FOLDER/sources/*.yaml                        the registry: the same sources, with these digests
+    FOLDER/sources/*.yaml                        the registry: the same sources, new digests
 
 Nothing is downloaded, and the same bytes come each time. `python -m tests.rehearsal.serve FOLDER`
 serves it; `make rehearsal` does both and runs the study of config/rehearsal.yaml.
@@ -31,15 +31,16 @@ from tests.rehearsal import datasets, models, words
 from tests.rehearsal.serve import PORT
 
 STATUS = "rehearsal"
-OF_PACKAGES = {
+SYNTHETIC = "Synthetic, for a rehearsal; not data or weights of any publication"
+FROM_REGISTRIES = {
     "wordnet": ("wordnet.zip", {"data.noun": "dict/data.noun"}),
     "wordsim353": ("wordsim353.tsv", {"pairs.tsv": "wordsim353.tsv"}),
     "simlex999": ("simlex999.txt", {"pairs.tsv": "simlex999.txt"}),
     "brown": ("brown.zip", {"texts/": "brown/c[a-r][0-9][0-9]"}),
 }
-"""Sources that only package registries carry: the file here, and its members."""
+"""Sources that only package registries carry: their file here, and its members."""
 
-AT_ADDRESSES: dict[str, Callable[[], bytes]] = {
+BY_URL: dict[str, Callable[[], bytes]] = {
     "sentence_polarity.zip": datasets.polarity,
     "snli_1.0.zip": datasets.snli_archive,
     "wikitext-2-v1.zip": datasets.wikitext_archive,
@@ -75,31 +76,42 @@ class Maker:
 
     Args:
         folder: where they go.
-        mirror: a mirror of official data, of which the first rows are taken; None: all is made up.
+        mirror: a mirror of official data, whose first rows are taken; None: all is synthetic.
         port: of the server, for the addresses in the registry.
     """
 
     def __init__(self, folder: Path, mirror: Path | None, port: int) -> None:
         self.folder, self.mirror, self.port = folder, mirror, port
+        self.real = set[str]()  # sources with real rows
 
     def source(self, name: str, source: Source) -> Made:
-        """Write what a source of the paper study is fetched from; its entry here."""
+        """Write what a source of the full-scale study is fetched from.
+
+        Returns:
+            The entry of the registry that names it here.
+        """
         origins = [o for o in source.origins if o.type in ("hub", "url")]
         made = [self._origin(name, source, origin) for origin in origins]
         if not made:
-            file, members = OF_PACKAGES[name]
+            file, members = FROM_REGISTRIES[name]
             content = next(iter(source.contents))
             made = [self._address(f"packages/{file}", content, members)]
+        real = name in self.real
         contents = {
-            origin["content"]: self._content(source.contents[origin["content"]], origin)
+            origin["content"]: self._content(source.contents[origin["content"]], origin, real)
             for origin in made
         }
-        entry: dict[str, Any] = {"licence": "made up", "citation": "made-up", "kind": source.kind}
+        citation = name if real else "synthetic"
+        entry: dict[str, Any] = {
+            "licence": source.licence if real else "none needed: synthetic",
+            "citation": citation,
+            "kind": source.kind,
+        }
         if source.encoder is not None:
             entry["encoder"] = source.encoder.model_dump()
         return Made(
             entry | {"contents": contents, "origins": made},
-            {"made-up": "Made up for a rehearsal; not data or weights of any publication"},
+            {citation: source.citation if real else SYNTHETIC},
         )
 
     def _origin(self, name: str, source: Source, origin: Any) -> dict[str, Any]:
@@ -114,23 +126,28 @@ class Maker:
         else:
             for path in origin.files.values():
                 data = datasets.of_mirror(self.mirror, origin.repo, path)
-                _write(repository / path, data or datasets.of_hub(origin.repo, path))
+                if data is None:
+                    data = datasets.of_hub(origin.repo, path)
+                else:
+                    self.real.add(name)
+                _write(repository / path, data)
         found: dict[str, Any] = origin.model_dump(include={"type", "content", "repo", "revision"})
         return found | {"files": dict(origin.files), "mirror": False}
 
     def _address(self, path: str, content: str, members: dict[str, str]) -> dict[str, Any]:
         file = self.folder / "web" / path
         if not file.is_file():
-            _write(file, AT_ADDRESSES[file.name]())
+            _write(file, BY_URL[file.name]())
         url = f"http://127.0.0.1:{self.port}/web/{path}"
         sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
         return {"type": "url", "content": content, "url": url, "sha256": sha256, "files": members}
 
-    def _content(self, content: Content, origin: dict[str, Any]) -> dict[str, Any]:
+    def _content(self, content: Content, origin: dict[str, Any], real: bool) -> dict[str, Any]:
         """A content with the status of a rehearsal, and what its files must be."""
         kept = {"title", "format", "text_fields", "label_field", "label_names"}
         found = content.model_dump(include=kept, exclude_defaults=True) | {"status": STATUS}
-        found["title"] = f"made-up stand-in for {content.title}"
+        what = f"first {datasets.ROWS} rows" if real else "synthetic replacement"
+        found["title"] = f"{what} of {content.title}"
         if origin["type"] == "hub":
             kind = "models" if content.format is None else "datasets"
             repository = self.folder / "hub" / kind / origin["repo"]
@@ -144,7 +161,13 @@ class Maker:
 
 
 def make(folder: Path, mirror: Path | None, port: int = PORT) -> None:
-    """Write the hub, the addresses and the registry; a folder that is there is replaced."""
+    """Write the hub, the files at addresses and the registry; what is there is replaced.
+
+    Args:
+        folder: where they go.
+        mirror: a mirror of official data, whose first rows are taken; None: all is synthetic.
+        port: of the server that will serve them, for the addresses in the registry.
+    """
     for part in ("hub", "web", "sources"):
         shutil.rmtree(folder / part, ignore_errors=True)
     maker = Maker(folder, mirror, port)
@@ -157,15 +180,16 @@ def make(folder: Path, mirror: Path | None, port: int = PORT) -> None:
         )
         registry = registries.setdefault(stem, {"sources": {}})
         registry["sources"][name] = made.entry | size
-        registries.setdefault("models", {"sources": {}})["citations"] = made.citations
+        cited = registries.setdefault("models", {"sources": {}})
+        cited["citations"] = cited.get("citations", {}) | made.citations
     for stem, registry in registries.items():
         text = yaml.safe_dump(registry, sort_keys=True, allow_unicode=True)
         _write(folder / f"sources/{stem}.yaml", text.encode())
 
 
 def paper_sources() -> Iterator[tuple[str, Source, dict[str, Any]]]:
-    """Sources that the paper study fetches, or that its configuration names, in order; with the
-    size of a model here.
+    """Name, source and size (of a model, as it is here; else nothing) of each source that the
+    full-scale study fetches, or that its configuration names; in order of their names.
     """
     files = [PROJECT / "config.yaml", PROJECT / "config/paper.yaml"]
     study = load_study(read_configuration(files, {}), PROJECT)

@@ -1,4 +1,4 @@
-"""Models of the paper study with fresh weights: real architecture, real number of layers and heads,
+"""Models of the full-scale study with fresh weights: real architecture, number of layers and heads,
 real kind of tokenizer, real files, small width.
 
 What a repository holds follows the published files: the names of tensors in `model.safetensors`
@@ -28,7 +28,7 @@ from tokenizers import (
     processors,
     trainers,
 )
-from tokenizers import models as kinds
+from tokenizers import models as tokenizer_models
 
 from tests.rehearsal import words
 
@@ -63,19 +63,19 @@ class Architecture(NamedTuple):
 
 
 def word_piece(
-    lower: bool, marks: str = "[PAD] [UNK] [CLS] [SEP] [MASK]", types: int = 1
+    lower: bool, special: str = "[PAD] [UNK] [CLS] [SEP] [MASK]", types: int = 1
 ) -> Tokenizer:
-    """BERT's tokenizer; MPNet's has other marks, and no second token type."""
-    pad, unknown, first, last, mask = marks.split()
-    special = [pad, unknown, first, last, mask]
-    pieces = [*special, *word_pieces(lower, VOCABULARY - len(special))]
+    """BERT's tokenizer; MPNet's has other special tokens, and no second token type."""
+    names = special.split()
+    _, unknown, first, last, _ = names
+    pieces = [*names, *word_pieces(lower, VOCABULARY - len(names))]
     vocabulary = {piece: i for i, piece in enumerate(pieces)}
-    tokenizer = Tokenizer(kinds.WordPiece(vocabulary, unk_token=unknown))
+    tokenizer = Tokenizer(tokenizer_models.WordPiece(vocabulary, unk_token=unknown))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(special)
-    ids = [(mark, tokenizer.token_to_id(mark)) for mark in (first, last)]
+    tokenizer.add_special_tokens(names)
+    ids = [(token, tokenizer.token_to_id(token)) for token in (first, last)]
     middle = f"{last} " if types == 0 else ""
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{first} $A {last}",
@@ -87,7 +87,7 @@ def word_piece(
 
 def word_pieces(lower: bool, n: int) -> list[str]:
     """Characters, the most frequent words, and what words most often end with, marked by ##. The
-    library's own trainer gives others each time.
+    trainer of `tokenizers` gives others each time.
     """
     text = words.stories().decode()
     counts = Counter(re.findall(r"\w+|[^\w\s]", text.lower() if lower else text))
@@ -102,13 +102,13 @@ def word_pieces(lower: bool, n: int) -> list[str]:
 
 
 def mpnet_word_piece(lower: bool) -> Tokenizer:
-    """MPNet's tokenizer: BERT's pieces between RoBERTa's marks."""
+    """MPNet's tokenizer: BERT's pieces between RoBERTa's special tokens."""
     return word_piece(lower, "<pad> [UNK] <s> </s> <mask>", types=0)
 
 
 def byte_pairs(special: list[str]) -> Tokenizer:
     """Byte-level pairs, as GPT-2 and RoBERTa have them: a blank belongs to the word after it."""
-    tokenizer = Tokenizer(kinds.BPE())
+    tokenizer = Tokenizer(tokenizer_models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -144,7 +144,7 @@ def gpt_pairs(_: bool) -> Tokenizer:
     pieces += [a + b for a, b in merges]
     vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = Tokenizer(
-        kinds.BPE(vocabulary, merges, unk_token="<unk>", end_of_word_suffix="</w>")
+        tokenizer_models.BPE(vocabulary, merges, unk_token="<unk>", end_of_word_suffix="</w>")
     )
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -154,8 +154,8 @@ def gpt_pairs(_: bool) -> Tokenizer:
 
 
 def chains(n: int) -> list[tuple[str, str]]:
-    """Merges that build the most frequent words letter by letter. The library's own trainer breaks
-    ties in another way each time.
+    """Merges that build the most frequent words letter by letter. The trainer of `tokenizers`
+    breaks ties in another way each time.
     """
     counts = Counter(words.stories().decode().lower().split())
     merges: dict[tuple[str, str], None] = {}
@@ -171,8 +171,8 @@ def chains(n: int) -> list[tuple[str, str]]:
 def sentence_pieces(_: bool) -> Tokenizer:
     """ALBERT's: unigram pieces of SentencePiece, a blank shown as ▁ at the beginning of a word."""
     special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = [(mark, 0.0) for mark in special] + unigrams(VOCABULARY - len(special))
-    tokenizer = Tokenizer(kinds.Unigram(pieces, unk_id=1))
+    pieces = [(token, 0.0) for token in special] + unigrams(VOCABULARY - len(special))
+    tokenizer = Tokenizer(tokenizer_models.Unigram(pieces, unk_id=1))
     steps = [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
     quotes = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     tokenizer.normalizer = normalizers.Sequence([*quotes, *steps])
@@ -189,7 +189,7 @@ def sentence_pieces(_: bool) -> Tokenizer:
 
 def unigrams(n: int) -> list[tuple[str, float]]:
     """Pieces of words with the logarithm of how often each occurs, and all single characters. The
-    library's own trainer gives other numbers each time.
+    trainer of `tokenizers` gives other numbers each time.
     """
     counts: Counter[str] = Counter()
     for word in words.stories().decode().lower().split():

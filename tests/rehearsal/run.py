@@ -1,10 +1,10 @@
-"""Rehearse the papers' own study: make its hub, serve it, run it, list what is empty, and what is
-not called a rehearsal.
+"""Rehearse the full-scale study on synthetic models and data.
 
 python -m tests.rehearsal.run [--cores N] [--mirror MIRROR] [ARGUMENTS FOR SNAKEMAKE...]
 
-All is below `.rehearsal/`: hub, registry, results. The cache of the real hub is left alone: files
-here have the names and revisions of real ones.
+It makes the hub, serves it, runs the study, and lists cells without a value and results without the
+status `rehearsal`. All is below `.rehearsal/`: hub, registry, results. The cache of the real hub is
+left alone: files here have the names and revisions of real ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,17 @@ OVERLAYS = ["config/paper.yaml", "config/rehearsal.yaml"]
 
 
 def main(cores: str, mirror: Path | None, arguments: list[str]) -> int:
-    """Run the rehearsal; the exit status."""
+    """Run the rehearsal.
+
+    Args:
+        cores: for Snakemake.
+        mirror: a mirror of official data, whose first rows are taken; None: all is synthetic.
+        arguments: more of them for Snakemake.
+
+    Returns:
+        The exit status: 1 also for empty cells without a reason, or a result that is not marked as
+        a rehearsal.
+    """
     make(FOLDER, mirror)
     STUDY.mkdir(exist_ok=True)
     with served(FOLDER) as address:
@@ -40,7 +50,7 @@ def main(cores: str, mirror: Path | None, arguments: list[str]) -> int:
         return done.returncode
     states = statuses(STUDY / "results")
     other = [f"{path}: status {status}" for path, status in states.items() if status != STATUS]
-    print(f"{len(states)} records, {len(other)} not called a {STATUS}", *other, sep="\n")
+    print(f"{len(states)} records, {len(other)} without the status {STATUS}", *other, sep="\n")
     return report(STUDY) or int(bool(other))
 
 
@@ -59,7 +69,7 @@ def snakemake(cores: str, *arguments: str) -> list[str]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--cores", default="all")
-    parser.add_argument("--mirror", type=Path)
+    parser.add_argument("--cores", default="all", help="for Snakemake (default: all)")
+    parser.add_argument("--mirror", type=Path, help="take the first real rows of what it has")
     given, rest = parser.parse_known_args()
     sys.exit(main(given.cores, given.mirror, rest))

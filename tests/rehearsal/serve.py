@@ -17,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from isotropy.errors import IsotropyError
+
 PORT = 8421
 RESOLVED = re.compile(
     r"/(?P<datasets>datasets/)?(?P<repo>[^/]+/[^/]+)/resolve/(?P<at>[0-9a-f]{40})/"
@@ -69,9 +71,25 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def served(folder: Path, port: int = PORT) -> Iterator[str]:
-    """The address of a server of the folder, for as long as the block lasts."""
+    """Serve a folder while the block runs.
+
+    Args:
+        folder: with `hub/` and `web/`.
+        port: 0 takes a free one.
+
+    Yields:
+        The address of the server.
+
+    Raises:
+        IsotropyError: the port is taken.
+    """
     handler = type("Handler", (Handler,), {"folder": folder.resolve()})
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise IsotropyError(
+            f"port {port} cannot be used ({error.strerror}): does another rehearsal run here?"
+        ) from error
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

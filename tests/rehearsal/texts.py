@@ -1,4 +1,4 @@
-"""Made-up English: sentences with repeated words, names, numbers, quotes, accents and hyphens."""
+"""Synthetic English: sentences with repeated words, names, numbers, quotes, accents and hyphens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Word vectors, lexicons and word pairs of the paper study, in the files of their homes."""
+"""Word vectors, lexicons and word pairs of the full-scale study, in the file formats of their
+original hosts.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from tests.rehearsal.datasets import archive
 from tests.rehearsal.texts import FUNCTION_WORDS, WORDS, Writer
 
 N_WORDS = 2400
-"""Words with a vector; the lexicons have a few more, which have none."""
+"""Words with a vector; CoDWoE has 100 more, which have none."""
 PAIRS = 200
 
 
@@ -40,7 +42,7 @@ def google_news() -> bytes:
 
 
 def nlpl() -> bytes:
-    """An archive of NLPL's repository: the model twice, its metadata and a text on it."""
+    """An archive of NLPL's repository: the binary model, the header of its text form, metadata."""
     text = f"{N_WORDS} 300\n"
     return archive({"meta.json": b"{}", "README": b"222", "model.bin": word2vec(300, 2),
                     "model.txt": text.encode()})  # fmt: skip
@@ -62,7 +64,7 @@ def codwoe() -> bytes:
     parts = ["noun", "verb", "adj", "adv", "proper noun"]
     writer = Writer(20)
     lines = ["id,word,pos,gloss,example\n"]
-    for i, word in enumerate(WORDS[:1400]):
+    for i, word in enumerate([*WORDS[:1300], *WORDS[-100:]]):
         for sense in range(1 + (i % 5 == 0)):
             pos = parts[(i + 2 * sense) % len(parts)]
             gloss = writer.sentence().replace('"', "")
@@ -80,7 +82,7 @@ def wordnet() -> bytes:
     names = {"noun": ("n", 3, 26), "verb": ("v", 29, 15), "adj": ("a", 0, 2), "adv": ("r", 2, 1)}
     files = {}
     for k, (name, (kind, first, n)) in enumerate(names.items()):
-        lines = [f"  {i} This software and database is a stand-in.  \n" for i in range(1, 30)]
+        lines = [f"  {i} This software and database is synthetic.     \n" for i in range(1, 30)]
         own = WORDS[:2000] if name == "noun" else WORDS[k::4]
         for i, word in enumerate(own):
             lemma = word.capitalize() if i % 9 == 0 else word

@@ -1,4 +1,4 @@
-"""Rehearse the papers' own study on SLURM: jobs of every kind, sent to nodes with declared GPUs.
+"""Rehearse the full-scale study on SLURM, on nodes that declare GPUs.
 
 python -m tests.slurm.rehearsal [--jobs N]
 

@@ -15,13 +15,13 @@ from tests.unit.jobs import NoteSpec, snakemake_object, write_note
 
 
 @pytest.fixture(scope="session")
-def made_up_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def synthetic_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small model of each architecture of the papers, by the registry's ids."""
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:  # processes of pytest share it
         base = base.parent
-    folder = base / "made-up-models"
-    with FileLock(base / "made-up-models.lock"):
+    folder = base / "synthetic-models"
+    with FileLock(base / "synthetic-models.lock"):
         if not folder.is_dir():
             for name in models.ARCHITECTURES:
                 models.write(name, base / "being-made" / name)

@@ -66,11 +66,11 @@ def extracted(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_hidden_states(name: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_hidden_states(name: str, synthetic_models: Path, tmp_path: Path) -> None:
     """Of all layers, from the embeddings (0) on: tokens, positions, masks and token types."""
-    encoder = encoder_of(made_up_models / name)
+    encoder = encoder_of(synthetic_models / name)
     tokens, layers = extracted(encoder, TEXTS, tmp_path)
-    known = plain(made_up_models / name, TEXTS, truncation=True, max_length=LENGTH)
+    known = plain(synthetic_models / name, TEXTS, truncation=True, max_length=LENGTH)
     assert tokens["id"].tolist() == [i for ids, _ in known for i in ids]
     assert len(layers) == len(known[0][1]) == (7 if name in SIX_LAYERS else 13)
     for layer, vectors in enumerate(layers):
@@ -82,10 +82,10 @@ SIX_LAYERS = [name for name in NAMES if "distil" in name or "MiniLM" in name]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_layer_0_and_the_last(name: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_layer_0_and_the_last(name: str, synthetic_models: Path, tmp_path: Path) -> None:
     """Layer 0 is what the first block reads, and the last layer is the model's output: GPT-2's
     after its final norm, which the layers before have not passed."""
-    model = AutoModel.from_pretrained(made_up_models / name, dtype=torch.float32).eval()
+    model = AutoModel.from_pretrained(synthetic_models / name, dtype=torch.float32).eval()
     blocks = next(
         module
         for module in model.modules()
@@ -95,7 +95,7 @@ def test_layer_0_and_the_last(name: str, made_up_models: Path, tmp_path: Path) -
     first = blocks[0].albert_layers[0] if name == "albert-base-v2" else blocks[0]
     read: list[torch.Tensor] = []
     first.register_forward_pre_hook(lambda _, given: read.append(given[0][0]))
-    _, layers = extracted(encoder := encoder_of(made_up_models / name), TEXTS[:1], tmp_path)
+    _, layers = extracted(encoder := encoder_of(synthetic_models / name), TEXTS[:1], tmp_path)
     ids = torch.tensor([encoder.tokenize(TEXTS[:1])[0]])
     with torch.inference_mode():
         last = model(ids).last_hidden_state[0].numpy()
@@ -104,11 +104,11 @@ def test_layer_0_and_the_last(name: str, made_up_models: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_special_tokens(name: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_special_tokens(name: str, synthetic_models: Path, tmp_path: Path) -> None:
     """The first and the last of a text are marked, where the tokenizer adds any; a text that spells
     one out has it marked, too, or cut into pieces, but never loses a token."""
-    tokens, _ = extracted(encoder_of(made_up_models / name), TEXTS, tmp_path)
-    tokenizer = AutoTokenizer.from_pretrained(made_up_models / name)
+    tokens, _ = extracted(encoder_of(synthetic_models / name), TEXTS, tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(synthetic_models / name)
     for text, own in zip(TEXTS, (group for _, group in tokens.groupby("text")), strict=True):
         bare = tokenizer(text, add_special_tokens=False)["input_ids"]
         added = 0 if "gpt" in name else 1
@@ -125,11 +125,11 @@ def test_special_tokens(name: str, made_up_models: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 @pytest.mark.parametrize("name", NAMES)
-def test_pooling(name: str, pooling: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_pooling(name: str, pooling: str, synthetic_models: Path, tmp_path: Path) -> None:
     """The mean of all tokens, special ones among them, or the first; then norm 1."""
-    encoder = encoder_of(made_up_models / name, pooling=pooling, normalize=True)
+    encoder = encoder_of(synthetic_models / name, pooling=pooling, normalize=True)
     vectors, _ = embed(encoder, TEXTS, token_budget=128, workers=1, work=tmp_path)
-    known = plain(made_up_models / name, TEXTS, truncation=True, max_length=LENGTH)
+    known = plain(synthetic_models / name, TEXTS, truncation=True, max_length=LENGTH)
     expected = np.stack(
         [states[-1].mean(axis=0) if pooling == "mean" else states[-1][0] for _, states in known]
     )
@@ -138,18 +138,18 @@ def test_pooling(name: str, pooling: str, made_up_models: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_windows_of_a_stream(name: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_windows_of_a_stream(name: str, synthetic_models: Path, tmp_path: Path) -> None:
     """All texts after one another, each with its special tokens, in windows of equal length; a
     model reads each window as it would read those tokens alone."""
-    tokenizer = AutoTokenizer.from_pretrained(made_up_models / name)
+    tokenizer = AutoTokenizer.from_pretrained(synthetic_models / name)
     texts = [*TEXTS[:8], "", *TEXTS[8:12]]
     stream = [i for text in texts for i in tokenizer(text)["input_ids"]]
-    encoder = encoder_of(made_up_models / name)
+    encoder = encoder_of(synthetic_models / name)
     tokens, layers = extracted(encoder, texts, tmp_path, window=16)
     n = len(stream) // 16
     assert n > 4
     assert tokens["id"].tolist() == stream[: 16 * n]
-    model = AutoModel.from_pretrained(made_up_models / name, dtype=torch.float32).eval()
+    model = AutoModel.from_pretrained(synthetic_models / name, dtype=torch.float32).eval()
     for i in range(n):
         ids = torch.tensor([stream[16 * i : 16 * (i + 1)]])
         with torch.inference_mode():
@@ -160,13 +160,13 @@ def test_windows_of_a_stream(name: str, made_up_models: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sub_words_of_words(name: str, made_up_models: Path) -> None:
+def test_sub_words_of_words(name: str, synthetic_models: Path) -> None:
     """The pieces of a word between blanks are those that the tokenizer makes of the word alone;
     byte-level pairs have the blank before it."""
-    tokenizer = AutoTokenizer.from_pretrained(made_up_models / name)
+    tokenizer = AutoTokenizer.from_pretrained(synthetic_models / name)
     byte_level = name in ("gpt2", "roberta-base", "all-distilroberta-v1")
     texts = [text for text in TEXTS[:14] if text.strip() == text]
-    pieces = encoder_of(made_up_models / name, max_length=512).tokenize_marked(texts)
+    pieces = encoder_of(synthetic_models / name, max_length=512).tokenize_marked(texts)
     for text, ids, numbers in zip(texts, pieces.ids, pieces.words, strict=True):
         for i, word in enumerate(text.split()):
             spelt = f" {word}" if byte_level and i else word
@@ -176,27 +176,27 @@ def test_sub_words_of_words(name: str, made_up_models: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_longest_text_that_a_model_reads(name: str, made_up_models: Path) -> None:
+def test_the_longest_text_that_a_model_reads(name: str, synthetic_models: Path) -> None:
     """Is what transformers itself can read: one token more fails, but in MPNet and RoBERTa, whose
     positions begin behind the padding's, two positions are never used."""
-    encoder = encoder_of(made_up_models / name)
+    encoder = encoder_of(synthetic_models / name)
     assert encoder.longest == POSITIONS.get(name, 512)
-    model = AutoModel.from_pretrained(made_up_models / name).eval()
+    model = AutoModel.from_pretrained(synthetic_models / name).eval()
     ids = torch.full((1, encoder.longest + 1), 7)
     with torch.inference_mode():
         assert torch.isfinite(model(ids[:, :-1]).last_hidden_state).all()
         with pytest.raises((IndexError, RuntimeError)):
             model(ids)
     with pytest.raises(IsotropyError, match=f"reads at most {encoder.longest} tokens"):
-        encoder_of(made_up_models / name, max_length=encoder.longest + 1)
+        encoder_of(synthetic_models / name, max_length=encoder.longest + 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bfloat16(name: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_bfloat16(name: str, synthetic_models: Path, tmp_path: Path) -> None:
     """Vectors come as float32, and near those of full precision."""
     vectors = [
         embed(
-            encoder_of(made_up_models / name, dtype=dtype),
+            encoder_of(synthetic_models / name, dtype=dtype),
             TEXTS,
             token_budget=128,
             workers=1,
@@ -210,12 +210,12 @@ def test_bfloat16(name: str, made_up_models: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "gpt" not in name])
-def test_pairs_in_padded_rows(name: str, made_up_models: Path) -> None:
+def test_pairs_in_padded_rows(name: str, synthetic_models: Path) -> None:
     """Texts in pairs, padded to a length: token types where the tokenizer has them."""
-    tokenizer = AutoTokenizer.from_pretrained(made_up_models / name)
-    model = AutoModel.from_pretrained(made_up_models / name, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(synthetic_models / name)
+    model = AutoModel.from_pretrained(synthetic_models / name, dtype=torch.float32).eval()
     given = tokenizer(TEXTS[:6], TEXTS[6:12])
-    encoder = encoder_of(made_up_models / name)
+    encoder = encoder_of(synthetic_models / name)
     types = given.get("token_type_ids")
     found = encoder.encode_padded(given["input_ids"], types, 3, 64).numpy()
     assert found.shape == (6, 64, models.WIDTH)
@@ -226,11 +226,11 @@ def test_pairs_in_padded_rows(name: str, made_up_models: Path) -> None:
         assert np.abs(found[i, : len(state)] - state).max() < 2e-6 * max(1, np.abs(state).max())
 
 
-def test_cased_and_uncased(made_up_models: Path) -> None:
+def test_cased_and_uncased(synthetic_models: Path) -> None:
     """As the real ones: cased models tell letters and accents apart, uncased ones do not; ALBERT
     drops accents and OpenAI GPT does, too."""
     for name in NAMES:
-        tokenizer = AutoTokenizer.from_pretrained(made_up_models / name)
+        tokenizer = AutoTokenizer.from_pretrained(synthetic_models / name)
         tells = tokenizer("Café")["input_ids"] != tokenizer("cafe")["input_ids"]
         assert tells == (not models.ARCHITECTURES[name].lower), name
     assert unicodedata.normalize("NFKD", "é") != "é"

@@ -96,11 +96,11 @@ def plain_inputs(tokenizer: Any, item: Row, kind: str) -> dict[str, torch.Tensor
 
 @pytest.mark.parametrize("kind", ["single-label", "regression"])
 @pytest.mark.parametrize("name", NAMES)
-def test_logits_and_losses(name: str, kind: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_logits_and_losses(name: str, kind: str, synthetic_models: Path, tmp_path: Path) -> None:
     """Of a padded batch: those of each item alone, and the loss that transformers computes of
     labels."""
-    model, side, pad = loaded(made_up_models / name, kind, tmp_path)
-    fresh = AutoTokenizer.from_pretrained(made_up_models / name)
+    model, side, pad = loaded(synthetic_models / name, kind, tmp_path)
+    fresh = AutoTokenizer.from_pretrained(synthetic_models / name)
     assert isinstance(model, type(AutoModelForSequenceClassification.from_config(model.config)))
     batch = collate(side.inputs, range(len(side.inputs)), pad, CPU)
     with torch.inference_mode():
@@ -117,11 +117,11 @@ def test_logits_and_losses(name: str, kind: str, made_up_models: Path, tmp_path:
 
 
 @pytest.mark.parametrize("name", WITH_SPANS)
-def test_spans(name: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_spans(name: str, synthetic_models: Path, tmp_path: Path) -> None:
     """Word pieces of an answer are those that spell it in the context, whatever the tokenizer; the
     loss is that of transformers."""
-    model, side, pad = loaded(made_up_models / name, "extractive", tmp_path)
-    fresh = AutoTokenizer.from_pretrained(made_up_models / name)
+    model, side, pad = loaded(synthetic_models / name, "extractive", tmp_path)
+    fresh = AutoTokenizer.from_pretrained(synthetic_models / name)
     assert isinstance(model, type(AutoModelForQuestionAnswering.from_config(model.config)))
     batch = collate(side.inputs, range(len(side.inputs)), pad, CPU)
     losses = []
@@ -148,10 +148,10 @@ def test_spans(name: str, made_up_models: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_penalty_reaches_all_layers(name: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_the_penalty_reaches_all_layers(name: str, synthetic_models: Path, tmp_path: Path) -> None:
     """A gradient without the task's loss: embeddings and each layer, but neither head nor pooler,
     nor the row of a padding token."""
-    model, side, pad = loaded(made_up_models / name, "single-label", tmp_path)
+    model, side, pad = loaded(synthetic_models / name, "single-label", tmp_path)
     batch = collate(side.inputs, range(len(side.inputs)), pad, CPU)
     outputs = model(**batch.model_inputs, output_hidden_states=True)
     penalty = IStarLoss(models.WIDTH, strength=1.0, zeta=0.0)
@@ -170,11 +170,11 @@ def test_the_penalty_reaches_all_layers(name: str, made_up_models: Path, tmp_pat
 
 @pytest.mark.parametrize("name", NAMES)
 def test_saved_and_resumed(
-    name: str, made_up_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, synthetic_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed run, read back from its checkpoint, ends in the bytes of an undisturbed one; tied
     and shared weights too."""
-    model, side, pad = loaded(made_up_models / name, "single-label", tmp_path)
+    model, side, pad = loaded(synthetic_models / name, "single-label", tmp_path)
     undisturbed, _ = finetune(spec(ISTAR), model, side.inputs, pad, CPU, tmp_path / "a")
     monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
@@ -187,7 +187,7 @@ def test_saved_and_resumed(
         return step(run)
 
     monkeypatch.setattr(train._Run, "step", dying)
-    folder = made_up_models / name
+    folder = synthetic_models / name
     with pytest.raises(KeyboardInterrupt):
         killed = load_model(folder, "single-label", 3, 7, pad)
         finetune(spec(ISTAR), killed, side.inputs, pad, CPU, tmp_path / "b")
@@ -203,11 +203,11 @@ def test_saved_and_resumed(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bfloat16_on_the_cpu(name: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_bfloat16_on_the_cpu(name: str, synthetic_models: Path, tmp_path: Path) -> None:
     """Losses near those of float32; parameters stay float32."""
     found = {}
     for precision in ("float32", "bfloat16"):
-        model, side, pad = loaded(made_up_models / name, "single-label", tmp_path)
+        model, side, pad = loaded(synthetic_models / name, "single-label", tmp_path)
         chosen = spec(ISTAR, precision=precision)
         found[precision], _ = finetune(
             chosen, model, side.inputs, pad, CPU, tmp_path / str(precision)
@@ -222,12 +222,12 @@ def test_bfloat16_on_the_cpu(name: str, made_up_models: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sentence_vectors_are_what_the_head_reads(
-    name: str, made_up_models: Path, tmp_path: Path
+    name: str, synthetic_models: Path, tmp_path: Path
 ) -> None:
     """The first token of encoders, the last of models that read from left to right: its first one
     says nothing of a text."""
-    model, side, pad = loaded(made_up_models / name, "single-label", tmp_path)
-    fresh = AutoTokenizer.from_pretrained(made_up_models / name)
+    model, side, pad = loaded(synthetic_models / name, "single-label", tmp_path)
+    fresh = AutoTokenizer.from_pretrained(synthetic_models / name)
     found = measure(Reader(model, pad, CPU), side.inputs, side, spec(Method(kind="none")))
     vectors = []
     for item in rows("single-label"):
@@ -241,13 +241,13 @@ def test_sentence_vectors_are_what_the_head_reads(
 
 
 @pytest.mark.parametrize("name", ["gpt2", "openai-gpt"])
-def test_a_padding_token_of_their_own(name: str, made_up_models: Path, tmp_path: Path) -> None:
+def test_a_padding_token_of_their_own(name: str, synthetic_models: Path, tmp_path: Path) -> None:
     """Models without one get one that no text has: a text that ends with an unknown or an end token
     is read to its end."""
-    fresh = AutoTokenizer.from_pretrained(made_up_models / name)
-    tokenizer = load_tokenizer(made_up_models / name, 64)
+    fresh = AutoTokenizer.from_pretrained(synthetic_models / name)
+    tokenizer = load_tokenizer(synthetic_models / name, 64)
     assert tokenizer.pad_token_id == len(fresh)
-    model = load_model(made_up_models / name, "single-label", 3, 0, len(fresh)).eval()
+    model = load_model(synthetic_models / name, "single-label", 3, 0, len(fresh)).eval()
     ends = [[5, 6, 7, fresh.unk_token_id], [5, 6, 7]]
     padded = torch.tensor([ends[0], [*ends[1], len(fresh)]])
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
@@ -259,9 +259,9 @@ def test_a_padding_token_of_their_own(name: str, made_up_models: Path, tmp_path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_texts_longer_than_the_model_reads_are_refused(name: str, made_up_models: Path) -> None:
+def test_texts_longer_than_the_model_reads_are_refused(name: str, synthetic_models: Path) -> None:
     """RoBERTa has 514 positions and reads 512 tokens."""
     longest = 1024 if name == "gpt2" else 512
-    load_tokenizer(made_up_models / name, longest)
+    load_tokenizer(synthetic_models / name, longest)
     with pytest.raises(IsotropyError, match=f"reads at most {longest} word pieces"):
-        load_tokenizer(made_up_models / name, longest + 1)
+        load_tokenizer(synthetic_models / name, longest + 1)

@@ -1,14 +1,16 @@
-"""Linear layers on oneDNN, as on AMD processors with AVX-512: torch's values, wherever data lie."""
+"""Linear layers on oneDNN, as on AMD with AVX-512: torch's values, at every alignment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 import torch
+from transformers.pytorch_utils import Conv1D
 
 from isotropy.embed import linear
-from isotropy.embed.linear import use_fastest_products
+from isotropy.embed.linear import use_onednn_where_faster
 from isotropy.metrics import matmul
 
 if not torch.backends.mkldnn.is_available():
@@ -30,6 +32,12 @@ def model(*, bias: bool) -> torch.nn.Module:
     return torch.nn.Sequential(*layers)
 
 
+def gpt_model() -> torch.nn.Module:
+    """With the linear layer of GPT and GPT-2."""
+    torch.manual_seed(0)
+    return torch.nn.Sequential(Conv1D(96, 48), torch.nn.GELU(), Conv1D(3, 96))
+
+
 def run(layers: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
     """The output, and the gradients of its squares: by x, and by weights and biases."""
     x = x.detach().requires_grad_()
@@ -37,21 +45,33 @@ def run(layers: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
     return [y.detach(), *torch.autograd.grad((y**2).sum(), [x, *layers.parameters()])]
 
 
-@pytest.mark.parametrize("bias", [True, False])
+MODELS = {
+    "linear": partial(model, bias=True),
+    "without bias": partial(model, bias=False),
+    "GPT": gpt_model,
+}
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("shape", [(48,), (7, 48), (4, 9, 48)])
-def test_values_and_gradients_are_torchs(bias: bool, shape: tuple[int, ...]) -> None:
+def test_values_and_gradients_are_torchs(
+    make: Callable[[], torch.nn.Module], shape: tuple[int, ...]
+) -> None:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
-    fast, exact = model(bias=bias), model(bias=bias).double()
-    use_fastest_products(fast)
+    fast, exact = make(), make().double()
+    use_onednn_where_faster(fast)
     assert {type(layer) for layer in fast} != {type(layer) for layer in exact}
     for found, expected in zip(run(fast, x), run(exact, x.double()), strict=True):
         assert found.shape == expected.shape
         assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_one_value_at_each_place_and_number_of_threads() -> None:
-    fast, x = model(bias=True), torch.randn(60, 48)
-    use_fastest_products(fast)
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_one_value_at_each_place_and_number_of_threads(
+    make: Callable[[], torch.nn.Module],
+) -> None:
+    fast, x = make(), torch.randn(60, 48)
+    use_onednn_where_faster(fast)
     first = run(fast, x)
     for threads in (1, 2):
         torch.set_num_threads(threads)
@@ -60,12 +80,13 @@ def test_one_value_at_each_place_and_number_of_threads() -> None:
             assert all(map(torch.equal, run(fast, moved), first))
 
 
-def test_other_precisions_are_torchs_own() -> None:
-    x, plain = torch.randn(5, 48), model(bias=True)
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_other_precisions_are_torchs_own(make: Callable[[], torch.nn.Module]) -> None:
+    x, plain = torch.randn(5, 48), make()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         expected = plain(x)
     wide = plain(x).detach()
-    use_fastest_products(plain)
+    use_onednn_where_faster(plain)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(plain(x), expected)
     assert torch.allclose(plain.double()(x.double()).float(), wide, atol=1e-5)
@@ -74,5 +95,5 @@ def test_other_precisions_are_torchs_own() -> None:
 def test_where_it_is_not_faster_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "onednn_is_faster", lambda: False)
     layers = model(bias=True)
-    use_fastest_products(layers)
+    use_onednn_where_faster(layers)
     assert type(layers[0]) is torch.nn.Linear  # type: ignore[index]

@@ -1,4 +1,6 @@
-"""The rehearsal's hub: the same bytes each time, and files that others than our readers read."""
+"""The rehearsal's hub: the same bytes each time, and files that others read, too, not only our
+readers.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from isotropy.sources.registry import load_registry
 from tests.rehearsal import datasets, models, words
-from tests.rehearsal.make_hub import AT_ADDRESSES, STATUS
+from tests.rehearsal.make_hub import BY_URL, STATUS
 from tests.rehearsal.serve import served
 from tests.rehearsal.texts import WORDS
 
@@ -29,9 +31,9 @@ LEFT_OUT = ("pooler.", "lm_head.", "cls.", "predictions.", "vocab_", "attn.bias"
 
 
 @pytest.fixture(scope="module")
-def hub(made_up_models: Path) -> Path:
+def hub(synthetic_models: Path) -> Path:
     """Models of each architecture."""
-    return made_up_models
+    return synthetic_models
 
 
 def test_the_same_bytes_each_time(hub: Path, tmp_path: Path) -> None:
@@ -39,7 +41,7 @@ def test_the_same_bytes_each_time(hub: Path, tmp_path: Path) -> None:
         models.write(name, tmp_path / name)
         for file in (hub / name).iterdir():
             assert file.read_bytes() == (tmp_path / name / file.name).read_bytes(), file
-    for make in AT_ADDRESSES.values():
+    for make in BY_URL.values():
         assert make() == make()
     for repo, path in (("nyu-mll/glue", "qqp/train-0.parquet"), ("aps/super_glue", "wic/train-0")):
         assert datasets.of_hub(repo, path) == datasets.of_hub(repo, path)
@@ -70,7 +72,9 @@ def test_transformers_reads_all_weights(hub: Path, name: str) -> None:
         ("openai-gpt", "the</w>"),
     ],
 )
-def test_tokenizers_have_the_marks_of_their_kind(hub: Path, name: str, expected: str) -> None:
+def test_tokenizers_have_the_special_tokens_of_their_kind(
+    hub: Path, name: str, expected: str
+) -> None:
     tokenizer = AutoTokenizer.from_pretrained(hub / name)
     assert " ".join(tokenizer.convert_ids_to_tokens(tokenizer("The")["input_ids"])) == expected
     assert (tokenizer.pad_token is None) == ("gpt" in name)
@@ -147,7 +151,7 @@ def test_the_server(hub: Path, tmp_path: Path) -> None:
 
 
 def test_the_registry_is_read(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the project, as any registry: each source of the paper study, with its digests and its
+    """By the project, as any registry: each source of the full study, with its digests and its
     status."""
     from tests.rehearsal import make_hub
 

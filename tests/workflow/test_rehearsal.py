@@ -1,5 +1,5 @@
-"""The papers' own study in short: one job of each kind, on synthetic models and data in the formats
-of the real ones, from a hub on the loopback. `make rehearsal` runs all of it."""
+"""The full-scale study in short: jobs that cover each kind, on synthetic models and data in the
+formats of the real ones, from a hub on the loopback. `make rehearsal` runs all of it."""
 
 from __future__ import annotations
 
