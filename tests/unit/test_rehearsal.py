@@ -4,6 +4,7 @@ readers.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
 import io
@@ -21,7 +22,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from isotropy.sources.registry import load_registry
-from tests.rehearsal import datasets, models, words
+from tests.rehearsal import datasets, make_hub, models, words
 from tests.rehearsal.make_hub import BY_URL, STATUS
 from tests.rehearsal.serve import served
 from tests.rehearsal.texts import WORDS
@@ -126,6 +127,85 @@ def test_glove_and_codwoe_as_tables() -> None:
     assert {"noun", "verb", "adj", "adv"} < set(senses["pos"])
 
 
+def members(data: bytes) -> dict[str, str]:
+    """Files of an archive, by name; of binary ones only what is ASCII is right."""
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        files = [name for name in packed.namelist() if not name.endswith("/")]
+        return {name: packed.read(name).decode("utf8", errors="replace") for name in files}
+
+
+def test_other_tables_of_the_hub() -> None:
+    boolq = pd.read_parquet(io.BytesIO(datasets.of_hub("aps/super_glue", "boolq/train-0.parquet")))
+    assert list(boolq) == ["question", "passage", "idx", "label"]
+    wic = pd.read_parquet(io.BytesIO(datasets.of_hub("aps/super_glue", "wic/train-0.parquet")))
+    for row in wic.itertuples():
+        assert row.sentence1[row.start1 : row.end1] == row.word
+        assert row.sentence2[row.start2 : row.end2] == row.word
+    sst5 = pd.read_json(io.BytesIO(datasets.of_hub("SetFit/sst5", "train.jsonl")), lines=True)
+    assert sst5.groupby("label")["label_text"].nunique().tolist() == [1] * 5
+    lines = pd.read_parquet(io.BytesIO(datasets.wikitext_parquet()))["text"]
+    assert (lines == "").any()
+    assert lines.str.match(r" = .* = \n").any()
+
+
+def test_archives_as_documented() -> None:
+    polarity = members(datasets.polarity())
+    for name in ("neg", "pos"):
+        assert polarity[f"sentence_polarity/rt-polarity.{name}"].count("\n") == datasets.ROWS / 2
+    snli = members(datasets.snli_archive())["snli_1.0/snli_1.0_dev.jsonl"].splitlines()
+    assert {json.loads(line)["gold_label"] for line in snli} >= {"-", "entailment"}
+    tokens = members(datasets.wikitext_archive())["wikitext-2/wiki.train.tokens"]
+    assert " <unk> " in tokens
+    for text in members(datasets.brown()).values():
+        assert all(tagged.rpartition("/")[1] for tagged in text.split())
+    assert members(words.nlpl())["model.bin"].startswith(f"{words.N_WORDS} 300\n")
+    blanks = members(words.glove("glove.840B.300d.txt"))["glove.840B.300d.txt"].splitlines()
+    assert sum(len(line.split(" ")) > 301 for line in blanks) == 1
+
+
+def test_lexicons_as_documented() -> None:
+    """WordNet's lines as in its manual wndb(5WN): offset, file number, type, words, pointers."""
+    for name, text in members(words.wordnet()).items():
+        for line in text.splitlines():
+            if line.startswith("  "):
+                continue
+            fields, _, gloss = line.partition(" | ")
+            offset, number, kind, n_words, *rest = fields.split()
+            assert len(offset) == 8
+            assert 0 <= int(number) < 45
+            assert kind in {"noun": "n", "verb": "v", "adj": "as", "adv": "r"}[name.split(".")[1]]
+            assert len(rest) == 2 * int(n_words, 16) + 1
+            assert gloss
+    for header in (True, False):
+        lines = words.word_pairs(header).decode().splitlines()
+        rows = list(csv.reader((x for x in lines if x[0] != "#"), delimiter="\t"))
+        assert len(rows) == words.PAIRS
+        assert all(0 <= float(score) <= 10 for _, _, score in rows)
+    listed = words.supersense_words().decode().split()
+    assert len(set(listed)) == len(listed)
+
+
+def test_real_rows_keep_their_licence(
+    hub: Path, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data sets that a mirror has keep title, licence and citation; all are a rehearsal."""
+    monkeypatch.setattr(models, "write", lambda name, target: _link(hub / name, target))
+    make_hub.make(tmp_path, mirror)
+    found = load_registry(tmp_path / "sources").sources
+    real = {name: source for name, source, _ in make_hub.paper_sources()}
+    kept = [name for name in found if not found[name].licence.startswith("none needed")]
+    assert "glue-rte" in kept
+    assert "squad" not in kept
+    for name in kept:
+        assert (found[name].licence, found[name].citation) == (
+            real[name].licence,
+            real[name].citation,
+        )
+        for content in found[name].contents.values():
+            assert content.status == STATUS
+            assert content.title.startswith(f"first {datasets.ROWS} rows of ")
+
+
 def test_the_server(hub: Path, tmp_path: Path) -> None:
     """Files of a repository at any revision, files at addresses, and nothing beside the folder."""
     (tmp_path / "hub/models/owner").mkdir(parents=True)
@@ -153,8 +233,6 @@ def test_the_server(hub: Path, tmp_path: Path) -> None:
 def test_the_registry_is_read(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the project, as any registry: each source of the full study, with its digests and its
     status."""
-    from tests.rehearsal import make_hub
-
     monkeypatch.setattr(models, "write", lambda name, target: _link(hub / name, target))
     make_hub.make(tmp_path, None)
     registry = load_registry(tmp_path / "sources")
