@@ -16,7 +16,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-# While the graph of jobs grows there is little garbage, and looking for it takes a fifth of the time.
+# While the graph of jobs grows there is little garbage; looking for it takes a fifth of the time.
 gc.disable()
 
 # The checkout, also where --snakefile names it through a link or with `..`.

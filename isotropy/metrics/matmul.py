@@ -46,6 +46,8 @@ def gram(X: torch.Tensor) -> torch.Tensor:
     mirrored.
     """
     X, n = X.detach(), len(X)
+    if _goes_to_onednn(X):
+        X = X.contiguous()  # once, and not for each product
     if n < PANELS * MIN_PANEL:
         return product(X, X).double()
     total = torch.empty(n, n, dtype=torch.float64, device=X.device)
@@ -60,15 +62,19 @@ def product(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -
     """x y' for shapes (m, d) and (k, d); the result, shape (m, k), lies in `out` if that is
     given.
     """
-    # Nothing is lowered from oneDNN's operator where torch.compile writes the code itself.
-    here = x.is_cpu and x.dtype == torch.float32 and not torch.compiler.is_compiling()
-    if here and onednn_is_faster():
+    if _goes_to_onednn(x):
         # With strides oneDNN falls back to a loop that is a thousand times slower.
         result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
             x.contiguous(), y.contiguous(), None, "none", [], ""
         )
         return result if out is None else out.copy_(result)
     return torch.mm(x, y.T) if out is None else torch.mm(x, y.T, out=out)
+
+
+def _goes_to_onednn(x: torch.Tensor) -> bool:
+    # Nothing is lowered from oneDNN's operator where torch.compile writes the code itself.
+    here = x.is_cpu and x.dtype == torch.float32 and not torch.compiler.is_compiling()
+    return here and onednn_is_faster()
 
 
 @cache
