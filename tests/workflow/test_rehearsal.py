@@ -7,9 +7,15 @@ import json
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+import matplotlib as mpl
+import matplotlib.image
+import numpy as np
 import pytest
 
+from isotropy.palette import STATUS as STATUSES
+from isotropy.report.draw import draw
 from tests.conftest import Workflow, copy_checkout
 from tests.rehearsal.kinds import covering_jobs, kinds_of
 from tests.rehearsal.make_hub import STATUS, make
@@ -61,6 +67,16 @@ def test_each_kind_of_job_is_there(rehearsed: Rehearsed) -> None:
 def test_it_is_intact(rehearsed: Rehearsed) -> None:
     done = audit_by_command(rehearsed.workflow, "verify", "--all")
     assert done.returncode == 0, done.stdout
+
+
+def test_a_figure_for_a_publication_keeps_the_banner(rehearsed: Rehearsed, tmp_path: Path) -> None:
+    """Without badges and note it would look like a result."""
+    name = WITHOUT_SOURCES[0].removeprefix("figures/")
+    draw(rehearsed.workflow.folder, name, tmp_path / "figure.png", "paper", "column")
+    pixels = mpl.image.imread(tmp_path / "figure.png")[..., :3]
+    purple = np.abs(pixels - mpl.colors.to_rgb(STATUSES[STATUS])).max(axis=2) < 0.01
+    assert purple[: len(pixels) // 4].sum() > 1000
+    assert not purple[len(pixels) // 4 :].any()
 
 
 def test_jobs_give_the_same_bytes_again(rehearsed: Rehearsed) -> None:
