@@ -37,6 +37,7 @@ from isotropy.metrics import (
 from isotropy.optimize.descent import Items
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import Evaluation, OptimizeSpec
+from isotropy.palette import SERIES
 from isotropy.transforms import ClusterBasedEnhancement
 
 D = 384  # all-MiniLM-L6-v2
@@ -194,9 +195,9 @@ def plot(measured: list[tuple[Curve, list[float]]]) -> Figure:
         for i, (curve, taken) in enumerate(of):
             slope = exponent(curve.sizes, taken)
             color, marker = line_style(i)
-            axes.loglog(
-                curve.sizes, taken, marker + "-", color=color, label=f"{curve.what}: {slope:.1f}"
-            )
+            dashes = "--" if i >= len(SERIES) else "-"  # where a colour comes again
+            label = f"{curve.what}: {round(slope, 1) + 0.0:.1f}"  # no -0.0
+            axes.loglog(curve.sizes, taken, marker + dashes, color=color, label=label)
         axes.set(xlabel=variable, ylabel="seconds per call")
         axes.yaxis.set_tick_params(labelleft=True)
         sizes = [size for curve, _ in of for size in curve.sizes]
@@ -204,7 +205,7 @@ def plot(measured: list[tuple[Curve, list[float]]]) -> Figure:
         for power, style in ((1, ":"), (2, "-.")):
             guide = 0.02 * (ends / ends[0]) ** power
             axes.plot(ends, guide, style, color="0.5", lw=1, label=f"for comparison: {power}")
-        axes.set_ylim(5e-4, 50)
+        axes.set_ylim(1e-4, 50)
         axes.set_xticks([min(sizes), of[0][0].sizes[1], max(sizes)])
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter(NullFormatter())
