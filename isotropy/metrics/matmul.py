@@ -47,7 +47,7 @@ def gram(X: torch.Tensor) -> torch.Tensor:
     """
     X, n = X.detach(), len(X)
     if _goes_to_onednn(X):
-        X = X.contiguous()  # once, and not for each product
+        X = X.contiguous()  # transposed input is copied once, not for each product
     if n < PANELS * MIN_PANEL:
         return product(X, X).double()
     total = torch.empty(n, n, dtype=torch.float64, device=X.device)

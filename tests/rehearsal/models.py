@@ -1,5 +1,5 @@
 """Models of the full-scale study with fresh weights: real architecture, number of layers and heads,
-real kind of tokenizer, real files, small width.
+the real kind of tokenizer, files as the published ones; small width.
 
 What a repository holds follows the published files: the names of tensors in `model.safetensors`
 (BERT's layer norms have `gamma` and `beta`; GPT-2's have no prefix, and the causal mask is among
