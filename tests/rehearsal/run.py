@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from isotropy.errors import IsotropyError
 from tests.conftest import PROJECT
 from tests.rehearsal.empty import report
 from tests.rehearsal.make_hub import STATUS, make
@@ -38,9 +39,9 @@ def main(cores: str, mirror: Path | None, arguments: list[str]) -> int:
         The exit status: 1 also for empty cells without a reason, or a result that is not marked as
         a rehearsal.
     """
-    make(FOLDER, mirror)
-    STUDY.mkdir(exist_ok=True)
-    with served(FOLDER) as address:
+    with served(FOLDER) as address:  # first: where the port is taken, the hub may be in use
+        make(FOLDER, mirror)
+        STUDY.mkdir(exist_ok=True)
         done = subprocess.run(
             snakemake(cores, *arguments),
             cwd=PROJECT,
@@ -72,4 +73,7 @@ if __name__ == "__main__":
     parser.add_argument("--cores", default="all", help="for Snakemake (default: all)")
     parser.add_argument("--mirror", type=Path, help="take the first real rows of what it has")
     given, rest = parser.parse_known_args()
-    sys.exit(main(given.cores, given.mirror, rest))
+    try:
+        sys.exit(main(given.cores, given.mirror, rest))
+    except IsotropyError as error:
+        sys.exit(f"error: {error}")
