@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 
-from isotropy.metrics.matmul import ordered_threads
+from isotropy.metrics.kmeans import kmeans
 from isotropy.metrics.silhouettes import silhouette_of_labelings
 from isotropy.metrics.validation import Points, as_points, sample_rows
 
@@ -61,12 +60,9 @@ def cluster_count(
     tried, n = sorted(set(k_range)), len(points)
     if not tried or tried[0] < 2 or tried[-1] >= n:
         raise ValueError(f"k_range must hold numbers from 2 to {n - 1} for {n} points, got {tried}")
-    array = points.cpu().numpy()
-    labels = {}
+    runs = kmeans(points.cpu().numpy(), tried, n_init=n_init, max_iter=max_iter, seed=seed)
+    labels = {k: run.labels for k, run in runs.items()}
     for k in tried:
-        method = KMeans(k, n_init=n_init, max_iter=max_iter, random_state=seed)
-        with ordered_threads():
-            labels[k] = method.fit_predict(array)
         if (there := len(np.unique(labels[k]))) < k:
             raise ValueError(
                 f"k-means found {there} clusters for k = {k}: too few different points"

@@ -1,0 +1,230 @@
+"""k-means for several numbers of clusters at once, by Lloyd's algorithm.
+
+An iteration of one k-means reads all points for few operations, so that memory limits it. Here one
+matrix product takes the distances to the centres of all runs that still move, and sums of clusters
+change by the points that change their cluster. Steps and stopping rules are those of scikit-learn's
+`KMeans`, and so are its starts: k-means++, Arthur & Vassilvitskii (2007), SODA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numba import njit
+from sklearn.cluster import kmeans_plusplus
+
+from isotropy.metrics.compiled import KEPT
+from isotropy.metrics.matmul import full_precision, product, worker_threads
+
+ROWS = 1024  # points of a block, whose distances to all centres lie in the cache
+
+
+class Clustering(NamedTuple):
+    """What k-means found."""
+
+    labels: np.ndarray
+    """Nearest centre of each point, shape (n,), int32."""
+    centers: np.ndarray
+    """Shape (k, d), float64."""
+    inertia: float
+    """Sum of squared distances of the points to the mean of their cluster."""
+    n_iter: int
+    """Iterations until it stopped."""
+
+
+def kmeans(
+    X: np.ndarray,
+    k_range: Sequence[int],
+    *,
+    n_init: int = 1,
+    max_iter: int = 300,
+    tol: float = 1e-4,
+    seed: int = 0,
+) -> dict[int, Clustering]:
+    """The best of `n_init` runs of k-means for each number of clusters.
+
+    Args:
+        X: points, shape (n, d), float32 or float64, finite.
+        k_range: numbers of clusters, each at most n.
+        n_init: starts for each; the run of least inertia counts.
+        max_iter: iterations of a run.
+        tol: a run ends where the squared distances that its centres move, in all, are at most `tol`
+            times the mean variance of a dimension; or where no point changes its cluster.
+        seed: of the starts.
+
+    Returns:
+        One clustering per number. With one start, that of scikit-learn's `KMeans` with this seed
+        but for rounding.
+    """
+    mean = X.mean(axis=0, dtype=np.float64)
+    centred = np.ascontiguousarray(X - mean.astype(X.dtype))
+    starts = _starts(centred, sorted(set(k_range)), n_init, seed)
+    found = lloyd(centred, [start for _, start in starts], max_iter=max_iter, tol=tol)
+    best: dict[int, Clustering] = {}
+    for (k, _), run in zip(starts, found, strict=True):
+        if k not in best or run.inertia < best[k].inertia:
+            best[k] = run._replace(centers=run.centers + mean)
+    return best
+
+
+def _starts(
+    X: np.ndarray, numbers: Sequence[int], n_init: int, seed: int
+) -> list[tuple[int, np.ndarray]]:
+    """Starting centres of each run, with their number: scikit-learn's k-means++.
+
+    It draws the same points one after another for all numbers with the same trials per point, so
+    that one call for the largest of them starts all.
+    """
+    norms = np.einsum("ij,ij->i", X, X)
+    found = []
+    trials = {k: 2 + int(np.log(k)) for k in numbers}
+    for n_trials in sorted(set(trials.values())):
+        shared = [k for k in numbers if trials[k] == n_trials]
+        rng = np.random.RandomState(seed)
+        for _ in range(n_init):
+            centers, _ = kmeans_plusplus(
+                X, shared[-1], x_squared_norms=norms, random_state=rng, n_local_trials=n_trials
+            )
+            found += [(k, centers[:k]) for k in shared]
+    return found
+
+
+class _Run:
+    """One run of k-means: its centres, labels, and the sums and sizes of its clusters."""
+
+    def __init__(self, start: np.ndarray, n: int) -> None:
+        self.centers = start.astype(np.float64)
+        self.labels = np.full(n, -1, dtype=np.int32)
+        self.sums = np.zeros_like(self.centers)
+        self.sizes = np.zeros(len(start), dtype=np.int64)
+        self.n_iter = 0
+
+    def take(self, X: np.ndarray, labels: np.ndarray) -> int:
+        """Take over new labels; how many have changed."""
+        changed: int = _move(X, self.labels, labels, self.sums, self.sizes)
+        return changed
+
+    def update(self, X: np.ndarray) -> float:
+        """Move each centre to the mean of its points; the sum of squared distances of these
+        moves.
+        """
+        sums, sizes = self._without_empty(X) if not self.sizes.all() else (self.sums, self.sizes)
+        centers = sums / np.maximum(sizes, 1)[:, None]
+        centers[sizes == 0] = centers[sizes.argmax()]
+        moved = float(((centers - self.centers) ** 2).sum())
+        self.centers = centers
+        return moved
+
+    def _without_empty(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sums and sizes where each empty cluster has been given one of the points that are
+        farthest from their centre, as scikit-learn does.
+        """
+        sums, sizes = self.sums.copy(), self.sizes.copy()
+        away = ((X - self.centers[self.labels]) ** 2).sum(axis=1)
+        empty = np.flatnonzero(sizes == 0)
+        for cluster, point in zip(empty, np.argsort(-away, kind="stable"), strict=False):
+            if away[point] > 0:
+                sums[self.labels[point]] -= X[point]
+                sizes[self.labels[point]] -= 1
+                sums[cluster], sizes[cluster] = X[point], 1
+        return sums, sizes
+
+    def result(self, total: float) -> Clustering:
+        """What was found, of points whose squared norms add up to `total`."""
+        within = ((self.sums**2).sum(axis=1) / np.maximum(self.sizes, 1)).sum()
+        return Clustering(self.labels, self.centers, float(total - within), self.n_iter)
+
+
+@full_precision
+def lloyd(
+    X: np.ndarray, starts: Sequence[np.ndarray], *, max_iter: int = 300, tol: float = 1e-4
+) -> list[Clustering]:
+    """Run k-means from each of several starts, all of them side by side.
+
+    Args:
+        X: points, shape (n, d), float32 or float64, contiguous, whose mean is 0.
+        starts: centres, shape (k, d), one array per run.
+        max_iter: iterations of a run.
+        tol: as for `kmeans`.
+    """
+    total = float(np.einsum("ij,ij->i", X, X).sum(dtype=np.float64))
+    least = tol * total / X.size
+    runs = [_Run(start, len(X)) for start in starts]
+    moving = list(runs)
+    with worker_threads() as pool:
+
+        def assign(chosen: list[_Run]) -> list[int]:
+            """Points of each run that have another nearest centre than before."""
+            centers = np.concatenate([run.centers for run in chosen]).astype(X.dtype)
+            ends = np.cumsum([len(run.centers) for run in chosen])
+            labels = np.empty((len(chosen), len(X)), dtype=np.int32)
+            norms, all_centers = np.einsum("ij,ij->i", centers, centers), torch.from_numpy(centers)
+
+            def block(first: int) -> None:
+                points = torch.from_numpy(X[first : first + ROWS])
+                products = product(points, all_centers).numpy()
+                _nearest(products, norms, ends, labels[:, first : first + ROWS])
+
+            list(pool.map(block, range(0, len(X), ROWS)))
+            return list(pool.map(lambda i: chosen[i].take(X, labels[i]), range(len(chosen))))
+
+        while moving:
+            changed = assign(moving)
+            moves = list(pool.map(lambda run: run.update(X), moving))
+            unsettled, still = [], []
+            for run, n_changed, moved in zip(moving, changed, moves, strict=True):
+                run.n_iter += 1
+                if n_changed and (moved <= least or run.n_iter == max_iter):
+                    unsettled.append(run)
+                elif n_changed:
+                    still.append(run)
+            if unsettled:  # labels are those of the last centres
+                assign(unsettled)
+            moving = still
+    return [run.result(total) for run in runs]
+
+
+@njit(cache=KEPT, nogil=True)
+def _nearest(
+    products: np.ndarray, norms: np.ndarray, ends: np.ndarray, labels: np.ndarray
+) -> None:  # pragma: no cover
+    """Write the nearest centre of each point within each run: products of points and centres, shape
+    (rows, centres), the centres of a run up to its entry of `ends`; labels, shape (runs, rows).
+    """
+    for i in range(len(products)):
+        first = 0
+        for run in range(len(ends)):
+            best, nearest = norms[first] - 2 * products[i, first], 0
+            for j in range(first + 1, ends[run]):
+                distance = norms[j] - 2 * products[i, j]
+                if distance < best:
+                    best, nearest = distance, j - first
+            labels[run, i] = nearest
+            first = ends[run]
+
+
+@njit(cache=KEPT, nogil=True)
+def _move(
+    X: np.ndarray, before: np.ndarray, after: np.ndarray, sums: np.ndarray, sizes: np.ndarray
+) -> int:  # pragma: no cover
+    """Move the points that change their cluster (-1: none) from sum to sum, in their order; how
+    many there are.
+    """
+    changed = 0
+    for i in range(len(X)):
+        old, new = before[i], after[i]
+        if old == new:
+            continue
+        changed += 1
+        if old >= 0:
+            sizes[old] -= 1
+            for j in range(X.shape[1]):
+                sums[old, j] -= X[i, j]
+        sizes[new] += 1
+        for j in range(X.shape[1]):
+            sums[new, j] += X[i, j]
+        before[i] = new
+    return changed

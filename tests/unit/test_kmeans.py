@@ -1,0 +1,101 @@
+"""k-means for several numbers of clusters at once, against scikit-learn's."""
+
+from __future__ import annotations
+
+import hypothesis.extra.numpy as arrays
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+
+from isotropy.metrics.kmeans import ROWS, kmeans, lloyd
+
+RNG = np.random.default_rng(0)
+CENTRES = RNG.standard_normal((6, 12)) * 3
+CLOUD = RNG.standard_normal((2 * ROWS + 300, 12)) + CENTRES[RNG.integers(0, 6, 2 * ROWS + 300)]
+NUMBERS = range(1, 12)
+
+
+def inertia(X: np.ndarray, labels: np.ndarray) -> float:
+    """Sum of squared distances to the means, in double precision."""
+    points = X.astype(np.float64)
+    means = {c: points[labels == c].mean(axis=0) for c in np.unique(labels)}
+    return float(sum(((points[labels == c] - mean) ** 2).sum() for c, mean in means.items()))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_one_start_is_scikit_learns(seed: int) -> None:
+    """The same starts, steps and end."""
+    found = kmeans(CLOUD + 5, NUMBERS, seed=seed)
+    for k in NUMBERS:
+        peer = KMeans(k, n_init=1, random_state=seed).fit(CLOUD + 5)
+        assert np.array_equal(found[k].labels, peer.labels_)
+        assert found[k].n_iter == peer.n_iter_
+        assert found[k].inertia == pytest.approx(inertia(CLOUD, peer.labels_), rel=1e-9)
+        assert np.allclose(found[k].centers, peer.cluster_centers_, rtol=0, atol=1e-9)
+
+
+def test_single_precision_differs_by_rounding() -> None:
+    single = kmeans(CLOUD.astype(np.float32), NUMBERS)
+    for k, run in kmeans(CLOUD, NUMBERS).items():
+        assert adjusted_rand_score(single[k].labels, run.labels) > 0.999
+        assert single[k].inertia == pytest.approx(run.inertia, rel=1e-6)
+
+
+def test_of_several_starts_the_best_counts() -> None:
+    one, ten = kmeans(CLOUD, NUMBERS), kmeans(CLOUD, NUMBERS, n_init=10)
+    for k in NUMBERS:
+        peer = KMeans(k, n_init=10, random_state=0).fit(CLOUD)
+        assert ten[k].inertia <= one[k].inertia
+        assert ten[k].inertia == pytest.approx(peer.inertia_, rel=0.02)
+    assert any(ten[k].inertia < 0.99 * one[k].inertia for k in NUMBERS)
+
+
+@pytest.mark.parametrize(("max_iter", "tol"), [(1, 0), (4, 0), (300, 0), (300, 1e-2)])
+def test_from_given_centres(max_iter: int, tol: float) -> None:
+    """Runs that end after different numbers of iterations, and one whose starts leave clusters
+    empty: their centres move to far points, as scikit-learn has it."""
+    X = CLOUD - CLOUD.mean(axis=0)
+    far = np.vstack([X[:3], np.full((2, 12), 1e3), np.full((1, 12), -1e3)])
+    starts = [X[:2].copy(), far, X[:9].copy(), X[50:59].copy()]
+    for start, run in zip(starts, lloyd(X, starts, max_iter=max_iter, tol=tol), strict=True):
+        own = KMeans(len(start), init=start, n_init=1, max_iter=max_iter, tol=tol)
+        peer = own.fit(X)
+        assert np.array_equal(run.labels, peer.labels_)
+        assert run.n_iter == peer.n_iter_
+        assert np.allclose(run.centers, peer.cluster_centers_, rtol=0, atol=1e-9)
+
+
+def test_threads_change_no_byte() -> None:
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(kmeans(CLOUD.astype(np.float32), NUMBERS, n_init=2))
+    finally:
+        torch.set_num_threads(before)
+    for k in NUMBERS:
+        assert len({run[k].labels.tobytes() + run[k].centers.tobytes() for run in found}) == 1
+
+
+@given(
+    arrays.arrays(
+        np.float64,
+        st.tuples(st.integers(3, 40), st.integers(1, 4)),
+        elements=st.floats(-5, 5, width=16),
+    ),
+    st.integers(1, 3),
+)
+def test_properties(X: np.ndarray, k: int) -> None:
+    """Each point has the nearest centre; sums of squares do not grow with iterations, whatever
+    repeats."""
+    found = kmeans(X, [k], max_iter=50)[k]
+    away = ((X[:, None] - found.centers) ** 2).sum(axis=2)
+    own = away[np.arange(len(X)), found.labels]
+    assert np.allclose(own, away.min(axis=1), rtol=0, atol=1e-9)
+    assert found.inertia <= kmeans(X, [k], max_iter=1)[k].inertia + 1e-9
+    assert found.inertia == pytest.approx(inertia(X, found.labels), rel=1e-9, abs=1e-9)
