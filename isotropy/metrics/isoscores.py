@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from isotropy.metrics.matmul import full_precision, gram, scatter
+from isotropy.metrics.matmul import full_precision, gram, product, scatter
 from isotropy.metrics.validation import Points, as_points, require_finite
 
 # Between these, squares, their sums and the gradient's fourth powers are floats.
@@ -106,7 +106,7 @@ class ShrinkageCovariance:
         if not bool(largest > 0) or not bool((S - S.T).detach().abs().amax() <= 1e-5 * largest):
             raise ValueError("shrinkage_covariance must be symmetric, and not zero")
         self.matrix = S  # float64, with the caller's graph
-        self.trace, self.square = S.detach().trace(), S.detach().square().sum()
+        self.trace, self.square = float(S.detach().trace()), float(S.detach().square().sum())
         self._as: dict[torch.dtype, torch.Tensor] = {torch.float64: S.detach()}
 
     def as_dtype(self, dtype: torch.dtype) -> torch.Tensor:
@@ -290,33 +290,36 @@ class _IsoScoreStar(torch.autograd.Function):
     ) -> torch.Tensor:
         n, d = points.shape
         mean = points.mean(dim=0)
-        centred = points - mean
         a = (1 - zeta) / (n - 1)
-        second = gram(centred) if n < d else scatter(centred)
-        trace = second.trace()
-        spread = float((trace / n).sqrt())  # root mean square distance from the mean
+        centred = points - mean if n < d or ctx.needs_input_grad[0] else points[:0]
+        second = gram(centred) if n < d else scatter(points, mean)
+        # Scalars as Python's floats, also double: a call into torch takes longer than the product
+        # of a small batch.
+        trace = float(second.trace())
+        spread = (trace / n) ** 0.5  # root mean square distance from the mean
         if check_range and not _TINY < spread < _HUGE:
             raise _BeyondFloats
         if zeta == 0 and not _differ(
             (centred.square().sum(dim=0) if n < d else second.diagonal()) / n, mean
         ):
             raise ValueError("all points are equal: IsoScore is undefined")
-        t, f = a * trace, a**2 * second.square().sum()
+        t, f = a * trace, a**2 * _inner(second, second)
         ctx.product = None  # XC, where it is needed
         if shrinkage is not None:
             if n < d:
-                ctx.product = centred @ shrinkage.as_dtype(centred.dtype)
-                cross = (centred * ctx.product).sum().double()
+                ctx.product = product(centred, shrinkage.as_dtype(centred.dtype))
+                cross = _inner(centred, ctx.product)
             else:
-                cross = (second * shrinkage.as_dtype(torch.float64)).sum()
-            t = t + zeta * shrinkage.trace
-            f = f + 2 * a * zeta * cross + zeta**2 * shrinkage.square
-        if not bool(f > 0):
+                cross = _inner(second, shrinkage.as_dtype(torch.float64))
+            t += zeta * shrinkage.trace
+            f += 2 * a * zeta * cross + zeta**2 * shrinkage.square
+        if not f > 0:
             raise ValueError("the variance is zero or not a number: IsoScore is undefined")
         ctx.save_for_backward(points, covariance)
         ctx.zeta, ctx.centred, ctx.second, ctx.t, ctx.f = zeta, centred, second, t, f
         # Rounding may put the participation ratio a last digit outside [1, d].
-        return ((t**2 / f - 1) / (d - 1)).clamp(0, 1)
+        score = min(max((t**2 / f - 1) / (d - 1), 0.0), 1.0)
+        return torch.tensor(score, dtype=torch.float64, device=points.device)
 
     @staticmethod
     @full_precision
@@ -338,7 +341,8 @@ class _IsoScoreStar(torch.autograd.Function):
             first, second = (next(found) if need else None for need in ctx.needs_input_grad[:2])
             return first, second, None, None, None
         a, t, f = (1 - ctx.zeta) / (n - 1), ctx.t, ctx.f
-        dt, df = outer[0] * 2 * t / f / (d - 1), -outer[0] * t**2 / f**2 / (d - 1)  # of the score
+        of_score = outer[0] / (d - 1)
+        dt, df = of_score * (2 * t / f), of_score * -((t / f) ** 2)
         of_points = of_covariance = None
         X, S, dtype = ctx.centred, ctx.second, ctx.centred.dtype
         if ctx.needs_input_grad[0]:
@@ -354,6 +358,11 @@ class _IsoScoreStar(torch.autograd.Function):
                 dt * torch.eye(d, dtype=torch.float64, device=X.device) + 2 * df * shrunk
             )
         return of_points, of_covariance, None, None, None
+
+
+def _inner(A: torch.Tensor, B: torch.Tensor) -> float:
+    """Sum of the products of entries, taken in the dtype of A."""
+    return float((A * B).sum())
 
 
 def _differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:

@@ -27,14 +27,21 @@ ORDERED_THREADS = 2  # a sum of two is the same in either order
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def scatter(X: torch.Tensor) -> torch.Tensor:
+def scatter(X: torch.Tensor, mean: torch.Tensor | None = None) -> torch.Tensor:
     """X'X in float64, shape (d, d), from products in the dtype of X, shape (n, d). Not
     differentiable.
+
+    Args:
+        X: points.
+        mean: shape (d,), subtracted from the points before.
     """
-    X = X.detach()
-    total = torch.zeros(X.shape[1], X.shape[1], dtype=torch.float64, device=X.device)
+    X, (n, d) = X.detach(), X.shape
+    total = torch.zeros(d, d, dtype=torch.float64, device=X.device)
+    # One buffer: to write to fresh memory for each block would take as long as the products.
+    buffer = X.new_empty(d * min(n, ROWS_PER_BLOCK))
     for block in torch.split(X, ROWS_PER_BLOCK):
-        total += gram(block.T)
+        columns = buffer[: block.numel()].view(d, len(block)).copy_(block.T)
+        total += gram(columns if mean is None else columns.sub_(mean[:, None]))
     return total
 
 
