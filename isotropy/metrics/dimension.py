@@ -11,7 +11,6 @@ import math
 import warnings
 from typing import Literal, NamedTuple
 
-import faiss
 import numpy as np
 import torch
 
@@ -23,14 +22,9 @@ from isotropy.metrics.matmul import (
     visit_pairs,
     worker_threads,
 )
+from isotropy.metrics.neighbours import nearest
 from isotropy.metrics.validation import Points, as_points, sample_rows
 
-MORE = 8  # neighbours searched beyond k, at least
-# Squared distance over the sum of squared norms, under which it is computed from the difference
-LOST = 0.02
-ROUNDING = 1e-6  # error of a squared distance in float32, over the sum of squared norms
-NEIGHBOURS_AT_ONCE = 2**23  # in the search, over all rows of a part
-GPU_ROWS = 2048  # queries at a time
 CLAMP = 1e-8  # least 1 - cos in the code of Cai et al.
 
 
@@ -58,7 +52,7 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     if (different := _first_of_equals(points, "two_nn")) is not None:
         points = points[different.to(points.device)]
     two = (
-        _two_nearest(points) if points.is_cpu else _nearest(points, 2, torch.arange(len(points)))[0]
+        _two_nearest(points) if points.is_cpu else nearest(points, 2, torch.arange(len(points)))[0]
     )
     if not (two[:, 0] > 0).all():
         raise ValueError(
@@ -135,7 +129,7 @@ def lid_mle_estimates(
     points = _directed(as_points(X, min_dims=1, in_place=True).detach(), metric)
     kept = _first_of_equals(points, "lid_mle")
     rows = _drawn(points, kept, k, n_queries, seed)
-    r, apart = _nearest(points, k, rows, kept)
+    r, apart = nearest(points, k, rows, kept)
     published, n_replaced = _as_published(_clamped(r, metric), points.shape[1])
     own = apart if kept is None else apart[kept[rows].numpy()]
     conventional = float(_estimates(own, squared=False).mean())
@@ -188,7 +182,7 @@ def lid_mle_samples(
     rows = _drawn(points, kept, k, n_queries, seed)
     if kept is not None:
         rows, points = (kept.cumsum(0) - 1)[rows[kept[rows]]], points[kept.to(points.device)]
-    r = _nearest(points, k, rows)[0]
+    r = nearest(points, k, rows)[0]
     return _estimates(_clamped(r, metric) if repeated == "keep" else r, squared)
 
 
@@ -310,102 +304,3 @@ def _two_nearest(points: torch.Tensor) -> np.ndarray:
     with worker_threads() as pool:
         visit_pairs(pool, len(parts), visit)
     return least.astype(np.float64)
-
-
-def _nearest(
-    points: torch.Tensor, k: int, rows: torch.Tensor, kept: torch.Tensor | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Distances of some points to their k nearest neighbours, themselves left out, ascending, shape
-    (rows, k), float64.
-
-    Twice: with neighbours among all points, and among those that are kept.
-
-    The search works in float32, with squares from products. So a few more neighbours are taken than
-    asked for, squares that lost digits are computed again from the difference, and a row is done
-    when no point beyond those found can be nearer than its k-th (whose length is then at most the
-    row's own and that distance); else it is searched again for more.
-    """
-    points = scaled(points)
-    cloud = centred(points)
-    search = _search_by_faiss if cloud.is_cpu else _search_by_torch
-    norms = squared_norms(cloud).cpu().float()
-    results = [
-        torch.empty(len(rows), k, dtype=torch.float64) for _ in range(1 if kept is None else 2)
-    ]
-    waiting, wanted = torch.arange(len(rows)), min(len(cloud) - 1, k + max(MORE, k // 8))
-    while len(waiting):
-        again = []
-        for part in torch.split(waiting, max(1, NEIGHBOURS_AT_ONCE // wanted)):
-            own = rows[part]
-            squared, found = search(cloud, own, wanted)
-            exact = _corrected(points, own, squared, found, norms)
-            done = torch.ones(len(part), dtype=torch.bool)
-            for result, others in zip(results, (None, kept), strict=False):
-                among = exact if others is None else exact.masked_fill(~others[found], torch.inf)
-                nearest = among.sort(dim=1).values[:, :k]
-                result[part] = nearest.sqrt()
-                reach = norms[own].sqrt() + nearest[:, -1].sqrt()
-                error = ROUNDING * (norms[own] + reach.square())
-                done &= nearest[:, -1] + error <= squared.amax(dim=1) - error
-            again.append(part[~done & (wanted < len(cloud) - 1)])
-        waiting, wanted = torch.cat(again), min(len(cloud) - 1, 4 * wanted)
-    return results[0].numpy(), results[-1].numpy()
-
-
-def _corrected(
-    points: torch.Tensor,
-    rows: torch.Tensor,
-    squared: torch.Tensor,
-    found: torch.Tensor,
-    norms: torch.Tensor,
-) -> torch.Tensor:
-    """Squared distances, shape (rows, neighbours), float64: all anew for double points, else those
-    that lost digits.
-    """
-    lost = squared < LOST * (norms[rows, None] + norms[found])
-    i, j = torch.nonzero(lost | (points.dtype == torch.float64), as_tuple=True)
-    exact = squared.clamp(min=0).double()
-    pairs = max(1, 2**22 // points.shape[1])
-    for a, b in zip(torch.split(i, pairs), torch.split(j, pairs), strict=True):
-        difference = points[rows[a].to(points.device)] - points[found[a, b].to(points.device)]
-        exact[a, b] = torch.linalg.vector_norm(difference, dim=1).double().cpu() ** 2
-    return exact
-
-
-def _search_by_faiss(
-    cloud: torch.Tensor, rows: torch.Tensor, k: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Squared distances to the k nearest neighbours and their numbers, shapes (rows, k), by search
-    in float32.
-    """
-    faiss.omp_set_num_threads(torch.get_num_threads())
-    base = cloud.float()
-    queries = base if len(rows) == len(base) else base[rows]
-    squared, found = faiss.knn(queries.numpy(), base.numpy(), k + 1)
-    return _without_self(torch.from_numpy(squared), torch.from_numpy(found), rows)
-
-
-def _search_by_torch(
-    cloud: torch.Tensor, rows: torch.Tensor, k: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same in plain torch, block by block, on any device."""
-    base = cloud.float()
-    norms = squared_norms(base)
-    parts = []
-    for part in torch.split(rows, GPU_ROWS):
-        own = part.to(cloud.device)
-        squared = torch.addmm(norms, base[own], base.T, alpha=-2).add_(norms[own, None])
-        parts.append([t.cpu() for t in torch.topk(squared, k + 1, largest=False)])
-    return _without_self(torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts]), rows)
-
-
-def _without_self(
-    squared: torch.Tensor, found: torch.Tensor, rows: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Drop each row's own number from its k + 1 neighbours, or the last where equal points have
-    pushed it out.
-    """
-    own = found == rows[:, None]
-    own[~own.any(dim=1), -1] = True
-    shape = (len(rows), found.shape[1] - 1)
-    return squared[~own].reshape(shape), found[~own].reshape(shape)

@@ -14,6 +14,7 @@ compare with:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -48,6 +49,19 @@ def partition_isotropy(
     Raises:
         ValueError: bad shapes, NaN or infinity, or a cloud of zeros.
     """
+    return partition_isotropies(W, [1.0], signs=signs, log=log)[0]
+
+
+def partition_isotropies(
+    W: Points,
+    scales: Sequence[float],
+    *,
+    signs: Literal["fixed", "both"] = "fixed",
+    log: bool = False,
+) -> list[float]:
+    """I(W) of a cloud at several lengths of its vectors, which share the eigenvectors: for each
+    scale `partition_isotropy` of all vectors times it, with the other arguments and errors of that.
+    """
     if signs not in ("fixed", "both"):
         raise ValueError(f'signs must be "fixed" or "both", got {signs!r}')
     points = as_points(W, in_place=True).detach()
@@ -59,9 +73,9 @@ def partition_isotropy(
     )
     for block in torch.split(points, ROWS):
         second += scatter(block.double() / largest)
-    stream = StreamingPartition(second, signs=signs)
+    stream = StreamingPartition(second, signs=signs, scale=scales)
     stream.update(points)
-    return stream.compute(log=log)
+    return stream.compute_each(log=log)
 
 
 class StreamingPartition:
@@ -71,43 +85,54 @@ class StreamingPartition:
     Args:
         second: W'W up to a factor, shape (d, d), of all vectors: of a first pass.
         signs: as in `partition_isotropy`.
-        scale: factor of all vectors. I(W) depends on their length: the scores of two clouds compare
-            at one.
+        scale: factor of all vectors, or several. I(W) depends on their length: the scores of two
+            clouds compare at one.
 
     Raises:
         ValueError: a `second` of zeros.
     """
 
     def __init__(
-        self, second: torch.Tensor, *, signs: Literal["fixed", "both"] = "fixed", scale: float = 1.0
+        self,
+        second: torch.Tensor,
+        *,
+        signs: Literal["fixed", "both"] = "fixed",
+        scale: float | Sequence[float] = 1.0,
     ) -> None:
         if not bool(second.any()):
             raise ValueError(_ZEROS)
         _, vectors = torch.linalg.eigh(second)
         rows = vectors.abs().argmax(dim=0, keepdim=True)
         vectors = vectors * vectors.gather(0, rows).sign()
-        self._directions = [vectors] if signs == "fixed" else [vectors, -vectors]
-        self._scale = scale
+        self._directions, self._both = vectors, signs == "both"
+        self._scales = [scale] if isinstance(scale, float | int) else list(scale)
+        # By scale: log F of each direction, of what has been added.
         self._log_f: list[torch.Tensor] = []
 
     def update(self, W: Points) -> None:
         """Add a batch of vectors, shape (n, d), n >= 1."""
         points = as_points(W, min_points=1, in_place=True).detach()
-        parts = [[log_f] for log_f in self._log_f] or [[] for _ in self._directions]
+        parts = [[log_f] for log_f in self._log_f] or [[] for _ in self._scales]
         for block in torch.split(points, ROWS):
-            rows = aligned(block.double() * self._scale)
-            for vectors, of_block in zip(self._directions, parts, strict=True):
-                of_block.append(torch.logsumexp(rows @ vectors, dim=0))
+            rows = aligned(block.double())
+            products = rows @ self._directions
+            if self._both:
+                products = torch.cat([products, -products], dim=1)
+            for scale, of_block in zip(self._scales, parts, strict=True):
+                of_block.append(torch.logsumexp(products * scale, dim=0))
         self._log_f = [torch.logsumexp(torch.stack(of_all), dim=0) for of_all in parts]
 
     def compute(self, *, log: bool = False) -> float:
-        """I(W) of the vectors so far, or its natural logarithm.
+        """I(W) of the vectors so far, or its natural logarithm, at the first scale.
 
         Raises:
             ValueError: no vectors so far.
         """
+        return self.compute_each(log=log)[0]
+
+    def compute_each(self, *, log: bool = False) -> list[float]:
+        """The same at each scale."""
         if not self._log_f:
             raise ValueError("I(W) needs vectors, the stream has seen none")
-        log_f = torch.cat(self._log_f)
-        difference = float(log_f.amin() - log_f.amax())
-        return difference if log else math.exp(difference)
+        found = [float(log_f.amin() - log_f.amax()) for log_f in self._log_f]
+        return found if log else [math.exp(difference) for difference in found]

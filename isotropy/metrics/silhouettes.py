@@ -378,6 +378,7 @@ def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.T
     norms = squared_norms(cloud)
 
     parts = [slice(start, min(start + TILE, len(cloud))) for start in range(0, len(cloud), TILE)]
+    columns = [indicators[part].T.contiguous() for part in parts]
 
     def visit(pair: tuple[int, int]) -> None:
         a, b = parts[pair[0]], parts[pair[1]]
@@ -387,9 +388,9 @@ def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.T
         )
         if a == b:
             tile.fill_diagonal_(0)
-        sums[a] += torch.mm(tile, indicators[b])
+        sums[a] += product(tile, columns[pair[1]])
         if a != b:
-            sums[b] += torch.mm(tile.T, indicators[a])
+            sums[b] += product(tile.T, columns[pair[0]])
 
     with worker_threads() as pool:
         visit_pairs(pool, len(parts), visit)

@@ -15,7 +15,7 @@ from scipy import stats
 
 from isotropy.errors import IsotropyError
 from isotropy.metrics.isoscores import isoscore
-from isotropy.metrics.partition import partition_isotropy
+from isotropy.metrics.partition import partition_isotropies
 from isotropy.similarity.spec import Clusterer, MethodName, Parameters, SimilaritySpec, TuningSpec
 from isotropy.similarity.token_cloud import SentenceCloud
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
@@ -107,14 +107,15 @@ def measure(cloud: SentenceCloud, todo: Sequence[Step], clusterer: Clusterer) ->
         seconds[name] = round(seconds.get(name, 0.0) + perf_counter() - began, 3)
         sentences = cloud.sentences(after)
         cosines = pair_cosines(sentences, cloud)
+        at_its_own, at_the_old = log10_isotropies(after, [1.0, size / _rms(after)])
         rows.append(
             step._asdict()
             | {"clusters_left": clusters}
             | correlations(cosines, cloud.scores)
             | {"spearman_of_removed": _of_removed(step, clusters, before - sentences, cloud)}
             | {
-                "log10_isotropy": log10_isotropy(after),
-                "log10_isotropy_matched": log10_isotropy(after * (size / _rms(after))),
+                "log10_isotropy": at_its_own,
+                "log10_isotropy_matched": at_the_old,
                 "log10_isotropy_sentences": log10_isotropy(sentences),
                 "isoscore": isoscore(after),
             }
@@ -259,8 +260,13 @@ def log10_isotropy(vectors: np.ndarray) -> float:
     Raises:
         IsotropyError: fewer than two points, or all are zero.
     """
+    return log10_isotropies(vectors, [1.0])[0]
+
+
+def log10_isotropies(vectors: np.ndarray, scales: Sequence[float]) -> list[float]:
+    """The same of the vectors times each of some factors."""
     try:
-        return partition_isotropy(vectors, log=True) / math.log(10)
+        return [i / math.log(10) for i in partition_isotropies(vectors, scales, log=True)]
     except ValueError as error:
         raise IsotropyError(f"isotropy: {error}") from error
 

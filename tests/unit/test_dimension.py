@@ -3,6 +3,7 @@ published."""
 
 from __future__ import annotations
 
+import faiss
 import numpy as np
 import pytest
 import skdim
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from isotropy.metrics import dimension as module
-from isotropy.metrics import lid_mle, lid_mle_samples, two_nn
+from isotropy.metrics import lid_mle, lid_mle_samples, neighbours, two_nn
 
 RNG = np.random.default_rng(0)
 PLANE = RNG.standard_normal((1300, 3)) @ RNG.standard_normal((3, 40))
@@ -126,16 +127,46 @@ def test_queries_are_a_sample_with_neighbours_among_all() -> None:
         lid_mle_samples(np.vstack([BALL, np.repeat(BALL[:1], 10**5, axis=0)]), 30, n_queries=2)
 
 
-def test_search_in_plain_torch_equals_faiss_and_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_in_plain_torch_equals_that_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The path that a GPU takes, run on the CPU."""
-    monkeypatch.setattr(module, "_search_by_faiss", module._search_by_torch)
+    monkeypatch.setattr(neighbours, "search_on_cpu", neighbours.search_by_torch)
     by_torch = lid_mle_samples(BALL, 30)
     monkeypatch.undo()
     assert by_torch == pytest.approx(lid_mle_samples(BALL, 30), rel=1e-12)
     cloud = module.centred(torch.from_numpy(PLANE))
     assert module._two_nearest(cloud) == pytest.approx(
-        module._nearest(cloud, 2, torch.arange(len(cloud)))[0], rel=1e-9
+        neighbours.nearest(cloud, 2, torch.arange(len(cloud)))[0], rel=1e-9
     )
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 40])
+def test_search_finds_the_neighbours_that_faiss_finds(
+    k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In blocks of any size and with any number of threads, of points on a grid, of which many are
+    equally far."""
+    cloud = torch.from_numpy(RNG.integers(-6, 7, (700, 5)).astype(np.float32))
+    rows = torch.from_numpy(RNG.permutation(700)[:300])
+    expected = faiss.knn(cloud[rows].numpy(), cloud.numpy(), k + 1)[0]
+    before, given = torch.get_num_threads(), []
+    try:
+        for threads, queries, points in ((1, 512, 2048), (2, 64, 100), (3, 7, 33)):
+            torch.set_num_threads(threads)
+            monkeypatch.setattr(neighbours, "QUERIES", queries)
+            monkeypatch.setattr(neighbours, "POINTS", points)
+            squared, found = neighbours.search_on_cpu(cloud, rows, k)
+            given.append(squared)
+            own = torch.cat([torch.zeros(300, 1), squared], dim=1)
+            equal = expected[:, 1] == 0  # a row that repeats may be pushed out by its copies
+            assert np.allclose(own[~equal].numpy(), expected[~equal], rtol=0, atol=1e-4)
+            away = (cloud[rows, None] - cloud[found]).square().sum(dim=2)
+            assert np.allclose(away.numpy(), squared.numpy(), rtol=0, atol=1e-4)
+            assert (found != rows[:, None]).all()
+            assert all(len(set(row)) == k for row in found.tolist())
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(given[0], given[1])
+    assert torch.equal(given[0], given[2])
 
 
 def test_known_dimension() -> None:
@@ -211,9 +242,9 @@ def test_one_outlier_does_not_widen_the_search(far: float, monkeypatch: pytest.M
     X = BALL.astype(np.float32)
     X[0] *= far
     wanted = []
-    search = module._search_by_faiss
+    search = neighbours.search_on_cpu
     monkeypatch.setattr(
-        module, "_search_by_faiss", lambda c, r, k: wanted.append((len(r), k)) or search(c, r, k)
+        neighbours, "search_on_cpu", lambda c, r, k: wanted.append((len(r), k)) or search(c, r, k)
     )
     found = lid_mle_samples(X, 100)
     assert sum(n * k for n, k in wanted) < 1.05 * len(X) * 112
@@ -223,7 +254,7 @@ def test_one_outlier_does_not_widen_the_search(far: float, monkeypatch: pytest.M
 def test_search_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded by rows times neighbours."""
     whole = lid_mle_samples(BALL, 30)
-    monkeypatch.setattr(module, "NEIGHBOURS_AT_ONCE", 5000)
+    monkeypatch.setattr(neighbours, "NEIGHBOURS_AT_ONCE", 5000)
     assert np.array_equal(lid_mle_samples(BALL, 30), whole)
 
 

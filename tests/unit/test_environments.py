@@ -32,7 +32,7 @@ CONDA_NAME = {
     "matplotlib": "matplotlib-base",
     "seaborn": "seaborn-base",
 }
-CONDA_NAME |= {"msgpack": "msgpack-python", "faiss": "faiss-cpu", "sklearn": "scikit-learn"}
+CONDA_NAME |= {"msgpack": "msgpack-python", "sklearn": "scikit-learn"}
 CONDA_NAME |= {"markdown_it": "markdown-it-py"}
 
 ALONE = ["syntax"]
@@ -212,7 +212,7 @@ def test_the_library_loads_what_is_used() -> None:
     can be had."""
     program = (
         "import sys; from isotropy.metrics import isoscore; "
-        "assert not {'faiss', 'numba', 'sklearn', 'transformers'} & set(sys.modules); "
+        "assert not {'numba', 'sklearn', 'transformers'} & set(sys.modules); "
         "import isotropy.metrics as m; assert all(callable(getattr(m, n)) for n in m._MODULE_OF); "
         "assert set(m._MODULE_OF) <= set(dir(m)); "
         "from isotropy.metrics import nothing"

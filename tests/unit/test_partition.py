@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotropy.metrics import partition_isotropy
+from isotropy.metrics.partition import partition_isotropies
 
 RNG = np.random.default_rng(0)
 
@@ -54,6 +57,16 @@ def test_no_underflow_where_exp_has_no_numbers() -> None:
     far = W * 10  # e^3000: no double holds it
     assert partition_isotropy(far) == 0
     assert -3400 < partition_isotropy(far, log=True) < -2900
+
+
+@pytest.mark.parametrize("signs", ["fixed", "both"])
+def test_several_scales_are_clouds_of_other_lengths(signs: Literal["fixed", "both"]) -> None:
+    W = RNG.standard_normal((5000, 12)) * np.linspace(0.3, 1, 12) + 0.1
+    scales = [1.0, 0.25, 40.0]
+    for log in (False, True):
+        found = partition_isotropies(W, scales, signs=signs, log=log)
+        expected = [partition_isotropy(W * scale, signs=signs, log=log) for scale in scales]
+        assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_sign_matters() -> None:
