@@ -66,9 +66,9 @@ TIMEOUT = 30.0  # seconds for a library that is being loaded
 
 def start(n_jobs: int) -> None:
     """Start the process for a run of `n_jobs` local jobs, if it is worth it; it ends with the
-    run. One that is named already serves this run, too.
+    run.
     """
-    if n_jobs < MIN_JOBS or sys.platform != "linux" or GPU.exists() or VARIABLE in os.environ:
+    if n_jobs < MIN_JOBS or sys.platform != "linux" or GPU.exists():
         return
     folder = tempfile.mkdtemp(prefix="isotropy-")  # for this user alone
     path = f"{folder}/socket"
@@ -190,8 +190,6 @@ def _run(state: dict[str, Any], connection: socket.socket) -> int:
     os.environ.update(state["environment"])
     os.chdir(state["folder"])
     sys.argv, sys.path[:] = state["argv"], state["path"]
-    for name in [name for name in sys.modules if name.partition(".")[0] == "isotropy"]:
-        del sys.modules[name]  # the script may belong to another checkout than this one
     connection.sendall(STARTED)
     threading.Thread(target=_die_with, args=(connection,), daemon=True).start()
     try:

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +21,6 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from isotropy import forkserver
 from isotropy.config import load_study, read_configuration
 from isotropy.plan import Plan
 from isotropy.provenance.format import LEDGER
@@ -78,18 +76,14 @@ class Workflow:
         ]
 
     def run(
-        self,
-        *args: str,
-        cores: int = 2,
-        env: dict[str, str] | None = None,
-        shared_server: bool = True,
+        self, *args: str, cores: int = 2, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         command = self.command(*args, cores=cores)
         # A message of one's own in the output of a failed run is worth more than a return code.
         return subprocess.run(
             command,
             cwd=self.folder,
-            env={**os.environ, **(fork_server() if shared_server else {}), **(env or {})},
+            env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -124,15 +118,6 @@ class Workflow:
         files = [self.folder / name for name in ("config.yaml", *self.overlays)]
         study = load_study(read_configuration(files, {}), self.folder)
         return Plan(study, self.folder, self.folder)
-
-
-@cache
-def fork_server() -> dict[str, str]:
-    """What lets the jobs of a run be forked from a process that the tests of this process share:
-    to load the libraries for each run takes longer than most runs."""
-    forkserver.start(forkserver.MIN_JOBS)
-    path = os.environ.pop(forkserver.VARIABLE, None)
-    return {forkserver.VARIABLE: path} if path else {}
 
 
 class Planned(NamedTuple):
@@ -256,7 +241,7 @@ def smoke(shared: Path) -> Workflow:
         if not made:
             shutil.rmtree(workflow.folder, ignore_errors=True)
             copy_checkout(workflow.folder)
-            workflow.done(shared_server=False)
+            workflow.done()
     return workflow
 
 

@@ -204,25 +204,6 @@ time.sleep(60)
     until(lambda: not Path(f"/proc/{server}").exists() or "Z" in state_of(server))
 
 
-@pytest.mark.usefixtures("server")
-def test_a_script_of_another_checkout_has_its_own_code(tmp_path: Path) -> None:
-    package = tmp_path / "isotropy"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "forkserver.py").write_text(Path(forkserver.__file__).read_text())
-    (package / "job.py").write_text("HERE = 'another checkout'\n")
-    done = run(tmp_path, "import isotropy.job\nprint(isotropy.job.HERE, os.getppid())")
-    assert done.stdout.rpartition(" ")[0] == "another checkout"
-    assert int(done.stdout.rpartition(" ")[2]) != os.getpid()
-
-
-def test_a_run_takes_the_server_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(forkserver.VARIABLE, "a socket")
-    monkeypatch.setattr(forkserver.subprocess, "Popen", None)
-    forkserver.start(forkserver.MIN_JOBS)
-    assert os.environ[forkserver.VARIABLE] == "a socket"
-
-
 def test_a_run_of_few_jobs_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(forkserver.VARIABLE, raising=False)
     forkserver.start(forkserver.MIN_JOBS - 1)
