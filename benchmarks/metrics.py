@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
+import faiss
 import numpy as np
 import skdim
 import torch
 from IsoScore import IsoScore as published_package
+from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 from sklearn.metrics.pairwise import cosine_similarity
@@ -28,6 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from isotropy.metrics import (
     ShrinkageCovariance,
+    cluster_count,
     cosines,
     dimension,
     isoscore,
@@ -41,6 +44,7 @@ from isotropy.metrics import (
     type_cosines,
 )
 from isotropy.metrics import silhouettes as tiles
+from isotropy.metrics.kmeans import kmeans
 from isotropy.transforms import ClusterBasedEnhancement
 
 Function = Callable[[], object]
@@ -133,6 +137,34 @@ def silhouettes(rng: np.random.Generator) -> Iterator[Comparison]:
     )
 
 
+def clusters(rng: np.random.Generator) -> Iterator[Comparison]:
+    """k-means for 14 numbers of clusters, alone and with their silhouettes; the floor is that of
+    the products.
+    """
+    n, d = 30_000, 384
+    X = cloud(rng, n, d) + cloud(rng, 30, d)[rng.integers(0, 30, n)] / 2
+    steps = sum(k * run.n_iter for k, run in kmeans(X, range(2, 16)).items())
+    yield Comparison(
+        f"k-means for k = 2…15, {n:,}×{d}",
+        "scikit-learn, 14 times",
+        lambda: all_at_once(X),
+        lambda: one_by_one(X),
+        2 * n * d * steps,
+        rounds=3,
+    )
+    n, d = 10_000, 768
+    Y = cloud(rng, n, d) + cloud(rng, 30, d)[rng.integers(0, 30, n)] / 2
+    steps = sum(k * run.n_iter for k, run in kmeans(Y, range(2, 16)).items())
+    yield Comparison(
+        f"k-means for k = 2…15 and silhouettes, {n:,}×{d}",
+        "scikit-learn, 14 times",
+        lambda: np.array(list(cluster_count(Y, sample_size=None).silhouettes.values())),
+        lambda: searched_one_by_one(Y),
+        2 * n * d * steps + n * n * (d + 2 * sum(range(2, 16))),
+        rounds=1,
+    )
+
+
 def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
     """Intrinsic dimension."""
     from pynndescent import NNDescent  # here, since it compiles for 40 s when it is loaded
@@ -149,7 +181,7 @@ def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
         rounds=3,
     )
     yield Comparison(
-        what, "faiss, whole square", lambda: two_nn(X), lambda: two_nn_by_search(X), n * n * d
+        what, "faiss, whole square", lambda: two_nn(X), lambda: two_nn_by_faiss(X), n * n * d
     )
     n, d = Y.shape
     what, ours = f"lid_mle {n:,}×{d}, k = 100, exact", lambda: lid_mle(Y)
@@ -161,9 +193,8 @@ def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
         n * n * d,
         rounds=1,
     )
-    yield Comparison(
-        what, "scikit-learn's search", ours, lambda: lid_by_sklearn(Y), n * n * d, rounds=1
-    )
+    for peer, search in (("scikit-learn's search", lid_by_sklearn), ("faiss", lid_by_faiss)):
+        yield Comparison(what, peer, ours, lambda f=search: f(Y), n * n * d, rounds=1)
 
 
 def means(rng: np.random.Generator) -> Iterator[Comparison]:
@@ -238,16 +269,40 @@ def plain_type_cosines(X: np.ndarray, types: np.ndarray) -> cosines.TypeCosines:
         cosines._sums = kept
 
 
-def two_nn_by_search(X: np.ndarray) -> float:
-    """two_nn with the search that lid_mle uses."""
+def two_nn_by_faiss(X: np.ndarray) -> float:
+    """two_nn with the neighbours that faiss finds."""
     kept, dimension._two_nearest = (
         dimension._two_nearest,
-        lambda cloud: dimension._nearest(cloud, 2, torch.arange(len(cloud)))[0],
+        lambda cloud: np.sqrt(faiss.knn(cloud.numpy(), cloud.numpy(), 3)[0][:, 1:].astype(float)),
     )
     try:
         return two_nn(X)
     finally:
         dimension._two_nearest = kept
+
+
+def lid_by_faiss(X: np.ndarray) -> float:
+    """The estimate from the neighbours that faiss finds."""
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    r = np.sqrt(faiss.knn(X, X, 101)[0][:, 1:].astype(np.float64))
+    return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
+
+
+def searched_one_by_one(X: np.ndarray) -> np.ndarray:
+    """What `cluster_count` does, by scikit-learn: silhouettes for each number of clusters."""
+    labels = [KMeans(k, n_init=1, random_state=0).fit_predict(X) for k in range(2, 16)]
+    return np.array([silhouette_score(X, y) for y in labels])
+
+
+def one_by_one(X: np.ndarray) -> np.ndarray:
+    """k-means by scikit-learn for each number of clusters: root mean square distances."""
+    inertia = [KMeans(k, n_init=1, random_state=0).fit(X).inertia_ for k in range(2, 16)]
+    return np.sqrt(np.array(inertia) / len(X))
+
+
+def all_at_once(X: np.ndarray) -> np.ndarray:
+    """The same by ours."""
+    return np.sqrt([run.inertia / len(X) for run in kmeans(X, range(2, 16)).values()])
 
 
 def lid_by_graph(search: type, X: np.ndarray) -> float:
@@ -368,7 +423,7 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
     rng = np.random.default_rng(0)
     for c in chain.from_iterable(
-        make(rng) for make in (isoscores, silhouettes, neighbours, means, removals)
+        make(rng) for make in (isoscores, silhouettes, clusters, neighbours, means, removals)
     ):
         if options.only not in c.what:
             continue
