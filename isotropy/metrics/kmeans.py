@@ -61,35 +61,44 @@ def kmeans(
     """
     mean = X.mean(axis=0, dtype=np.float64)
     centred = np.ascontiguousarray(X - mean.astype(X.dtype))
-    starts = _starts(centred, sorted(set(k_range)), n_init, seed)
-    found = lloyd(centred, [start for _, start in starts], max_iter=max_iter, tol=tol)
+    starts = _Starts(centred, sorted(set(k_range)), seed)
     best: dict[int, Clustering] = {}
-    for (k, _), run in zip(starts, found, strict=True):
-        if k not in best or run.inertia < best[k].inertia:
-            best[k] = run._replace(centers=run.centers + mean)
-    return best
+    for _ in range(n_init):
+        drawn = starts.draw()
+        runs = lloyd(centred, list(drawn.values()), max_iter=max_iter, tol=tol)
+        for k, run in zip(drawn, runs, strict=True):
+            if k not in best or run.inertia < best[k].inertia:
+                best[k] = run
+    return {k: run._replace(centers=run.centers + mean) for k, run in best.items()}
 
 
-def _starts(
-    X: np.ndarray, numbers: Sequence[int], n_init: int, seed: int
-) -> list[tuple[int, np.ndarray]]:
-    """Starting centres of each run, with their number: scikit-learn's k-means++.
+class _Starts:
+    """Starting centres for several numbers of clusters: scikit-learn's k-means++.
 
     It draws the same points one after another for all numbers with the same trials per point, so
     that one call for the largest of them starts all.
     """
-    norms = np.einsum("ij,ij->i", X, X)
-    found = []
-    trials = {k: 2 + int(np.log(k)) for k in numbers}
-    for n_trials in sorted(set(trials.values())):
-        shared = [k for k in numbers if trials[k] == n_trials]
-        rng = np.random.RandomState(seed)
-        for _ in range(n_init):
+
+    def __init__(self, X: np.ndarray, numbers: Sequence[int], seed: int) -> None:
+        self.X, self.norms = X, np.einsum("ij,ij->i", X, X)
+        self.shared: dict[int, list[int]] = {}  # by trials per point, as scikit-learn has them
+        for k in numbers:
+            self.shared.setdefault(2 + int(np.log(k)), []).append(k)
+        self.rngs = {n_trials: np.random.RandomState(seed) for n_trials in self.shared}
+
+    def draw(self) -> dict[int, np.ndarray]:
+        """The next start for each number."""
+        found: dict[int, np.ndarray] = {}
+        for n_trials, numbers in self.shared.items():
             centers, _ = kmeans_plusplus(
-                X, shared[-1], x_squared_norms=norms, random_state=rng, n_local_trials=n_trials
+                self.X,
+                numbers[-1],
+                x_squared_norms=self.norms,
+                random_state=self.rngs[n_trials],
+                n_local_trials=n_trials,
             )
-            found += [(k, centers[:k]) for k in shared]
-    return found
+            found |= {k: centers[:k] for k in numbers}
+        return found
 
 
 class _Run:
