@@ -350,7 +350,8 @@ class _IsoScoreStar(torch.autograd.Function):
                 XS = (a * S).to(dtype) @ X
                 XS = XS if ctx.product is None else XS.add_(ctx.product, alpha=ctx.zeta)
             else:
-                XS = X @ (a * S if covariance is None else a * S + ctx.zeta * covariance).to(dtype)
+                shrunk = a * S if covariance is None else a * S + ctx.zeta * covariance
+                XS = product(X, shrunk.to(dtype))
             of_points = XS.mul_((4 * a * df).to(dtype)).addcmul_(X, (2 * a * dt).to(dtype))
         if ctx.needs_input_grad[1]:
             shrunk = a * (scatter(X) if n < d else S) + ctx.zeta * covariance
