@@ -206,11 +206,12 @@ def _nearest(
     for i in range(len(products)):
         first = 0
         for run in range(len(ends)):
-            best, nearest = norms[first] - 2 * products[i, first], 0
-            for j in range(first + 1, ends[run]):
-                distance = norms[j] - 2 * products[i, j]
+            row, own = products[i, first : ends[run]], norms[first : ends[run]]
+            best, nearest = own[0] - 2 * row[0], 0
+            for j in range(1, len(row)):
+                distance = own[j] - 2 * row[j]
                 if distance < best:
-                    best, nearest = distance, j - first
+                    best, nearest = distance, j
             labels[run, i] = nearest
             first = ends[run]
 

@@ -21,8 +21,8 @@ MORE = 8  # neighbours searched beyond k, at least
 LOST = 0.02
 ROUNDING = 1e-6  # error of a squared distance in float32, over the sum of squared norms
 NEIGHBOURS_AT_ONCE = 2**23  # in the search, over all rows of a part
-QUERIES, POINTS = 512, 2048  # of a block on the CPU, whose products lie in the cache
-STRIP = 64  # products that are compared together
+QUERIES, POINTS = 512, 1024  # of a block on the CPU, whose products lie in the cache
+STRIP = 128  # products that are compared together
 GPU_ROWS = 2048  # queries at a time
 
 # `fastmath` lets the comparison be vectorized: all values are finite.
@@ -105,18 +105,13 @@ def search_on_cpu(
         own = base[rows[part]]
         for start in range(0, len(base), POINTS):
             others = slice(start, start + POINTS)
-            _keep_nearest(
-                product(own, base[others]).numpy(),
-                norms[rows[part]].numpy(),
-                norms[others].numpy(),
-                start,
-                squared[part].numpy(),
-                found[part].numpy(),
-            )
+            products = product(own, base[others]).numpy()
+            kept = squared[part].numpy(), found[part].numpy()
+            _keep_nearest(products, norms[others].numpy(), start, *kept)
 
     with worker_threads() as pool:
         list(pool.map(search, range(0, len(rows), QUERIES)))
-    squared, order = squared.sort(dim=1, stable=True)
+    squared, order = squared.add_(norms[rows, None]).sort(dim=1, stable=True)
     return _without_self(squared, found.gather(1, order), rows)
 
 
@@ -148,36 +143,31 @@ def _without_self(
 
 @_compiled
 def _keep_nearest(
-    products: np.ndarray,
-    nx: np.ndarray,
-    ny: np.ndarray,
-    first: int,
-    squared: np.ndarray,
-    found: np.ndarray,
+    products: np.ndarray, norms: np.ndarray, first: int, least: np.ndarray, found: np.ndarray
 ) -> None:  # pragma: no cover
-    """Keep the least squared distances of each row so far, and which points they belong to.
+    """Keep the least squared distances of each row so far, less its own squared norm, and which
+    points they belong to.
 
     Args:
-        products: scalar products of the rows with some points, shape (m, n); overwritten.
-        nx: squared norms of the rows.
-        ny: squared norms of the points.
+        products: scalar products of the rows with some points, shape (m, n).
+        norms: squared norms of the points, shape (n,).
         first: number of the first of these points.
-        squared: the least so far, shape (m, k), each row a heap: the largest comes first.
+        least: the least so far, shape (m, k), each row a heap: the largest comes first.
         found: numbers of their points.
     """
     zero, one, two = products.dtype.type(0), products.dtype.type(1), products.dtype.type(2)
     for i in range(len(products)):
-        row, heap, numbers = products[i], squared[i], found[i]
+        row, heap, numbers = products[i], least[i], found[i]
         for start in range(0, len(row), STRIP):
-            stop, least = min(start + STRIP, len(row)), heap[0]
+            strip, own, largest = row[start : start + STRIP], norms[start : start + STRIP], heap[0]
             nearer = zero  # counted in floats: the loop is vectorized
-            for j in range(start, stop):
-                row[j] = nx[i] + ny[j] - two * row[j]
-                nearer += one if row[j] < least else zero
+            for j in range(len(strip)):
+                nearer += one if own[j] - two * strip[j] < largest else zero
             if nearer > zero:
-                for j in range(start, stop):
-                    if row[j] < heap[0]:
-                        _replace_first(heap, numbers, row[j], first + j)
+                for j in range(len(strip)):
+                    value = own[j] - two * strip[j]
+                    if value < heap[0]:
+                        _replace_first(heap, numbers, value, first + start + j)
 
 
 @_compiled
