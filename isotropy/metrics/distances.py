@@ -346,3 +346,56 @@ def least_mean(sums: np.ndarray, counts: np.ndarray, own: np.ndarray) -> np.ndar
             best = min(best, row[c] / counts[c])
         least[i], row[own[i]] = best, kept
     return least
+
+
+@_compiled
+def add_up_silhouettes(
+    sums: np.ndarray,
+    weights: np.ndarray,
+    sizes: np.ndarray,
+    own: np.ndarray,
+    first: int,
+    totals: np.ndarray,
+) -> None:
+    """Add the silhouettes of some points up, for each row of weights, shape (t, q), of sums of
+    distances, shape (q, n, K).
+
+    Args:
+        sums: to the points of each class, at q steps; contiguous.
+        weights: of these steps.
+        sizes: of the classes, shape (K,).
+        own: classes of the points, shape (m,).
+        first: number of the first of these points.
+        totals: shape (t,); silhouettes are added.
+    """
+    q, _, k = sums.shape
+    between = np.empty(k)
+    for i in range(len(own)):
+        for t in range(len(weights)):
+            between[:] = 0
+            for at in range(0, q - 2, 3):  # three at once: fewer passes over what is written
+                w0, w1, w2 = weights[t, at], weights[t, at + 1], weights[t, at + 2]
+                s0, s1, s2 = sums[at, first + i], sums[at + 1, first + i], sums[at + 2, first + i]
+                for c in range(k):
+                    between[c] += w0 * s0[c] + (w1 * s1[c] + w2 * s2[c])
+            for at in range(q - q % 3, q):
+                w0, s0 = weights[t, at], sums[at, first + i]
+                for c in range(k):
+                    between[c] += w0 * s0[c]
+            totals[t] += _silhouette(between, sizes, own[i])
+
+
+@_compiled
+def _silhouette(sums: np.ndarray, sizes: np.ndarray, own: int) -> float:
+    """Silhouette of a point from its sums of distances, which are overwritten; 0 in a class of one
+    point, and for 0/0.
+    """
+    if sizes[own] <= 1:
+        return 0.0
+    cohesion = sums[own] / (sizes[own] - 1)
+    sums[own] = np.finfo(np.float64).max
+    separation = sums[0] / sizes[0]
+    for c in range(len(sums)):
+        separation = min(separation, sums[c] / sizes[c])
+    larger = max(cohesion, separation)
+    return (separation - cohesion) / larger if larger != 0 else 0.0

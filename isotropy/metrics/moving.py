@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from isotropy.metrics.distances import ALONG, add_sums_along, centred, unit
+from isotropy.metrics.distances import ALONG, add_sums_along, add_up_silhouettes, centred, unit
 from isotropy.metrics.matmul import full_precision, visit_pairs, worker_threads
-from isotropy.metrics.silhouettes import Tiles, chunks_of, sorted_by_class
-from isotropy.metrics.validation import as_points, sample_rows
+from isotropy.metrics.silhouettes import Tiles, chunks_of, silhouette_from_sums, sorted_by_class
+from isotropy.metrics.validation import as_codes, as_points, sample_rows
 
 SAMPLE_SIZE = 512
 """Points from which the subspace is estimated; the residual is then computed for all points."""
@@ -31,6 +31,8 @@ MAX_RESIDUAL = 4
 representative."""
 MAX_RANK = 0.25
 """Largest rank that saves time, as a share of d."""
+POINTS = 256  # whose silhouettes a thread takes at a time
+MANY_CLASSES = 16  # for fewer, a loop per point costs more than it saves
 
 
 class MovingSums(NamedTuple):
@@ -133,3 +135,35 @@ def _sums(
     unsorted = torch.empty(sums.shape, dtype=torch.float64)
     unsorted[:, order] = torch.from_numpy(sums)
     return unsorted
+
+
+def silhouettes_between(sums: torch.Tensor, weights: np.ndarray, labels: Any) -> np.ndarray:
+    """Mean silhouettes of sums of distances that are interpolated: weighted sums of those at some
+    steps.
+
+    Args:
+        sums: at q steps, shape (q, n, K), float64.
+        weights: one row per silhouette, shape (t, q), float64.
+        labels: as in `isotropy.metrics.distance_sums`.
+
+    Returns:
+        Shape (t,), float64. On the CPU the sums of many classes are interpolated point by point, in
+        the cache; the number of threads changes no byte.
+    """
+    if not sums.is_cpu or sums.shape[2] < MANY_CLASSES:
+        own = torch.tensor(weights, device=sums.device)
+        between = (torch.tensordot(row, sums, dims=1) for row in own)
+        return np.array([float(silhouette_from_sums(s, labels).mean()) for s in between])
+    codes = as_codes(labels, sums.shape[1])
+    sizes, own_codes = torch.bincount(codes).double().numpy(), codes.numpy()
+    at_nodes, rows = sums.contiguous().numpy(), np.ascontiguousarray(weights, dtype=np.float64)
+
+    def add_up(first: int) -> np.ndarray:
+        totals, own = np.zeros(len(rows)), own_codes[first : first + POINTS]
+        add_up_silhouettes(at_nodes, rows, sizes, own, first, totals)
+        return totals
+
+    with worker_threads() as pool:
+        parts = list(pool.map(add_up, range(0, len(codes), POINTS)))
+    means: np.ndarray = np.sum(parts, axis=0) / len(codes)
+    return means

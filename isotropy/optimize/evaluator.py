@@ -11,7 +11,7 @@ import torch
 
 from isotropy.errors import IsotropyError
 from isotropy.metrics.isoscores import StreamingCovariance, isoscore
-from isotropy.metrics.moving import MovingSums, moving_distance_sums
+from isotropy.metrics.moving import MovingSums, moving_distance_sums, silhouettes_between
 from isotropy.metrics.silhouettes import distance_sums, silhouette, silhouette_from_sums
 from isotropy.metrics.validation import as_codes, sample_rows
 from isotropy.optimize.descent import Classifier
@@ -103,6 +103,12 @@ class Evaluator:
     def silhouette_of(self, sums: torch.Tensor) -> float:
         """Silhouette from the sums of distances."""
         return float(silhouette_from_sums(sums, self.codes).mean())
+
+    def silhouettes_between(self, sums: torch.Tensor, weights: np.ndarray) -> np.ndarray:
+        """Silhouettes from sums of distances at some steps, shape (q, n, K), for each row of
+        weights, shape (t, q).
+        """
+        return silhouettes_between(sums, weights, self.codes)
 
     def errors_of_sums(self, residuals: torch.Tensor) -> torch.Tensor:
         """By how much sums may err, shape (n, K), where each point may be so far, shape (n,), from

@@ -137,7 +137,7 @@ class Windows:
         error = 0.0
         if there is not None:
             found = Scores(there[1], self.evaluator.silhouette_of(sums[-1]))
-            error = _difference(found, window.scores(weights[checked - 1]))
+            error = _difference(found, window.scores(weights[checked - 1 : checked])[0])
             strain = max(strain, error / self.tolerance)
         growth = SAFETY * max(strain, 1e-12) ** (-1 / (NODES - 2))
         if not strain <= 1:  # nor if it is not a number
@@ -145,8 +145,8 @@ class Windows:
             self.width = int(width * min(max(growth, 0.25), 0.75)) if np.isfinite(growth) else 0
             descent.restore(before, first)
             return None
-        for step, row in zip(steps, rows, strict=True):
-            row |= window.scores(weights[step - 1])._asdict()
+        for row, scores in zip(rows, window.scores(weights), strict=True):
+            row |= scores._asdict()
         self.facts["windows"] += 1
         self.facts["error_bound"] = max(self.facts["error_bound"], bound)
         self.facts["error_checked"] = max(self.facts["error_checked"], error)
@@ -251,12 +251,14 @@ class _Window:
         self.gram = (flat @ flat.T).cpu().numpy()
         self.trace = covariances.diagonal(dim1=1, dim2=2).sum(dim=1).cpu().numpy()
 
-    def scores(self, weights: np.ndarray) -> Scores:
-        """Scores at a step from its weights, shape (q,)."""
-        ratio = (weights @ self.trace) ** 2 / (weights @ self.gram @ weights)
-        return Scores(
-            float((ratio - 1) / (self.d - 1)), self.evaluator.silhouette_of(self._combine(weights))
-        )
+    def scores(self, weights: np.ndarray) -> list[Scores]:
+        """Scores at some steps from their weights, shape (steps, q)."""
+        ratios = [(own @ self.trace) ** 2 / (own @ self.gram @ own) for own in weights]
+        silhouettes = self.evaluator.silhouettes_between(self.sums, weights)
+        return [
+            Scores(float((ratio - 1) / (self.d - 1)), float(silhouette))
+            for ratio, silhouette in zip(ratios, silhouettes, strict=True)
+        ]
 
     def bounds(self, tails: np.ndarray, residuals: torch.Tensor | None = None) -> Scores:
         """The certificate: bounds on the errors of both scores.

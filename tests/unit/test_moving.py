@@ -3,13 +3,14 @@ the bound by the residuals."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.metrics.moving import MovingSums, moving_distance_sums
-from isotropy.metrics.silhouettes import distance_sums
+from isotropy.metrics.moving import MovingSums, moving_distance_sums, silhouettes_between
+from isotropy.metrics.silhouettes import distance_sums, silhouette_from_sums
 
 
 def path_of(
@@ -120,3 +121,32 @@ def test_threads_and_places_change_no_byte() -> None:
             assert torch.equal(found.residuals, expected.residuals)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("n", "classes", "nodes"), [(600, 2, 9), (700, 3, 4), (900, 250, 9), (40, 7, 5)]
+)
+def test_silhouettes_between_nodes(n: int, classes: int, nodes: int) -> None:
+    """Those of the sums that are interpolated one after another; also of classes of one point, of
+    points in one place, and on any number of threads."""
+    rng = np.random.default_rng(n)
+    sums = torch.from_numpy(rng.uniform(0.5, 2, (nodes, n, classes)))
+    labels = torch.from_numpy(np.r_[np.arange(classes), rng.integers(1, classes, n - classes)])
+    sums[:, 5] = 0
+    weights = rng.dirichlet(np.ones(nodes), 17)
+    weights[0] = np.eye(nodes)[-1]
+    expected = [
+        float(silhouette_from_sums(torch.tensordot(row, sums, dims=1), labels).mean())
+        for row in torch.from_numpy(weights)
+    ]
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(silhouettes_between(sums, weights, labels))
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    assert {part.tobytes() for part in found} == {found[0].tobytes()}
+    alone = silhouettes_between(sums, weights[3:4], labels)
+    assert alone.tobytes() == found[0][3:4].tobytes()
