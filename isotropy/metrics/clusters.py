@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from isotropy.metrics.distances import scaled
 from isotropy.metrics.kmeans import kmeans
 from isotropy.metrics.silhouettes import silhouette_of_labelings
 from isotropy.metrics.validation import Points, as_points, sample_rows
@@ -54,13 +55,14 @@ def cluster_count(
 
     Raises:
         ValueError: bad shapes, NaN or infinity, a k below 2 or not below the number of different
-            points.
+            points, or no start or iteration.
     """
     points = as_points(X, min_dims=1).detach()
     tried, n = sorted(set(k_range)), len(points)
     if not tried or tried[0] < 2 or tried[-1] >= n:
         raise ValueError(f"k_range must hold numbers from 2 to {n - 1} for {n} points, got {tried}")
-    runs = kmeans(points.cpu().numpy(), tried, n_init=n_init, max_iter=max_iter, seed=seed)
+    array = scaled(points).cpu().numpy()
+    runs = kmeans(array, tried, n_init=n_init, max_iter=max_iter, seed=seed)
     labels = {k: run.labels for k, run in runs.items()}
     for k in tried:
         if (there := len(np.unique(labels[k]))) < k:

@@ -349,7 +349,7 @@ def least_mean(sums: np.ndarray, counts: np.ndarray, own: np.ndarray) -> np.ndar
 
 
 @_compiled
-def add_up_silhouettes(
+def add_silhouettes(
     sums: np.ndarray,
     weights: np.ndarray,
     sizes: np.ndarray,
@@ -357,12 +357,12 @@ def add_up_silhouettes(
     first: int,
     totals: np.ndarray,
 ) -> None:
-    """Add the silhouettes of some points up, for each row of weights, shape (t, q), of sums of
-    distances, shape (q, n, K).
+    """Add the silhouettes of some points to `totals`, for each row of weights.
 
     Args:
-        sums: to the points of each class, at q steps; contiguous.
-        weights: of these steps.
+        sums: sums of distances to the points of each class at q nodes, shape (q, n, K); contiguous,
+            finite.
+        weights: of the nodes, shape (t, q).
         sizes: of the classes, shape (K,).
         own: classes of the points, shape (m,).
         first: number of the first of these points.

@@ -318,7 +318,7 @@ class _IsoScoreStar(torch.autograd.Function):
         ctx.save_for_backward(points, covariance)
         ctx.zeta, ctx.centred, ctx.second, ctx.t, ctx.f = zeta, centred, second, t, f
         # Rounding may put the participation ratio a last digit outside [1, d].
-        score = min(max((t**2 / f - 1) / (d - 1), 0.0), 1.0)
+        score = min(max((t * t / f - 1) / (d - 1), 0.0), 1.0)
         return torch.tensor(score, dtype=torch.float64, device=points.device)
 
     @staticmethod
@@ -342,7 +342,7 @@ class _IsoScoreStar(torch.autograd.Function):
             return first, second, None, None, None
         a, t, f = (1 - ctx.zeta) / (n - 1), ctx.t, ctx.f
         of_score = outer[0] / (d - 1)
-        dt, df = of_score * (2 * t / f), of_score * -((t / f) ** 2)
+        dt, df = of_score * (2 * t / f), of_score * -(t / f * (t / f))
         of_points = of_covariance = None
         X, S, dtype = ctx.centred, ctx.second, ctx.centred.dtype
         if ctx.needs_input_grad[0]:

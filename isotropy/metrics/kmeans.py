@@ -18,6 +18,7 @@ from sklearn.cluster import kmeans_plusplus
 
 from isotropy.metrics.compiled import KEPT
 from isotropy.metrics.matmul import full_precision, product, worker_threads
+from isotropy.metrics.validation import aligned
 
 ROWS = 1024  # points of a block, whose distances to all centres lie in the cache
 
@@ -47,21 +48,29 @@ def kmeans(
     """The best of `n_init` runs of k-means for each number of clusters.
 
     Args:
-        X: points, shape (n, d), float32 or float64, finite.
-        k_range: numbers of clusters, each at most n.
-        n_init: starts for each; the run of least inertia counts.
-        max_iter: iterations of a run.
+        X: points, shape (n, d), float32 or float64, finite, whose squares are in the float range.
+        k_range: numbers of clusters, each from 1 to n.
+        n_init: starts for each, at least 1; the run of least inertia counts.
+        max_iter: iterations of a run, at least 1.
         tol: a run ends where the squared distances that its centres move, in all, are at most `tol`
             times the mean variance of a dimension; or where no point changes its cluster.
         seed: of the starts.
 
     Returns:
-        One clustering per number. With one start, that of scikit-learn's `KMeans` with this seed
-        but for rounding.
+        One clustering per number. With one start, labels, centres and iterations are those of
+        scikit-learn's `KMeans` with this seed, but for rounding.
+
+    Raises:
+        ValueError: a number of clusters, starts or iterations out of range.
     """
-    mean = X.mean(axis=0, dtype=np.float64)
-    centred = np.ascontiguousarray(X - mean.astype(X.dtype))
-    starts = _Starts(centred, sorted(set(k_range)), seed)
+    numbers = sorted(set(k_range))
+    if not numbers or numbers[0] < 1 or numbers[-1] > len(X):
+        raise ValueError(f"k_range must hold numbers from 1 to {len(X)}, got {numbers}")
+    if n_init < 1 or max_iter < 1:
+        raise ValueError(f"n_init and max_iter must be at least 1, got {n_init} and {max_iter}")
+    mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+    centred = aligned(torch.from_numpy(X - mean)).numpy()
+    starts = _Starts(centred, numbers, seed)
     best: dict[int, Clustering] = {}
     for _ in range(n_init):
         drawn = starts.draw()
@@ -111,8 +120,8 @@ class _Run:
         self.sizes = np.zeros(len(start), dtype=np.int64)
         self.n_iter = 0
 
-    def take(self, X: np.ndarray, labels: np.ndarray) -> int:
-        """Take over new labels; how many have changed."""
+    def relabel(self, X: np.ndarray, labels: np.ndarray) -> int:
+        """Take new labels over; how many have changed."""
         changed: int = _move(X, self.labels, labels, self.sums, self.sizes)
         return changed
 
@@ -120,19 +129,22 @@ class _Run:
         """Move each centre to the mean of its points; the sum of squared distances of these
         moves.
         """
-        sums, sizes = self._without_empty(X) if not self.sizes.all() else (self.sums, self.sizes)
+        sums, sizes = self._relocate_empty(X) if not self.sizes.all() else (self.sums, self.sizes)
         centers = sums / np.maximum(sizes, 1)[:, None]
         centers[sizes == 0] = centers[sizes.argmax()]
         moved = float(((centers - self.centers) ** 2).sum())
         self.centers = centers
         return moved
 
-    def _without_empty(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _relocate_empty(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sums and sizes where each empty cluster has been given one of the points that are
         farthest from their centre, as scikit-learn does.
         """
         sums, sizes = self.sums.copy(), self.sizes.copy()
-        away = ((X - self.centers[self.labels]) ** 2).sum(axis=1)
+        away = np.empty(len(X))
+        for first in range(0, len(X), ROWS):
+            part = slice(first, first + ROWS)
+            away[part] = ((X[part] - self.centers[self.labels[part]]) ** 2).sum(axis=1)
         empty = np.flatnonzero(sizes == 0)
         for cluster, point in zip(empty, np.argsort(-away, kind="stable"), strict=False):
             if away[point] > 0:
@@ -156,10 +168,13 @@ def lloyd(
     Args:
         X: points, shape (n, d), float32 or float64, contiguous, whose mean is 0.
         starts: centres, shape (k, d), one array per run.
-        max_iter: iterations of a run.
+        max_iter: iterations of a run, at least 1.
         tol: as for `kmeans`.
+
+    Returns:
+        One clustering per start.
     """
-    total = float(np.einsum("ij,ij->i", X, X).sum(dtype=np.float64))
+    total = float(np.einsum("ij,ij->", X, X, dtype=np.float64))
     least = tol * total / X.size
     runs = [_Run(start, len(X)) for start in starts]
     moving = list(runs)
@@ -170,7 +185,8 @@ def lloyd(
             centers = np.concatenate([run.centers for run in chosen]).astype(X.dtype)
             ends = np.cumsum([len(run.centers) for run in chosen])
             labels = np.empty((len(chosen), len(X)), dtype=np.int32)
-            norms, all_centers = np.einsum("ij,ij->i", centers, centers), torch.from_numpy(centers)
+            norms = np.einsum("ij,ij->i", centers, centers)
+            all_centers = torch.tensor(centers)  # in torch's memory, which is aligned
 
             def block(first: int) -> None:
                 points = torch.from_numpy(X[first : first + ROWS])
@@ -178,7 +194,7 @@ def lloyd(
                 _nearest(products, norms, ends, labels[:, first : first + ROWS])
 
             list(pool.map(block, range(0, len(X), ROWS)))
-            return list(pool.map(lambda i: chosen[i].take(X, labels[i]), range(len(chosen))))
+            return list(pool.map(lambda i: chosen[i].relabel(X, labels[i]), range(len(chosen))))
 
         while moving:
             changed = assign(moving)
@@ -197,9 +213,7 @@ def lloyd(
 
 
 @njit(cache=KEPT, nogil=True)
-def _nearest(
-    products: np.ndarray, norms: np.ndarray, ends: np.ndarray, labels: np.ndarray
-) -> None:  # pragma: no cover
+def _nearest(products: np.ndarray, norms: np.ndarray, ends: np.ndarray, labels: np.ndarray) -> None:
     """Write the nearest centre of each point within each run: products of points and centres, shape
     (rows, centres), the centres of a run up to its entry of `ends`; labels, shape (runs, rows).
     """
@@ -219,7 +233,7 @@ def _nearest(
 @njit(cache=KEPT, nogil=True)
 def _move(
     X: np.ndarray, before: np.ndarray, after: np.ndarray, sums: np.ndarray, sizes: np.ndarray
-) -> int:  # pragma: no cover
+) -> int:
     """Move the points that change their cluster (-1: none) from sum to sum, in their order; how
     many there are.
     """

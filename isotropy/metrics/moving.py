@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from isotropy.metrics.distances import ALONG, add_sums_along, add_up_silhouettes, centred, unit
+from isotropy.metrics.distances import ALONG, add_silhouettes, add_sums_along, centred, unit
 from isotropy.metrics.matmul import full_precision, visit_pairs, worker_threads
 from isotropy.metrics.silhouettes import Tiles, chunks_of, silhouette_from_sums, sorted_by_class
 from isotropy.metrics.validation import as_codes, as_points, sample_rows
@@ -137,30 +137,36 @@ def _sums(
     return unsorted
 
 
-def silhouettes_between(sums: torch.Tensor, weights: np.ndarray, labels: Any) -> np.ndarray:
-    """Mean silhouettes of sums of distances that are interpolated: weighted sums of those at some
-    steps.
+def interpolated_silhouettes(sums: torch.Tensor, weights: np.ndarray, labels: Any) -> np.ndarray:
+    """Mean silhouette at steps between nodes, from interpolated sums of distances: weighted sums of
+    those at the nodes.
 
     Args:
-        sums: at q steps, shape (q, n, K), float64.
-        weights: one row per silhouette, shape (t, q), float64.
+        sums: at q nodes, shape (q, n, K), float64, finite.
+        weights: of the nodes, a row for each step, shape (t, q), float64.
         labels: as in `isotropy.metrics.distance_sums`.
 
     Returns:
         Shape (t,), float64. On the CPU the sums of many classes are interpolated point by point, in
         the cache; the number of threads changes no byte.
+
+    Raises:
+        ValueError: shapes that do not fit.
     """
+    codes = as_codes(labels, sums.shape[1])
+    sizes = torch.bincount(codes)
+    expected = (weights.shape[1], len(codes), len(sizes))
+    if sums.shape != expected:
+        raise ValueError(f"sums must have shape {expected}, got {tuple(sums.shape)}")
     if not sums.is_cpu or sums.shape[2] < MANY_CLASSES:
         own = torch.tensor(weights, device=sums.device)
         between = (torch.tensordot(row, sums, dims=1) for row in own)
-        return np.array([float(silhouette_from_sums(s, labels).mean()) for s in between])
-    codes = as_codes(labels, sums.shape[1])
-    sizes, own_codes = torch.bincount(codes).double().numpy(), codes.numpy()
+        return np.array([float(silhouette_from_sums(s, codes).mean()) for s in between])
     at_nodes, rows = sums.contiguous().numpy(), np.ascontiguousarray(weights, dtype=np.float64)
 
     def add_up(first: int) -> np.ndarray:
-        totals, own = np.zeros(len(rows)), own_codes[first : first + POINTS]
-        add_up_silhouettes(at_nodes, rows, sizes, own, first, totals)
+        totals, own = np.zeros(len(rows)), codes[first : first + POINTS].numpy()
+        add_silhouettes(at_nodes, rows, sizes.double().numpy(), own, first, totals)
         return totals
 
     with worker_threads() as pool:

@@ -1,7 +1,7 @@
 """Nearest neighbours, exact: distances to the k nearest points of a cloud.
 
-The search compares squares from matrix products in single precision; what it finds is then put
-right, and searched again where rounding could have hidden a nearer point.
+The search compares squared distances from matrix products, in single precision; what it finds is
+then put right, and searched again where rounding could have hidden a nearer point.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from isotropy.metrics.compiled import KEPT
 from isotropy.metrics.distances import centred, scaled, squared_norms
 from isotropy.metrics.matmul import product, worker_threads
 
-MORE = 8  # neighbours searched beyond k, at least
+EXTRA = 8  # neighbours searched beyond k, at least
 # Squared distance over the sum of squared norms, under which it is computed from the difference
 LOST = 0.02
 ROUNDING = 1e-6  # error of a squared distance in float32, over the sum of squared norms
@@ -32,15 +32,23 @@ _compiled = njit(cache=KEPT, nogil=True, fastmath=True, error_model="numpy")
 def nearest(
     points: torch.Tensor, k: int, rows: torch.Tensor, kept: torch.Tensor | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances of some points to their k nearest neighbours, themselves left out, ascending, shape
-    (rows, k), float64.
+    """Distances of some points to their k nearest neighbours, themselves left out.
 
-    Twice: with neighbours among all points, and among those that are kept.
+    The search works in float32, with squared distances from matrix products. So a few more
+    neighbours are taken than asked for, squares that lost digits are computed again from the
+    difference, and a row is done when no point beyond those found can be nearer than its k-th
+    (whose length is then at most the row's own and that distance); else it is searched again for
+    more. For a caller with `full_precision`.
 
-    The search works in float32, with squares from products. So a few more neighbours are taken than
-    asked for, squares that lost digits are computed again from the difference, and a row is done
-    when no point beyond those found can be nearer than its k-th (whose length is then at most the
-    row's own and that distance); else it is searched again for more.
+    Args:
+        points: the cloud, shape (n, d), on any device.
+        k: neighbours; each row has as many, kept ones too.
+        rows: numbers of the points that are measured, shape (m,), on the CPU.
+        kept: points that count as neighbours in the second result, boolean, shape (n,); None: all.
+
+    Returns:
+        Distances in ascending order, shape (m, k), float64: with neighbours among all points, and
+        among those that are kept.
     """
     points = scaled(points)
     cloud = centred(points)
@@ -49,7 +57,7 @@ def nearest(
     results = [
         torch.empty(len(rows), k, dtype=torch.float64) for _ in range(1 if kept is None else 2)
     ]
-    waiting, wanted = torch.arange(len(rows)), min(len(cloud) - 1, k + max(MORE, k // 8))
+    waiting, wanted = torch.arange(len(rows)), min(len(cloud) - 1, k + max(EXTRA, k // 8))
     while len(waiting):
         again = []
         for part in torch.split(waiting, max(1, NEIGHBOURS_AT_ONCE // wanted)):
@@ -144,9 +152,9 @@ def _without_self(
 @_compiled
 def _keep_nearest(
     products: np.ndarray, norms: np.ndarray, first: int, least: np.ndarray, found: np.ndarray
-) -> None:  # pragma: no cover
-    """Keep the least squared distances of each row so far, less its own squared norm, and which
-    points they belong to.
+) -> None:
+    """Keep the least squared distances of each row so far, minus the row's own squared norm, and
+    which points they belong to.
 
     Args:
         products: scalar products of the rows with some points, shape (m, n).
@@ -172,7 +180,9 @@ def _keep_nearest(
 
 @_compiled
 def _replace_first(heap: np.ndarray, numbers: np.ndarray, value: Any, number: int) -> None:
-    """Put a value in the place of a heap's largest, and move it to where it belongs."""
+    """Put a value and its number in the place of the largest of a heap, shape (k,), and move it to
+    where it belongs.
+    """
     at, below = 0, 1
     while below < len(heap):
         if below + 1 < len(heap) and heap[below + 1] > heap[below]:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import torch
 
 from isotropy.metrics.matmul import scatter
@@ -59,8 +60,19 @@ def partition_isotropies(
     signs: Literal["fixed", "both"] = "fixed",
     log: bool = False,
 ) -> list[float]:
-    """I(W) of a cloud at several lengths of its vectors, which share the eigenvectors: for each
-    scale `partition_isotropy` of all vectors times it, with the other arguments and errors of that.
+    """I(W) of a cloud at several lengths of its vectors, which share the eigenvectors.
+
+    Args:
+        W: point cloud, shape (n, d).
+        scales: factors of all vectors, one at least.
+        signs: as in `partition_isotropy`.
+        log: as in `partition_isotropy`.
+
+    Returns:
+        `partition_isotropy` of the vectors times each factor.
+
+    Raises:
+        ValueError: as in `partition_isotropy`, or no factor.
     """
     if signs not in ("fixed", "both"):
         raise ValueError(f'signs must be "fixed" or "both", got {signs!r}')
@@ -89,7 +101,7 @@ class StreamingPartition:
             clouds compare at one.
 
     Raises:
-        ValueError: a `second` of zeros.
+        ValueError: a `second` of zeros, or no scale.
     """
 
     def __init__(
@@ -105,7 +117,9 @@ class StreamingPartition:
         rows = vectors.abs().argmax(dim=0, keepdim=True)
         vectors = vectors * vectors.gather(0, rows).sign()
         self._directions, self._both = vectors, signs == "both"
-        self._scales = [scale] if isinstance(scale, float | int) else list(scale)
+        self._scales: list[float] = np.atleast_1d(scale).tolist()
+        if not self._scales:
+            raise ValueError("I(W) needs a scale, got none")
         # By scale: log F of each direction, of what has been added.
         self._log_f: list[torch.Tensor] = []
 

@@ -11,7 +11,7 @@ import torch
 
 from isotropy.errors import IsotropyError
 from isotropy.metrics.isoscores import StreamingCovariance, isoscore
-from isotropy.metrics.moving import MovingSums, moving_distance_sums, silhouettes_between
+from isotropy.metrics.moving import MovingSums, interpolated_silhouettes, moving_distance_sums
 from isotropy.metrics.silhouettes import distance_sums, silhouette, silhouette_from_sums
 from isotropy.metrics.validation import as_codes, sample_rows
 from isotropy.optimize.descent import Classifier
@@ -104,11 +104,11 @@ class Evaluator:
         """Silhouette from the sums of distances."""
         return float(silhouette_from_sums(sums, self.codes).mean())
 
-    def silhouettes_between(self, sums: torch.Tensor, weights: np.ndarray) -> np.ndarray:
-        """Silhouettes from sums of distances at some steps, shape (q, n, K), for each row of
-        weights, shape (t, q).
+    def interpolated_silhouettes(self, sums: torch.Tensor, weights: np.ndarray) -> np.ndarray:
+        """Silhouettes at t steps, shape (t,), from sums of distances at q nodes, shape (q, n, K),
+        and the weights of these, shape (t, q).
         """
-        return silhouettes_between(sums, weights, self.codes)
+        return interpolated_silhouettes(sums, weights, self.codes)
 
     def errors_of_sums(self, residuals: torch.Tensor) -> torch.Tensor:
         """By how much sums may err, shape (n, K), where each point may be so far, shape (n,), from

@@ -254,7 +254,7 @@ class _Window:
     def scores(self, weights: np.ndarray) -> list[Scores]:
         """Scores at some steps from their weights, shape (steps, q)."""
         ratios = [(own @ self.trace) ** 2 / (own @ self.gram @ own) for own in weights]
-        silhouettes = self.evaluator.silhouettes_between(self.sums, weights)
+        silhouettes = self.evaluator.interpolated_silhouettes(self.sums, weights)
         return [
             Scores(float((ratio - 1) / (self.d - 1)), float(silhouette))
             for ratio, silhouette in zip(ratios, silhouettes, strict=True)

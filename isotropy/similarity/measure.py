@@ -107,15 +107,17 @@ def measure(cloud: SentenceCloud, todo: Sequence[Step], clusterer: Clusterer) ->
         seconds[name] = round(seconds.get(name, 0.0) + perf_counter() - began, 3)
         sentences = cloud.sentences(after)
         cosines = pair_cosines(sentences, cloud)
-        at_its_own, at_the_old = log10_isotropies(after, [1.0, size / _rms(after)])
+        own_size = _rms(after)
+        lengths = [1.0, size / own_size if own_size > 0 else 1.0]
+        isotropy, isotropy_matched = log10_isotropies(after, lengths)
         rows.append(
             step._asdict()
             | {"clusters_left": clusters}
             | correlations(cosines, cloud.scores)
             | {"spearman_of_removed": _of_removed(step, clusters, before - sentences, cloud)}
             | {
-                "log10_isotropy": at_its_own,
-                "log10_isotropy_matched": at_the_old,
+                "log10_isotropy": isotropy,
+                "log10_isotropy_matched": isotropy_matched,
                 "log10_isotropy_sentences": log10_isotropy(sentences),
                 "isoscore": isoscore(after),
             }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
-from sklearn.metrics import silhouette_score
+from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from isotropy.metrics import cluster_count
 
@@ -60,7 +60,21 @@ def test_bad_input(X: np.ndarray, k_range: list[int], message: str) -> None:
         cluster_count(X, k_range=k_range)
 
 
-@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+@pytest.mark.parametrize("options", [{"n_init": 0}, {"max_iter": 0}])
+def test_no_start_or_iteration(options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        cluster_count(CLUSTERED, k_range=[2], **options)
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+def test_any_unit(scale: float) -> None:
+    """Squares that single precision cannot hold."""
+    X = CLUSTERED.astype(np.float32)
+    expected, found = cluster_count(X, k_range=[2, 4]), cluster_count(X * scale, k_range=[2, 4])
+    assert adjusted_rand_score(found.labels, expected.labels) > 0.99
+    assert found.silhouettes == pytest.approx(expected.silhouettes, abs=1e-4)
+
+
 def test_too_few_different_points() -> None:
     with pytest.raises(ValueError, match="too few different points"):
         cluster_count(np.repeat(np.eye(3), 10, axis=0), k_range=[2, 5])

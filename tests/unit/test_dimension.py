@@ -139,8 +139,8 @@ def test_search_in_plain_torch_equals_that_on_the_cpu(monkeypatch: pytest.Monkey
     )
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 40])
-def test_search_finds_the_neighbours_that_faiss_finds(
+@pytest.mark.parametrize("k", [1, 2, 7, 40, 699])
+def test_search_finds_neighbours_as_near_as_faiss_does(
     k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In blocks of any size and with any number of threads, of points on a grid, of which many are

@@ -45,6 +45,39 @@ def test_single_precision_differs_by_rounding() -> None:
         assert single[k].inertia == pytest.approx(run.inertia, rel=1e-6)
 
 
+def test_tight_clusters_far_from_the_origin_in_single_precision() -> None:
+    """Inertia does not drown in the squares of coordinates."""
+    rng = np.random.default_rng(1)
+    centres = np.array([[0.0] * 8, [5.0] * 8])[rng.integers(0, 2, 3000)]
+    X = (centres + 1e-3 * rng.standard_normal((3000, 8)) + 40).astype(np.float32)
+    run = kmeans(X, [2])[2]
+    assert run.inertia == pytest.approx(inertia(X, run.labels), rel=1e-3)
+    means = [X[run.labels == c].astype(np.float64).mean(axis=0) for c in (0, 1)]
+    assert np.allclose(run.centers, means, rtol=0, atol=1e-6)
+
+
+def test_each_point_a_cluster() -> None:
+    X = RNG.permutation(np.arange(12.0))[:, None] ** 2
+    run = kmeans(X, [12])[12]
+    assert sorted(run.labels) == list(range(12))
+    assert run.inertia == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "options", "message"),
+    [
+        ([0, 2], {}, "from 1 to 40"),
+        ([41], {}, "from 1 to 40"),
+        ([], {}, "from 1 to 40"),
+        ([2], {"n_init": 0}, "at least 1"),
+        ([2], {"max_iter": 0}, "at least 1"),
+    ],
+)
+def test_bad_input(numbers: list[int], options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kmeans(CLOUD[:40], numbers, **options)
+
+
 def test_of_several_starts_the_best_counts() -> None:
     one, ten = kmeans(CLOUD, NUMBERS), kmeans(CLOUD, NUMBERS, n_init=10)
     for k in NUMBERS:

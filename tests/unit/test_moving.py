@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.metrics.moving import MovingSums, moving_distance_sums, silhouettes_between
-from isotropy.metrics.silhouettes import distance_sums, silhouette_from_sums
+from isotropy.metrics.moving import MovingSums, interpolated_silhouettes, moving_distance_sums
+from isotropy.metrics.silhouettes import distance_sums
 
 
 def path_of(
@@ -123,30 +123,43 @@ def test_threads_and_places_change_no_byte() -> None:
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(
-    ("n", "classes", "nodes"), [(600, 2, 9), (700, 3, 4), (900, 250, 9), (40, 7, 5)]
-)
-def test_silhouettes_between_nodes(n: int, classes: int, nodes: int) -> None:
-    """Those of the sums that are interpolated one after another; also of classes of one point, of
-    points in one place, and on any number of threads."""
-    rng = np.random.default_rng(n)
-    sums = torch.from_numpy(rng.uniform(0.5, 2, (nodes, n, classes)))
-    labels = torch.from_numpy(np.r_[np.arange(classes), rng.integers(1, classes, n - classes)])
-    sums[:, 5] = 0
-    weights = rng.dirichlet(np.ones(nodes), 17)
-    weights[0] = np.eye(nodes)[-1]
-    expected = [
-        float(silhouette_from_sums(torch.tensordot(row, sums, dims=1), labels).mean())
-        for row in torch.from_numpy(weights)
-    ]
+@pytest.mark.parametrize("classes", [2, 15, 16, 250])
+@pytest.mark.parametrize("nodes", [1, 4, 5, 9])
+def test_interpolated_silhouettes(classes: int, nodes: int) -> None:
+    """Those of the weighted sums, in NumPy; with weights of either sign, classes of one point,
+    points in one place, and any number of threads."""
+    n = 700
+    rng = np.random.default_rng(classes + nodes)
+    sums = rng.uniform(5, 20, (nodes, n, classes))
+    labels = np.r_[np.arange(classes), rng.integers(1, classes, n - classes)]
+    sums[:, 300] = 0
+    weights = rng.normal(0, 0.1, (17, nodes))
+    weights[:, -1] += 1 - weights.sum(axis=1)
+    sizes, at = np.bincount(labels), np.arange(n)
+    expected = []
+    for between in np.tensordot(weights, sums, axes=1):
+        cohesion = between[at, labels] / np.maximum(sizes[labels] - 1, 1)
+        means = between / sizes
+        means[at, labels] = np.inf
+        separation = means.min(axis=1)
+        larger = np.maximum(cohesion, separation)
+        scores = (separation - cohesion) / np.where(larger == 0, 1, larger)
+        expected.append(np.where(sizes[labels] > 1, scores, 0).mean())
     before, found = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            found.append(silhouettes_between(sums, weights, labels))
+            found.append(interpolated_silhouettes(torch.from_numpy(sums), weights, labels))
     finally:
         torch.set_num_threads(before)
-    assert found[0] == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    assert found[0] == pytest.approx(expected, rel=1e-9)
     assert {part.tobytes() for part in found} == {found[0].tobytes()}
-    alone = silhouettes_between(sums, weights[3:4], labels)
+    alone = interpolated_silhouettes(torch.from_numpy(sums), weights[3:4], labels)
     assert alone.tobytes() == found[0][3:4].tobytes()
+
+
+@pytest.mark.parametrize("shape", [(3, 60, 20), (4, 59, 20), (4, 60, 21)])
+def test_interpolated_silhouettes_of_other_shapes(shape: tuple[int, int, int]) -> None:
+    labels = np.arange(60) % 20
+    with pytest.raises(ValueError, match="shape"):
+        interpolated_silhouettes(torch.ones(shape, dtype=torch.float64), np.ones((2, 4)), labels)

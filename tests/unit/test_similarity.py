@@ -306,8 +306,12 @@ def test_too_little_to_measure_is_said(folder: Path) -> None:
     with pytest.raises(IsotropyError, match="isotropy: need at least 2 points"):
         log10_isotropy(np.ones((1, 3), dtype=np.float32))
     two = token_cloud(ITEMS, PAIRED, folder, 1, "special", repeat_texts=True)
+    step = Step("none", None, None, 0)
     with pytest.raises(IsotropyError, match="2 pairs with scores are too few"):
-        measure(two, [Step("none", None, None, 0)], AUTHORS)
+        measure(two, [step], AUTHORS)
+    zero = two._replace(vectors=np.zeros_like(two.vectors), pairs=two.pairs[:0])
+    with pytest.raises(IsotropyError, match="isotropy: all points are zero"):
+        measure(zero, [step], AUTHORS)
 
 
 def test_tuning_takes_the_best_of_all_trials() -> None:
