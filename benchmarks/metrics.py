@@ -38,11 +38,13 @@ from isotropy.metrics import (
     lid_mle,
     matmul,
     mean_cosine,
+    moving,
     silhouette,
     silhouette_of_labelings,
     two_nn,
     type_cosines,
 )
+from isotropy.metrics import neighbours as search
 from isotropy.metrics import silhouettes as tiles
 from isotropy.metrics.kmeans import kmeans
 from isotropy.transforms import ClusterBasedEnhancement
@@ -137,6 +139,21 @@ def silhouettes(rng: np.random.Generator) -> Iterator[Comparison]:
     )
 
 
+def interpolated(rng: np.random.Generator) -> Iterator[Comparison]:
+    """Silhouettes between the nodes of a window, of as many classes as the supersenses have."""
+    q, n, k, steps = 9, 2275, 900, 100
+    sums = torch.from_numpy(rng.uniform(5, 20, (q, n, k)))
+    weights, y = rng.dirichlet(np.ones(q), steps), np.r_[np.arange(k), rng.integers(0, k, n - k)]
+    yield Comparison(
+        f"silhouettes at {steps} steps from {q} nodes, {n:,} points, {k} classes",
+        "our plain torch",
+        lambda: moving.interpolated_silhouettes(sums, weights, y),
+        lambda: plainly_interpolated(sums, weights, y),
+        bytes_read=8 * q * n * k,
+        rounds=3,
+    )
+
+
 def clusters(rng: np.random.Generator) -> Iterator[Comparison]:
     """k-means for 14 numbers of clusters, alone and with their silhouettes; the floor is that of
     the products.
@@ -193,8 +210,13 @@ def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
         n * n * d,
         rounds=1,
     )
-    for peer, search in (("scikit-learn's search", lid_by_sklearn), ("faiss", lid_by_faiss)):
-        yield Comparison(what, peer, ours, lambda f=search: f(Y), n * n * d, rounds=1)
+    peers = {
+        "scikit-learn's search": lid_by_sklearn,
+        "faiss": lid_by_faiss,
+        "our plain torch": lid_by_plain_torch,
+    }
+    for peer, function in peers.items():
+        yield Comparison(what, peer, ours, lambda f=function: f(Y), n * n * d, rounds=1)
 
 
 def means(rng: np.random.Generator) -> Iterator[Comparison]:
@@ -286,6 +308,24 @@ def lid_by_faiss(X: np.ndarray) -> float:
     faiss.omp_set_num_threads(torch.get_num_threads())
     r = np.sqrt(faiss.knn(X, X, 101)[0][:, 1:].astype(np.float64))
     return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
+
+
+def lid_by_plain_torch(X: np.ndarray) -> float:
+    """The path that a GPU takes, on the CPU."""
+    kept, search.search_on_cpu = search.search_on_cpu, search.search_by_torch
+    try:
+        return lid_mle(X)
+    finally:
+        search.search_on_cpu = kept
+
+
+def plainly_interpolated(sums: torch.Tensor, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The path that a GPU takes, on the CPU."""
+    kept, moving.MANY_CLASSES = moving.MANY_CLASSES, sums.shape[2] + 1
+    try:
+        return moving.interpolated_silhouettes(sums, weights, y)
+    finally:
+        moving.MANY_CLASSES = kept
 
 
 def searched_one_by_one(X: np.ndarray) -> np.ndarray:
@@ -423,7 +463,8 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
     rng = np.random.default_rng(0)
     for c in chain.from_iterable(
-        make(rng) for make in (isoscores, silhouettes, clusters, neighbours, means, removals)
+        make(rng)
+        for make in (isoscores, silhouettes, interpolated, clusters, neighbours, means, removals)
     ):
         if options.only not in c.what:
             continue

@@ -82,6 +82,10 @@ VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
 CONTROLS = [n for n, s in SOURCES.items() if s.control is not None]
 FETCHED = [n for n in SOURCES if n not in CONTROLS]
 
+# Of what all else needs. A job of several cores in the middle of a run would keep each of them idle
+# until the last is free.
+FIRST = 1
+
 
 wildcard_constraints:
     source="|".join(SOURCES),

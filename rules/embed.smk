@@ -16,6 +16,7 @@ rule initialize_model:
         "results/logs/fetch/{source}.log",
     wildcard_constraints:
         source=alternatives(CONTROLS),
+    priority: FIRST
     conda:
         "../envs/embed.yaml"
     threads: 1
@@ -39,6 +40,7 @@ rule embed_sentences:
         record="results/embed/{dataset}/{model}.record.json",
     log:
         "results/logs/embed/{dataset}/{model}.log",
+    priority: FIRST
     conda:
         "../envs/embed.yaml"
     threads: 2
@@ -65,6 +67,7 @@ rule embed_words:
         "results/logs/embed/{dataset}/{vectors}.log",
     wildcard_constraints:
         vectors=alternatives(VECTORS),
+    priority: FIRST
     conda:
         "../envs/embed.yaml"
     threads: 1
@@ -90,6 +93,7 @@ rule embed_tokens:
         record="results/embed/{dataset}/tokens/{model}.record.json",
     log:
         "results/logs/embed/{dataset}/tokens/{model}.log",
+    priority: FIRST
     conda:
         "../envs/embed.yaml"
     threads: 2
@@ -116,6 +120,7 @@ rule embed_shard:
         "results/logs/embed/{dataset}/shards/{model}/{shard}.log",
     wildcard_constraints:
         shard=r"\d+-of-\d+",
+    priority: FIRST
     conda:
         "../envs/embed.yaml"
     threads: 2

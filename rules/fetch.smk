@@ -12,6 +12,7 @@ rule fetch_source:
         "results/logs/fetch/{source}.log",
     wildcard_constraints:
         source=alternatives(FETCHED),
+    priority: FIRST
     conda:
         "../envs/fetch.yaml"
     threads: 1

@@ -15,6 +15,7 @@ rule prepare_sentences:
         "results/logs/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=alternatives(SENTENCES),
+    priority: FIRST
     conda:
         "../envs/prepare.yaml"
     threads: 1
@@ -40,6 +41,7 @@ rule prepare_words:
         "results/logs/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=alternatives(WORDS),
+    priority: FIRST
     conda:
         "../envs/prepare.yaml"
     threads: 1
@@ -64,6 +66,7 @@ rule prepare_corpus:
         "results/logs/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=alternatives(CORPORA),
+    priority: FIRST
     conda:
         "../envs/prepare.yaml"
     threads: 1
