@@ -37,6 +37,10 @@ def scatter(X: torch.Tensor, mean: torch.Tensor | None = None) -> torch.Tensor:
     """
     X, (n, d) = X.detach(), X.shape
     total = torch.zeros(d, d, dtype=torch.float64, device=X.device)
+    if not _goes_to_onednn(X):
+        for block in torch.split(X, ROWS_PER_BLOCK):
+            total += gram((block if mean is None else block - mean).T)
+        return total
     # One buffer: to write to fresh memory for each block would take as long as the products.
     buffer = X.new_empty(d * min(n, ROWS_PER_BLOCK))
     for block in torch.split(X, ROWS_PER_BLOCK):
