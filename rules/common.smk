@@ -82,8 +82,8 @@ VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
 CONTROLS = [n for n, s in SOURCES.items() if s.control is not None]
 FETCHED = [n for n in SOURCES if n not in CONTROLS]
 
-# Of what other jobs need. Embedding waits until several cores are free: jobs of this priority follow
-# one another, so that cores wait once, not before each of them.
+# Of what other jobs need. Embedding waits until several cores are free: jobs of this priority
+# follow one another, so that cores wait once, not before each of them.
 FIRST = 1
 
 
