@@ -158,28 +158,31 @@ def clusters(rng: np.random.Generator) -> Iterator[Comparison]:
     """k-means for 14 numbers of clusters, alone and with their silhouettes; the floor is that of
     the products.
     """
-    n, d = 30_000, 384
-    X = cloud(rng, n, d) + cloud(rng, 30, d)[rng.integers(0, 30, n)] / 2
-    steps = sum(k * run.n_iter for k, run in kmeans(X, range(2, 16)).items())
+    X, of_products = clumps(rng, 30_000, 384)
     yield Comparison(
-        f"k-means for k = 2…15, {n:,}×{d}",
+        "k-means for k = 2…15, 30,000×384",
         "scikit-learn, 14 times",
         lambda: all_at_once(X),
         lambda: one_by_one(X),
-        2 * n * d * steps,
+        of_products,
         rounds=3,
     )
     n, d = 10_000, 768
-    Y = cloud(rng, n, d) + cloud(rng, 30, d)[rng.integers(0, 30, n)] / 2
-    steps = sum(k * run.n_iter for k, run in kmeans(Y, range(2, 16)).items())
+    Y, of_products = clumps(rng, n, d)
     yield Comparison(
         f"k-means for k = 2…15 and silhouettes, {n:,}×{d}",
         "scikit-learn, 14 times",
         lambda: np.array(list(cluster_count(Y, sample_size=None).silhouettes.values())),
         lambda: searched_one_by_one(Y),
-        2 * n * d * steps + n * n * (d + 2 * sum(range(2, 16))),
+        of_products + n * n * (d + 2 * sum(range(2, 16))),
         rounds=1,
     )
+
+
+def clumps(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, float]:
+    """Points around 30 centres, and the operations of k-means for k = 2…15 on them."""
+    X = cloud(rng, n, d) + cloud(rng, 30, d)[rng.integers(0, 30, n)] / 2
+    return X, 2 * n * d * sum(k * run.n_iter for k, run in kmeans(X, range(2, 16)).items())
 
 
 def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
@@ -303,11 +306,16 @@ def two_nn_by_faiss(X: np.ndarray) -> float:
         dimension._two_nearest = kept
 
 
+def mean_dimension(r: np.ndarray) -> float:
+    """The mean estimate from distances to neighbours, ascending, shape (n, k)."""
+    return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
+
+
 def lid_by_faiss(X: np.ndarray) -> float:
     """The estimate from the neighbours that faiss finds."""
     faiss.omp_set_num_threads(torch.get_num_threads())
     r = np.sqrt(faiss.knn(X, X, 101)[0][:, 1:].astype(np.float64))
-    return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
+    return mean_dimension(r)
 
 
 def lid_by_plain_torch(X: np.ndarray) -> float:
@@ -348,7 +356,7 @@ def all_at_once(X: np.ndarray) -> np.ndarray:
 def lid_by_graph(search: type, X: np.ndarray) -> float:
     """The same estimate from approximate neighbours."""
     r = search(X, n_neighbors=101, random_state=0).neighbor_graph[1][:, 1:].astype(np.float64)
-    return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
+    return mean_dimension(r)
 
 
 def lid_by_sklearn(X: np.ndarray) -> float:
@@ -359,7 +367,7 @@ def lid_by_sklearn(X: np.ndarray) -> float:
         .kneighbors(X)[0][:, 1:]
         .astype(np.float64)
     )
-    return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
+    return mean_dimension(r)
 
 
 def sampled_type_cosines(X: np.ndarray, types: np.ndarray) -> np.ndarray:

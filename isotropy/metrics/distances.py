@@ -333,18 +333,24 @@ def _keep(value: Any, least: np.ndarray) -> None:
 
 
 @_compiled
+def _least_other(row: np.ndarray, counts: np.ndarray, own: int) -> Any:
+    """Least of row / counts, both of shape (K,), over the classes other than the own one."""
+    kept, row[own] = row[own], np.finfo(row.dtype).max
+    best = row[0] / counts[0]
+    for c in range(len(counts)):
+        best = min(best, row[c] / counts[c])
+    row[own] = kept
+    return best
+
+
+@_compiled
 def least_mean(sums: np.ndarray, counts: np.ndarray, own: np.ndarray) -> np.ndarray:
     """Least of sums / counts over the classes other than the own one, for each row of sums, shape
     (m, K).
     """
     least = np.empty(len(sums))
     for i in range(len(sums)):
-        row = sums[i]
-        kept, row[own[i]] = row[own[i]], np.finfo(sums.dtype).max
-        best = row[0] / counts[0]
-        for c in range(len(counts)):
-            best = min(best, row[c] / counts[c])
-        least[i], row[own[i]] = best, kept
+        least[i] = _least_other(sums[i], counts, own[i])
     return least
 
 
@@ -387,15 +393,9 @@ def add_silhouettes(
 
 @_compiled
 def _silhouette(sums: np.ndarray, sizes: np.ndarray, own: int) -> float:
-    """Silhouette of a point from its sums of distances, which are overwritten; 0 in a class of one
-    point, and for 0/0.
-    """
+    """Silhouette of a point from its sums of distances; 0 in a class of one point, and for 0/0."""
     if sizes[own] <= 1:
         return 0.0
-    cohesion = sums[own] / (sizes[own] - 1)
-    sums[own] = np.finfo(np.float64).max
-    separation = sums[0] / sizes[0]
-    for c in range(len(sums)):
-        separation = min(separation, sums[c] / sizes[c])
+    cohesion, separation = sums[own] / (sizes[own] - 1), _least_other(sums, sizes, own)
     larger = max(cohesion, separation)
     return (separation - cohesion) / larger if larger != 0 else 0.0
