@@ -6,7 +6,9 @@ Scripts import this module first. If there is such a process, the script hands i
 the process forks, the fork runs the script from its first line, and the script's own process waits
 and ends as the fork does. Without it, the script goes on by itself, and makes the same bytes.
 
-Nothing of the project but this module is loaded before a fork, and nothing has been computed.
+Of the project, what every job does before and after its work is loaded as well (`isotropy.job`),
+and what it reads each time, the code and the installed packages, has been read. A fork forgets all
+of that if a file of the project has changed since (`Loaded`). Nothing has been computed.
 There is no fork server on a cluster, in conda environments (whose libraries are others), for a few
 jobs, where there is a GPU (a fork could not use it), or outside Linux.
 """
@@ -27,6 +29,8 @@ import sys
 import tempfile
 import threading
 import traceback
+import weakref
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +44,8 @@ PRELOADED = (
     "snakemake.logging",
     "pydantic",
     "pandas",
+    "pandera.pandas",
+    "pyarrow.dataset",
     "pyarrow.parquet",
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_pdf",
@@ -57,6 +63,8 @@ PRELOADED = (
 )
 """Libraries of the jobs, in the order in which a study needs them."""
 
+PACKAGE = "isotropy"
+JOB = f"{PACKAGE}.job"
 MIN_JOBS = 12
 """A run of fewer jobs is over before loading pays."""
 GPU = Path("/dev/nvidiactl")
@@ -131,7 +139,38 @@ def _send(connection: socket.socket) -> None:
     connection.sendall(data)
 
 
-def _serve(path: str) -> tuple[dict[str, Any], socket.socket] | None:
+class Loaded:
+    """What is loaded of the project, and the state of its files before."""
+
+    def __init__(self) -> None:
+        folder = Path(__file__).parent
+        self._stamps = {file: _stamp(file) for file in folder.rglob("*.py")}
+
+    def steps(self) -> Iterator[bool]:
+        """Load the libraries, then `isotropy.job`, and read what every job reads, bit by bit."""
+        for name in PRELOADED:
+            with suppress(ImportError):  # a job that needs it will say so
+                import_module(name)
+            yield True
+        for _ in import_module(JOB).read_ahead():
+            yield True
+
+    def forget_if_changed(self) -> None:
+        """In a fork: load the project's modules anew where a file of it is another one."""
+        if any(_stamp(file) != stamp for file, stamp in self._stamps.items()):
+            for name in [n for n in sys.modules if n.partition(".")[0] == PACKAGE]:
+                del sys.modules[name]
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _serve(path: str, loaded: Loaded) -> tuple[dict[str, Any], socket.socket] | None:
     """Load the libraries and fork for each script that asks, while the run lives.
 
     Returns:
@@ -139,7 +178,7 @@ def _serve(path: str) -> tuple[dict[str, Any], socket.socket] | None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()  # libraries that are loaded are no garbage
-    run, waiting = os.getppid(), list(PRELOADED)
+    run, steps, waiting = os.getppid(), loaded.steps(), True
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(socket.SOMAXCONN)
@@ -152,8 +191,7 @@ def _serve(path: str) -> tuple[dict[str, Any], socket.socket] | None:
                 if asked is not None:
                     return asked
             elif waiting:
-                with suppress(ImportError):  # a job that needs it will say so
-                    import_module(waiting.pop(0))
+                waiting = next(steps, False)
     return None
 
 
@@ -185,6 +223,8 @@ def _fork(listener: socket.socket) -> tuple[dict[str, Any], socket.socket] | Non
 def _run(state: dict[str, Any], connection: socket.socket) -> int:
     """Run a script where its own process stands; return its exit code."""
     gc.enable()
+    # What libraries would tidy up at the end: in a fork it ends anyhow, and torch's takes 50 ms.
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(state["environment"])
@@ -213,9 +253,11 @@ def _die_with(connection: socket.socket) -> None:
 
 
 def _main(path: str) -> NoReturn:
-    asked = _serve(path)
+    loaded = Loaded()
+    asked = _serve(path, loaded)
     if asked is None:
         sys.exit()
+    loaded.forget_if_changed()
     code = _run(*asked)
     with suppress(OSError):
         asked[1].sendall(str(code).encode())

@@ -30,8 +30,8 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_of, remove, write_json
 from isotropy.locks import lock_file
 from isotropy.printable import for_terminal
-from isotropy.provenance.code import code_identity, load, temporary_outputs
-from isotropy.provenance.environment import describe_environment, peak_memory_bytes
+from isotropy.provenance.code import code_identity, load, read_code, temporary_outputs
+from isotropy.provenance.environment import describe_environment, packages, peak_memory_bytes
 from isotropy.provenance.identity import MARK, File, describe_files, record_id
 from isotropy.provenance.ledger import append_job
 from isotropy.provenance.lineage import Lineage
@@ -46,6 +46,12 @@ PROJECT = Path(__file__).resolve().parents[1]
 LOCK = "lock"
 
 SpecT = TypeVar("SpecT", bound=Spec)
+
+
+def read_ahead() -> Iterator[None]:
+    """Read, bit by bit, what every job reads: the project's code, the installed packages."""
+    packages()
+    yield from read_code(PROJECT)
 
 
 class _OneLine(logging.Formatter):

@@ -7,11 +7,13 @@ for Improving Isotropy in Contextual Embedding Space", ACL, section 3.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from copy import copy
 from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
+import torch
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +22,13 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from isotropy.metrics.matmul import ROWS_PER_BLOCK, ordered_threads, oriented, worker_threads
+from isotropy.metrics.matmul import (
+    gram,
+    ordered_threads,
+    oriented,
+    scatter,
+    worker_threads,
+)
 
 FLOATS = (np.float64, np.float32)
 TINY, HUGE = 1e-12, 1e15  # largest values between which sums of squares are floats
@@ -194,22 +202,18 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         d = X.shape[1]
         self.centers_ = np.asarray(self._centers_of(self._model), dtype=np.float64) * self._unit
         self._left = np.arange(len(self.centers_))
-        self._dissolve(X, wanted)
-        self.labels_ = self._assigned(X)
+        self.labels_ = self._dissolve(X, wanted)
         self.n_clusters_ = len(self.centers_)
         self.means_ = np.empty_like(self.centers_)
         self.components_ = [np.empty((0, d))] * self.n_clusters_
 
-        def learn(c: int) -> None:
-            members = X[self.labels_ == c]
+        def learn(c: int, rows: np.ndarray) -> None:
+            members = X[rows]
             self.means_[c] = members.mean(axis=0, dtype=np.float64)
-            self.components_[c] = principal_components(
-                members - self.means_[c].astype(X.dtype), wanted
-            )
+            members -= self.means_[c].astype(X.dtype)
+            self.components_[c] = principal_components(members, wanted)
 
-        # One thread per cluster is twice as fast as threads inside the decompositions.
-        with threadpool_limits(1, user_api="blas"), worker_threads() as pool:
-            list(pool.map(learn, range(self.n_clusters_)))
+        _for_each_cluster(learn, self.labels_, self.n_clusters_)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -220,9 +224,13 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         labels = self._assigned(X)
         result: np.ndarray = np.empty_like(X)
-        for c in np.unique(labels):
-            rows = labels == c
-            result[rows] = _removed(X[rows] - self.means_[c].astype(X.dtype), self.components_[c])
+
+        def remove(c: int, rows: np.ndarray) -> None:
+            members = X[rows]
+            members -= self.means_[c].astype(X.dtype)
+            result[rows] = _removed(members, self.components_[c])
+
+        _for_each_cluster(remove, labels, self.n_clusters_)
         return result
 
     def _fitted_clusterer(self, X: np.ndarray) -> KMeans | GaussianMixture:
@@ -271,24 +279,39 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             setattr(left, name, getattr(left, name)[self._left])
         return left.predict(self._scaled(X))  # type: ignore[no-any-return]
 
-    def _dissolve(self, X: np.ndarray, n_components: int) -> None:
+    def _dissolve(self, X: np.ndarray, n_components: int) -> np.ndarray:
         """Drop empty clusters and those of which nothing would be left, smallest first; m points
-        have rank m - 1.
+        have rank m - 1. Gives the cluster of each point, shape (n,).
         """
-        while len(self.centers_) > 1:
-            sizes = np.bincount(self._assigned(X), minlength=len(self.centers_))
+        while True:
+            labels = self._assigned(X)
+            sizes = np.bincount(labels, minlength=len(self.centers_))
             smallest = int(sizes.argmin())
-            if sizes[smallest] > n_components + (n_components > 0):
-                return
+            if len(sizes) == 1 or sizes[smallest] > n_components + (n_components > 0):
+                return labels
             self.centers_ = np.delete(self.centers_, smallest, axis=0)
             self._left = np.delete(self._left, smallest)
+
+
+def _for_each_cluster(
+    work: Callable[[int, np.ndarray], None], labels: np.ndarray, n_clusters: int
+) -> None:
+    """Call with each cluster and its rows; an empty one is left out."""
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels, minlength=n_clusters))
+    rows = np.split(order, ends[:-1])
+    filled = [c for c in range(n_clusters) if len(rows[c])]
+    # One thread per cluster is twice as fast as threads inside the decompositions.
+    with threadpool_limits(1, user_api="blas"), worker_threads() as pool:
+        list(pool.map(lambda c: work(c, rows[c]), filled))
 
 
 def _unit(X: np.ndarray) -> float:
     """1, or a power of two that brings the largest value near 1 where squares are beyond the range
     of single precision.
     """
-    largest = float(np.abs(X).max(initial=0))
+    # Not the largest of absolute values, which would be written to new memory first
+    largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
     if largest == 0 or TINY < largest < HUGE:
         return 1.0
     return float(2.0 ** np.floor(np.log2(largest)))
@@ -313,11 +336,11 @@ def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
         return np.empty((0, d))
     if (unit := _unit(centred)) != 1:
         centred = centred / centred.dtype.type(unit)
-    wide = centred.astype(np.float64) if n < d else centred.T
-    S = np.zeros((len(wide), len(wide)))
-    for start in range(0, wide.shape[1], ROWS_PER_BLOCK):
-        block = wide[:, start : start + ROWS_PER_BLOCK]
-        S += block @ block.T  # NumPy sees that the factors are the same and computes one triangle
+    if n < d:
+        wide = centred.astype(np.float64)
+        S = gram(torch.from_numpy(wide)).numpy()
+    else:
+        S = scatter(torch.from_numpy(centred)).numpy()
     top = [len(S) - n_components, len(S) - 1]
     values, vectors = scipy.linalg.eigh(
         S, subset_by_index=top, overwrite_a=True, check_finite=False

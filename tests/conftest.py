@@ -256,16 +256,48 @@ def once(folder: Path) -> Iterator[bool]:
 
 
 @pytest.fixture
-def smoke_copy(smoke: Workflow, tmp_path: Path) -> Workflow:
-    """A copy of the finished smoke study that a test may change."""
-    shutil.copytree(smoke.folder, tmp_path / "checkout", ignore=BEING_WRITTEN)  # keeps time stamps
-    return Workflow(tmp_path / "checkout")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is there until all tests have ended: where ext4 has just removed thousands of
+    files, it takes seconds to make as many."""
+    return tmp_path_factory.mktemp("lasting")
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Workflow:
+def smoke_copy(smoke: Workflow, lasting: Path) -> Iterator[Workflow]:
+    """A copy of the finished smoke study that a test may change, but for what was fetched: files
+    of a megabyte or more are links, which a test may replace and not write to."""
+    data = smoke.folder / "results/fetch"
+    large = [path for path in data.rglob("*") if path.stat().st_size >= 2**20]
+    before = {path: _state(path) for path in large if path.is_file()}
+
+    def copy(source: str, target: str) -> None:
+        if Path(source) in before:
+            os.link(source, target)
+        else:
+            shutil.copy2(source, target)
+
+    shutil.copytree(smoke.folder, lasting / "checkout", ignore=BEING_WRITTEN, copy_function=copy)
+    yield Workflow(lasting / "checkout")
+    changed = [str(path) for path, state in before.items() if _state(path) != state]
+    assert changed == [], "this test needs the fixture smoke_whole_copy"
+
+
+def _state(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
+
+
+@pytest.fixture
+def smoke_whole_copy(smoke: Workflow, lasting: Path) -> Workflow:
+    """A copy of the finished smoke study of which a test may change every file."""
+    shutil.copytree(smoke.folder, lasting / "checkout", ignore=BEING_WRITTEN)  # keeps time stamps
+    return Workflow(lasting / "checkout")
+
+
+@pytest.fixture
+def checkout(lasting: Path) -> Workflow:
     """A fresh checkout without results."""
-    return Workflow(copy_checkout(tmp_path / "checkout"))
+    return Workflow(copy_checkout(lasting / "checkout"))
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -87,6 +88,18 @@ def code_param(root: Path, rule: str, *entries: str) -> str:
     """
     found = _find(root, rule, list(entries))
     return " ".join([digest([found.digests(root), found.rule]), *entries])
+
+
+def read_code(root: Path) -> Iterator[None]:
+    """Read the modules of a project, one by one: what `code_identity` finds is then known, but for
+    files that change later.
+    """
+    for file in sorted((root / PACKAGE).rglob("*.py")):
+        with suppress(IsotropyError, OSError):  # a job that needs it will say so
+            stamp = _stamp(file)
+            _imports_of(root, file, stamp)
+            _digest(file, stamp)
+        yield
 
 
 class _Found(NamedTuple):

@@ -10,6 +10,7 @@ import re
 import resource
 import socket
 import sys
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -50,13 +51,29 @@ def describe_environment(threads: int) -> dict[str, Any]:
 def packages() -> dict[str, str]:
     """Installed distributions, normalised name -> version."""
     found: dict[str, str] = {}
-    folders = list(dict.fromkeys(sys.path))  # Snakemake names its own once more
-    # The first of a name is the one that is imported
-    for distribution in metadata.distributions(path=folders):
+    for folder in dict.fromkeys(sys.path):  # Snakemake names its own once more
+        # The first of a name is the one that is imported
+        found = dict(_packages_in(folder, _stamp(folder))) | found
+    return dict(sorted(found.items()))
+
+
+def _stamp(folder: str) -> int:
+    """When something was installed in a folder, or removed; 0: there is none."""
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@cache
+def _packages_in(folder: str, _stamp: int) -> tuple[tuple[str, str], ...]:
+    """Distributions in a folder, read once for a process and its forks: each has a file."""
+    found: dict[str, str] = {}
+    for distribution in metadata.distributions(path=[folder]):
         described = distribution.metadata  # `.name` and `.version` would parse the file anew
         if described["Name"]:
             found.setdefault(normalized_name(described["Name"]), described["Version"])
-    return dict(sorted(found.items()))
+    return tuple(found.items())
 
 
 def normalized_name(name: str) -> str:

@@ -26,6 +26,8 @@ from isotropy.provenance.environment import PYPI_NAME, normalized_name
 CONDA_NAME = {pypi: conda for conda, pypi in PYPI_NAME.items()} | {
     "huggingface-hub": "huggingface_hub"
 }
+NOT_RUN = {"tests", "include", ".h", ".pyi", ".pxd"}
+"""Folders and suffixes of what packages hold for developers, half of their files: left out."""
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PACKAGES = f"lib/python{PYTHON}/site-packages"
 
@@ -55,7 +57,7 @@ def _package(folder: Path, distribution: metadata.Distribution) -> set[str]:
     found = {
         str(f): Path(str(distribution.locate_file(f)))
         for f in distribution.files or []
-        if not str(f).startswith("..")
+        if not str(f).startswith("..") and not NOT_RUN & {*f.parts, f.suffix}
     }
     files = {f"{PACKAGES}/{name}": path for name, path in found.items() if path.is_file()}
     depends = [f"python {PYTHON}.*"]
@@ -86,6 +88,13 @@ def _python(folder: Path) -> None:
 
 def _conda(name: str) -> str:
     return CONDA_NAME.get(normalized_name(name), normalized_name(name))
+
+
+def _in_seconds(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Time stamps as compiled modules have them, rounded down: others would be compiled anew in
+    each environment."""
+    member.mtime = int(member.mtime)
+    return member
 
 
 def _write(
@@ -136,5 +145,5 @@ def _write(
                 tarfile.open(fileobj=out, mode="w|") as tar,
             ):
                 for where, path in sorted(content.items()):
-                    tar.add(path, where)
+                    tar.add(path, where, filter=_in_seconds)
             package.write(archive, f"{part}-{stem}.tar.zst")

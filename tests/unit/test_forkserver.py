@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -93,10 +94,12 @@ def test_a_fork_searches_only_its_own_for_garbage(
 
 
 LINGERS = """
-import atexit, threading
+import atexit, threading, weakref
 def late():
     time.sleep(0.5)
     print("from a thread")
+kept = {1}
+weakref.finalize(kept, print, ", finalized", end="")
 atexit.register(print, "at the end", end="")
 threading.Thread(target=late).start()
 print("from the script")
@@ -105,11 +108,47 @@ print("from the script")
 
 def test_a_fork_ends_as_a_script_does(tmp_path: Path, server: subprocess.Popen[bytes]) -> None:
     """After its threads, then its exit functions; and what it printed is there."""
-    expected = "from the script\nfrom a thread\nat the end"
+    expected = "from the script\nfrom a thread\nat the end, finalized"
     assert run(tmp_path, LINGERS).stdout == expected
     server.kill()
     server.wait()
     assert run(tmp_path, LINGERS).stdout == expected
+
+
+ASKS = """
+from pathlib import Path
+loaded = "isotropy.job" in sys.modules
+from isotropy import job
+from isotropy.provenance import code
+known = code._source.cache_info().currsize
+print(loaded, known, getattr(job, "EDITED", None), Path(job.__file__).parents[1])
+"""
+
+
+def test_a_fork_forgets_code_that_has_changed(tmp_path: Path, project: Path) -> None:
+    """What every job needs of the project is loaded before, and loaded anew after an edit."""
+    shutil.copytree(project / "isotropy", tmp_path / "isotropy")
+    own = {**environment(tmp_path), "PYTHONPATH": str(tmp_path)}
+
+    def said() -> list[str]:
+        done = subprocess.run(
+            script(tmp_path, ASKS), env=own, cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split(maxsplit=3)
+
+    command = [sys.executable, "-c", SERVER, str(tmp_path / "socket")]
+    with subprocess.Popen(command, env=own, cwd=tmp_path) as process:
+        try:
+            until((tmp_path / "socket").exists)
+            until(lambda: said()[0] == "True")
+            until(lambda: int(said()[1]) > 200)  # modules that are read ahead
+            assert said()[2:] == ["None", f"{tmp_path}\n"]
+            with (tmp_path / "isotropy/job.py").open("a") as stream:
+                stream.write("\nEDITED = True\n")
+            assert said() == ["False", "0", "True", f"{tmp_path}\n"]
+        finally:
+            process.kill()
 
 
 def test_without_a_server_scripts_run_by_themselves(tmp_path: Path) -> None:

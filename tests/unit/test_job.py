@@ -79,6 +79,10 @@ def test_packages_are_those_that_are_imported(
     assert "broken" not in found
     for name in set(found) - {"torch-like"}:
         assert found[name] == metadata.version(name)
+    (tmp_path / "second/only.second-1.0.dist-info").rename(tmp_path / "second/late-3.dist-info")
+    assert "only-second" in packages()  # the name is what the file says
+    shutil.rmtree(tmp_path / "second/late-3.dist-info")
+    assert found.keys() - packages().keys() == {"only-second"}
 
 
 def test_deviations_make_a_stand_in() -> None:

@@ -219,14 +219,18 @@ def test_bundle_holds_what_it_lists_and_no_data_of_others(
 
 def test_bundle_is_a_valid_provenance_run_crate(bundle: Path, tmp_path: Path) -> None:
     """By roc-validator, in an environment of its own."""
-    subprocess.run([sys.executable, "-m", "venv", "venv"], cwd=tmp_path, check=True)
+    without_pip = [sys.executable, "-m", "venv", "--without-pip", "venv"]
+    subprocess.run(without_pip, cwd=tmp_path, check=True)
     python = tmp_path / "venv/bin/python"
     for command in (
         ["install", "--quiet", *VALIDATOR],
         ["download", "--quiet", "--no-deps", "--dest", "wheels", CONTEXT],
     ):
         done = subprocess.run(
-            [python, "-m", "pip", *command], cwd=tmp_path, capture_output=True, text=True
+            [sys.executable, "-m", "pip", "--python", python, *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
         )
         if done.returncode != 0:
             pytest.skip(

@@ -113,16 +113,16 @@ def test_an_edited_local_file_is_fetched_again(reviews: Workflow) -> None:
     assert NOTHING in reviews.done("--", TEXTS)
 
 
-def test_touched_results(smoke_copy: Workflow) -> None:
+def test_touched_results(smoke_whole_copy: Workflow) -> None:
     """A newer file with the same bytes makes nothing again. A folder counts by its time: what is
     made from it is planned, until `--touch` says that all is well."""
-    results = smoke_copy.folder / "results"
+    results = smoke_whole_copy.folder / "results"
     for path in results.rglob("*"):
         if path.is_file() and path.name != ".snakemake_timestamp":
             os.utime(path)
-    assert smoke_copy.planned() == {}
+    assert smoke_whole_copy.planned() == {}
     os.utime(results / "fetch/polarity/.snakemake_timestamp")
-    assert "prepare/polarity" in smoke_copy.planned()
-    smoke_copy.done("--touch")
-    assert smoke_copy.planned() == {}
-    assert audit(smoke_copy, "verify", "--all").returncode == 0
+    assert "prepare/polarity" in smoke_whole_copy.planned()
+    smoke_whole_copy.done("--touch")
+    assert smoke_whole_copy.planned() == {}
+    assert audit(smoke_whole_copy, "verify", "--all").returncode == 0

@@ -24,9 +24,9 @@ FIGURES = 33
 
 
 @pytest.fixture
-def clone(smoke: Workflow, tmp_path: Path) -> Workflow:
+def clone(smoke: Workflow, lasting: Path) -> Workflow:
     """A fresh clone with the results of the finished study; time stamps kept, as `cp -a` does."""
-    clone = Workflow(copy_checkout(tmp_path / "clone"))
+    clone = Workflow(copy_checkout(lasting / "clone"))
     shutil.copytree(smoke.folder / "results", clone.folder / "results")
     return clone
 
@@ -67,17 +67,17 @@ def test_swapping_two_values_reruns(smoke_copy: Workflow) -> None:
     assert smoke_copy.planned().keys() == made_from(smoke_copy.folder, swapped)
 
 
-def test_study_is_intact_and_an_edit_is_found(smoke_copy: Workflow) -> None:
+def test_study_is_intact_and_an_edit_is_found(smoke_whole_copy: Workflow) -> None:
     """The audit of the real study, from a figure to the model's weights, and one flipped byte
     there."""
-    good = audit_by_command(smoke_copy, "verify", "--all")
+    good = audit_by_command(smoke_whole_copy, "verify", "--all")
     assert good.returncode == 0, good.stdout
     assert "0 without record, 0 missing, 0 altered" in good.stdout
-    weights = smoke_copy.folder / "results/fetch/all-MiniLM-L6-v2/model.safetensors"
+    weights = smoke_whole_copy.folder / "results/fetch/all-MiniLM-L6-v2/model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    bad = audit_by_command(smoke_copy, "verify", "results/figures/mickus2024/figure3.pdf")
+    bad = audit_by_command(smoke_whole_copy, "verify", "results/figures/mickus2024/figure3.pdf")
     assert bad.returncode == 1
     assert "model.safetensors" in bad.stdout
     assert "1 altered" in bad.stdout

@@ -18,13 +18,13 @@ KINDS = TABLES | {".png", ".pdf", ".svg", ".txt", ".html", ".js"}
 
 
 def test_every_alteration_is_found(
-    smoke_copy: Workflow, capsys: pytest.CaptureFixture[str]
+    smoke_whole_copy: Workflow, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After each of many random alterations, and of pairs swapped, a finding names the right
     file."""
-    assert {f.state for f in verify_all(smoke_copy.folder)} <= GOOD
-    assert set(Study(smoke_copy.folder).kinds()) == KINDS | {"source"}
-    counts, missed = campaign(smoke_copy.folder, N_ALTERATIONS, seed=20)
+    assert {f.state for f in verify_all(smoke_whole_copy.folder)} <= GOOD
+    assert set(Study(smoke_whole_copy.folder).kinds()) == KINDS | {"source"}
+    counts, missed = campaign(smoke_whole_copy.folder, N_ALTERATIONS, seed=20)
     assert missed == []
     shown = ", ".join(f"{n} {what}" for what, n in sorted(counts.items()))
     with capsys.disabled():
