@@ -334,6 +334,7 @@ def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
     n, d = centred.shape
     if n_components == 0:
         return np.empty((0, d))
+    centred = np.require(centred, requirements=["C", "W"])  # what torch can share
     if (unit := _unit(centred)) != 1:
         centred = centred / centred.dtype.type(unit)
     if n < d:

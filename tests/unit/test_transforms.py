@@ -214,6 +214,19 @@ def test_nine_iterations_are_scipys_ten() -> None:
     assert not np.array_equal(labels[1], theirs)
 
 
+@pytest.mark.parametrize("shape", [(40, 7), (7, 40)])
+def test_components_of_arrays_however_they_lie(shape: tuple[int, int]) -> None:
+    """Backwards, in Fortran's order, not to be written to: the same bytes."""
+    cloud = np.random.default_rng(0).standard_normal(shape)
+    cloud -= cloud.mean(0)
+    kept = cloud.copy()
+    kept.flags.writeable = False
+    expected = principal_components(cloud, 3).tobytes()
+    for same in (np.asfortranarray(cloud), cloud[::-1].copy()[::-1], kept):
+        assert principal_components(same, 3).tobytes() == expected
+    assert np.array_equal(kept, cloud)
+
+
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(8, 60), d=st.integers(2, 10), k=st.integers(1, 6))
 def test_properties(seed: int, n: int, d: int, k: int) -> None:
