@@ -7,8 +7,10 @@ the process forks, the fork runs the script from its first line, and the script'
 and ends as the fork does. Without it, the script goes on by itself, and makes the same bytes.
 
 Of the project, what every job does before and after its work is loaded as well (`isotropy.job`),
-and what it reads each time, the code and the installed packages, has been read. A fork forgets all
-of that if a file of the project has changed since (`Loaded`). Nothing has been computed.
+and what it reads each time, the code and the installed packages, has been read (`Preload`). A fork
+drops what it has of the project if a module has changed since. Where something has been installed
+since, or the script belongs to another checkout, the script goes on by itself. Nothing has been
+computed.
 There is no fork server on a cluster, in conda environments (whose libraries are others), for a few
 jobs, where there is a GPU (a fork could not use it), or outside Linux.
 """
@@ -26,13 +28,14 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import traceback
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -64,6 +67,7 @@ PRELOADED = (
 """Libraries of the jobs, in the order in which a study needs them."""
 
 PACKAGE = "isotropy"
+FOLDER = Path(__file__).resolve().parent
 JOB = f"{PACKAGE}.job"
 MIN_JOBS = 12
 """A run of fewer jobs is over before loading pays."""
@@ -76,6 +80,7 @@ def start(n_jobs: int) -> None:
     """Start the process for a run of `n_jobs` local jobs, if it is worth it; it ends with the
     run.
     """
+    os.environ.pop(VARIABLE, None)  # that of a run in which this one was started
     if n_jobs < MIN_JOBS or sys.platform != "linux" or GPU.exists():
         return
     folder = tempfile.mkdtemp(prefix="isotropy-")  # for this user alone
@@ -128,7 +133,7 @@ def hand_over() -> None:
 def _send(connection: socket.socket) -> None:
     """Send what the script stands in: arguments, folder, environment, terminal."""
     state = {
-        "prefix": sys.prefix,
+        "origin": _origin(),
         "argv": sys.argv,
         "path": sys.path,
         "folder": os.getcwd(),
@@ -139,38 +144,62 @@ def _send(connection: socket.socket) -> None:
     connection.sendall(data)
 
 
-class Loaded:
-    """What is loaded of the project, and the state of its files before."""
+def _origin() -> list[str]:
+    """The environment and the checkout of this process."""
+    return [sys.prefix, str(FOLDER)]
+
+
+class Preload:
+    """What is loaded for all forks, and the state of the files before it was."""
 
     def __init__(self) -> None:
-        folder = Path(__file__).parent
-        self._stamps = {file: _stamp(file) for file in folder.rglob("*.py")}
+        self._installed = _installed()
+        self._modules = _modules()
 
     def steps(self) -> Iterator[bool]:
-        """Load the libraries, then `isotropy.job`, and read what every job reads, bit by bit."""
+        """Load the libraries, then `isotropy.job`, and read what every job reads, bit by bit. What
+        cannot be loaded is left to the jobs that need it, which say so.
+        """
         for name in PRELOADED:
-            with suppress(ImportError):  # a job that needs it will say so
+            with suppress(Exception):
                 import_module(name)
             yield True
-        for _ in import_module(JOB).read_ahead():
-            yield True
+        with suppress(Exception):
+            for _ in import_module(JOB).read_ahead():
+                yield True
 
-    def forget_if_changed(self) -> None:
-        """In a fork: load the project's modules anew where a file of it is another one."""
-        if any(_stamp(file) != stamp for file, stamp in self._stamps.items()):
+    def is_of_what_is_installed(self) -> bool:
+        """Whether no package was installed, replaced or removed since."""
+        return _installed() == self._installed
+
+    def drop_if_changed(self) -> None:
+        """In a fork: drop the project's modules if one of them has changed. The script then imports
+        them again.
+        """
+        if _modules() != self._modules:
+            invalidate_caches()
             for name in [n for n in sys.modules if n.partition(".")[0] == PACKAGE]:
                 del sys.modules[name]
 
 
-def _stamp(file: Path) -> tuple[int, int] | None:
-    try:
-        stat = file.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
+def _installed() -> dict[str, int]:
+    """When the folders of installed packages were last written to."""
+    paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    return {path: os.stat(path).st_mtime_ns for path in paths if os.path.isdir(path)}
 
 
-def _serve(path: str, loaded: Loaded) -> tuple[dict[str, Any], socket.socket] | None:
+def _modules() -> dict[str, tuple[int, ...]]:
+    """State of each module of the project."""
+    found: dict[str, tuple[int, ...]] = {}
+    for folder, _, names in os.walk(FOLDER):
+        for path in (f"{folder}/{name}" for name in names if name.endswith(".py")):
+            with suppress(OSError):  # removed at the time
+                stat = os.stat(path)
+                found[path] = stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
+    return found
+
+
+def _serve(path: str, preload: Preload) -> tuple[dict[str, Any], socket.socket] | None:
     """Load the libraries and fork for each script that asks, while the run lives.
 
     Returns:
@@ -178,7 +207,7 @@ def _serve(path: str, loaded: Loaded) -> tuple[dict[str, Any], socket.socket] | 
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()  # libraries that are loaded are no garbage
-    run, steps, waiting = os.getppid(), loaded.steps(), True
+    run, steps, more = os.getppid(), preload.steps(), True
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(socket.SOMAXCONN)
@@ -186,17 +215,16 @@ def _serve(path: str, loaded: Loaded) -> tuple[dict[str, Any], socket.socket] | 
             with suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-            if select.select([listener], [], [], 0 if waiting else 1)[0]:
-                asked = _fork(listener)
+            if select.select([listener], [], [], 0 if more else 1)[0]:
+                asked = _fork(listener, preload)
                 if asked is not None:
                     return asked
-            elif waiting:
-                with suppress(Exception):  # code that is broken: a job that needs it will say so
-                    waiting = next(steps, False)
+            elif more:
+                more = next(steps, False)
     return None
 
 
-def _fork(listener: socket.socket) -> tuple[dict[str, Any], socket.socket] | None:
+def _fork(listener: socket.socket, preload: Preload) -> tuple[dict[str, Any], socket.socket] | None:
     """Fork for one script; None in the server itself."""
     connection, _ = listener.accept()
     fds: list[int] = []
@@ -206,7 +234,8 @@ def _fork(listener: socket.socket) -> tuple[dict[str, Any], socket.socket] | Non
         data = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
         state = json.loads(data)
         gc.freeze()  # a fork that looks for garbage among what it shares would copy all of it
-        if state["prefix"] == sys.prefix and len(fds) == 3 and os.fork() == 0:
+        fits = state["origin"] == _origin() and preload.is_of_what_is_installed()
+        if fits and len(fds) == 3 and os.fork() == 0:
             listener.close()
             for target, fd in enumerate(fds):
                 os.dup2(fd, target)
@@ -224,8 +253,7 @@ def _fork(listener: socket.socket) -> tuple[dict[str, Any], socket.socket] | Non
 def _run(state: dict[str, Any], connection: socket.socket) -> int:
     """Run a script where its own process stands; return its exit code."""
     gc.enable()
-    # What libraries would tidy up at the end: in a fork it ends anyhow, and torch's takes 50 ms.
-    weakref.finalize._registry.clear()  # type: ignore[attr-defined]
+    _leave_to_the_server()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(state["environment"])
@@ -246,6 +274,18 @@ def _run(state: dict[str, Any], connection: socket.socket) -> int:
     return 0
 
 
+def _leave_to_the_server() -> None:
+    """Forget what libraries of the server would do at the end: they tidy up what other forks use,
+    such as temporary folders, and torch takes 40 ms. What a script may count on stays.
+    """
+    atexit._clear()
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]
+    weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]
+    for module, function in (("logging", "shutdown"), ("multiprocessing.util", "_exit_function")):
+        if module in sys.modules:
+            atexit.register(getattr(sys.modules[module], function))
+
+
 def _die_with(connection: socket.socket) -> None:
     """Kill this process when the script's own has ended: it was killed."""
     with suppress(OSError):
@@ -254,11 +294,11 @@ def _die_with(connection: socket.socket) -> None:
 
 
 def _main(path: str) -> NoReturn:
-    loaded = Loaded()
-    asked = _serve(path, loaded)
+    preload = Preload()
+    asked = _serve(path, preload)
     if asked is None:
         sys.exit()
-    loaded.forget_if_changed()
+    preload.drop_if_changed()
     code = _run(*asked)
     with suppress(OSError):
         asked[1].sendall(str(code).encode())

@@ -15,6 +15,7 @@ reach an output.
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 import traceback
@@ -107,6 +108,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     def __enter__(self) -> Self:
         self._started, self._clock = datetime.now(UTC), perf_counter()
+        gc.freeze()  # what has been loaded is no garbage: not to be looked through time and again
         self._start_log()
         try:
             self._check()

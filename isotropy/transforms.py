@@ -20,10 +20,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from isotropy.metrics.matmul import (
     gram,
+    one_blas_thread,
     ordered_threads,
     oriented,
     scatter,
@@ -97,8 +97,9 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
     A cluster of `n_components` + 1 points or fewer has no variance beyond what would be removed: it
     is dissolved, smallest first, and its points go to the nearest cluster that is left, those of a
-    mixture to the most probable one. New points belong to the cluster that the clusterer says among
-    those that are left.
+    mixture to the most probable one. Where the mean alone is removed, only empty clusters are: a
+    single point becomes the zero vector. New points belong to the cluster that the clusterer says
+    among those that are left.
 
     Args:
         n_clusters: clusters to look for; 27 for BERT and RoBERTa, 10 for GPT-2 in the paper.
@@ -264,7 +265,7 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
     def _assigned(self, X: np.ndarray) -> np.ndarray:
         """Cluster of each point, shape (n,), among those that are left."""
-        if self._model is not None and len(self._left) == self.n_clusters:
+        if self._model is not None and len(self._left) == len(self._centers_of(self._model)):
             known = self._centers_of(self._model).dtype  # of the fit, which predict asks for
             labels: np.ndarray = self._model.predict(self._scaled(X).astype(known, copy=False))
             return labels
@@ -280,8 +281,8 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         return left.predict(self._scaled(X))  # type: ignore[no-any-return]
 
     def _dissolve(self, X: np.ndarray, n_components: int) -> np.ndarray:
-        """Drop empty clusters and those of which nothing would be left, smallest first; m points
-        have rank m - 1. Gives the cluster of each point, shape (n,).
+        """Drop empty clusters and those of which no component would be left, smallest first; m
+        points have rank m - 1. Returns the cluster of each point, shape (n,).
         """
         while True:
             labels = self._assigned(X)
@@ -301,8 +302,9 @@ def _for_each_cluster(
     ends = np.cumsum(np.bincount(labels, minlength=n_clusters))
     rows = np.split(order, ends[:-1])
     filled = [c for c in range(n_clusters) if len(rows[c])]
-    # One thread per cluster is twice as fast as threads inside the decompositions.
-    with threadpool_limits(1, user_api="blas"), worker_threads() as pool:
+    # Products and means of one cluster beside those of another. Decompositions wait for one
+    # another, since SciPy's solver holds Python's lock; they gain little from more threads.
+    with one_blas_thread(), worker_threads() as pool:
         list(pool.map(lambda c: work(c, rows[c]), filled))
 
 
@@ -310,7 +312,7 @@ def _unit(X: np.ndarray) -> float:
     """1, or a power of two that brings the largest value near 1 where squares are beyond the range
     of single precision.
     """
-    # Not the largest of absolute values, which would be written to new memory first
+    # np.abs would allocate a copy of X
     largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
     if largest == 0 or TINY < largest < HUGE:
         return 1.0
@@ -327,7 +329,7 @@ def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
     """First principal components of a centred cloud, shape (n, d): orthonormal rows, shape
     (n_components, d), float64.
 
-    By the eigenvectors of X'X, or of the smaller XX' for n < d; products in the dtype of X, the
+    By the eigenvectors of X'X, in the dtype of X, or for n < d of the smaller XX', in float64; the
     rest in float64. Each points where its entry of largest size is positive, so that the same cloud
     gives the same bytes.
     """
@@ -355,7 +357,7 @@ def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
 
 
 def _removed(centred: np.ndarray, components: np.ndarray) -> np.ndarray:
-    """A cloud, shape (n, d), without its projection on orthonormal rows, shape (k, d);
+    """A cloud, shape (n, d), without its projection on orthonormal rows, shape (k, d). The cloud is
     overwritten.
     """
     if not len(components):

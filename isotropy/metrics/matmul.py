@@ -10,9 +10,10 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
+from threading import RLock
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -179,20 +180,33 @@ def worker_threads(n: int | None = None) -> Iterator[Executor]:
         torch.set_num_threads(threads)
 
 
-def ordered_threads() -> AbstractContextManager[Any]:
+@contextmanager
+def ordered_threads() -> Iterator[None]:
     """A context in which OpenMP has two threads at most, for scikit-learn's k-means.
 
     It adds up the sums of its threads in the order in which they end: three would give other last
     digits from run to run.
     """
-    libraries = _libraries()
-    found = [p["num_threads"] for p in libraries.info() if p["user_api"] == "openmp"]
-    if max(found, default=1) <= ORDERED_THREADS:
-        return nullcontext()
-    limited: AbstractContextManager[Any] = libraries.limit(
-        limits=ORDERED_THREADS, user_api="openmp"
-    )
-    return limited
+    with _LIMITING:
+        libraries = _libraries()
+        found = [p["num_threads"] for p in libraries.info() if p["user_api"] == "openmp"]
+        if max(found, default=1) <= ORDERED_THREADS:
+            yield
+            return
+        with libraries.limit(limits=ORDERED_THREADS, user_api="openmp"):
+            yield
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """A context in which BLAS has one thread, for work in a pool of threads."""
+    with _LIMITING, _libraries().limit(limits=1, user_api="blas"):
+        yield
+
+
+_LIMITING = RLock()
+"""Limits hold for the whole process: of two that overlap, the one that ends last would bring back
+the other's."""
 
 
 @cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,8 +21,9 @@ from isotropy.provenance.record import Record
 from isotropy.provenance.verify_bundle import DATA, METADATA
 
 PROV = "prov.json"
-DENSE = (".safetensors", ".parquet", ".png", ".pdf")
-"""Files that compression would make a tenth smaller, in ten times the time: stored as they are."""
+DENSE = (".safetensors", ".bin", ".npy", ".parquet", ".gz", ".zip", ".png", ".pdf")
+"""Files that compression would make a tenth smaller at best, in several times the time: stored as
+they are."""
 PIECE = 2**20
 
 CODE = (
@@ -65,8 +66,8 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
 
     Raises:
         IsotropyError: a result is not what its record says, or the checkout's code is not what made
-            it (but for comments, docstrings, layout and the machinery), or there is none; or the
-            bundle cannot be written there. Nothing is written.
+            it (but for comments, docstrings, layout and the machinery), or there is none; a file
+            changes meanwhile; or the bundle cannot be written there. Nothing is written.
     """
     _check_target(bundle)
     findings = audit.verify_all(root, Checkout(project))
@@ -92,23 +93,35 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         for name in sorted(files.keys() | texts.keys()):
-            _add(archive, name, texts[name] if name in texts else files[name])
+            if name in texts:
+                archive.writestr(_entry(name), texts[name])
+            elif _copy(archive, name, files[name]) != digests[name]:
+                raise IsotropyError(
+                    f"{files[name]} changed while it was packed: wait until no run writes to "
+                    f"{root / RESULTS}, then export again"
+                )
     return len(files) + len(texts), bundle.stat().st_size, read_ledger(ledger)[2][-1]
 
 
-def _add(archive: zipfile.ZipFile, name: str, content: bytes | Path) -> None:
-    """A member of the bundle; files are read piece by piece."""
+def _entry(name: str) -> zipfile.ZipInfo:
     # One date for all: the same run gives the same bundle.
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     dense = name.endswith(DENSE)
     entry.compress_type = zipfile.ZIP_STORED if dense else zipfile.ZIP_DEFLATED
     entry.external_attr = 0o644 << 16
-    if isinstance(content, bytes):
-        archive.writestr(entry, content)
-        return
-    entry.file_size = content.stat().st_size  # by which the archive chooses fields of 64 bits
-    with content.open("rb") as source, archive.open(entry, "w") as target:
-        shutil.copyfileobj(source, target, PIECE)
+    return entry
+
+
+def _copy(archive: zipfile.ZipFile, name: str, file: Path) -> str:
+    """Put a file into the bundle, piece by piece; return the digest of what was put there."""
+    entry = _entry(name)
+    entry.file_size = file.stat().st_size  # by which the archive chooses fields of 64 bits
+    digest = hashlib.sha256()
+    with file.open("rb") as source, archive.open(entry, "w") as target:
+        while piece := source.read(PIECE):
+            digest.update(piece)
+            target.write(piece)
+    return digest.hexdigest()
 
 
 def _check_target(bundle: Path) -> None:

@@ -26,6 +26,8 @@ from isotropy.provenance.slices import SEPARATOR, Slicer
 from isotropy.provenance.syntax import Import, Source
 from isotropy.spec import digest
 
+Stamp = tuple[int, ...]
+
 PACKAGE = "isotropy"
 TEMPLATES = (".html", ".css", ".js", ".yaml", ".csv")
 """Suffixes of files that are part of the module beside which they lie, and whose names begin with
@@ -278,9 +280,10 @@ def _closure(root: Path, start: Iterable[Path], apart: set[Path]) -> set[Path]:
     return seen
 
 
-def _stamp(file: Path) -> tuple[int, int]:
+def _stamp(file: Path) -> Stamp:
+    """What changes with a file; also where another one takes its place with its time and size."""
     stat = file.stat()
-    return stat.st_mtime_ns, stat.st_size
+    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
 
 
 def _relative(root: Path, file: Path) -> str:
@@ -288,12 +291,12 @@ def _relative(root: Path, file: Path) -> str:
 
 
 @cache
-def _text(file: Path, _stamp: tuple[int, int]) -> str:
+def _text(file: Path, _stamp: Stamp) -> str:
     return file.read_text("utf8")
 
 
 @cache
-def _source(file: Path, _stamp: tuple[int, int]) -> Source:
+def _source(file: Path, _stamp: Stamp) -> Source:
     try:
         return Source(file.read_bytes())
     except (SyntaxError, ValueError) as error:
@@ -301,25 +304,25 @@ def _source(file: Path, _stamp: tuple[int, int]) -> Source:
 
 
 @cache
-def _slicer(file: Path, stamp: tuple[int, int]) -> Slicer:
+def _slicer(file: Path, stamp: Stamp) -> Slicer:
     return Slicer(_source(file, stamp))
 
 
 @cache
-def _slice(file: Path, function: str, stamp: tuple[int, int]) -> Any:
+def _slice(file: Path, function: str, stamp: Stamp) -> Any:
     return _slicer(file, stamp).slice(function)
 
 
 @cache
-def _imports_of(root: Path, file: Path, stamp: tuple[int, int]) -> list[Path]:
+def _imports_of(root: Path, file: Path, stamp: Stamp) -> list[Path]:
     return _imported(root, file, _source(file, stamp).imports)
 
 
 @cache
-def _templates(file: Path, _stamp_of_folder: tuple[int, int]) -> list[Path]:
+def _templates(file: Path, _stamp_of_folder: Stamp) -> list[Path]:
     return [p for p in file.parent.glob(f"{file.stem}.*") if p.suffix in TEMPLATES]
 
 
 @cache
-def _digest(file: Path, stamp: tuple[int, int]) -> str:
+def _digest(file: Path, stamp: Stamp) -> str:
     return _source(file, stamp).digest if file.suffix == ".py" else sha256_file(file)

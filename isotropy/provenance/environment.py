@@ -52,12 +52,12 @@ def packages() -> dict[str, str]:
     """Installed distributions, normalised name -> version."""
     found: dict[str, str] = {}
     for folder in dict.fromkeys(sys.path):  # Snakemake names its own once more
-        # The first of a name is the one that is imported
-        found = dict(_packages_in(folder, _stamp(folder))) | found
+        # Of one name, the first that was found stays: it is the one that is imported
+        found = dict(_packages_in(folder, _changed_at(folder))) | found
     return dict(sorted(found.items()))
 
 
-def _stamp(folder: str) -> int:
+def _changed_at(folder: str) -> int:
     """When something was installed in a folder, or removed; 0: there is none."""
     try:
         return Path(folder).stat().st_mtime_ns
@@ -66,8 +66,10 @@ def _stamp(folder: str) -> int:
 
 
 @cache
-def _packages_in(folder: str, _stamp: int) -> tuple[tuple[str, str], ...]:
-    """Distributions in a folder, read once for a process and its forks: each has a file."""
+def _packages_in(folder: str, _changed_at: int) -> tuple[tuple[str, str], ...]:
+    """Distributions in a folder, read once for a process and its forks: that opens a file of
+    each.
+    """
     found: dict[str, str] = {}
     for distribution in metadata.distributions(path=[folder]):
         described = distribution.metadata  # `.name` and `.version` would parse the file anew

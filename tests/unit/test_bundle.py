@@ -30,6 +30,24 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path) -> Pa
     return path
 
 
+def test_a_file_that_changes_while_it_is_packed_ends_the_export(
+    bundle: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that writes to the ledger at the time; what the bundle said before stays."""
+    before = bundle.read_bytes()
+    ledger = bundle.parent / "results/ledger.jsonl"
+
+    def described(records: object) -> dict[str, object]:
+        with ledger.open("a") as stream:  # after the digests, before the files are read
+            stream.write("{}\n")
+        return {}
+
+    monkeypatch.setattr("isotropy.provenance.bundle.prov", described)
+    with pytest.raises(IsotropyError, match=r"ledger\.jsonl changed while it was packed"):
+        export(bundle.parent, project, bundle, with_data=False)
+    assert bundle.read_bytes() == before
+
+
 def forged(bundle: Path, victim: str, old: bytes, new: bytes) -> Path:
     """A bundle with another text in a file, and the list of the bundle made to fit."""
     target = bundle.with_name("forged.zip")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -23,8 +24,15 @@ LOADED = "fractions"  # quick to load, and nothing that Python loads itself
 SERVER = f"""
 import sys
 from isotropy import forkserver
-forkserver.PRELOADED = ({LOADED!r}, "no_such_library")
+forkserver.PRELOADED = ("broken_library", "tidy_library", "no_such_library", {LOADED!r})
 forkserver._main(sys.argv[1])
+"""
+BROKEN = "raise RuntimeError('it needs a file that is not there')"
+TIDY = """
+import atexit, weakref
+kept = {1}
+weakref.finalize(kept, print, "finalized what belongs to the server")
+atexit.register(print, "an exit function of the server")
 """
 
 
@@ -37,7 +45,11 @@ def until(ready: Callable[[], object]) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, "-c", SERVER, str(tmp_path / "socket")])
+    """One whose libraries are as libraries can be."""
+    (tmp_path / "broken_library.py").write_text(BROKEN)
+    (tmp_path / "tidy_library.py").write_text(TIDY)
+    command = [sys.executable, "-c", SERVER, str(tmp_path / "socket")]
+    process = subprocess.Popen(command, cwd=tmp_path)
     until((tmp_path / "socket").exists)
     yield process
     process.kill()
@@ -93,6 +105,7 @@ def test_a_fork_searches_only_its_own_for_garbage(
     assert done.stdout == "True True\n"
 
 
+NAMES = "import json\nprint(json.dumps(list(sys.modules)))"
 LINGERS = """
 import atexit, threading, weakref
 def late():
@@ -107,9 +120,12 @@ print("from the script")
 
 
 def test_a_fork_ends_as_a_script_does(tmp_path: Path, server: subprocess.Popen[bytes]) -> None:
-    """After its threads, then its exit functions; and what it printed is there."""
+    """After its threads, then its own exit functions, none of the server's libraries; and what it
+    printed is there."""
     expected = "from the script\nfrom a thread\nat the end, finalized"
-    assert run(tmp_path, LINGERS).stdout == expected
+    until(lambda: '"tidy_library"' in run(tmp_path, NAMES).stdout)
+    done = run(tmp_path, LINGERS)
+    assert (done.stdout, done.stderr) == (expected, "")
     server.kill()
     server.wait()
     assert run(tmp_path, LINGERS).stdout == expected
@@ -142,13 +158,64 @@ def test_a_fork_forgets_code_that_has_changed(tmp_path: Path, project: Path) -> 
         try:
             until((tmp_path / "socket").exists)
             until(lambda: said()[0] == "True")
-            until(lambda: int(said()[1]) > 200)  # modules that are read ahead
+            until(lambda: int(said()[1]) == len(list((tmp_path / "isotropy").rglob("*.py"))))
             assert said()[2:] == ["None", f"{tmp_path}\n"]
             with (tmp_path / "isotropy/job.py").open("a") as stream:
                 stream.write("\nEDITED = True\n")
             assert said() == ["False", "0", "True", f"{tmp_path}\n"]
         finally:
             process.kill()
+
+
+def test_changes_of_modules_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other content of the same size and time, a file more, a file less."""
+    monkeypatch.setattr(forkserver, "FOLDER", tmp_path)
+    module = tmp_path / "metrics/module.py"
+    module.parent.mkdir()
+    module.write_text("a = 1\n")
+    seen = [forkserver._modules()]
+    stat = module.stat()
+    module.write_text("a = 2\n")
+    os.utime(module, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    seen.append(forkserver._modules())
+    (tmp_path / "added.py").write_text("")
+    seen.append(forkserver._modules())
+    module.unlink()
+    seen.append(forkserver._modules())
+    assert all(one != next_one for one, next_one in itertools.pairwise(seen))
+    (tmp_path / "notes.txt").write_text("")
+    assert forkserver._modules() == seen[-1]
+
+
+def test_scripts_run_by_themselves_once_something_is_installed(tmp_path: Path) -> None:
+    """Their records name what is installed, and the server has what was."""
+    (tmp_path / "packages").mkdir()
+    elsewhere = f"import sysconfig\nsysconfig.get_path = lambda name: 'packages'\n{SERVER}"
+    command = [sys.executable, "-c", elsewhere, str(tmp_path / "socket")]
+    with subprocess.Popen(command, cwd=tmp_path) as process:
+        try:
+            until((tmp_path / "socket").exists)
+            assert json.loads(run(tmp_path, SAYS).stdout)[0] == process.pid
+            (tmp_path / "packages/another").mkdir()
+            assert json.loads(run(tmp_path, SAYS).stdout)[0] == os.getpid()
+        finally:
+            process.kill()
+
+
+@pytest.mark.usefixtures("server")
+def test_scripts_of_another_checkout_run_by_themselves(tmp_path: Path, project: Path) -> None:
+    (tmp_path / "other/isotropy").mkdir(parents=True)
+    for name in ("__init__.py", "forkserver.py"):
+        shutil.copy(project / "isotropy" / name, tmp_path / "other/isotropy")
+    says = SAYS + "print(isotropy.__file__)"
+    own = {**environment(tmp_path), "PYTHONPATH": str(tmp_path / "other")}
+    command = script(tmp_path, says)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=own, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    answer, file = done.stdout.splitlines()
+    assert json.loads(answer)[:2] == [os.getpid(), False]
+    assert file == str(tmp_path / "other/isotropy/__init__.py")
 
 
 def test_without_a_server_scripts_run_by_themselves(tmp_path: Path) -> None:
@@ -244,6 +311,7 @@ time.sleep(60)
 
 
 def test_a_run_of_few_jobs_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(forkserver.VARIABLE, raising=False)
+    """Nor does it use that of a run around it."""
+    monkeypatch.setenv(forkserver.VARIABLE, "another")
     forkserver.start(forkserver.MIN_JOBS - 1)
     assert forkserver.VARIABLE not in os.environ

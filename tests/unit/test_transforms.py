@@ -4,6 +4,7 @@ small and empty clusters."""
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.estimator_checks import check_estimator
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from isotropy.metrics import isoscore, partition_isotropy
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
@@ -159,6 +161,30 @@ def test_small_clusters_are_dissolved() -> None:
         np.abs(every_cluster.transform(X[:60]) - published_steps(X[:60], np.zeros(60), 20)).max()
         < 1e-9
     )
+
+
+def test_a_parameter_changed_after_fit_changes_no_clusters() -> None:
+    """Not even to the number of those that are left."""
+    outliers = np.vstack([X, 1e3 + RNG.standard_normal((1, 24))])
+    enhancement = ClusterBasedEnhancement(3, 2).fit(outliers)
+    assert enhancement.n_clusters_ == 2
+    before = enhancement.transform(outliers)
+    enhancement.set_params(n_clusters=2)
+    assert np.array_equal(enhancement.transform(outliers), before)
+
+
+def test_calls_at_the_same_time_give_back_the_threads() -> None:
+    """Of linear algebra: their number holds for the whole process."""
+    enhancement = ClusterBasedEnhancement(4, 2).fit(X)
+    expected = enhancement.transform(X)
+    with threadpool_limits(3, user_api="blas"):
+        before = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+        assert 3 in before
+        with ThreadPoolExecutor(3) as pool:
+            results = list(pool.map(enhancement.transform, [X] * 60))
+        after = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+    assert after == before
+    assert all(np.array_equal(result, expected) for result in results)
 
 
 def test_a_dissolved_component_leaves_the_rest_of_a_mixture_alone() -> None:
