@@ -30,6 +30,8 @@ from isotropy.provenance.format import LEDGER
 hypothesis.settings.register_profile("same", derandomize=True)
 hypothesis.settings.load_profile("same")
 
+gc.disable()  # until all tests are loaded
+
 PROJECT = Path(__file__).resolve().parents[1]
 # Caches of code come along, which hold what was compiled: it would take half a minute each time.
 # Not those that another process writes at the time.
@@ -170,8 +172,9 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def pytest_collection_finish() -> None:
-    """What all tests have loaded is no garbage: looking for it takes a fifth of their time."""
+    """What all tests have loaded is no garbage: looking for it would take a fifth of their time."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -192,20 +195,27 @@ are not for `make check`."""
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what `make check` leaves out; share the rest out.
 
-    Two processes begin with a half each. In `make check` one has the linters, which take longest,
-    first. In what follows one makes the smoke study at once, the other has what needs none first.
+    Two processes begin with a half each, and take from the other what it has not begun. One makes
+    the smoke study at once; the other has the linters, which take longest of what is quick, then
+    what needs no smoke study. The rest of what is quick comes last.
     """
     for item in items:
         if not item.path.is_relative_to(PROJECT / "tests/unit") or LONG & _fixtures(item):
             item.add_marker(pytest.mark.study)
-    if config.option.markexpr == "study":
-        real = [item for item in items if item.get_closest_marker("study")]
-        needing = [item for item in real if "smoke" in _fixtures(item)]
-        others = sorted((i for i in real if i not in needing), key=lambda i: "killed" in i.name)
-        half = len(real) // 2
-        items[:] = [*needing[:half], *others, *needing[half:]]
-    else:
-        items.sort(key=lambda item: "test_linters" not in item.nodeid)
+
+    def place(item: pytest.Item) -> int:
+        if "smoke" in _fixtures(item):
+            return 0
+        if "test_linters" in item.nodeid:
+            return 1
+        if item.get_closest_marker("study"):
+            return 3 if "killed" in item.name else 2
+        return 4
+
+    items.sort(key=place)
+    first = sum("smoke" in _fixtures(item) for item in items)
+    more = max(0, len(items) // 2 - first)  # quick ones, to fill that process's half
+    items[:] = [*items[:first], *items[len(items) - more :], *items[first : len(items) - more]]
 
 
 def _fixtures(item: pytest.Item) -> set[str]:
