@@ -109,6 +109,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
     def __enter__(self) -> Self:
         self._started, self._clock = datetime.now(UTC), perf_counter()
         gc.freeze()  # what has been loaded is no garbage: not to be looked through time and again
+        gc.enable()  # `isotropy.forkserver` disabled it
         self._start_log()
         try:
             self._check()

@@ -196,8 +196,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark what `make check` leaves out; share the rest out.
 
     Two processes begin with a half each, and take from the other what it has not begun. One makes
-    the smoke study at once; the other has the linters, which take longest of what is quick, then
-    what needs no smoke study. The rest of what is quick comes last.
+    the smoke study at once; the other has the linters, which take longest of what is quick, and
+    quick tests, some of which wait, then what needs no smoke study. Quick ones come last, too.
     """
     for item in items:
         if not item.path.is_relative_to(PROJECT / "tests/unit") or LONG & _fixtures(item):
@@ -209,13 +209,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "test_linters" in item.nodeid:
             return 1
         if item.get_closest_marker("study"):
-            return 3 if "killed" in item.name else 2
-        return 4
+            return 4 if "killed" in item.name else 3
+        return 2
 
     items.sort(key=place)
-    first = sum("smoke" in _fixtures(item) for item in items)
-    more = max(0, len(items) // 2 - first)  # quick ones, to fill that process's half
-    items[:] = [*items[:first], *items[len(items) - more :], *items[first : len(items) - more]]
+    start = sum(place(item) == 0 for item in items)
+    quick = sum(place(item) == 2 for item in items)
+    n = min(quick, max(0, len(items) // 2 - start))  # quick ones that fill the first half
+    end = start + sum(place(item) == 1 for item in items) + quick
+    items[:] = [*items[:start], *items[end - n : end], *items[start : end - n], *items[end:]]
 
 
 def _fixtures(item: pytest.Item) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import shutil
@@ -45,6 +46,16 @@ def test_record_says_what_happened(run: Path) -> None:
     assert environment["packages"]["numpy"]
     gpu = environment["gpu"]
     assert gpu.get("devices") or gpu["reason"]  # known, or null with a reason
+
+
+def test_garbage_is_looked_for_from_the_start_of_the_work(run: Path, project: Path) -> None:
+    """`isotropy.forkserver` disables that for what scripts load."""
+    gc.disable()
+    try:
+        write_note(project, "another")
+        assert gc.isenabled()
+    finally:
+        gc.enable()
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
