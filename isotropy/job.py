@@ -108,8 +108,9 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     def __enter__(self) -> Self:
         self._started, self._clock = datetime.now(UTC), perf_counter()
-        gc.freeze()  # what has been loaded is no garbage: not to be looked through time and again
-        gc.enable()  # `isotropy.forkserver` disabled it
+        if not gc.isenabled():  # `isotropy.forkserver` disabled it
+            gc.freeze()  # what has been loaded is no garbage: not to be looked through again
+            gc.enable()
         self._start_log()
         try:
             self._check()

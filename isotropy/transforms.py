@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import copy
 from typing import Any, Literal
 
@@ -267,13 +268,17 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         """Cluster of each point, shape (n,), among those that are left."""
         if self._model is not None and len(self._left) == len(self._centers_of(self._model)):
             known = self._centers_of(self._model).dtype  # of the fit, which predict asks for
-            labels: np.ndarray = self._model.predict(self._scaled(X).astype(known, copy=False))
+            points = self._scaled(X).astype(known, copy=False)
+            # k-means sets the limit itself, and would without the lock of calls at the same time
+            is_kmeans = isinstance(self._model, KMeans)
+            with one_blas_thread() if is_kmeans else nullcontext():
+                labels: np.ndarray = self._model.predict(points)
             return labels
         if not isinstance(self._model, GaussianMixture):
             centers = self.centers_ if self._unit == 1 else self.centers_ / self._unit
-            nearest: np.ndarray = pairwise_distances_argmin(
-                self._scaled(X), centers.astype(X.dtype)
-            )
+            points = self._scaled(X)
+            with one_blas_thread():  # which scikit-learn sets itself
+                nearest: np.ndarray = pairwise_distances_argmin(points, centers.astype(X.dtype))
             return nearest
         left = copy(self._model)
         for name in ("weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"):

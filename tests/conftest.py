@@ -193,15 +193,21 @@ are not for `make check`."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out; share the rest out.
-
-    Two processes begin with a half each, and take from the other what it has not begun. One makes
-    the smoke study at once; the other has the linters, which take longest of what is quick, and
-    quick tests, some of which wait, then what needs no smoke study. Quick ones come last, too.
-    """
+    """Mark what `make check` leaves out."""
     for item in items:
         if not item.path.is_relative_to(PROJECT / "tests/unit") or LONG & _fixtures(item):
             item.add_marker(pytest.mark.study)
+
+
+@pytest.hookimpl(specname="pytest_collection_modifyitems", trylast=True)
+def share_out(items: list[pytest.Item]) -> None:
+    """Order what is run.
+
+    Two processes begin with a half each, and take from the other what it has not begun. The first
+    half begins with the smoke study and what needs it, and ends with quick tests. The second begins
+    with the linters, which take longest of what is quick, and the other quick tests, some of which
+    only wait; then comes what needs no smoke study. One process has what is quick first.
+    """
 
     def place(item: pytest.Item) -> int:
         if "smoke" in _fixtures(item):
@@ -213,10 +219,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return 2
 
     items.sort(key=place)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        items.sort(key=lambda item: place(item) not in (1, 2))
+        return
     start = sum(place(item) == 0 for item in items)
     quick = sum(place(item) == 2 for item in items)
     n = min(quick, max(0, len(items) // 2 - start))  # quick ones that fill the first half
     end = start + sum(place(item) == 1 for item in items) + quick
+    start = min(start, len(items) // 2)  # what needs the smoke study is not to wait for it
+    if n == 0:
+        items[:] = [*items[:start], *items[end:], *items[start:end]]
+        return
     items[:] = [*items[:start], *items[end - n : end], *items[start : end - n], *items[end:]]
 
 
@@ -313,8 +326,6 @@ def smoke_copy(smoke: Workflow, lasting: Path) -> Iterator[Workflow]:
     shutil.copytree(smoke.folder, lasting / "checkout", ignore=BEING_WRITTEN, copy_function=copy)
     yield Workflow(lasting / "checkout")
     changed = [str(path) for path, state in before.items() if _state(path) != state]
-    if changed:  # the study is made again for who asks next
-        (smoke.folder.parent / "done").unlink(missing_ok=True)
     assert changed == [], "this test, or one beside it, needs the fixture smoke_whole_copy"
 
 

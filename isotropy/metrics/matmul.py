@@ -205,8 +205,9 @@ def one_blas_thread() -> Iterator[None]:
 
 
 _LIMITING = RLock()
-"""Limits hold for the whole process: of two that overlap, the one that ends last would bring back
-the other's."""
+"""Limits hold for the whole process, and one that ends brings all libraries back to what they had
+before: of two that overlap, the one that ends last would bring back the other's. Work in a pool
+must not ask for one while its caller holds this lock."""
 
 
 @cache

@@ -90,6 +90,7 @@ print("a warning", file=sys.stderr)
 def test_a_fork_stands_where_the_script_stood(
     tmp_path: Path, server: subprocess.Popen[bytes]
 ) -> None:
+    until(lambda: f'"{LOADED}"' in run(tmp_path, NAMES).stdout)
     for _ in range(3):
         done = run(tmp_path, SAYS)
         parent, loaded, handed_on, here = json.loads(done.stdout)
@@ -98,10 +99,10 @@ def test_a_fork_stands_where_the_script_stood(
         assert (done.returncode, done.stderr) == (0, "a warning\n")
 
 
-def test_a_fork_searches_only_its_own_for_garbage(
+def test_a_fork_searches_for_no_garbage_among_what_is_loaded(
     tmp_path: Path, server: subprocess.Popen[bytes]
 ) -> None:
-    """And nothing while it loads libraries: `Job` enables it (`test_job.py`)."""
+    """Nor for any while it loads more: `Job` enables it (`test_job.py`)."""
     done = run(tmp_path, "import gc\nprint(gc.isenabled(), gc.get_freeze_count() > 1000)")
     assert done.stdout == "False True\n"
 
@@ -169,15 +170,17 @@ def test_a_fork_forgets_code_that_has_changed(tmp_path: Path, project: Path) -> 
 
 
 def test_changes_of_modules_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other content of the same size and time, a file more, a file less."""
+    """Another file of the same size and time, a file more, a file less."""
     monkeypatch.setattr(forkserver, "FOLDER", tmp_path)
     module = tmp_path / "metrics/module.py"
     module.parent.mkdir()
     module.write_text("a = 1\n")
     seen = [forkserver._modules()]
     stat = module.stat()
-    module.write_text("a = 2\n")
-    os.utime(module, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    other = tmp_path / "other"
+    other.write_text("a = 2\n")
+    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    other.replace(module)
     seen.append(forkserver._modules())
     (tmp_path / "added.py").write_text("")
     seen.append(forkserver._modules())
