@@ -200,7 +200,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", trylast=True)
-def share_out(items: list[pytest.Item]) -> None:
+def pytest_share_out(items: list[pytest.Item]) -> None:
     """Order what is run.
 
     Two processes begin with a half each, and take from the other what it has not begun. The first
