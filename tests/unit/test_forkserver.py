@@ -253,11 +253,13 @@ def test_ends_alike(tmp_path: Path, text: str, code: int, said: str) -> None:
     assert done.stderr.endswith(said)
 
 
+NOTE = "open('pid', 'w').write(str(os.getpid()) + '.')"
+
+
 def started(tmp_path: Path, text: str) -> subprocess.Popen[bytes]:
     """A script in a process group of its own, once it has written its process number."""
-    note = "open('pid', 'w').write(str(os.getpid()) + '.')\n"
     process = subprocess.Popen(
-        script(tmp_path, note + text),
+        script(tmp_path, f"note = {NOTE!r}\n{text}"),
         cwd=tmp_path,
         env=environment(tmp_path),
         stderr=subprocess.DEVNULL,
@@ -268,7 +270,7 @@ def started(tmp_path: Path, text: str) -> subprocess.Popen[bytes]:
 
 @pytest.mark.usefixtures("server")
 def test_a_fork_dies_with_the_process_of_its_script(tmp_path: Path) -> None:
-    process = started(tmp_path, "time.sleep(60)")
+    process = started(tmp_path, "exec(note)\ntime.sleep(60)")
     fork = int((tmp_path / "pid").read_text().rstrip("."))
     assert fork != process.pid
     process.kill()
@@ -280,11 +282,17 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[0]
 
 
+def ignores_interrupts(pid: int) -> bool:
+    ignored = Path(f"/proc/{pid}/status").read_text().partition("SigIgn:")[2].split()[0]
+    return bool(int(ignored, 16) >> (signal.SIGINT - 1) & 1)
+
+
 @pytest.mark.usefixtures("server")
 def test_an_interrupt_leaves_time_to_clean_up(tmp_path: Path) -> None:
     """Ctrl-C reaches the script's process and the fork: the first waits for the second."""
     text = """
 try:
+    exec(note)
     time.sleep(60)
 except KeyboardInterrupt:
     time.sleep(0.5)
@@ -292,6 +300,7 @@ except KeyboardInterrupt:
     raise
 """
     process = started(tmp_path, text)
+    until(lambda: ignores_interrupts(process.pid))
     process.send_signal(signal.SIGINT)
     os.kill(int((tmp_path / "pid").read_text().rstrip(".")), signal.SIGINT)
     assert process.wait(30) == 128 + signal.SIGINT
