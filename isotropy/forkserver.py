@@ -9,8 +9,9 @@ and ends as the fork does. Without it, the script goes on by itself, and makes t
 Of the project, what every job does before and after its work is loaded as well (`isotropy.job`),
 and what it reads each time, the code and the installed packages, has been read (`Preload`). A fork
 drops what it has of the project if a module has changed since. Where something has been installed
-since, or the script belongs to another checkout, the script goes on by itself. Nothing has been
-computed.
+since, or the script belongs to another checkout, the script goes on by itself. The server computes
+nothing.
+
 There is no fork server on a cluster, in conda environments (whose libraries are others), for a few
 jobs, where there is a GPU (a fork could not use it), or outside Linux.
 """

@@ -209,28 +209,17 @@ def pytest_share_out(items: list[pytest.Item]) -> None:
     only wait; then comes what needs no smoke study. One process has what is quick first.
     """
 
-    def place(item: pytest.Item) -> int:
-        if "smoke" in _fixtures(item):
-            return 0
-        if "test_linters" in item.nodeid:
-            return 1
-        if item.get_closest_marker("study"):
-            return 4 if "killed" in item.name else 3
-        return 2
-
-    items.sort(key=place)
+    needing = [item for item in items if "smoke" in _fixtures(item)]
+    others = [i for i in items if i.get_closest_marker("study") and i not in needing]
+    others.sort(key=lambda item: "killed" in item.name)  # waits for the smoke study in the end
+    quick = [item for item in items if not item.get_closest_marker("study")]
+    quick.sort(key=lambda item: "test_linters" not in item.nodeid)
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        items.sort(key=lambda item: place(item) not in (1, 2))
+        items[:] = [*quick, *needing, *others]
         return
-    start = sum(place(item) == 0 for item in items)
-    quick = sum(place(item) == 2 for item in items)
-    n = min(quick, max(0, len(items) // 2 - start))  # quick ones that fill the first half
-    end = start + sum(place(item) == 1 for item in items) + quick
-    start = min(start, len(items) // 2)  # what needs the smoke study is not to wait for it
-    if n == 0:
-        items[:] = [*items[:start], *items[end:], *items[start:end]]
-        return
-    items[:] = [*items[:start], *items[end - n : end], *items[start : end - n], *items[end:]]
+    half = len(items) // 2
+    begin = max(0, min(len(quick), len(quick) + len(needing) - half))  # the rest fills the half
+    items[:] = [*needing[:half], *quick[begin:], *quick[:begin], *others, *needing[half:]]
 
 
 def _fixtures(item: pytest.Item) -> set[str]:

@@ -43,11 +43,11 @@ class Visit:
             files.
     """
 
-    def __init__(self, browser: Browser, results: Path, width: int = 1280, **options: Any) -> None:
+    def __init__(self, browser: Browser, results: Path, **options: Any) -> None:
         self.results = results
         self.problems: list[str] = []
         self.page: Page = browser.new_context(
-            viewport={"width": width, "height": 900}, **options
+            viewport={"width": WIDTHS["desk"], "height": 900}, **options
         ).new_page()
         self.page.on("console", lambda message: self._note(message.type, message.text))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
