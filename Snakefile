@@ -33,10 +33,6 @@ localrules:
     figures,
     tables,
     fetch_source,
-    make_table,
-    draw_figure,
-    evaluate_claims,
-    make_scorecard,
 
 
 rule all:

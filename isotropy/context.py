@@ -1,14 +1,121 @@
-"""What surrounds a paper's part of a study: data sets, sources, settings, and checks of names."""
+"""Data sets, sources and settings shared by all papers, the results that a study asks for, and
+where these lie.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
 
 from isotropy.errors import IsotropyError, suggest
+from isotropy.files import RESULTS
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
-from isotropy.settings import Compute, Sources
-from isotropy.sources.registry import Source
+from isotropy.sources.registry import Source, Tier
+from isotropy.spec import Spec, Strict
+
+
+class Sources(Strict):
+    """Where inputs come from."""
+
+    registry: str
+    """Folder of the source registry, relative to the project."""
+    order: Annotated[list[Tier], Field(min_length=1)]
+    """Kinds of origins, in the order in which they are tried."""
+    mirror: str | None
+    """A folder in the layout of the official homes, relative to the project; null: none."""
+    trust_on_first_use: bool
+    """Accept a download whose sha256 the registry does not know, and record what came."""
+
+
+class Compute(Strict):
+    """How jobs compute."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    """`auto`: the GPU where there is one; `cuda`: a job without a GPU stops."""
+    dtype: Literal["float32", "bfloat16"]
+    """Number format of the encoders. The papers' results are float32."""
+    token_budget: Annotated[int, Field(ge=16)]
+    """Most tokens in one batch of an encoder, padding included."""
+    shards: Annotated[int, Field(ge=1)]
+    """Jobs that share the extraction of the token vectors of one data set by one model. Does not
+    change the result."""
+
+    def for_encoders(self) -> dict[str, Any]:
+        """The fields that specs of encoders have."""
+        return self.model_dump(exclude={"shards"})
+
+
+class Result(NamedTuple):
+    """One result: the outputs of one job, which share a stem.
+
+    Attributes:
+        spec: makes the spec of its job.
+        inputs: files that the job reads, by the names that its rule gives them; paths are relative
+            to the folder of the run.
+    """
+
+    spec: Callable[[], Spec]
+    inputs: dict[str, list[str]]
+
+
+Results = dict[str, Result]
+"""Results by stem: their path below `results/` without a suffix."""
+
+
+class TokenLayers(NamedTuple):
+    """Token vectors that a paper reads of a data set.
+
+    Attributes:
+        dataset: a name from `datasets`.
+        model: a model of the source registry.
+        layers: hidden layers; 0 is the embedding layer.
+        window: tokens that the model reads at once, for a corpus; None: each text by itself.
+    """
+
+    dataset: str
+    model: str
+    layers: list[int]
+    window: int | None
+
+
+def fetched(name: str) -> str:
+    """Folder of a fetched source."""
+    return f"{RESULTS}/fetch/{name}"
+
+
+def prepared(dataset: str, table: str) -> str:
+    """A table of a prepared data set: `texts` or `items`."""
+    return f"{RESULTS}/prepare/{dataset}.{table}.parquet"
+
+
+def embedded(dataset: str, embedding: str) -> str:
+    """Embeddings of a data set's texts."""
+    return f"{RESULTS}/embed/{dataset}/{embedding}.safetensors"
+
+
+def token_vectors(dataset: str, model: str) -> str:
+    """Folder of the token vectors of a data set's texts."""
+    return f"{RESULTS}/embed/{dataset}/tokens/{model}"
+
+
+def shard_stems(dataset: str, model: str, n: int) -> list[str]:
+    """The shards of token vectors, below the results and without suffixes; none where one job makes
+    them all.
+    """
+    return [f"embed/{dataset}/shards/{model}/{k}-of-{n}" for k in range(1, n + 1)] if n > 1 else []
+
+
+def sides(datasets: dict[str, str]) -> dict[str, list[str]]:
+    """Texts and items of a task's data sets, by role."""
+    return {
+        f"{role}_{table}": [prepared(dataset, table)]
+        for role, dataset in datasets.items()
+        for table in ("texts", "items")
+    }
+
 
 DataSpec = SentencesSpec | WordsSpec | CorpusSpec
 NOUN = {

@@ -7,38 +7,43 @@
 
 Entering limits threads and starts the log. Leaving checks that every declared output is
 there, digests inputs and outputs and writes the record. An `IsotropyError` ends the job with its
-sentence alone; any error removes what was written.
+sentence alone; any error removes what was written. A rule that makes several results, each with a
+record of its own, takes them one by one:
 
-This module is machinery (`isotropy.provenance.machinery`): nothing that it computes itself may
-reach an output.
+    for job in jobs(snakemake, TableSpec):
+        with job:
+            ...
+
+This module is infrastructure (`isotropy.provenance.infrastructure`): nothing that it computes
+itself may reach an output.
 """
 
 from __future__ import annotations
 
-import gc
+import json
 import logging
 import shutil
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter, process_time
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any, Generic, Self, TextIO, TypeVar
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_of, remove, write_json
 from isotropy.locks import lock_file
 from isotropy.printable import for_terminal
-from isotropy.provenance.code import code_identity, load, read_code, temporary_outputs
-from isotropy.provenance.environment import describe_environment, packages, peak_memory_bytes
+from isotropy.provenance.code import code_identity, load, temporary_outputs
+from isotropy.provenance.environment import describe_environment, peak_memory_bytes
 from isotropy.provenance.identity import MARK, File, describe_files, record_id
 from isotropy.provenance.ledger import append_job
 from isotropy.provenance.lineage import Lineage
 from isotropy.provenance.record import Code, Determinism, Environment, Record, producers
 from isotropy.scrub import scrub
-from isotropy.spec import Spec, digest
+from isotropy.spec import Spec, canonical_json, digest
 from isotropy.threads import limit_threads
 
 log = logging.getLogger("isotropy")
@@ -48,11 +53,26 @@ LOCK = "lock"
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
+_started_logs: set[Path] = set()
+_recorded_cpu_seconds = [0.0]
 
-def read_ahead() -> Iterator[None]:
-    """Read, bit by bit, what every job reads: the project's code, the installed packages."""
-    packages()
-    yield from read_code(PROJECT)
+
+class Named(list[Any]):
+    """Paths by name, as Snakemake gives them to a script."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values.values())
+        self._values = dict(values)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Names and values."""
+        return list(self._values.items())
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            raise AttributeError(name) from None
 
 
 class _OneLine(logging.Formatter):
@@ -108,9 +128,6 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     def __enter__(self) -> Self:
         self._started, self._clock = datetime.now(UTC), perf_counter()
-        if not gc.isenabled():  # `isotropy.forkserver` disabled it
-            gc.freeze()  # what has been loaded is no garbage: not to be looked through again
-            gc.enable()
         self._start_log()
         try:
             self._check()
@@ -146,13 +163,12 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         return [Path(path) for path in (self._named | self._shortcuts).get(name, [])]
 
     def load(self, name: str) -> Any:
-        """Import what the rule's `code` names of a module, given the last part of its name: for
-        `isotropy.papers.<key>.protocol:layer_deviations` and `protocol`, that function.
+        """Import the module listed in the rule's `code` parameter whose last part is `name`.
 
         Raises:
-            IsotropyError: not exactly one of the rule's entries is of a module with that name.
+            IsotropyError: not exactly one of the modules has that name.
         """
-        return load(name, self._entries)
+        return load(name, self._modules)
 
     @contextmanager
     def write(self, name: str) -> Iterator[Path]:
@@ -189,8 +205,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
                 raise IsotropyError(
                     f"{path} and {self.record} do not share a name: its record would not be found"
                 )
-        expected, *self._entries = self._snakemake.params.code.split()
-        self.code = code_identity(PROJECT, self._snakemake.rule, self._entries)
+        expected, *self._modules = self._snakemake.params.code.split()
+        self.code = code_identity(PROJECT, self._snakemake.rule, self._modules)
         if self.code.digest() != expected:
             raise IsotropyError(
                 "the project's code changed while the workflow was running: start it again"
@@ -235,16 +251,19 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         path = Path(self._snakemake.log[0])
         path.parent.mkdir(parents=True, exist_ok=True)
         form = _OneLine("%(asctime)s %(message)s", "%H:%M:%S")
+        mode = "a" if path in _started_logs else "w"  # a job of several results has one log
+        _started_logs.add(path)
         handlers: list[logging.Handler] = [
-            logging.FileHandler(path, mode="w", encoding="utf8"),
+            logging.FileHandler(path, mode=mode, encoding="utf8"),
             logging.StreamHandler(),
         ]
         for handler in handlers:
             handler.setFormatter(form)
         logging.getLogger("isotropy").handlers = handlers
         logging.getLogger("isotropy").setLevel(logging.INFO)
-        wildcards = (f"{name}={value}" for name, value in self._snakemake.wildcards.items())
-        log.info("%s", " ".join([self._snakemake.rule, *wildcards]))
+        wildcards = [f"{name}={value}" for name, value in self._snakemake.wildcards.items()]
+        result = self.record.name.removesuffix(RECORD_SUFFIX)
+        log.info("%s", " ".join([self._snakemake.rule, *(wildcards or [result])]))
 
     def _write_record(self) -> None:
         missing = [str(p) for p in self.output.values() if not p.exists()]
@@ -272,7 +291,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             started=self._started.isoformat(timespec="seconds"),
             ended=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(perf_counter() - self._clock, 3),
-            cpu_seconds=round(process_time(), 3),
+            cpu_seconds=round(_cpu_seconds(), 3),
             peak_memory_bytes=peak_memory_bytes(),
             exit="completed",
         )
@@ -295,3 +314,53 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             raise SystemExit(1) from None
         for line in "".join(traceback.format_exception(error)).splitlines():
             log.error("%s", line)
+
+
+def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
+    """The results of a rule whose job makes several, each as a job of its own, in their order.
+
+    The rule's parameter `spec` is a JSON list with the stem, the spec and the named inputs of each
+    result; its named outputs are lists, from which those of a result are taken by their stem. Where
+    it is the spec of one result (`isotropy audit rerun`), that result is made alone.
+
+    Args:
+        snakemake: the object that Snakemake gives to the script.
+        spec: the model of each result's spec.
+    """
+    results = json.loads(snakemake.params.spec)
+    if isinstance(results, dict):
+        yield Job(snakemake, spec)
+        return
+    outputs = {
+        name: [paths] if isinstance(paths, str) else list(paths)
+        for name, paths in snakemake.output.items()
+    }
+    for result in results:
+        record = RESULTS / f"{result['stem']}{RECORD_SUFFIX}"
+        named = {
+            name: path
+            for name, paths in outputs.items()
+            for path in paths
+            if record_of(Path(path)) == record or Path(path) == record
+        }
+        yield Job(
+            SimpleNamespace(
+                rule=snakemake.rule,
+                params=SimpleNamespace(
+                    spec=canonical_json(result["spec"]), code=snakemake.params.code
+                ),
+                input=Named(result["inputs"]),
+                output=Named(named),
+                wildcards=Named({}),
+                log=snakemake.log,
+                threads=snakemake.threads,
+            ),
+            spec,
+        )
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process, in seconds, since its last record was written."""
+    seconds = process_time()
+    since, _recorded_cpu_seconds[0] = seconds - _recorded_cpu_seconds[0], seconds
+    return since

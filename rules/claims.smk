@@ -10,11 +10,22 @@ rule evaluate_claims:
         tables=PLAN.table_files(),
     output:
         parquet="results/claims.parquet",
-        csv=in_report("claims", ".csv"),
+        csv=report(
+            "results/claims.csv",
+            caption="captions.rst",
+            category="claims",
+            subcategory="tables",
+            labels={
+                "name": "claims",
+                "section": "all",
+                "caption": "Every claim of the papers against our number.",
+            },
+        ),
         markdown="results/claims.md",
         record="results/claims.record.json",
     log:
         "results/logs/claims/claims.log",
+    localrule: True
     conda:
         "../envs/claims.yaml"
     threads: 1
@@ -39,6 +50,7 @@ rule make_scorecard:
         record="results/scorecard.record.json",
     log:
         "results/logs/claims/scorecard.log",
+    localrule: True
     conda:
         "../envs/claims.yaml"
     threads: 1

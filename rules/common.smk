@@ -6,18 +6,14 @@ before the first job.
 """
 
 import atexit
-import gc
 import os
 import subprocess
 import sys
 import threading
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
-
-# While the graph of jobs grows there is little garbage; looking for it takes a fifth of the time.
-gc.disable()
 
 # The checkout, also where --snakefile names it through a link or with `..`.
 PROJECT = Path(workflow.basedir).resolve()
@@ -42,22 +38,18 @@ os.environ.setdefault(
     "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
 )
 
-from isotropy import forkserver
-from isotropy.claims.catalogue import VERDICTS
-from isotropy.config import load_study
+from isotropy.workflow.config import load_study
 from isotropy.errors import IsotropyError
-from isotropy.papers.locations import CLAIMS, package
+from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
-from isotropy.paths import shard_stems
-from isotropy.plan import Plan
-from isotropy.plan.site import pages
+from isotropy.context import shard_stems
+from isotropy.workflow.plan import Plan
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.printable import for_terminal
 from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import find_record
 from isotropy.sources import formats
-from isotropy.tables.runs import FACTS
 
 try:
     STUDY = load_study(config, PROJECT)
@@ -94,11 +86,10 @@ wildcard_constraints:
     layer=r"layer\d+|words",
     run=r"[A-Za-z0-9_-]+",  # a list of a thousand names would slow every path down
     cloud=r"[A-Za-z0-9_-]+",
-    paper="|".join([CLAIMS, *KEYS]),
+    paper="|".join(KEYS),
     model=alternatives(MODELS),
     seed=r"\d+",
     texts=r"[A-Za-z0-9_-]+",
-    page="|".join(pages()),
 
 
 def filled(stem, wildcards):
@@ -127,31 +118,28 @@ def inputs(stem, name=None):
 
 
 @cache
-def code_param_once(of_rule, *names):
-    """Identity of the code behind a rule: its script, and modules or functions loaded by name."""
-    return code_param(PROJECT, of_rule, *names)
+def code_param_once(rule_name, *modules):
+    """The parameter `code` of a rule whose script loads the same modules by name in each job."""
+    return code_param(PROJECT, rule_name, *modules)
 
 
-def code(of_rule, *entries):
-    """The parameter `code` of a rule, a function of the wildcards.
-
-    An entry gives what the script loads by name, for wildcards: `module` or `module:function` each.
+def code(rule_name, *module_functions):
+    """The parameter `code` of a rule, a function of the wildcards: which modules its script loads
+    by name follows from them.
     """
-
-    def of_job(wildcards):
-        names = [name for entry in entries for name in entry(wildcards)]
-        return code_param_once(of_rule, *names)
-
-    return of_job
+    return lambda wildcards: code_param_once(
+        rule_name,
+        *(name for modules in module_functions for name in modules(wildcards)),
+    )
 
 
-def protocol(function):
-    """A function of the paper's protocol, as an entry of `code`."""
-    return lambda wildcards: [f"{package(wildcards.paper)}.protocol:{function}"]
+def protocol(wildcards):
+    """The module with the protocol of a job's paper."""
+    return [f"{package(wildcards.paper)}.protocol"]
 
 
 def readers(wildcards):
-    """Readers of the sources that a job reads or fetches, as an entry of `code`."""
+    """Modules that read the sources of a job."""
     named = [
         wildcards.get("source"),
         wildcards.get("vectors"),
@@ -168,43 +156,38 @@ def readers(wildcards):
     )
 
 
-def table_function(wildcards):
-    """The function that makes a table, as an entry of `code`, and what describes its runs."""
-    entry = job_spec("tables/{paper}/{table}", wildcards)
-    facts = [] if entry.kind is None else [FACTS[entry.kind]]
-    return [f"{package(wildcards.paper)}.tables:{entry.function}", *facts]
+def papers_with(kind):
+    """Papers of the study that have tables, or figures; `claims` stands for all together."""
+    return [
+        folder.split("/")[1]
+        for folder in PLAN.batches()
+        if folder.startswith(f"{kind}/")
+    ]
 
 
-def figure_function(wildcards):
-    """The function that draws a figure, as an entry of `code`."""
-    entry = job_spec("figures/{paper}/{figure}", wildcards)
-    return [f"{package(wildcards.paper)}.figures:{entry.function}"]
+def results_of(folder, suffix):
+    """Files of a kind that one job makes together, below a folder of the results."""
+    return [f"results/{stem}{suffix}" for stem in PLAN.batch(folder)]
 
 
-def in_report(stem, suffix):
-    """An output that `snakemake --report` shows, by paper, with its section and caption."""
-
-    def labels(wildcards):
-        if stem == CLAIMS:
-            return {"name": CLAIMS, "section": "all", "caption": VERDICTS.caption}
-        entry = job_spec(stem, wildcards)
+def reported(folder, suffix):
+    """The same as outputs that `snakemake --report` shows, with their sections and captions."""
+    kind, paper = folder.split("/")
+    flag = partial(report, caption="captions.rst", category=paper)
+    outputs = []
+    for entry in map(PLAN.spec, PLAN.batch(folder)):
         name = entry.id.split("/")[1]
-        return {"name": name, "section": entry.section, "caption": entry.caption}
+        labels = {"name": name, "section": entry.section, "caption": entry.caption}
+        path = f"results/{kind}/{entry.id}{suffix}"
+        outputs.append(flag(path, subcategory=kind, labels=labels))
+    return outputs
 
-    return report(
-        f"results/{stem}{suffix}",
-        caption="captions.rst",
-        category=CLAIMS if stem == CLAIMS else "{paper}",
-        subcategory=stem.split("/")[0],
-        labels=labels,
+
+def page_modules():
+    """Modules that make the pages."""
+    return sorted(
+        {f"isotropy.report.{PLAN.spec(stem).kind}" for stem in PLAN.batch("site")}
     )
-
-
-def page_module(wildcards):
-    """The module that makes a page, as an entry of `code`."""
-    page = wildcards.get("page")
-    kind = job_spec("index" if page is None else f"site/{page}", wildcards).kind
-    return [f"isotropy.report.{kind}"]
 
 
 def gpus():
@@ -282,8 +265,6 @@ def layer_memory(wildcards):
 
 def start_run():
     """Note in the ledger that a run starts, and how it is configured; make SLURM's states plain."""
-    gc.freeze()
-    gc.enable()
     atexit.register(cancel_submitted)
     one_timer_at_a_time(workflow.scheduler)
     slurm = sys.modules.get("snakemake_executor_plugin_slurm")
@@ -292,8 +273,6 @@ def start_run():
     given = workflow.config_settings.configfiles
     files = [f for f in workflow.configfiles if f not in given] + list(given)
     append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
-    if workflow.local_exec and not workflow.deployment_settings.deployment_method:
-        forkserver.start(sum(1 for _ in workflow.dag.needrun_jobs()))
 
 
 def one_timer_at_a_time(scheduler):

@@ -1,29 +1,33 @@
-"""figures: drawn from tables alone. Needs: the tables that the figure's entry in
-the paper's catalogue.py names. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png, and
-in .txt what it shows.
+"""figures: drawn from tables alone. Needs: the tables that each figure's declaration in the paper's
+figures.py names. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png, and in .txt what it
+shows. One job draws the figures of a paper.
 """
 
+for paper in papers_with("figures"):
 
-rule draw_figure:
-    """One figure of the catalogue; its entry names the paper's section."""
-    input:
-        tables=inputs("figures/{paper}/{figure}", "tables"),
-    output:
-        pdf="results/figures/{paper}/{figure}.pdf",
-        svg=in_report("figures/{paper}/{figure}", ".svg"),
-        png="results/figures/{paper}/{figure}.png",
-        note="results/figures/{paper}/{figure}.txt",
-        record="results/figures/{paper}/{figure}.record.json",
-    log:
-        "results/logs/figures/{paper}/{figure}.log",
-    conda:
-        "../envs/figures.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=30,
-    params:
-        spec=spec("figures/{paper}/{figure}"),
-        code=code("draw_figure", figure_function),
-    script:
-        "../scripts/figures/draw_figure.py"
+    rule:
+        """The figures of one paper; each declaration names its section."""
+        name:
+            f"draw_figures_{paper}"
+        input:
+            PLAN.batch_inputs(f"figures/{paper}"),
+        output:
+            pdf=results_of(f"figures/{paper}", ".pdf"),
+            svg=reported(f"figures/{paper}", ".svg"),
+            png=results_of(f"figures/{paper}", ".png"),
+            note=results_of(f"figures/{paper}", ".txt"),
+            record=results_of(f"figures/{paper}", ".record.json"),
+        log:
+            f"results/logs/figures/{paper}.log",
+        localrule: True
+        conda:
+            "../envs/figures.yaml"
+        threads: 1
+        resources:
+            mem_mb=1000,
+            runtime=30,
+        params:
+            spec=PLAN.batch_spec(f"figures/{paper}"),
+            code=code_param_once(f"draw_figures_{paper}", f"{package(paper)}.figures"),
+        script:
+            "../scripts/figures/draw_figures.py"

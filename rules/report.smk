@@ -3,12 +3,6 @@ results/index.html, results/site/{page}.html; results/site/run.json, run.lineage
 run.graph.js, which say what was done when, where and from what."""
 
 
-localrules:
-    summarize_run,
-    write_page,
-    write_overview,
-
-
 rule summarize_run:
     """All jobs behind the results, and the state of every file that they wrote."""
     input:
@@ -20,6 +14,7 @@ rule summarize_run:
         record="results/site/run.record.json",
     log:
         "results/logs/report/run.log",
+    localrule: True
     conda:
         "../envs/report.yaml"
     threads: 2
@@ -33,15 +28,16 @@ rule summarize_run:
         "../scripts/report/summarize_run.py"
 
 
-rule write_page:
-    """A page for each paper, all claims, the sources, and how the run went."""
+rule write_pages:
+    """The first page, a page for each paper, all claims, the sources, and how the run went."""
     input:
-        unpack(inputs("site/{page}")),
+        PLAN.batch_inputs("site"),
     output:
-        page="results/site/{page}.html",
-        record="results/site/{page}.record.json",
+        page=results_of("site", ".html"),
+        record=results_of("site", ".record.json"),
     log:
-        "results/logs/report/{page}.log",
+        "results/logs/report/pages.log",
+    localrule: True
     conda:
         "../envs/report.yaml"
     threads: 1
@@ -49,29 +45,7 @@ rule write_page:
         mem_mb=1000,
         runtime=30,
     params:
-        spec=spec("site/{page}"),
-        code=code("write_page", page_module),
+        spec=PLAN.batch_spec("site"),
+        code=code_param_once("write_pages", *page_modules()),
     script:
-        "../scripts/report/write_page.py"
-
-
-rule write_overview:
-    """The first page: what the papers say, what was found, and where to read on."""
-    input:
-        unpack(inputs("index")),
-    output:
-        page="results/index.html",
-        record="results/index.record.json",
-    log:
-        "results/logs/report/index.log",
-    conda:
-        "../envs/report.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=30,
-    params:
-        spec=spec("index"),
-        code=code("write_overview", page_module),
-    script:
-        "../scripts/report/write_page.py"
+        "../scripts/report/write_pages.py"

@@ -1,27 +1,32 @@
-"""tables: numbers in the papers' shapes, published values beside ours. Needs: what the table's
-entry in the paper's catalogue.py names. Gives: results/tables/{paper}/{table}.parquet, .csv and
-.md."""
+"""tables: numbers in the papers' shapes, published values beside ours. Needs: what each table's
+declaration in the paper's tables.py names. Gives: results/tables/{paper}/{table}.parquet, .csv and
+.md. One job makes the tables of a paper: each takes less time than starting a job.
+"""
 
+for paper in papers_with("tables"):
 
-rule make_table:
-    """One table of the catalogue; its entry names the paper's section."""
-    input:
-        unpack(inputs("tables/{paper}/{table}")),
-    output:
-        parquet="results/tables/{paper}/{table}.parquet",
-        csv=in_report("tables/{paper}/{table}", ".csv"),
-        markdown="results/tables/{paper}/{table}.md",
-        record="results/tables/{paper}/{table}.record.json",
-    log:
-        "results/logs/tables/{paper}/{table}.log",
-    conda:
-        "../envs/tables.yaml"
-    threads: 1
-    resources:
-        mem_mb=2500,  # the answers of all models at full scale
-        runtime=30,
-    params:
-        spec=spec("tables/{paper}/{table}"),
-        code=code("make_table", table_function),
-    script:
-        "../scripts/tables/make_table.py"
+    rule:
+        """The tables of one paper; each declaration names its section."""
+        name:
+            f"make_tables_{paper}"
+        input:
+            PLAN.batch_inputs(f"tables/{paper}"),
+        output:
+            parquet=results_of(f"tables/{paper}", ".parquet"),
+            csv=reported(f"tables/{paper}", ".csv"),
+            markdown=results_of(f"tables/{paper}", ".md"),
+            record=results_of(f"tables/{paper}", ".record.json"),
+        log:
+            f"results/logs/tables/{paper}.log",
+        localrule: True
+        conda:
+            "../envs/tables.yaml"
+        threads: 1
+        resources:
+            mem_mb=2500,  # the answers of all models at full scale
+            runtime=30,
+        params:
+            spec=PLAN.batch_spec(f"tables/{paper}"),
+            code=code_param_once(f"make_tables_{paper}", f"{package(paper)}.tables"),
+        script:
+            "../scripts/tables/make_tables.py"

@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from isotropy.config import load_study, read_configuration
-from isotropy.plan import Plan
 from isotropy.provenance.format import LEDGER
+from isotropy.workflow.config import load_study, read_configuration
+from isotropy.workflow.plan import Plan
 
 # The same examples in every run; `--hypothesis-profile default` looks for new ones.
 hypothesis.settings.register_profile("same", derandomize=True)

@@ -11,6 +11,7 @@ from matplotlib.ticker import MultipleLocator
 
 from isotropy.figures.style import footnote
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS, STATUS, VERDICTS
+from isotropy.papers.declare import figure
 
 COUNTS = "count, obtained / published"
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
@@ -47,6 +48,16 @@ ROW = 0.2  # inches
 ABOUT_A_PANEL = 5  # rows that its axis and label take
 
 
+LABELS = ("holds", "fails", "undecided", "no number")
+"""Of the groups of verdicts."""
+
+
+@figure(
+    "published",
+    tables=["claims"],
+    section="all",
+    caption="Published numbers beside ours, each with its 95 % interval.",
+)
 def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
     """Every published number beside ours, with its interval; a panel per quantity,
     counts as ratios.
@@ -136,10 +147,12 @@ def _panel(axes: Axes, rows: pd.DataFrame, scale: str, ids: pd.Series) -> None:
         axes.set_xscale("symlog", linthresh=1)
 
 
-LABELS = ("holds", "fails", "undecided", "no number")
-"""Of the groups of verdicts."""
-
-
+@figure(
+    "scorecard",
+    tables=["scorecard"],
+    section="all",
+    caption="Headline claims by model: the verdict as if the study had that model alone.",
+)
 def claims_by_model(scorecard: pd.DataFrame) -> Figure:
     """Headline claims (rows, by paper) and models (columns): the sign of each verdict, and the
     number that it stands on.

@@ -8,15 +8,24 @@ paper's `published.csv`; `{printed}` in a statement is this number.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from isotropy.claims.spec import Claim, Family
 from isotropy.errors import IsotropyError
+from isotropy.figures.spec import FigureSpec
+from isotropy.papers.declare import declared_figures
+from isotropy.papers.locations import CLAIMS
 from isotropy.papers.registry import Paper
 from isotropy.tables.spec import PublishedNumber
 from isotropy.templates import fill, members, read_yaml
+
+
+def claims_figures() -> tuple[FigureSpec, ...]:
+    """The figures of the verdicts on all papers' claims."""
+    return declared_figures(CLAIMS, Path(__file__).with_name("figures.py"))
 
 
 def read_claims(paper: Paper) -> list[Claim]:

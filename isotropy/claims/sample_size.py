@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
 from isotropy.claims.judge import FEWEST
 from isotropy.errors import IsotropyError, suggest
+from isotropy.tables.spec import TableSpec
 
 
 def runs_needed(claim: str, verdicts: pd.DataFrame) -> tuple[int, str]:
@@ -62,12 +63,13 @@ def overlay(section: str, path: str, n: int, current: Any) -> dict[str, Any]:
     return found
 
 
-def field_of_runs(table: str, samples: Mapping[str, str]) -> str:
+def field_of_runs(table: str, declared: Iterable[TableSpec]) -> str:
     """The field of a paper's section that holds the runs behind a table.
 
     Raises:
         IsotropyError: the table has no runs.
     """
-    if table not in samples:
+    fields = {spec.id: spec.repeats for spec in declared}
+    if (field := fields.get(table)) is None:
         raise IsotropyError(f"{table} is not made from runs that a configuration counts")
-    return samples[table]
+    return field

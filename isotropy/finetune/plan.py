@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from isotropy.context import Context
+from isotropy.context import Context, Result, Results, fetched, sides
 from isotropy.finetune.spec import FinetuneSpec
 from isotropy.finetune.tasks import FinetuneRun, FineTuning
-from isotropy.paths import fetched, sides
-from isotropy.planned import Result, Results
 
 
 def stem(paper: str, run: str, seed: int) -> str:

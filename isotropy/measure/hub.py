@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from isotropy.errors import IsotropyError
-from isotropy.sources.clients import (
-    CONNECT_SECONDS,
-    READ_SECONDS,
-    Unavailable,
-    with_back_off,
-)
+from isotropy.sources.clients import Unavailable, limit_hub_client, with_back_off
 
 HUB_ID = re.compile(r"(?:hub:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
@@ -22,16 +16,6 @@ FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
 def is_hub_id(text: str) -> bool:
     """Whether a text has the form ORG/NAME or ORG/NAME@REVISION."""
     return HUB_ID.fullmatch(text) is not None
-
-
-def be_quick() -> None:
-    """Let the hub's client give up as soon as ours do, and report to nobody; before it is
-    imported.
-    """
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # its time-outs are longer than ours
-    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(int(CONNECT_SECONDS)))
-    os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(int(READ_SECONDS)))
 
 
 def fetch_model(text: str) -> tuple[Path, str]:
@@ -44,7 +28,7 @@ def fetch_model(text: str) -> tuple[Path, str]:
     Raises:
         IsotropyError: no such repository or revision, or no answer and no copy.
     """
-    be_quick()
+    limit_hub_client()
     match = HUB_ID.fullmatch(text)
     assert match is not None
     repo, revision = match[1], match[2]

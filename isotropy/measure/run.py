@@ -13,8 +13,8 @@ from isotropy.measure.clouds import PointCloud
 from isotropy.measure.hub import fetch_model, is_hub_id
 from isotropy.measure.models import Pooling, embed_texts
 from isotropy.measure.scores import METRICS, Groups, measure_cloud
-from isotropy.measure.texts import Column, column, read_labels, read_texts
 from isotropy.metrics.validation import sample_rows
+from isotropy.sources.text_files import Column, column, read_labels, read_texts
 
 if TYPE_CHECKING:
     from isotropy.measure.enhancement import Enhanced

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
-from isotropy.context import Context
+from isotropy.context import Context, Results, TokenLayers
 from isotropy.extension import Own
 from isotropy.figures.spec import FigureSpec
 from isotropy.papers.comparison import Line
-from isotropy.planned import Results, TokenLayers
+from isotropy.papers.declare import declared_figures, declared_tables
 from isotropy.spec import Strict
 from isotropy.tables.spec import PublishedNumber, TableSpec
 
@@ -68,11 +68,7 @@ class Paper:
         says: what it says, in one sentence for readers.
         lead: id of the figure that says most.
         study: model of its section of the configuration.
-        plan: what a study makes of it.
-        compare: what a study does beside the paper's text.
-        tables, figures: entries, in the order of the pages.
-        runs: by table, the field of its section that holds the runs behind a value: a list of
-            seeds, or their number.
+        results: what a study makes of it.
         model_column: column of its tables that holds the id of a model.
     """
 
@@ -82,17 +78,30 @@ class Paper:
     says: str
     lead: str
     study: type[PaperStudy]
-    plan: Callable[[Any, Context], PaperPlan]
-    compare: Callable[[Any, Context], list[Line]]
-    tables: tuple[TableSpec, ...]
-    figures: tuple[FigureSpec, ...]
-    runs: Mapping[str, str]
+    results: Callable[[Any, Context], PaperPlan]
     model_column: str
 
     @property
     def folder(self) -> Path:
         """Folder of its modules, claims and published numbers."""
         return Path(__file__).parent / self.key
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        """Its tables, in the order of its page."""
+        return declared_tables(self.key, self.folder / "tables.py")
+
+    @property
+    def figures(self) -> tuple[FigureSpec, ...]:
+        """Its figures, in the order of its page."""
+        return declared_figures(self.key, self.folder / "figures.py")
+
+    @property
+    def compare(self) -> Callable[[Any, Context], list[Line]]:
+        """What a study does beside the paper's text."""
+        module = import_module(f"isotropy.papers.{self.key}.comparison")
+        compare: Callable[[Any, Context], list[Line]] = module.compare
+        return compare
 
     def published(self) -> list[PublishedNumber]:
         """The numbers that it prints."""
@@ -112,7 +121,7 @@ def _published(path: Path) -> tuple[PublishedNumber, ...]:
 @cache
 def paper(key: str) -> Paper:
     """A paper by its key. Raises ModuleNotFoundError: there is no such folder."""
-    found: Paper = import_module(f"isotropy.papers.{key}.catalogue").PAPER
+    found: Paper = import_module(f"isotropy.papers.{key}.study").PAPER
     return found
 
 

@@ -267,11 +267,11 @@ class _Audit:
                 self._blame(record, f"{name} no longer says what it said when this was made")
 
     def _compare(self, checkout: Checkout, name: str, record: Record) -> None:
-        checkout.note_machinery(record)
+        checkout.note_infrastructure(record)
         spec, code = checkout.spec_differs(name, record), checkout.code_differs(record)
         states: dict[State, list[str]] = {
             "stale": [*spec, *code],
-            "other environment": checkout.outside(record),
+            "other environment": checkout.environment_mismatch(record),
             "other version": checkout.packages_differ(record),
         }
         for state, differs in states.items():

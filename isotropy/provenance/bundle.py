@@ -1,4 +1,4 @@
-"""Export: results, records and code in one zip, a Workflow Run RO-Crate with PROV-JSON."""
+"""Export: results, records and code in one zip, a Workflow Run RO-Crate."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from isotropy.provenance.chain import Chain, stem_of
 from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.crate import Crate
 from isotropy.provenance.format import LEDGER, read_ledger
-from isotropy.provenance.prov import prov
 from isotropy.provenance.record import Record
 from isotropy.provenance.verify_bundle import DATA, METADATA
 
-PROV = "prov.json"
 DENSE = (".safetensors", ".bin", ".npy", ".parquet", ".gz", ".zip", ".png", ".pdf")
 """Files that compression would make a tenth smaller at best, in several times the time: stored as
 they are."""
@@ -66,7 +64,7 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
 
     Raises:
         IsotropyError: a result is not what its record says, or the checkout's code is not what made
-            it (but for comments, docstrings, layout and the machinery), or there is none; a file
+            it (but for comments, docstrings, layout and infrastructure), or there is none; a file
             changes meanwhile; or the bundle cannot be written there. Nothing is written.
     """
     _check_target(bundle)
@@ -85,22 +83,20 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
     files = _code(project) | _results(root, records, with_data)
     digests = {name: sha256_file(path) for name, path in files.items()}
     ledger = (root / RESULTS / LEDGER).read_bytes()
-    texts = {PROV: _pretty(prov(records))}
     ended = max(record.ended for record in records.values())
-    texts[METADATA] = _pretty(Crate(records, files, digests, texts, project, ended).metadata())
+    metadata = _pretty(Crate(records, files, digests, project, ended).metadata())
     with (
         atomic(bundle) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
-        for name in sorted(files.keys() | texts.keys()):
-            if name in texts:
-                archive.writestr(_entry(name), texts[name])
-            elif _copy(archive, name, files[name]) != digests[name]:
+        archive.writestr(_entry(METADATA), metadata)
+        for name in sorted(files):
+            if _copy(archive, name, files[name]) != digests[name]:
                 raise IsotropyError(
                     f"{files[name]} changed while it was packed: wait until no run writes to "
                     f"{root / RESULTS}, then export again"
                 )
-    return len(files) + len(texts), bundle.stat().st_size, read_ledger(ledger)[2][-1]
+    return len(files) + 1, bundle.stat().st_size, read_ledger(ledger)[2][-1]
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

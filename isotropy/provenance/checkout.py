@@ -14,14 +14,14 @@ from isotropy.provenance.code import conda_packages, rule_sha256
 from isotropy.provenance.compare import differences, shown
 from isotropy.provenance.environment import normalized_name
 from isotropy.provenance.record import Record
-from isotropy.provenance.slices import SEPARATOR, code_digest
+from isotropy.provenance.syntax import file_digest
 from isotropy.spec import Spec
 
 LOCK = "requirements.lock"
 
 
 class ExpectedResults(Protocol):
-    """What a configuration asks for (`isotropy.plan.Plan`). Both raise LookupError for a result
+    """What a configuration asks for (`isotropy.workflow.plan`). Both raise LookupError for a result
     that it does not have.
     """
 
@@ -41,8 +41,8 @@ class Checkout:
 
     Attributes:
         incomplete: what could not be compared, and why.
-        changed_machinery: files of the machinery that are no longer what they were when results
-            were made -> how many of these files. No finding: they do not change results.
+        changed_infrastructure: infrastructure files that have changed since results were made ->
+            how many files of results. No finding: they do not change results.
 
     Raises:
         IsotropyError: the folder is not a checkout.
@@ -55,7 +55,7 @@ class Checkout:
             )
         self.project, self._expected = project, expected
         self.incomplete: list[str] = []
-        self.changed_machinery: Counter[str] = Counter()
+        self.changed_infrastructure: Counter[str] = Counter()
         self._digests: dict[str, str | None] = {}
         self._bytes: dict[str, str | None] = {}
         self._rules: dict[str, str | None] = {}
@@ -94,13 +94,9 @@ class Checkout:
         return found + [f"it would read {path}, too" for path in sorted(has - had)[:2]]
 
     def code_differs(self, record: Record) -> list[str]:
-        """What differs from the code that made a result: files and functions by name, and the
-        rule.
-        """
+        """Files that differ from the code that made a result, and the rule if its text does."""
         changed = [
-            _in_words(name)
-            for name, expected in record.code.files.items()
-            if self._digest(name) != expected
+            name for name, expected in record.code.files.items() if self._digest(name) != expected
         ]
         rule = self._rule(record.rule)
         if rule is None:
@@ -109,11 +105,11 @@ class Checkout:
             changed if rule == record.code.rule else [*changed, f"the text of rule {record.rule}"]
         )
 
-    def note_machinery(self, record: Record) -> None:
-        """Count the files that a job wrote for each file of the machinery that has changed."""
-        for name, expected in record.code.machinery.items():
+    def note_infrastructure(self, record: Record) -> None:
+        """Count the files that a job wrote, for each infrastructure file that has changed."""
+        for name, expected in record.code.infrastructure.items():
             if self._sha256(name) != expected:
-                self.changed_machinery[name] += len(record.outputs)
+                self.changed_infrastructure[name] += len(record.outputs)
 
     def packages_differ(self, record: Record) -> list[str]:
         """Packages that had another version than the lock's: name, version, locked version. Builds
@@ -128,7 +124,7 @@ class Checkout:
             if self.locked.get(name, v) != v
         ]
 
-    def outside(self, record: Record) -> list[str]:
+    def environment_mismatch(self, record: Record) -> list[str]:
         """Why a job did not run in the environment that its rule declares, or in the locked one."""
         if record.environment.prefix == "system":
             return [
@@ -141,10 +137,10 @@ class Checkout:
         return [f"without {', '.join(lacking)}"] if lacking else []
 
     def _digest(self, name: str) -> str | None:
-        """Digest of a file, or of a function's part of it; None where it is not found."""
+        """Digest of a file by what it says; None where it is not found, or is no Python."""
         if name not in self._digests:
-            file = self.project / name.partition(SEPARATOR)[0]
-            self._digests[name] = code_digest(name, file.read_bytes()) if file.is_file() else None
+            file = self.project / name
+            self._digests[name] = file_digest(name, file.read_bytes()) if file.is_file() else None
         return self._digests[name]
 
     def _sha256(self, name: str) -> str | None:
@@ -160,9 +156,3 @@ class Checkout:
             except LookupError:
                 self._rules[rule] = None
         return self._rules[rule]
-
-
-def _in_words(name: str) -> str:
-    """A file, or a file and a function in it."""
-    file, _, function = name.partition(SEPARATOR)
-    return f"{file}, function {function}" if function else file

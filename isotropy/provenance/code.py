@@ -1,29 +1,27 @@
-"""Code identity: which code stands behind a job, and a digest of it.
+"""Code identity: the code behind a job, and a digest of it.
 
 Snakemake sees only a script's own time stamp. The digest made here, passed to each rule as a
-parameter, covers the rule's own text, its script, and every project module that can change the
-bytes of its outputs: those that the script imports, directly or not, and the entries, which are
-modules or functions that it loads by name. Comments, docstrings and layout do not count
-(`isotropy.provenance.syntax`). The machinery is digested apart (`isotropy.provenance.machinery`).
+parameter, covers the rule's own text, its script, the project's modules that the script imports,
+directly or not, and the modules that it loads by name (a reader, a paper's tables). Comments,
+docstrings and layout do not count (`isotropy.provenance.syntax`), nor does infrastructure
+(`isotropy.provenance.infrastructure`).
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError, suggest
+from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.provenance.environment import PYPI_NAME, normalized_name
-from isotropy.provenance.machinery import COUNTED_WITH_EVERY_JOB, MACHINERY
-from isotropy.provenance.ruletext import rule_digest, rule_text
-from isotropy.provenance.slices import SEPARATOR, Slicer
-from isotropy.provenance.syntax import Import, Source
+from isotropy.provenance.infrastructure import INFRASTRUCTURE
+from isotropy.provenance.syntax import file_digest, rule_digest, rule_text, tree_digest
 from isotropy.spec import digest
 
 Stamp = tuple[int, ...]
@@ -38,134 +36,66 @@ class CodeIdentity(NamedTuple):
     """The code behind a job."""
 
     files: dict[str, str]
-    """Project file, or `file:function` where only that function's part counts -> digest."""
+    """Project file -> digest without comments, docstrings and layout."""
     sha256: dict[str, str]
     """The same files -> SHA-256 of their bytes."""
-    machinery: dict[str, str]
-    """Files that cannot change what is made -> SHA-256 of their bytes."""
+    infrastructure: dict[str, str]
+    """Files that cannot change outputs -> SHA-256 of their bytes."""
     rule: str
     """Digest of the rule's text."""
-    entries: list[str]
-    """Modules, and functions as `module:function`, that the script loads by name."""
+    modules: list[str]
+    """Modules that the script loads by name."""
 
     def digest(self) -> str:
-        """What a change makes the job run again for."""
+        """The digest whose change makes the job run again."""
         return digest([self.files, self.rule])
 
     def param(self) -> str:
-        """The parameter by which a rule carries its code: the digest, then the entries."""
-        return " ".join([self.digest(), *self.entries])
+        """The parameter `code` of a rule: the digest, then the modules loaded by name."""
+        return " ".join([self.digest(), *self.modules])
 
 
-def code_identity(root: Path, rule: str, entries: Iterable[str] = ()) -> CodeIdentity:
+def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> CodeIdentity:
     """Find the code behind a rule, and digest it.
 
     Args:
         root: the project's folder, which holds `rules/` and the package.
-        rule: name of a rule in `rules/*.smk`; its `script:` is where the search for imports starts.
-        entries: what the script loads by name (`load`): dotted names of modules, of which all
-            counts, or `module:function`, of which what the function reaches counts. Modules that
-            are imported count as a whole.
+        rule: name of a rule in `rules/*.smk`.
+        modules: dotted names of modules that its script loads by name (`load`).
 
     Raises:
         LookupError: no such rule, or the rule has no script.
-        IsotropyError: an entry names no module or function, or a file is no Python.
+        IsotropyError: a name is not that of a module, or a file is no Python.
     """
-    entries = list(entries)
-    found = _find(root, rule, entries)
-    used = {_relative(root, file) for file in [*found.files, *found.parts]}
-    others = {_relative(root, f) for f in _closure(root, [*found.files, *found.start], set())}
+    text, files = _files(root, rule, modules)
+    apart = files & _infrastructure(root)
     return CodeIdentity(
-        files=found.digests(root),
-        sha256={name: sha256_file(root / name) for name in sorted(used)},
-        machinery={name: sha256_file(root / name) for name in sorted(others - used)},
-        rule=found.rule,
-        entries=entries,
+        files=_digests(root, files - apart),
+        sha256={_relative(root, file): sha256_file(file) for file in sorted(files - apart)},
+        infrastructure={_relative(root, file): sha256_file(file) for file in sorted(apart)},
+        rule=rule_digest(text),
+        modules=list(modules),
     )
 
 
-def code_param(root: Path, rule: str, *entries: str) -> str:
-    """The parameter by which a rule carries its code, as `CodeIdentity.param` has it, for a plan of
-    thousands of jobs: the machinery is not read.
-    """
-    found = _find(root, rule, list(entries))
-    return " ".join([digest([found.digests(root), found.rule]), *entries])
+def code_param(root: Path, rule: str, *modules: str) -> str:
+    """`CodeIdentity.param` without the SHA-256 of files, for a plan of thousands of jobs."""
+    text, files = _files(root, rule, modules)
+    digests = _digests(root, files - _infrastructure(root))
+    return " ".join([digest([digests, rule_digest(text)]), *modules])
 
 
-def read_code(root: Path) -> Iterator[None]:
-    """Read the modules of a project, one by one: what `code_identity` finds is then known, but for
-    files that change later.
-    """
-    for file in sorted((root / PACKAGE).rglob("*.py")):
-        with suppress(IsotropyError, OSError):  # a job that needs it will say so
-            stamp = _stamp(file)
-            _imports_of(root, file, stamp)
-            _digest(file, stamp)
-        yield
-
-
-class _Found(NamedTuple):
-    """What counts for a rule."""
-
-    files: set[Path]
-    """Those of which all counts."""
-    parts: dict[Path, dict[str, str]]
-    """Of other files: functions of which what they reach counts -> digest."""
-    rule: str
-    start: list[Path]
-    """Where the search began."""
-
-    def digests(self, root: Path) -> dict[str, str]:
-        """Project file, or `file:function` -> digest."""
-        found = {_relative(root, f): _digest(f, _stamp(f)) for f in self.files}
-        for file, functions in self.parts.items():
-            name = _relative(root, file)
-            found |= {f"{name}{SEPARATOR}{f}": part for f, part in functions.items()}
-        return dict(sorted(found.items()))
-
-
-def _find(root: Path, rule: str, entries: list[str]) -> _Found:
-    """Files and parts of files that count for a rule and what it loads by name."""
-    text, script = _rule(root, rule)
-    start = [script, *_files(root, tuple(COUNTED_WITH_EVERY_JOB))]
-    parts: dict[Path, dict[str, str]] = {}
-    for entry in entries:
-        file, function = _entry(root, entry)
-        start += [p for p in _on_the_way(root, entry.partition(SEPARATOR)[0]) if p != file]
-        part = _slice(file, function, _stamp(file)) if function else None
-        if part is None or part.whole:
-            start.append(file)
-        else:
-            parts.setdefault(file, {})[function] = part.digest
-            start += _imported(root, file, part.imports)
-    counted = _closure(root, start, set(_files(root, tuple(MACHINERY))))
-    parts = {file: functions for file, functions in parts.items() if file not in counted}
-    return _Found(counted, parts, rule_digest(text), start)
-
-
-def load(name: str, entries: Iterable[str]) -> Any:
-    """Import what a rule's code names, so that what runs is what counts.
-
-    Args:
-        name: last part of a module's name, such as `protocol`.
-        entries: what the rule's code names, as `module` or `module:function`.
-
-    Returns:
-        The module, or the function.
+def load(name: str, modules: Iterable[str]) -> Any:
+    """Import the module listed in the rule's `code` parameter whose last part is `name`.
 
     Raises:
-        IsotropyError: not exactly one of the entries is of a module with that name.
+        IsotropyError: not exactly one of the modules has that name.
     """
-    parts = [entry.partition(SEPARATOR) for entry in entries]
-    found = [part for part in parts if part[0].rpartition(".")[2] == name]
-    if len(found) != 1:
-        known = ", ".join("".join(part) for part in parts) or "none"
-        raise IsotropyError(
-            f"expected one entry of a module {name} in the rule's code, got {known}"
-        )
-    module, _, function = found[0]
-    loaded = import_module(module)
-    return getattr(loaded, function) if function else loaded
+    matches = [module for module in modules if module.rpartition(".")[2] == name]
+    if len(matches) != 1:
+        listed = ", ".join(modules) or "none"
+        raise IsotropyError(f"expected one module {name} in the rule's code, got {listed}")
+    return import_module(matches[0])
 
 
 def temporary_outputs(root: Path, rule: str) -> list[str]:
@@ -200,7 +130,7 @@ def rule_sha256(root: Path, rule: str) -> str:
 def _rule(root: Path, rule: str) -> tuple[str, Path]:
     """A rule's text, and the path of its script."""
     for path in sorted((root / "rules").glob("*.smk")):
-        text = rule_text(_text(path, _stamp(path)), rule)
+        text = rule_text(_read(path, _stamp(path)), rule)
         if text is not None:
             script = re.search(r"^\s+script:\s*\"([^\"]+)\"", text, re.M)
             if script is None:
@@ -209,75 +139,62 @@ def _rule(root: Path, rule: str) -> tuple[str, Path]:
     raise LookupError(f"no rule {rule} in {root / 'rules'}")
 
 
-def _entry(root: Path, entry: str) -> tuple[Path, str]:
-    """The file of an entry, and the function that it names; empty: the whole module."""
-    module, _, function = entry.partition(SEPARATOR)
-    file = _module_file(root, module) if module.split(".")[0] == PACKAGE else None
-    if file is None:
-        raise IsotropyError(f"expected a module of {PACKAGE}, got {module!r} in {entry!r}")
-    if module in MACHINERY:
-        raise IsotropyError(f"expected a module that counts, got {entry!r}: it is machinery")
-    names = _slicer(file, _stamp(file)).names if function else frozenset()
-    if function and function not in names:
-        raise IsotropyError(
-            f"expected a function of {module}, got {function!r}: {suggest(function, names)}"
-        )
-    return file, function
-
-
-def _module_file(root: Path, module: str) -> Path | None:
-    """The file of a dotted module name of the package, or None if the name is not a module."""
-    base = root.joinpath(*module.split("."))
-    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
-        if candidate.is_file():
-            return candidate
-    return None
+def _files(root: Path, rule: str, modules: Iterable[str]) -> tuple[str, set[Path]]:
+    """The text of a rule; its script, the modules loaded by name, and all that these import."""
+    text, script = _rule(root, rule)
+    files: set[Path] = set()
+    waiting = [script]
+    for module in modules:
+        if not (paths := list(_module_files(root, module))) or _module_file(root, module) is None:
+            raise IsotropyError(f"expected a module of {PACKAGE}, got {module!r}")
+        waiting += paths
+    while waiting:
+        file = waiting.pop()
+        if file not in files:
+            files.add(file)
+            files.update(_templates(file, _stamp(file.parent)))
+            waiting += _imports(root, file, _stamp(file))
+    return text, files
 
 
 @cache
-def _files(root: Path, modules: tuple[str, ...]) -> tuple[Path, ...]:
-    """Files of those modules that there are."""
-    return tuple(f for module in modules if (f := _module_file(root, module)) is not None)
+def _infrastructure(root: Path) -> frozenset[Path]:
+    return frozenset(f for name in INFRASTRUCTURE if (f := _module_file(root, name)) is not None)
 
 
-def _on_the_way(root: Path, module: str) -> Iterator[Path]:
-    """The file of a module, and those of the packages in which it is."""
+def _digests(root: Path, files: set[Path]) -> dict[str, str]:
+    return {_relative(root, file): _digest(file, _stamp(file)) for file in sorted(files)}
+
+
+def _module_file(root: Path, module: str) -> Path | None:
+    """The file of a module of the package; None if there is none of that name."""
+    base = root.joinpath(*module.split("."))
+    candidates = (base.with_suffix(".py"), base / "__init__.py")
+    return next((c for c in candidates if c.is_file() and module.split(".")[0] == PACKAGE), None)
+
+
+def _module_files(root: Path, module: str) -> Iterator[Path]:
+    """The file of a module of the package, and those of the packages that hold it."""
     parts = module.split(".")
-    if parts[0] == PACKAGE:
-        for i in range(1, len(parts) + 1):
-            if (file := _module_file(root, ".".join(parts[:i]))) is not None:
-                yield file
+    for i in range(1, len(parts) + 1):
+        if (file := _module_file(root, ".".join(parts[:i]))) is not None:
+            yield file
 
 
-def _imported(root: Path, file: Path, imports: Iterable[Import]) -> list[Path]:
-    """Project files that imports of a file name, the packages' own `__init__.py` on the way
-    included.
-    """
-    package = file.relative_to(root).parent.parts if file.is_relative_to(root) else ()
-    found: set[Path] = set()
-    for module, name, level in imports:
-        above = package[: len(package) - level + 1] if level else ()
-        base = ".".join([*above, *filter(None, [module])])
-        for dotted in (base, f"{base}.{name}") if name else (base,):
-            found.update(_on_the_way(root, dotted))
-    return sorted(found)
-
-
-def _closure(root: Path, start: Iterable[Path], apart: set[Path]) -> set[Path]:
-    """Files, all that they import, and templates beside them; without those apart and what only
-    they import.
-    """
-    seen: set[Path] = set()
-    waiting = list(start)
-    while waiting:
-        file = waiting.pop()
-        if file in seen or file in apart:
-            continue
-        seen.add(file)
-        if file.suffix == ".py":
-            seen.update(_templates(file, _stamp(file.parent)))
-            waiting += _imports_of(root, file, _stamp(file))
-    return seen
+@cache
+def _imports(root: Path, file: Path, stamp: Stamp) -> list[Path]:
+    """Project files that a module imports, at its top or in functions."""
+    package = file.relative_to(root).parent.parts
+    names: set[str] = set()
+    for node in ast.walk(_tree(file, stamp)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join([*above, *filter(None, [node.module])])
+            names.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
+    inside = sorted(name for name in names if name.split(".")[0] == PACKAGE)
+    return [path for name in inside for path in _module_files(root, name)]
 
 
 def _stamp(file: Path) -> Stamp:
@@ -291,31 +208,18 @@ def _relative(root: Path, file: Path) -> str:
 
 
 @cache
-def _text(file: Path, _stamp: Stamp) -> str:
+def _read(file: Path, _stamp: Stamp) -> str:
     return file.read_text("utf8")
 
 
 @cache
-def _source(file: Path, _stamp: Stamp) -> Source:
+def _tree(file: Path, _stamp: Stamp) -> ast.Module:
+    if file.suffix != ".py":
+        return ast.Module([], [])
     try:
-        return Source(file.read_bytes())
+        return ast.parse(file.read_bytes())
     except (SyntaxError, ValueError) as error:
         raise IsotropyError(f"{file} is no Python: {error}") from error
-
-
-@cache
-def _slicer(file: Path, stamp: Stamp) -> Slicer:
-    return Slicer(_source(file, stamp))
-
-
-@cache
-def _slice(file: Path, function: str, stamp: Stamp) -> Any:
-    return _slicer(file, stamp).slice(function)
-
-
-@cache
-def _imports_of(root: Path, file: Path, stamp: Stamp) -> list[Path]:
-    return _imported(root, file, _source(file, stamp).imports)
 
 
 @cache
@@ -325,4 +229,6 @@ def _templates(file: Path, _stamp_of_folder: Stamp) -> list[Path]:
 
 @cache
 def _digest(file: Path, stamp: Stamp) -> str:
-    return _source(file, stamp).digest if file.suffix == ".py" else sha256_file(file)
+    if file.suffix == ".py":
+        return tree_digest(_tree(file, stamp))
+    return file_digest(file.name, file.read_bytes()) or ""

@@ -12,7 +12,6 @@ import yaml
 from isotropy.files import RESULTS
 from isotropy.provenance.chain import stem_of
 from isotropy.provenance.code import script_of
-from isotropy.provenance.format import line_sha256
 from isotropy.provenance.record import Record
 from isotropy.provenance.verify_bundle import METADATA
 from isotropy.spec import canonical_json
@@ -39,7 +38,6 @@ class Crate:
         records: records by name.
         files: files of the bundle, by name in it.
         digests: their sha256.
-        texts: files that are made for the bundle.
         project: the checkout.
         published: date of the crate, ISO 8601.
     """
@@ -49,11 +47,10 @@ class Crate:
         records: Mapping[str, Record],
         files: Mapping[str, Path],
         digests: Mapping[str, str],
-        texts: Mapping[str, bytes],
         project: Path,
         published: str,
     ) -> None:
-        self._records, self._files, self._texts = records, files, texts
+        self._records, self._files = records, files
         self._digests, self._published = digests, published
         self._citation = yaml.safe_load((project / "CITATION.cff").read_text("utf8"))
         self._people = [_person(author) for author in self._citation.get("authors", [])]
@@ -102,7 +99,7 @@ class Crate:
             license=_ref(self._licence["@id"]),
             author=_refs(p["@id"] for p in self._people),
             conformsTo=_refs(PROFILES),
-            hasPart=_refs([*sorted(self._files), *sorted(self._texts)]),
+            hasPart=_refs(sorted(self._files)),
             mainEntity=_ref("Snakefile"),
             mentions=_refs(["#run", "#organize", *self._of_jobs("job"), *self._of_jobs("control")]),
         )
@@ -117,9 +114,6 @@ class Crate:
             self._add(name, "File", name=name, **described, sha256=self._digests[name])
             if not name.startswith(f"{RESULTS}/"):
                 self._graph[name]["license"] = _ref(self._licence["@id"])
-        for name, data in self._texts.items():
-            described = _described(name, len(data))
-            self._add(name, "File", name=name, **described, sha256=line_sha256(data))
 
     def _add_workflow(self) -> None:
         """Snakemake, the workflow, its rules and their scripts."""

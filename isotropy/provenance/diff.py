@@ -29,7 +29,7 @@ class Divergence(NamedTuple):
     name: str
     """Stem of its results below `results/`."""
     causes: list[str]
-    """Each begins with source, spec, inputs, code, machinery, environment, hardware,
+    """Each begins with source, spec, inputs, code, infrastructure, environment, hardware,
     nondeterminism, or only in."""
 
 
@@ -119,7 +119,7 @@ def _causes(before: Record, after: Record) -> list[str]:
         "spec": _fields(before.spec, after.spec),
         "inputs": _inputs(before, after),
         "code": _code(before, after),
-        "machinery": changed_names(before.code.machinery, after.code.machinery),
+        "infrastructure": changed_names(before.code.infrastructure, after.code.infrastructure),
         "environment": _versions(before.environment, after.environment),
         "hardware": _hardware(before.environment, after.environment),
     }
@@ -148,7 +148,7 @@ def _inputs(before: Record, after: Record) -> list[str]:
 
 
 def _code(before: Record, after: Record) -> list[str]:
-    """Files, functions and rules that differ."""
+    """Files that differ, and the rule if its text does."""
     files = changed_names(before.code.files, after.code.files)
     rule = [f"the text of rule {before.rule}"] if before.code.rule != after.code.rule else []
     return files + rule

@@ -9,25 +9,8 @@ import runpy
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-
-class Named(list[Any]):
-    """Paths by name, as Snakemake gives them to a script."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        super().__init__(values.values())
-        self._values = values
-
-    def items(self) -> list[tuple[str, Any]]:
-        """Names and values."""
-        return list(self._values.items())
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self._values[name]
-        except KeyError:
-            raise AttributeError(name) from None
+from isotropy.job import Named
 
 
 def main(path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Version of the layout of records."""
 LEDGER = "ledger.jsonl"
 RECORD_SUFFIX = ".record.json"

@@ -31,7 +31,7 @@ class OtherFormat(IsotropyError):
 
 
 def _plain(name: str) -> str:
-    """A path in the checkout, and perhaps a function in it."""
+    """A path in the checkout."""
     if problem := name_problem(name):
         raise ValueError(problem)
     return name
@@ -47,9 +47,9 @@ class Code(BaseModel):
 
     files: dict[CodeName, str]
     sha256: dict[CodeName, str]
-    machinery: dict[CodeName, str]
+    infrastructure: dict[CodeName, str]
     rule: str
-    entries: list[str]
+    modules: list[str]
 
     def param(self) -> str:
         """The parameter by which the rule carried this code."""
@@ -74,7 +74,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    format: Literal[3] = FORMAT
+    format: Literal[4] = FORMAT
     id: str
     """Digest of rule, wildcards, spec and inputs. The outputs carry it inside, where their formats
     allow (`mark`)."""

@@ -160,7 +160,7 @@ def _execute(
         "rule": record.rule,
         "wildcards": record.wildcards,
         "spec": canonical_json(_spec(record, stem_of(name), expected, root, folder)),
-        "code": code_param(project, record.rule, *record.code.entries),
+        "code": code_param(project, record.rule, *record.code.modules),
         "input": in_order(record),
         "output": {**record.output_names, "record": name},
         "log": log,
@@ -227,9 +227,9 @@ def _judge(root: Path, record: Record, made: Record, folder: Path) -> Outcome:
     if record.determinism != "bitwise" and comparable and agree(record.determinism, deviations):
         return Outcome("", "reproduced", f"{CLASS[record.determinism]}{shown}")
     edited = [f for f, digest in record.code.files.items() if made.code.files.get(f) != digest]
-    machinery = changed_names(record.code.machinery, made.code.machinery)
+    infrastructure = changed_names(record.code.infrastructure, made.code.infrastructure)
     by = f"; the code is another: {', '.join(edited[:3])}" if edited else ""
-    by += f"; so is the machinery: {', '.join(machinery[:3])}" if machinery else ""
+    by += f"; so is infrastructure: {', '.join(infrastructure[:3])}" if infrastructure else ""
     packages = changed_names(record.environment.packages, made.environment.packages)
     by += f"; so are packages: {', '.join(packages[:3])}" if packages else ""
     more = f" and {len(changed) - 1} more" if changed[1:] else ""

@@ -30,7 +30,7 @@ def trace(root: Path, address: str) -> dict[str, Any]:
 
     Returns:
         path, sha256, record, rule, determinism, status (original or stand-in), seeds, spec, code
-        (file or function -> digest), machinery (file -> sha256), inputs (of the same form; a file
+        (file -> digest), infrastructure (file -> sha256), inputs (of the same form; a file
         of a job that was met before has path and sha256 alone); for a fetched source its sources:
         content, origin, licence. A cell's lineage has the rows as `cells`, and leaves out inputs of
         other rows: jobs whose spec has another setup, seed or data set.
@@ -63,7 +63,7 @@ def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
         return Tree(label) if parent is None else parent.add(label)
     seeds = "".join(f", {name} seed {seed}" for name, seed in node["seeds"].items())
     label += f"\n{escape(node['rule'])}, {node['status']}, {node['determinism']}{escape(seeds)}"
-    label += f", {len(node['code'])} code files, {len(node['machinery'])} of the machinery"
+    label += f", {len(node['code'])} code files, {len(node['infrastructure'])} of infrastructure"
     for source in node["sources"]:
         label += f"\n[green]{escape(source['content'])}[/]\n{escape(source['origin'])}"
         label += f"\nlicence: {escape(source['licence'])}"
@@ -146,7 +146,7 @@ def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict
         "seeds": record.seeds,
         "spec": record.spec,
         "code": record.code.files,
-        "machinery": record.code.machinery,
+        "infrastructure": record.code.infrastructure,
         "sources": [
             {
                 "id": s.get("id"),

@@ -4,8 +4,8 @@ isotropy/provenance/verify_bundle.py BUNDLE.zip`, in the folder in which the bun
 What is checked: every file is in the bundle's list, with its digest; every result is one that a
 record lists, and is what that record says was written; what a record lists is there, but for
 sources, prepared data and embeddings, which may be left out; each job read what the job before it
-wrote; the code is that which the records name, but for comments, docstrings and layout, and for the
-machinery, which does not change results; records say what they said when they were used; the
+wrote; the code is that which the records name, but for comments, docstrings and layout, and for
+infrastructure, which does not change results; records say what they said when they were used; the
 ledger's lines follow on each other and name the records that are there. What is not: the words of
 the list (description, licence, authors), and that the one who made the bundle did not write all of
 it anew. For that, compare the ledger's head, which is printed, with one that was made public at the
@@ -38,8 +38,7 @@ from isotropy.provenance.format import (
     producer,
     read_ledger,
 )
-from isotropy.provenance.ruletext import rule_digest, rule_text
-from isotropy.provenance.slices import SEPARATOR, code_digest
+from isotropy.provenance.syntax import file_digest, rule_digest, rule_text
 
 METADATA = "ro-crate-metadata.json"
 DATA = ("fetch", "prepare", "embed")
@@ -76,7 +75,7 @@ class Recorded(NamedTuple):
     inputs: dict[str, str]
     records: dict[str, str]
     code: dict[str, str]
-    machinery: dict[str, str]
+    infrastructure: dict[str, str]
     rule: tuple[str, str]
     """Its name, and the digest of its text."""
     temporary: list[str]
@@ -117,13 +116,13 @@ def verify(bundle: str, head: str | None = None) -> tuple[list[str], str]:
     changed = {
         path
         for record in records.values()
-        for path, sha256 in record.machinery.items()
+        for path, sha256 in record.infrastructure.items()
         if digests.get(path) != sha256
     }
     summary = (
         f"{len(contents.names)} files, {len(contents.records)} records, "
         f"{n_absent} files named in records but not in the bundle; "
-        + (f"machinery changed since: {', '.join(sorted(changed))}; " if changed else "")
+        + (f"infrastructure changed since: {', '.join(sorted(changed))}; " if changed else "")
         + f"head of the ledger: {lines[-1] if lines else 'none'}"
     )
     return list(dict.fromkeys(findings)), summary
@@ -241,7 +240,7 @@ def _records(records: Mapping[str, bytes]) -> tuple[dict[str, Recorded], list[st
                 {str(i["path"]): str(i["sha256"]) for i in record["inputs"]},
                 {str(k): str(v) for k, v in record["input_records"].items()},
                 {str(k): str(v) for k, v in record["code"]["files"].items()},
-                {str(k): str(v) for k, v in record["code"]["machinery"].items()},
+                {str(k): str(v) for k, v in record["code"]["infrastructure"].items()},
                 (str(record["rule"]), str(record["code"]["rule"])),
                 [str(t) for t in record["temporary"]],
                 identity(record),
@@ -281,7 +280,7 @@ def _links(name: str, record: Recorded, records: Mapping[str, Recorded]) -> Iter
 
 
 def _code(records: Mapping[str, Recorded], code: Mapping[str, bytes]) -> list[str]:
-    """Hold the code against the records that name it, each file and function once."""
+    """Hold the code against the records that name it, each file once."""
     found: dict[str, str | None] = {}
     rules: dict[str, str | None] = {}
     texts = [d.decode("utf8", "replace") for n, d in sorted(code.items()) if n.endswith(".smk")]
@@ -289,8 +288,8 @@ def _code(records: Mapping[str, Recorded], code: Mapping[str, bytes]) -> list[st
     for name, record in records.items():
         for part, expected in record.code.items():
             if part not in found:
-                data = code.get(part.partition(SEPARATOR)[0])
-                found[part] = None if data is None else code_digest(part, data)
+                data = code.get(part)
+                found[part] = None if data is None else file_digest(part, data)
             if found[part] != expected:
                 findings.append(f"{part}: not the code that {name} names")
         rule, expected = record.rule

@@ -12,9 +12,9 @@ import pandas as pd
 
 from isotropy.files import read_json, record_of
 from isotropy.palette import GROUPS
-from isotropy.paths import table_file
-from isotropy.report.spec import Inputs, PageSpec
+from isotropy.papers.locations import table_file
 from isotropy.report.verdicts import families
+from isotropy.workflow.page_spec import Inputs, PageSpec
 
 SCRIPTS = ("claims.js",)
 

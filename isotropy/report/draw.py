@@ -20,15 +20,14 @@ from matplotlib.lines import Line2D
 from matplotlib.spines import Spine
 from matplotlib.text import Text
 
-from isotropy.claims import catalogue as verdicts
+from isotropy.claims.read import claims_figures
 from isotropy.errors import IsotropyError, suggest
 from isotropy.figures.spec import FigureSpec
 from isotropy.figures.style import banner, save, use_style
 from isotropy.files import record_of, sha256_file
 from isotropy.palette import REHEARSAL, STATUS
-from isotropy.papers.locations import package
+from isotropy.papers.locations import figure_file, package, table_file
 from isotropy.papers.registry import papers
-from isotropy.paths import figure_file, table_file
 from isotropy.provenance.identity import MARK, digests
 from isotropy.provenance.record import read_record
 
@@ -61,7 +60,7 @@ def draw(root: Path, name: str, output: Path, style: Style, width: Width | None)
         IsotropyError: no such figure, format, or study; a table that is not what its job wrote.
     """
     known = {entry.id: entry for one in papers() for entry in one.figures}
-    known |= {entry.id: entry for entry in verdicts.FIGURES}
+    known |= {entry.id: entry for entry in claims_figures()}
     if name not in known:
         raise IsotropyError(f"expected a figure, got {name!r}: {suggest(name, known)}")
     if output.suffix not in (".pdf", ".svg", ".png"):

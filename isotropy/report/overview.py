@@ -12,8 +12,8 @@ import pandas as pd
 
 from isotropy.files import read_json
 from isotropy.report.pictures import size
-from isotropy.report.spec import Inputs, PageSpec, PaperEntry
 from isotropy.report.verdicts import count, families, words
+from isotropy.workflow.page_spec import Inputs, PageSpec, PaperEntry
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from isotropy.papers.locations import package
 from isotropy.provenance.record import read_record
 from isotropy.report.pictures import size
 from isotropy.report.site import SORTABLE
-from isotropy.report.spec import Inputs, PageSpec
 from isotropy.report.verdicts import count, families, words
 from isotropy.tables.spec import TableSpec
 from isotropy.tables.write import format_cell
+from isotropy.workflow.page_spec import Inputs, PageSpec
 
 SCRIPTS = SORTABLE
 LONGEST_TABLE = 30

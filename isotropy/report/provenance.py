@@ -11,7 +11,7 @@ from typing import Any
 
 from isotropy.files import read_json
 from isotropy.report.site import SORTABLE
-from isotropy.report.spec import Inputs, PageSpec
+from isotropy.workflow.page_spec import Inputs, PageSpec
 
 SCRIPTS = SORTABLE
 STAGES = (

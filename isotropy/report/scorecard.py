@@ -9,8 +9,8 @@ import pandas as pd
 
 from isotropy.claims.spec import OF_NO_MODEL
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS
-from isotropy.report.spec import Inputs, PageSpec
 from isotropy.report.verdicts import count_words, interval, number, word_of
+from isotropy.workflow.page_spec import Inputs, PageSpec
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:

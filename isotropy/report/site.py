@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from isotropy.palette import REHEARSAL, STATUS, VERDICTS
 from isotropy.provenance.lineage import Status
-from isotropy.report.spec import PageSpec
+from isotropy.workflow.page_spec import PageSpec
 
 FOLDER = Path(__file__).parent
 SCRIPTS = ("site.js",)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isotropy.files import read_json
-from isotropy.report.spec import Inputs, PageSpec
+from isotropy.workflow.page_spec import Inputs, PageSpec
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:

@@ -379,3 +379,13 @@ def _place(file: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     remove(target)
     shutil.copyfile(file, target)
+
+
+def limit_hub_client() -> None:
+    """Set time-outs of the hub's client to those of other downloads, and switch its telemetry off;
+    to be called before it is imported.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # its time-outs are longer than ours
+    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(int(CONNECT_SECONDS)))
+    os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(int(READ_SECONDS)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
@@ -26,17 +27,19 @@ FACTS: dict[RunKind, str] = {
 
 
 def read_runs(
-    kind: type[Spec], facts: Sequence[Path], tables: Sequence[Path]
+    kind: RunKind, facts: Sequence[Path], tables: Sequence[Path]
 ) -> list[tuple[Spec, pd.DataFrame]]:
     """Runs with the facts about them.
 
     Args:
-        kind: what the facts are (`FACTS`).
+        kind: what the runs are (`FACTS`).
         facts: a JSON file per run.
         tables: a Parquet file per run, in the same order.
     """
+    module, _, name = FACTS[kind].partition(":")
+    model: type[Spec] = getattr(import_module(module), name)
     pairs = zip(facts, tables, strict=True)
-    return [(kind.parse(f.read_text("utf8")), pd.read_parquet(t)) for f, t in pairs]
+    return [(model.parse(f.read_text("utf8")), pd.read_parquet(t)) for f, t in pairs]
 
 
 def long_table(parts: Iterable[tuple[dict[str, object], pd.DataFrame]]) -> pd.DataFrame:

@@ -20,6 +20,11 @@ RunKind = Literal[
 ]
 """Kinds of runs that a table can be made from (`isotropy.tables.runs`)."""
 
+RunPart = Literal[
+    "steps", "layers", "points", "silhouettes", "pairs", "answers", "words", "dimensions"
+]
+"""Tables of a run, besides its rows."""
+
 
 class PublishedNumber(Strict):
     """A number that a paper prints, and how far to trust it: a row of its `published.csv`."""
@@ -42,22 +47,10 @@ class TableSpec(Spec):
     """Function in the paper's `tables.py`. Its arguments: runs, tables, published numbers, as far
     as named."""
     runs: str | None = None
-    """Runs that it is made from: a group in the paper's `plan.py`."""
+    """Runs that it is made from: a group in the paper's `study.py`."""
     kind: RunKind | None = None
     """Of these runs."""
-    part: (
-        Literal[
-            "steps",
-            "layers",
-            "points",
-            "silhouettes",
-            "pairs",
-            "answers",
-            "words",
-            "dimensions",
-        ]
-        | None
-    ) = None
+    part: RunPart | None = None
     """Which of the tables of a run, where it has several."""
     tables: list[str] = []
     """Tables that it is made from."""
@@ -65,6 +58,8 @@ class TableSpec(Spec):
     """What the paper prints, for the tables that set it beside our numbers."""
     rehearsal: bool = False
     """Whether the study is a rehearsal: of a table that is made from nothing, no source says so."""
+    repeats: str | None = None
+    """Field of the paper's configuration that holds the seeds behind a value, or their number."""
     needs: str | None = None
     """Part of the paper without which there is no such table."""
     section: str

@@ -1,7 +1,5 @@
 """Makes the verdicts: every claim of the papers against our numbers."""
 
-import isotropy.forkserver
-
 import pandas as pd
 
 from isotropy.claims.evaluate import evaluate

@@ -1,7 +1,5 @@
 """Makes the scorecard: each headline claim by model."""
 
-import isotropy.forkserver
-
 import pandas as pd
 
 from isotropy.claims.scorecard import scorecard

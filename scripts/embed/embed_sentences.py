@@ -1,7 +1,5 @@
 """Makes the embeddings of a data set's sentences with an encoder."""
 
-import isotropy.forkserver
-
 import pandas as pd
 import torch
 from safetensors.numpy import save_file

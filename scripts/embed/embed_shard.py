@@ -1,7 +1,5 @@
 """Makes a share of the token vectors of a data set's texts, which embed_tokens puts together."""
 
-import isotropy.forkserver
-
 import pandas as pd
 import torch
 

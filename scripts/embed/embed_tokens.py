@@ -1,7 +1,5 @@
 """Makes the token vectors of a data set's texts: hidden states of the chosen layers of a model."""
 
-import isotropy.forkserver
-
 import pandas as pd
 import torch
 

@@ -1,7 +1,5 @@
 """Makes the embeddings of a data set's words: rows of a table of static vectors."""
 
-import isotropy.forkserver
-
 import pandas as pd
 from safetensors.numpy import save_file
 

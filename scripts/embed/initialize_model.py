@@ -1,7 +1,5 @@
 """Makes a model with random weights, of the same architecture as another."""
 
-import isotropy.forkserver
-
 from isotropy.embed.initialize import initialize
 from isotropy.embed.spec import InitializeSpec
 from isotropy.files import write_json

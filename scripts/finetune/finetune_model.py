@@ -2,8 +2,6 @@
 training curve.
 """
 
-import isotropy.forkserver
-
 from isotropy.device import pick_device
 from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.data import read_side
@@ -28,7 +26,7 @@ with Job(snakemake, FinetuneSpec) as job:
     validation = read_side(
         tokenizer, job.input["validation_texts"], job.input["validation_items"], spec.training
     )
-    deviations = job.load("protocol")
+    deviations = job.load("protocol").finetune_deviations
     job.lineage.deviate(deviations(spec, train.n_items, train.n_all))
     pad = tokenizer.pad_token_id
     model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed, pad)

@@ -1,7 +1,5 @@
 """Makes the contextuality of one layer of a model: of words, sentences and dimensions."""
 
-import isotropy.forkserver
-
 from isotropy.geometry.contexts import measure_contexts
 from isotropy.geometry.sentences import read_sentences, read_vectors_of
 from isotropy.geometry.spec import ContextsFacts, ContextsSpec
@@ -17,7 +15,7 @@ with Job(snakemake, ContextsSpec) as job:
     for name in ("rows", "words", "dimensions"):
         with job.write(name) as path:
             write_parquet(path, getattr(layer, name), job.mark)
-    deviations = job.load("protocol")
+    deviations = job.load("protocol").contexts_deviations
     job.lineage.deviate(deviations(spec))
     facts = ContextsFacts(
         texts=spec.texts,

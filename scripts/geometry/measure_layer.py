@@ -2,8 +2,6 @@
 pictures.
 """
 
-import isotropy.forkserver
-
 from isotropy.embed.layers import read_tokens
 from isotropy.geometry.layers import measure_all
 from isotropy.geometry.spec import LayerFacts, LayerSpec
@@ -17,7 +15,7 @@ with Job(snakemake, LayerSpec) as job:
     for name in ("rows", "silhouettes", "points"):
         with job.write(name) as path:
             write_parquet(path, getattr(layer, name), job.mark)
-    deviations = job.load("protocol")
+    deviations = job.load("protocol").layer_deviations
     job.lineage.deviate(deviations(spec))
     facts = LayerFacts(
         dataset=spec.dataset,

@@ -1,7 +1,5 @@
 """Makes the scores of samples of a point cloud: IsoScore* against sample size and shrinkage."""
 
-import isotropy.forkserver
-
 from safetensors.numpy import load_file
 
 from isotropy.geometry.spec import StabilityFacts, StabilitySpec
@@ -15,7 +13,7 @@ with Job(snakemake, StabilitySpec) as job:
         load_file(job.input["embeddings"])["vectors"] if "embeddings" in job.input else None
     )
     rows, whole, known = sample_scores(spec, embeddings)
-    deviations = job.load("protocol")
+    deviations = job.load("protocol").stability_deviations
     job.lineage.deviate(deviations(spec))
     drawn = (
         f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore "

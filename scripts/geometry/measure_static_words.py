@@ -1,7 +1,5 @@
 """Makes static vectors of words from layers of a model, and their cosines on benchmarks."""
 
-import isotropy.forkserver
-
 from isotropy.geometry.sentences import read_sentences
 from isotropy.geometry.spec import StaticWordsFacts, StaticWordsSpec
 from isotropy.geometry.static_words import measure_layers, read_benchmark
@@ -23,7 +21,7 @@ with Job(snakemake, StaticWordsSpec) as job:
     pairs = measure_layers(sentences, folders, spec, tables, benchmarks)
     with job.write("rows") as path:
         write_parquet(path, pairs, job.mark)
-    deviations = job.load("protocol")
+    deviations = job.load("protocol").static_deviations
     job.lineage.deviate(deviations(spec))
     facts = StaticWordsFacts(
         texts=spec.texts,

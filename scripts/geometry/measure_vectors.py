@@ -1,7 +1,5 @@
 """Makes the local intrinsic dimension of static vectors."""
 
-import isotropy.forkserver
-
 import pandas as pd
 
 from isotropy.geometry.lid import lid_scores
@@ -18,7 +16,7 @@ with Job(snakemake, VectorsSpec) as job:
     rows = [{"seed": seed, **lid_scores(vectors, spec.lid, seed)} for seed in spec.seeds]
     with job.write("rows") as path:
         write_parquet(path, pd.DataFrame(rows), job.mark)
-    deviations = job.load("protocol")
+    deviations = job.load("protocol").vectors_deviations
     job.lineage.deviate(deviations(spec))
     facts = VectorsFacts(
         embedding=spec.vectors,

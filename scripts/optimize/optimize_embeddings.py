@@ -1,7 +1,5 @@
 """Makes one trajectory: embeddings optimized for a classification task, measured on the way."""
 
-import isotropy.forkserver
-
 from safetensors.numpy import load_file
 
 from isotropy.device import pick_device
@@ -17,7 +15,7 @@ with Job(snakemake, OptimizeSpec) as job:
     table, dataset = read_items(job.input["dataset"])
     vectors = load_file(job.input["embeddings"])["vectors"]
     items = Items(vectors, text_rows(table), targets(table, dataset))
-    deviations = job.load("protocol")
+    deviations = job.load("protocol").optimize_deviations
     job.lineage.deviate(deviations(job.spec, len(items.targets)))
     job.seeds["initialization"] = job.spec.seed
     device = pick_device(job.spec.device)

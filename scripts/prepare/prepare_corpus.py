@@ -1,7 +1,5 @@
 """Makes the table of the lines of a corpus."""
 
-import isotropy.forkserver
-
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.prepare.datasets import prepare_corpus

@@ -1,7 +1,5 @@
 """Makes the canonical tables of a data set of labelled sentences: distinct texts, and items."""
 
-import isotropy.forkserver
-
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.prepare.datasets import prepare_sentences

@@ -1,7 +1,5 @@
 """Makes the canonical tables of a data set of words that a lexicon labels."""
 
-import isotropy.forkserver
-
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.prepare.datasets import prepare_words

@@ -1,13 +1,11 @@
 """Summarizes the run for the pages: jobs, digests, times, and the state of all files."""
 
-import isotropy.forkserver
-
 from pathlib import Path
 
 from isotropy.files import write_json
 from isotropy.job import Job
 from isotropy.report.run import summarize
-from isotropy.report.spec import RunSpec
+from isotropy.workflow.page_spec import RunSpec
 
 with Job(snakemake, RunSpec) as job:
     job.determinism = "once"  # times and machines are those of this run

@@ -2,8 +2,6 @@
 and linear control.
 """
 
-import isotropy.forkserver
-
 import numpy as np
 import torch
 
@@ -26,7 +24,7 @@ with Job(snakemake, ClassifySpec) as job:
     unseen, right, n_validation = read_columns(
         job.input["validation_texts"], job.input["validation_items"], None
     )
-    deviations = job.load("protocol")
+    deviations = job.load("protocol").classification_deviations
     reasons = deviations(spec)
     reasons += [f"trained on {len(targets):,} of {n_all:,} items"] if len(targets) < n_all else []
     job.lineage.deviate(reasons)

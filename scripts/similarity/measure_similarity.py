@@ -2,8 +2,6 @@
 and pictures.
 """
 
-import isotropy.forkserver
-
 import pandas as pd
 
 from isotropy.job import Job
@@ -31,7 +29,7 @@ with Job(snakemake, SimilaritySpec) as job:
     )
     with job.write("points") as path:
         write_parquet(path, drawn, job.mark)
-    deviations = job.load("protocol")
+    deviations = job.load("protocol").similarity_deviations
     job.lineage.deviate(deviations(spec, parameters))
     facts = SimilarityFacts(
         dataset=spec.dataset,

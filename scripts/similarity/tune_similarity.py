@@ -2,8 +2,6 @@
 correlation on tuning data.
 """
 
-import isotropy.forkserver
-
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.similarity.measure import tune

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from isotropy.config import load_study, read_configuration
 from isotropy.errors import IsotropyError
 from isotropy.printable import for_terminal
 from isotropy.provenance.audit import GOOD, verify_all
@@ -34,6 +33,7 @@ from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.format import LEDGER, UNREADABLE, line_sha256
 from isotropy.provenance.verify_bundle import METADATA, NO_ZIP, verify
 from isotropy.sources.registry import load_registry
+from isotropy.workflow.config import load_study, read_configuration
 from tests.conftest import PROJECT
 from tests.unit.jobs import write_note
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import cache
 from itertools import chain
 
-from isotropy.plan import Plan
 from isotropy.provenance.chain import stem_of
 from isotropy.provenance.format import record_name
+from isotropy.workflow.plan import Plan
 from tests.rehearsal.models import ARCHITECTURES
 
 Kind = tuple[str, ...]

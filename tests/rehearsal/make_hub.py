@@ -22,10 +22,10 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from isotropy.config import load_study, read_configuration
-from isotropy.plan import Plan
 from isotropy.sources.sizes import ModelSize
 from isotropy.sources.spec import Content, Source
+from isotropy.workflow.config import load_study, read_configuration
+from isotropy.workflow.plan import Plan
 from tests.conftest import PROJECT
 from tests.rehearsal import datasets, models, words
 from tests.rehearsal.serve import PORT

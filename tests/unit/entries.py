@@ -1,13 +1,13 @@
-"""All entries of the papers' catalogues, and of the verdicts'."""
+"""All declared tables and figures of the papers, and figures of the verdicts."""
 
 from __future__ import annotations
 
-from isotropy.claims import catalogue
+from isotropy.claims.read import claims_figures
 from isotropy.papers.registry import papers
 
 TABLES = {entry.id: entry for paper in papers() for entry in paper.tables}
 FIGURES = {
     entry.id: entry
-    for entries in (catalogue.FIGURES, *(paper.figures for paper in papers()))
+    for entries in (claims_figures(), *(paper.figures for paper in papers()))
     for entry in entries
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy.config import load_study, read_configuration
 from isotropy.errors import IsotropyError
-from isotropy.plan import Plan
+from isotropy.workflow.config import load_study, read_configuration
+from isotropy.workflow.plan import Plan
 from tests.campaign import faults, kills, mutations
 from tests.unit.hub import FAULTS
 

@@ -15,14 +15,17 @@ import pytest
 from isotropy.errors import IsotropyError
 from isotropy.provenance import code
 from isotropy.provenance.code import code_identity, code_param, load
-from isotropy.provenance.machinery import COUNTED_WITH_EVERY_JOB, MACHINERY, OF_SUMMARIES
+from isotropy.provenance.infrastructure import INFRASTRUCTURE
 from tests.conftest import NOT_COPIED
 
 SMALL = {
     "rules/make.smk": (
         'rule make:\n    """Makes one."""\n    output:\n        "a.txt",\n'
         '    script:\n        "../scripts/make.py"\n\n\n'
-        'rule draw:\n    script:\n        "../scripts/draw.py"\n'
+        'rule draw:\n    script:\n        "../scripts/draw.py"\n\n\n'
+        'for paper in PAPERS:\n\n    rule:\n        """Of one paper."""\n'
+        '        name:\n            f"tables_{paper}"\n        script:\n'
+        '            "../scripts/draw.py"\n'
     ),
     "scripts/make.py": (
         '"""Makes one."""\n\nfrom isotropy.job import Job\nfrom isotropy.stage import work\n\n'
@@ -33,17 +36,16 @@ SMALL = {
     ),
     "isotropy/__init__.py": "",
     "isotropy/job.py": (
-        "from isotropy.provenance import record\nfrom isotropy.only import tool\n"
+        "from isotropy.provenance import record\nfrom isotropy.locks import lock\n"
         "from isotropy.spec import Spec\n"
     ),
-    "isotropy/only.py": "def tool(): pass\n",
+    "isotropy/locks.py": "def lock(): pass\n",
     "isotropy/spec.py": "class Spec: pass\n",
     "isotropy/provenance/__init__.py": "",
     "isotropy/provenance/record.py": "import isotropy.provenance.identity\n",
     "isotropy/provenance/identity.py": "MARK = 'mark'\n",
     "isotropy/stage/__init__.py": "from .work import work\n",
     "isotropy/stage/work.py": (
-        "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from isotropy.unseen import X\n"
         "def work(job):\n    from ..metric import score\n    return score(job)\n"
     ),
     "isotropy/stage/work.csv": "a,b\n",
@@ -79,7 +81,8 @@ def edit(root: Path, name: str, old: str, new: str) -> None:
 
 
 def test_files_that_a_script_imports_count(small: Path) -> None:
-    """By way of packages, relative imports and imports in functions; not for type checkers."""
+    """By way of packages, relative imports and imports in functions; also what only infrastructure
+    imports, but for infrastructure itself."""
     found = code_identity(small, "make")
     assert set(found.files) == {
         "scripts/make.py",
@@ -89,16 +92,16 @@ def test_files_that_a_script_imports_count(small: Path) -> None:
         "isotropy/stage/work.py",
         "isotropy/stage/work.csv",
         "isotropy/metric.py",
+        "isotropy/provenance/__init__.py",
         "isotropy/provenance/identity.py",
     }
-    assert set(found.machinery) == {
+    assert set(found.infrastructure) == {
         "isotropy/job.py",
-        "isotropy/only.py",
-        "isotropy/provenance/__init__.py",
+        "isotropy/locks.py",
         "isotropy/provenance/record.py",
     }
     assert found.sha256.keys() == found.files.keys()
-    assert found.entries == []
+    assert found.modules == []
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_files_that_a_script_imports_count(small: Path) -> None:
         ("isotropy/stage/work.txt", "not", "no", set()),
         ("isotropy/unseen.py", "1", "2", set()),
         ("isotropy/job.py", "Spec\n", "Spec\n\nprint('a real change')\n", set()),
-        ("isotropy/only.py", "pass", "return 1", set()),
+        ("isotropy/locks.py", "pass", "return 1", set()),
         ("isotropy/provenance/record.py", "import", "print(1)\nimport", set()),
         ("isotropy/provenance/identity.py", "'mark'", "'other'", {"make", "draw"}),
         ("isotropy/spec.py", "pass", "x = 1", {"make", "draw"}),
@@ -131,78 +134,44 @@ def test_what_a_change_reruns(small: Path, name: str, old: str, new: str, reruns
 @pytest.mark.parametrize(
     ("name", "old", "new", "reruns"),
     [
-        ("isotropy/papers/one/tables.py", "score(x)", "score(2 * x)", {"first", ""}),
-        ("isotropy/papers/one/tables.py", "DIGITS = 3", "DIGITS = 4", {"second", ""}),
-        ("isotropy/papers/one/tables.py", "DIGITS = 3", "DIGITS = 3\n# of all", set()),
-        (
-            "isotropy/papers/one/tables.py",
-            "DIGITS = 3",
-            "DIGITS = 3\nprint()",
-            {"first", "second", ""},
-        ),
-        ("isotropy/helper.py", "len(x)", "max(1, len(x))", {"second", ""}),
-        ("isotropy/metric.py", "return x", "return -x", {"first", ""}),
-        ("isotropy/papers/__init__.py", "", "import os\n", {"first", "second", ""}),
+        ("isotropy/papers/one/tables.py", "score(x)", "score(2 * x)", True),
+        ("isotropy/papers/one/tables.py", "DIGITS = 3", "DIGITS = 3  # of all", False),
+        ("isotropy/helper.py", "len(x)", "max(1, len(x))", True),
+        ("isotropy/papers/__init__.py", "", "import os\n", True),
+        ("isotropy/unseen.py", "X = 1", "X = 2", False),
     ],
 )
-def test_functions_that_are_loaded_by_name(
-    small: Path, name: str, old: str, new: str, reruns: set[str]
-) -> None:
-    """Each counts with what it reaches; without a function the whole module does."""
-
-    def params() -> dict[str, str]:
-        entries = {f: f"{TABLES}:{f}" if f else TABLES for f in ("first", "second", "")}
-        return {f: code_param(small, "draw", entry) for f, entry in entries.items()}
-
-    before = params()
+def test_modules_loaded_by_name(small: Path, name: str, old: str, new: str, reruns: bool) -> None:
+    before = code_param(small, "draw", TABLES)
+    assert before != code_param(small, "draw")
     edit(small, name, old, new)
-    assert {f for f, param in params().items() if before[f] != param} == reruns
+    assert (code_param(small, "draw", TABLES) != before) == reruns
 
 
-def test_names_of_what_counts(small: Path) -> None:
-    entry = f"{TABLES}:first"
-    found = code_identity(small, "draw", [entry])
-    assert "isotropy/papers/one/tables.py:first" in found.files
-    assert "isotropy/papers/one/tables.py" not in found.files
-    assert "isotropy/papers/one/tables.py" in found.sha256
-    assert "isotropy/papers/one/tables.py" not in found.machinery
-    assert "isotropy/helper.py" not in found.files
-    assert found.param() == f"{found.digest()} {entry}"
-    both = code_identity(small, "draw", [entry, TABLES])
-    assert "isotropy/papers/one/tables.py:first" not in both.files  # the whole is more
-    assert "isotropy/papers/one/tables.py" in both.files
-    edit(small, "isotropy/papers/one/tables.py", "DIGITS = 3", "from os.path import *")
-    assert "isotropy/papers/one/tables.py" in code_identity(small, "draw", [entry]).files
+def test_the_parameter_names_the_modules(small: Path) -> None:
+    found = code_identity(small, "draw", [TABLES])
+    assert "isotropy/papers/one/tables.py" in found.files
+    assert found.param() == f"{found.digest()} {TABLES}" == code_param(small, "draw", TABLES)
 
 
-def test_a_new_function_changes_no_other(small: Path) -> None:
-    before = code_param(small, "draw", f"{TABLES}:first")
-    tables = small / "isotropy/papers/one/tables.py"
-    tables.write_text(
-        "import isotropy.unseen as new\n" + tables.read_text() + "\n\ndef third(x):\n    new.X\n"
-    )
-    assert code_param(small, "draw", f"{TABLES}:first") == before
-    assert "isotropy/unseen.py" in code_identity(small, "draw", [f"{TABLES}:third"]).files
+def test_rules_of_a_loop_are_found_by_their_names(small: Path) -> None:
+    """Each is the same rule with another name."""
+    one, other = (code_param(small, f"tables_{paper}") for paper in ("one", "other"))
+    assert one == other != code_param(small, "draw")
+    edit(small, "rules/make.smk", "Of one paper.", "Tables of one paper.")
+    assert code_param(small, "tables_one") == one
+    edit(small, "rules/make.smk", "        name:\n", "        threads: 2\n        name:\n")
+    assert code_param(small, "tables_one") != one
+    with pytest.raises(LookupError):
+        code_param(small, "figures_one")
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (
-            f"{TABLES}:frist",
-            "expected a function of isotropy.papers.one.tables, got 'frist': .*first",
-        ),
-        ("isotropy.papers.two", "expected a module of isotropy, got 'isotropy.papers.two'"),
-        (
-            "isotropy.job:Job",
-            "expected a module that counts, got 'isotropy.job:Job': it is machinery",
-        ),
-        ("os.path:join", "expected a module of isotropy, got 'os.path'"),
-    ],
-)
-def test_entries_that_name_nothing(small: Path, entry: str, message: str) -> None:
-    with pytest.raises(IsotropyError, match=message):
-        code_identity(small, "draw", [entry])
+@pytest.mark.parametrize("module", ["isotropy.papers.two", "os.path", "isotropy"])
+def test_modules_that_do_not_exist(small: Path, module: str) -> None:
+    if module == "isotropy":
+        (small / "isotropy/__init__.py").unlink()
+    with pytest.raises(IsotropyError, match=f"expected a module of isotropy, got '{module}'"):
+        code_identity(small, "draw", [module])
 
 
 def test_what_is_no_python_is_named(small: Path) -> None:
@@ -214,22 +183,21 @@ def test_what_is_no_python_is_named(small: Path) -> None:
 
 
 def test_only_what_the_rule_names_is_loaded() -> None:
-    entry = "isotropy.provenance.compare:shown"
-    assert load("compare", ["isotropy.cli", entry])("abc") == "abc"
-    assert load("compare", ["isotropy.provenance.compare"]).shown is not None
-    for entries in ([], ["isotropy.provenance.diff"], [entry, "isotropy.provenance.compare"]):
-        with pytest.raises(IsotropyError, match="expected one entry of a module compare"):
-            load("compare", entries)
+    assert load("compare", ["isotropy.cli", "isotropy.provenance.compare"]).shown("abc") == "abc"
+    for modules in ([], ["isotropy.provenance.diff"], 2 * ["isotropy.provenance.compare"]):
+        with pytest.raises(IsotropyError, match="expected one module compare"):
+            load("compare", modules)
 
 
 # The project itself
 
 
 def rules(root: Path) -> list[str]:
-    """Rules that run a script."""
+    """Rules that run a script; those of a loop for one paper."""
     texts = [path.read_text("utf8") for path in sorted((root / "rules").glob("*.smk"))]
-    found = [m for text in texts for m in re.split(r"^(?=rule )", text, flags=re.M)[1:]]
-    return [m.split(":")[0].split()[1] for m in found if "\n    script:" in m]
+    found = [m for text in texts for m in re.split(r"^(?=[ ]*rule\b)", text, flags=re.M)[1:]]
+    named = (re.search(r'rule (\w+):|name:\s+f"(\w+){paper}"', m) for m in found if "script:" in m)
+    return [m[1] or f"{m[2]}mickus2024" for m in named if m]
 
 
 def params(root: Path) -> dict[str, str]:
@@ -281,32 +249,34 @@ def test_a_comment_reruns_nothing(copy: Path, before: dict[str, str], name: str)
     assert rerun(copy, before, name, '\n# a remark\n"""And one more."""\n') == set()
 
 
-@pytest.mark.parametrize("name", [*MACHINERY, "isotropy.provenance.verify_bundle"])
-def test_a_change_of_the_machinery_reruns_nothing(
+@pytest.mark.parametrize("name", [*INFRASTRUCTURE, "isotropy.provenance.verify_bundle"])
+def test_a_change_of_infrastructure_reruns_nothing(
     copy: Path, before: dict[str, str], name: str
 ) -> None:
     """But is noted, where jobs need it."""
     path = f"{name.replace('.', '/')}.py"
     assert rerun(copy, before, path, "\nCHANGED = True\n") == set()
-    rule = "summarize_run" if name in OF_SUMMARIES else "prepare_words"
-    old = code_identity(copy, rule).machinery
+    old = code_identity(copy, "summarize_run").infrastructure
     with appended(copy / path, "\nCHANGED = True\n"):
-        new = code_identity(copy, rule).machinery
+        new = code_identity(copy, "summarize_run").infrastructure
     changed = [name for name in new if old[name] != new[name]]
-    assert changed == ([path] if name in MACHINERY else [])
+    assert changed == ([path] if name in INFRASTRUCTURE else [])
 
 
 def test_a_change_of_a_metric_reruns_what_imports_it(copy: Path, before: dict[str, str]) -> None:
     path = "isotropy/metrics/silhouettes.py"
     importers = {rule for rule in before if path in code_identity(copy, rule).files}
     assert {"optimize_embeddings", "finetune_model", "measure_layer"} <= importers
-    assert not {"fetch_source", "embed_tokens", "make_table", "draw_figure"} & importers
+    assert not {"fetch_source", "embed_tokens", "draw_figures_mickus2024"} & importers
     assert rerun(copy, before, path, "\nCHANGED = True\n") == importers
 
 
-@pytest.mark.parametrize("name", COUNTED_WITH_EVERY_JOB)
+@pytest.mark.parametrize(
+    "name", ["files", "provenance.identity", "provenance.lineage", "scrub", "spec", "threads"]
+)
 def test_what_counts_with_every_job(copy: Path, before: dict[str, str], name: str) -> None:
-    path = f"{name.replace('.', '/')}.py"
+    """Ids, lineages, specs and limits of threads reach outputs of each job."""
+    path = f"isotropy/{name.replace('.', '/')}.py"
     assert rerun(copy, before, path, "\nCHANGED = True\n") == before.keys()
 
 
@@ -314,11 +284,11 @@ def test_templates_count(copy: Path, before: dict[str, str]) -> None:
     """Layout, style and scripts of all pages; another page's template counts for that page."""
     for name in ("site.html", "site.css", "site.js", "site.sortable.js"):
         pages = rerun(copy, before, f"isotropy/report/{name}", "\n")
-        assert pages == {"write_page", "write_overview"}, name
+        assert pages == {"write_pages"}, name
     assert rerun(copy, before, "isotropy/report/overview.html", "\n") == set()
 
 
-def test_what_results_take_from_the_machinery(project: Path) -> None:
+def test_what_results_take_from_infrastructure(project: Path) -> None:
     """A job, an error, a record, a refused path: nothing else is imported from it by what counts,
     so that no bytes of outputs come from there unseen."""
     taken = set()
@@ -326,16 +296,16 @@ def test_what_results_take_from_the_machinery(project: Path) -> None:
         for name in code_identity(project, rule).files:
             if name.endswith(".py"):
                 for node in ast.walk(ast.parse((project / name).read_text("utf8"))):
-                    if isinstance(node, ast.ImportFrom) and node.module in MACHINERY:
+                    if isinstance(node, ast.ImportFrom) and node.module in INFRASTRUCTURE:
                         taken |= {f"{node.module}.{alias.name}" for alias in node.names}
                     if isinstance(node, ast.Import):
-                        taken |= {alias.name for alias in node.names} & MACHINERY.keys()
+                        taken |= {alias.name for alias in node.names} & INFRASTRUCTURE.keys()
     assert taken <= {
         "isotropy.job.Job",
+        "isotropy.job.jobs",
         "isotropy.errors.IsotropyError",
         "isotropy.errors.shown",
         "isotropy.errors.suggest",
-        "isotropy.forkserver",
         "isotropy.provenance.audit.GOOD",
         "isotropy.provenance.audit.verify",
         "isotropy.provenance.chain.Chain",
@@ -349,29 +319,27 @@ def test_what_results_take_from_the_machinery(project: Path) -> None:
     assert "isotropy.job.Job" in taken
 
 
-def test_modules_that_are_named_exist_and_say_why(project: Path) -> None:
-    for name, reason in (MACHINERY | COUNTED_WITH_EVERY_JOB).items():
+def test_infrastructure_is_there_and_says_why(project: Path) -> None:
+    for name, reason in INFRASTRUCTURE.items():
         assert (project / f"{name.replace('.', '/')}.py").is_file(), name
         assert len(reason.split()) >= 2
-    assert not MACHINERY.keys() & COUNTED_WITH_EVERY_JOB.keys()
 
 
-def test_no_module_is_machinery_by_chance(project: Path) -> None:
-    """What the machinery imports is named itself, in one of the two lists, with a reason."""
+def test_no_job_reads_docstrings(project: Path) -> None:
+    """They are no part of a digest, so no output may depend on one."""
     for rule in rules(project):
-        names = MACHINERY.keys() - (set() if rule == "summarize_run" else OF_SUMMARIES.keys())
-        names -= {"isotropy.forkserver"} if rule == "fetch_source" else set()  # needs no libraries
-        named = {f"{name.replace('.', '/')}.py" for name in names}
-        assert code_identity(project, rule).machinery.keys() == named
+        for name in code_identity(project, rule).files:
+            text = (project / name).read_text("utf8")
+            assert not re.search(r"\b(__doc__|getdoc)\b", text), name
 
 
 def test_files_are_parsed_once(project: Path) -> None:
     """The workflow is parsed often, before a run and in each job that it starts: the tree of a
     module is made for one rule, and not again for the next."""
-    for cached in (code._text, code._source, code._imports_of, code._digest):
+    for cached in (code._read, code._tree, code._imports, code._digest):
         cached.cache_clear()
     assert len(params(project)) >= 20
     modules = sum(1 for path in project.rglob("*.py") if ".venv" not in path.parts)
-    for cached in (code._source, code._imports_of, code._digest):
+    for cached in (code._tree, code._imports, code._digest):
         assert 0 < cached.cache_info().misses <= modules
         assert cached.cache_info().hits > 0

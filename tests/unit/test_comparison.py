@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from isotropy.config import load_study, read_configuration
 from isotropy.papers.comparison import Line, line, shown
 from isotropy.papers.registry import KEYS
-from isotropy.plan import Plan
-from isotropy.report.spec import PageSpec
+from isotropy.workflow.config import load_study, read_configuration
+from isotropy.workflow.page_spec import PageSpec
+from isotropy.workflow.plan import Plan
 
 ASKED = ("model", "data", "split", "seeds", "metric", "pooling")
 """Words that some line of each paper is about."""

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from isotropy.config import load_study, read_configuration
 from isotropy.errors import IsotropyError
 from isotropy.prepare.spec import SentencesSpec
+from isotropy.workflow.config import load_study, read_configuration
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import yaml
 from typer.testing import CliRunner
 
 from isotropy.cli import app
-from isotropy.config import load_study, read_configuration
-from isotropy.costs import GIGA, CostModel, read_rates, totals
 from isotropy.errors import IsotropyError
 from isotropy.papers.rudman2024.protocol import MODELS, TASKS
-from isotropy.plan import Plan
+from isotropy.workflow.config import load_study, read_configuration
+from isotropy.workflow.costs import GIGA, CostModel, read_rates, totals
+from isotropy.workflow.plan import Plan
 
 TOKENS, MODEL = "embed/brown", "all-MiniLM-L6-v2"
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from isotropy.config import Study, load_study, read_configuration
 from isotropy.errors import IsotropyError
 from isotropy.extension import Own, OwnModel
 from isotropy.papers.registry import KEYS
-from isotropy.plan import Plan
 from isotropy.sources.registry import load_registry
+from isotropy.workflow.config import Study, load_study, read_configuration
+from isotropy.workflow.plan import Plan
 
 
 def study(project: Path, *models: str, **fields: Any) -> Study:

@@ -33,12 +33,11 @@ from isotropy.figures.style import (
 from isotropy.palette import REHEARSAL
 from isotropy.papers.cai2021 import figures as cai2021
 from isotropy.papers.ethayarajh2019 import figures as ethayarajh2019
-from isotropy.papers.locations import package
+from isotropy.papers.locations import OF_ALL, package
 from isotropy.papers.mickus2024 import figures as mickus2024
 from isotropy.papers.rajaee2021 import figures as rajaee2021
 from isotropy.papers.registry import KEYS
 from isotropy.papers.rudman2024 import figures as rudman2024
-from isotropy.paths import OF_ALL
 from isotropy.provenance.identity import MARK
 from isotropy.provenance.record import read_record
 from isotropy.report.draw import INCHES, Style, draw

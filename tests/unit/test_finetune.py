@@ -28,7 +28,6 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from isotropy.config import load_study, read_configuration
 from isotropy.device import pick_device
 from isotropy.embed.deviations import PUBLISHED, encoder_deviations
 from isotropy.errors import IsotropyError
@@ -42,7 +41,6 @@ from isotropy.finetune.scores import answer_scores, classification_scores, regre
 from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
 from isotropy.finetune.train import finetune, penalty_of
 from isotropy.papers.rudman2024.protocol import finetune_deviations
-from isotropy.plan import Plan
 from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import Dataset, write_items
@@ -50,6 +48,8 @@ from isotropy.sources.encoder import Encoder
 from isotropy.sources.formats import read_rows
 from isotropy.sources.registry import Source, load_registry
 from isotropy.transforms import ClusterBasedEnhancement
+from isotropy.workflow.config import load_study, read_configuration
+from isotropy.workflow.plan import Plan
 
 CPU = torch.device("cpu")
 ISTAR = Method(kind="istar", strength=-1.0, zeta=0.3)

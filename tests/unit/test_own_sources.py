@@ -17,9 +17,9 @@ from transformers import AutoModel
 from typer.testing import CliRunner
 
 from isotropy.cli import app
-from isotropy.config import load_study, read_configuration
 from isotropy.sources.fetch import FetchSpec, fetch
 from isotropy.sources.registry import LOCAL, Registry, load_registry
+from isotropy.workflow.config import load_study, read_configuration
 from tests.unit.hub import REVISION, Hub, use
 from tests.unit.tiny_models import sentences, write_tiny_bert
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isotropy.config import load_study
 from isotropy.errors import IsotropyError
 from isotropy.optimize.descent import Classifier
 from isotropy.prepare.datasets import prepare_corpus, prepare_sentences, prepare_words
@@ -20,6 +19,7 @@ from isotropy.sources.readers.wordnet_nouns import NOUN_LEXNAMES
 from isotropy.sources.registry import load_registry
 from isotropy.sources.rows import Row
 from isotropy.sources.vectors import StaticVectors
+from isotropy.workflow.config import load_study
 
 
 def test_sentences(tmp_path: Path) -> None:

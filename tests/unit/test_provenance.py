@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from isotropy.audit_cli import study_plan
 from isotropy.cli import app
+from isotropy.cli.audit import study_plan
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json, record_of, write_json
 from isotropy.job import Job

@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.own_sources.texts import READERS as OF_USERS
 from isotropy.sources import formats
 from isotropy.sources.formats import label_names, read_rows, read_vectors
+from isotropy.sources.own.texts import READERS as OF_USERS
 from isotropy.sources.readers.spacy_vectors import murmur64
 from isotropy.sources.registry import load_registry
 from isotropy.sources.rows import Row, content_sha256, verify_rows

@@ -17,7 +17,7 @@ from isotropy.figures.style import note, save, use_style
 from isotropy.papers.registry import paper, papers
 from isotropy.report.scorecard import content
 from isotropy.report.site import render
-from isotropy.report.spec import PageSpec, PaperEntry
+from isotropy.workflow.page_spec import PageSpec, PaperEntry
 
 CLAIMS = [claim for one in papers() for claim in read_claims(one)]
 COLUMNS = {one.key: one.model_column for one in papers()}

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from isotropy.plan.site import pages
 from isotropy.provenance.identity import MARK
 from isotropy.provenance.record import read_record
 from isotropy.report.site import render
-from isotropy.report.spec import PageSpec
+from isotropy.workflow.page_spec import PageSpec
+from isotropy.workflow.pages import pages
 from tests.conftest import Workflow
 from tests.workflow.browser import WIDTHS, Visit, chromium, serious, until
 from tests.workflow.study import audit

@@ -19,7 +19,7 @@ from snakemake_executor_plugin_slurm.partitions import get_best_partition, read_
 from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 from snakemake_executor_plugin_slurm.utils import set_gres_string
 
-from isotropy.costs import CostModel, read_rates
+from isotropy.workflow.costs import CostModel, read_rates
 from tests.conftest import Planned, Workflow, read_dry_run
 from tests.workflow.conftest import Fresh
 

@@ -23,12 +23,26 @@ from isotropy.figures.style import (
     panels,
     titles,
 )
+from isotropy.papers.declare import figure
 
 VIEWS = 4  # layers of a model in the pictures of clusters
 LOW = 2  # the layer in which the paper shows the manifold
 KINDS = {"word": COLOURS[0], "symbol": COLOURS[1], "special": COLOURS[2]}
 
 
+_DOTS: dict[str, Any] = {"s": 4, "lw": 0, "alpha": 0.8, "rasterized": True}
+
+
+@figure(
+    "cosines",
+    tables=["layers"],
+    section="3, 4",
+    caption=(
+        "Cosines between and within types, layer by layer, before and after clustering and "
+        "centring. The paper finds that both are high everywhere, and that S_inter is near zero "
+        "within clusters."
+    ),
+)
 def cosines_per_layer(layers: pd.DataFrame) -> Figure:
     """S_inter and S_intra per layer, before and after clustering and centring, one panel per corpus
     and model.
@@ -60,6 +74,12 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
     return figure
 
 
+@figure(
+    "silhouettes",
+    tables=["layers", "silhouettes"],
+    section="4",
+    caption="How many clusters a layer has: the silhouette for each number of clusters.",
+)
 def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figure:
     """Silhouette for each number of clusters, a line per layer, darker with depth; the chosen
     numbers are ringed.
@@ -96,43 +116,15 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
     return figure
 
 
-def dimension_per_layer(layers: pd.DataFrame) -> Figure:
-    """Local intrinsic dimension per layer by Euclidean distances (Figure 9) and by cosines, a line
-    per corpus and model.
-    """
-    figure = Figure(figsize=(9.6, 4.2 + 0.2 * layers["setup"].nunique()))
-    grid = figure.subplots(1, 2, sharey=True)
-    own = _subwords(layers)
-    for axes, metric in zip(grid, ("euclidean", "cosine"), strict=True):
-        for i, (setup, rows) in enumerate(own.groupby("setup", sort=False)):
-            colour, marker = line_style(i)
-            _per_layer(axes, rows, f"lid_{metric}", f"{setup}, conventional", colour, f"{marker}-")
-            _per_layer(
-                axes,
-                rows,
-                f"lid_{metric}_published",
-                f"{setup}, as published",
-                colour,
-                f"{marker}:",
-            )
-        axes.set_title(
-            {"euclidean": "Euclidean distance", "cosine": "cosine"}[metric], loc="left", fontsize=10
-        )
-        mark_status(axes, own)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("layer")
-    grid[0].set_ylabel("local intrinsic dimension")
-    grid[0].set_ylim(0)
-    common_legend(figure, [grid[0]], frameon=False, loc="outside upper left", ncols=2)
-    k = int(layers["lid_k"].max())
-    about = (
-        f"Mean over tokens, {k} exact neighbours. As published: with squares of distances, which "
-        "halves the estimate. "
-    )
-    footnote(figure, about + _over(layers) + _sources(layers), width=140)
-    return figure
-
-
+@figure(
+    "clusters",
+    tables=["points", "layers"],
+    section="4",
+    caption=(
+        "Tokens of a layer on its first two principal components. The paper finds that isolated "
+        "clusters dominate."
+    ),
+)
 def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
     """Tokens in the plane of their first two principal components, coloured by cluster; one row per
     corpus and model.
@@ -173,6 +165,15 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
     return figure
 
 
+@figure(
+    "manifolds",
+    tables=["points"],
+    section="5",
+    caption=(
+        "The largest cluster of a low layer, by position, frequency and kind of token. The "
+        "paper finds a Swiss roll in GPT and GPT-2."
+    ),
+)
 def manifolds(points: pd.DataFrame) -> Figure:
     """The largest cluster of a low layer: by position in 2-D and 3-D, by frequency and by kind; a
     row per corpus and model.
@@ -216,9 +217,6 @@ def manifolds(points: pd.DataFrame) -> Figure:
     return figure
 
 
-_DOTS: dict[str, Any] = {"s": 4, "lw": 0, "alpha": 0.8, "rasterized": True}
-
-
 def _per_layer(
     axes: Axes, rows: pd.DataFrame, column: str, label: str, colour: str, form: str
 ) -> None:
@@ -260,3 +258,46 @@ def _sources(table: pd.DataFrame) -> str:
 
 def _width(grid: list[tuple[Axes, pd.DataFrame]]) -> int:
     return 52 * min(len(grid), 3) + 30
+
+
+@figure(
+    "figure9",
+    tables=["layers"],
+    section="Figure 9",
+    caption="Local intrinsic dimension, layer by layer. The paper finds that it rises with depth.",
+)
+def dimension_per_layer(layers: pd.DataFrame) -> Figure:
+    """Local intrinsic dimension per layer by Euclidean distances (Figure 9) and by cosines, a line
+    per corpus and model.
+    """
+    figure = Figure(figsize=(9.6, 4.2 + 0.2 * layers["setup"].nunique()))
+    grid = figure.subplots(1, 2, sharey=True)
+    own = _subwords(layers)
+    for axes, metric in zip(grid, ("euclidean", "cosine"), strict=True):
+        for i, (setup, rows) in enumerate(own.groupby("setup", sort=False)):
+            colour, marker = line_style(i)
+            _per_layer(axes, rows, f"lid_{metric}", f"{setup}, conventional", colour, f"{marker}-")
+            _per_layer(
+                axes,
+                rows,
+                f"lid_{metric}_published",
+                f"{setup}, as published",
+                colour,
+                f"{marker}:",
+            )
+        axes.set_title(
+            {"euclidean": "Euclidean distance", "cosine": "cosine"}[metric], loc="left", fontsize=10
+        )
+        mark_status(axes, own)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("layer")
+    grid[0].set_ylabel("local intrinsic dimension")
+    grid[0].set_ylim(0)
+    common_legend(figure, [grid[0]], frameon=False, loc="outside upper left", ncols=2)
+    k = int(layers["lid_k"].max())
+    about = (
+        f"Mean over tokens, {k} exact neighbours. As published: with squares of distances, which "
+        "halves the estimate. "
+    )
+    footnote(figure, about + _over(layers) + _sources(layers), width=140)
+    return figure

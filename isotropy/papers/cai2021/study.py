@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from isotropy.context import Context
+from isotropy.context import Context, Result, Results, TokenLayers, fetched, token_vectors
 from isotropy.extension import Own
 from isotropy.field_types import DROPPABLE, Seeds, distinct, rising
-from isotropy.geometry.spec import Clustering, Lid, TypesName, Variant
-from isotropy.papers.registry import PaperStudy
+from isotropy.geometry.spec import Clustering, LayerSpec, Lid, TypesName, Variant, VectorsSpec
+from isotropy.papers.registry import Paper, PaperPlan, PaperStudy
 from isotropy.spec import Strict
 
 
@@ -98,3 +99,57 @@ class Cai2021(PaperStudy):
             for corpus in model.corpora
             for n in model.layers
         ]
+
+
+KEY = "cai2021"
+
+
+def plan(study: Cai2021, context: Context) -> PaperPlan:
+    """Every layer of every model on every corpus, and the vectors of Table 3."""
+    layers: Results = {
+        f"geometry/{KEY}/{dataset}/{model}/layer{layer}": Result(
+            partial(_layer, study, context, dataset, model, layer),
+            {"tokens": [token_vectors(dataset, model)]},
+        )
+        for dataset, model, layer in study.measured()
+    }
+    vectors: Results = {
+        f"geometry/{KEY}/vectors/{name}": Result(
+            partial(_vectors, study, name), {"vectors_source": [fetched(name)]}
+        )
+        for name in study.vectors
+    }
+    tokens = [
+        TokenLayers(corpus, name, model.layers, study.window)
+        for name, model in study.models.items()
+        for corpus in model.corpora
+    ]
+    groups = {"layers": list(layers), "vectors": list(vectors)}
+    return PaperPlan(layers | vectors, groups, frozenset(study.parts()), tokens)
+
+
+def _layer(study: Cai2021, context: Context, dataset: str, model: str, layer: int) -> LayerSpec:
+    fields = {"window", "types", "clustering", "lid", "n_points", "seeds"}
+    corpus = context.datasets[dataset].model_dump(include={"source", "empty"})
+    own = {"paper": KEY, "dataset": dataset, "model": model, "layer": layer}
+    own["variants"] = ["all", *study.models[model].variants]
+    return LayerSpec.model_validate(own | corpus | study.model_dump(include=fields))
+
+
+def _vectors(study: Cai2021, name: str) -> VectorsSpec:
+    return VectorsSpec(paper=KEY, vectors=name, lid=study.lid, seeds=study.seeds)
+
+
+PAPER = Paper(
+    key="cai2021",
+    title="Isotropy in the Contextual Embedding Space: Clusters and Manifolds",
+    reference="Cai, Huang, Bian & Church (2021), ICLR, and its slides",
+    says=(
+        "Contextual embeddings look anisotropic because they lie in a few isolated clusters: "
+        "within clusters they are nearly isotropic, on manifolds of low dimension."
+    ),
+    lead="cai2021/cosines",
+    study=Cai2021,
+    results=plan,
+    model_column="embedding",
+)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from isotropy.geometry.spec import LayerFacts, VectorsFacts
+from isotropy.papers.declare import table
 from isotropy.tables.runs import deviate, long_table
 
 LayerRuns = Sequence[tuple[LayerFacts, pd.DataFrame]]
@@ -27,60 +28,6 @@ ROLL = ["roll_gain", "roll_along_position", "roll_along_frequency"]
 LID = ["lid_cosine_published", "lid_cosine", "lid_euclidean_published", "lid_euclidean"]
 
 
-def layers(runs: LayerRuns) -> pd.DataFrame:
-    """Every score of every layer: a row per corpus, model, layer, kind of types and seed. The
-    authors' types are subwords.
-    """
-    return _words_stand_in(_of_all_tokens(_scores(runs)))
-
-
-def variants(runs: LayerRuns) -> pd.DataFrame:
-    """Every score of the layers that have variants (without first tokens or massive activations,
-    standardized): a row per corpus, model, layer, variant and seed, all tokens among them.
-    """
-    table = _subwords(_words_stand_in(_scores(runs)))
-    several = table.groupby("setup")["variant"].transform("nunique") > 1
-    table = table[several].reset_index(drop=True)
-    for variant in table.loc[table["variant"] != "all", "variant"].unique():
-        table = deviate(table, table["variant"] == variant, f"variant {variant} of the tokens")
-    return table
-
-
-def variant_directions(variants: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on variants are about: the columns of `directions`, and which variant."""
-    return _directions(variants).assign(variant=variants["variant"].to_numpy())
-
-
-def turns(variants: pd.DataFrame) -> pd.DataFrame:
-    """In how many layers each statement of the paper holds, per variant (mean over seeds), and
-    whether that turns the statement as it is read of all tokens.
-    """
-    rows = []
-    known = variant_directions(variants)
-    about = ["setup", "dataset", "embedding", "data", "model"]
-    for key, setup in known.groupby(about, sort=False):
-        for statement, (column, kind, bound) in _STATEMENTS.items():
-            counts = {
-                str(variant): (
-                    group["layer"].nunique(),
-                    int(_holds(_by_layer(group, column), kind, bound).sum()),
-                )
-                for variant, group in setup.groupby("variant", sort=False)
-            }
-            read = {name: _is_read_as_true(statement, *count) for name, count in counts.items()}
-            rows += [
-                dict(zip(about, key, strict=True))
-                | {"statement": statement, "variant": name, "n_layers": n, "n_hold": n_hold}
-                | {"holds": read[name], "turns": read[name] != read["all"]}
-                for name, (n, n_hold) in counts.items()
-            ]
-    dropped = variants.groupby(["setup", "variant"], as_index=False)["n_dropped"].max()
-    reasons = variants.groupby(["setup", "variant"], as_index=False)[
-        ["status", "deviations"]
-    ].first()
-    return pd.DataFrame(rows).merge(dropped).merge(reasons)
-
-
 _STATEMENTS: dict[str, tuple[str, Literal["above", "below"], float]] = {
     "S_inter is above 0.1": ("s_inter", "above", 0.1),
     "S_intra is above 0.1": ("s_intra", "above", 0.1),
@@ -91,67 +38,30 @@ _STATEMENTS: dict[str, tuple[str, Literal["above", "below"], float]] = {
 }
 """Statements of the paper: the column of `directions` that each is about, and the bound beyond
 which it holds in a layer, which is that of its claim (a test compares)."""
-
-
-def _holds(values: pd.Series, kind: str, bound: float) -> pd.Series:
-    """Whether a statement holds, layer by layer, by more than rounding."""
-    rounded = values.round(9)
-    found: pd.Series = rounded > bound if kind == "above" else rounded < bound
-    return found
-
-
-def _by_layer(group: pd.DataFrame, column: str) -> pd.Series:
-    found: pd.Series = group.groupby("layer")[column].mean()
-    return found
-
-
-def _is_read_as_true(statement: str, n_layers: int, n_hold: int) -> bool:
-    """In every layer; of clusters, in more than half of them."""
-    return 2 * n_hold > n_layers if "more than one" in statement else n_hold == n_layers
-
-
-def _scores(runs: LayerRuns, facts: set[str] | None = None) -> pd.DataFrame:
-    """Rows of all layers, with some of the facts about each, or all."""
-    return long_table((_facts(run.model_dump(include=facts)), rows) for run, rows in runs)
-
-
-def _of_all_tokens(table: pd.DataFrame) -> pd.DataFrame:
-    """Without variants."""
-    own = table[table["variant"] == "all"].drop(columns=["variant", "n_dropped"], errors="ignore")
-    return own.reset_index(drop=True)
-
-
-def silhouettes(runs: LayerRuns) -> pd.DataFrame:
-    """Silhouette for each number of clusters that was tried, per layer, kind of types and seed."""
-    return _words_stand_in(_of_all_tokens(_scores(runs, _WHERE)))
-
-
-def points(runs: LayerRuns) -> pd.DataFrame:
-    """A part of the tokens of each layer on its first three principal components, and on those of
-    its largest cluster.
-    """
-    return _words_stand_in(_of_all_tokens(_scores(runs, _WHERE)))
-
-
 _WHERE = {"dataset", "embedding", "layer", "data", "model", "status", "deviations"}
 
 
-def vectors(runs: VectorRuns) -> pd.DataFrame:
-    """LID of static vectors, a row per seed."""
-    facts = ({"setup": run.embedding, "dataset": "", **run.model_dump()} for run, _ in runs)
-    return long_table(zip(facts, (rows for _, rows in runs), strict=True)).assign(
-        data=lambda t: t["model"]
-    )
-
-
+@table(
+    "table3",
+    tables=["layers", "vectors"],
+    published=True,
+    repeats="seeds",
+    section="Table 3",
+    caption=(
+        "Local intrinsic dimension of contextual and static vectors, by cosines as published "
+        "(squares of distances, which halve it) and conventional, and by Euclidean distances; "
+        "mean over layers, mean and sd over seeds. The slides do not name the corpus, which "
+        "follows from n."
+    ),
+)
 def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """LID of contextual and static vectors (Table 3): mean over layers, as the paper's most
     probably is; mean over seeds.
     """
     contextual = _subwords(layers).rename(columns={"n_tokens": "n"})
     rows = []
-    for kind, table in (("contextual", contextual), ("static", vectors)):
-        for key, group in table.groupby(FACTS, sort=False, dropna=False):
+    for kind, measured in (("contextual", contextual), ("static", vectors)):
+        for key, group in measured.groupby(FACTS, sort=False, dropna=False):
             per_seed = group.groupby("seed")[LID].mean()
             found: dict[str, object] = dict(zip(FACTS, key, strict=True)) | {
                 "kind": kind,
@@ -172,6 +82,16 @@ def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame)
     return table
 
 
+@table(
+    "reference",
+    tables=["layers"],
+    published=True,
+    section="3",
+    caption=(
+        "IsoScore and mean cosine of all tokens per layer, beside those of Rudman et al. (2022) "
+        "for the same models, corpus and stream: an independent check."
+    ),
+)
 def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """IsoScore and mean cosine of all tokens per layer, beside those that Rudman et al. (2022)
     found with the same stream.
@@ -191,6 +111,16 @@ def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+@table(
+    "directions",
+    tables=["layers"],
+    repeats="seeds",
+    section="3 to 5",
+    caption=(
+        "What the claims are about, per corpus, model, layer and seed: cosines before and after "
+        "clustering and centring, local dimension, and how much goes with position."
+    ),
+)
 def directions(layers: pd.DataFrame) -> pd.DataFrame:
     """What the claims are about, per corpus, model, layer and seed.
 
@@ -216,6 +146,15 @@ def _directions(chosen: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index(drop=True)
 
 
+@table(
+    "against_static",
+    tables=["layers", "vectors"],
+    section="5",
+    caption=(
+        "Conventional local dimension by cosines of each layer, against that of static vectors: "
+        "of all points, and of an equal number, on which the dimension depends."
+    ),
+)
 def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
     """Conventional LID by cosines of each layer against that of each static vectors, with the same
     seed: of all points (`n` and `n_static`), and of an equal number, on which it depends.
@@ -268,3 +207,168 @@ def _printed(rows: pd.DataFrame, published: pd.DataFrame, quantity: str) -> list
         values.get((d, e), math.nan)
         for d, e in zip(rows["dataset"], rows["embedding"], strict=True)
     ]
+
+
+@table(
+    "layers",
+    runs="layers",
+    kind="layer",
+    section="3 to 5",
+    caption="Every score of every layer: cosines, clusters, local dimension, IsoScore.",
+)
+def layers(runs: LayerRuns) -> pd.DataFrame:
+    """Every score of every layer: a row per corpus, model, layer, kind of types and seed. The
+    authors' types are subwords.
+    """
+    return _words_stand_in(_of_all_tokens(_scores(runs)))
+
+
+@table(
+    "variants",
+    runs="layers",
+    kind="layer",
+    needs="variants",
+    section="3 to 5",
+    caption=(
+        "Every score of every layer of models with variants: all tokens, without the first of "
+        "each window, without massive activations, and with standardized dimensions."
+    ),
+)
+def variants(runs: LayerRuns) -> pd.DataFrame:
+    """Every score of the layers that have variants (without first tokens or massive activations,
+    standardized): a row per corpus, model, layer, variant and seed, all tokens among them.
+    """
+    table = _subwords(_words_stand_in(_scores(runs)))
+    several = table.groupby("setup")["variant"].transform("nunique") > 1
+    table = table[several].reset_index(drop=True)
+    for variant in table.loc[table["variant"] != "all", "variant"].unique():
+        table = deviate(table, table["variant"] == variant, f"variant {variant} of the tokens")
+    return table
+
+
+@table(
+    "variant_directions",
+    tables=["variants"],
+    repeats="seeds",
+    needs="variants",
+    section="3 to 5",
+    caption="What the claims on variants are about, per model, layer, variant and seed.",
+)
+def variant_directions(variants: pd.DataFrame) -> pd.DataFrame:
+    """What the claims on variants are about: the columns of `directions`, and which variant."""
+    return _directions(variants).assign(variant=variants["variant"].to_numpy())
+
+
+@table(
+    "turns",
+    tables=["variants"],
+    needs="variants",
+    section="3 to 5",
+    caption=(
+        "In how many layers each statement holds with all tokens and with each variant, and "
+        "whether the variant turns it. Ours: in decoders a few tokens and dimensions can hide "
+        "the rest."
+    ),
+)
+def turns(variants: pd.DataFrame) -> pd.DataFrame:
+    """In how many layers each statement of the paper holds, per variant (mean over seeds), and
+    whether that turns the statement as it is read of all tokens.
+    """
+    rows = []
+    known = variant_directions(variants)
+    about = ["setup", "dataset", "embedding", "data", "model"]
+    for key, setup in known.groupby(about, sort=False):
+        for statement, (column, kind, bound) in _STATEMENTS.items():
+            counts = {
+                str(variant): (
+                    group["layer"].nunique(),
+                    int(_holds(_by_layer(group, column), kind, bound).sum()),
+                )
+                for variant, group in setup.groupby("variant", sort=False)
+            }
+            read = {name: _is_read_as_true(statement, *count) for name, count in counts.items()}
+            rows += [
+                dict(zip(about, key, strict=True))
+                | {"statement": statement, "variant": name, "n_layers": n, "n_hold": n_hold}
+                | {"holds": read[name], "turns": read[name] != read["all"]}
+                for name, (n, n_hold) in counts.items()
+            ]
+    dropped = variants.groupby(["setup", "variant"], as_index=False)["n_dropped"].max()
+    reasons = variants.groupby(["setup", "variant"], as_index=False)[
+        ["status", "deviations"]
+    ].first()
+    return pd.DataFrame(rows).merge(dropped).merge(reasons)
+
+
+def _holds(values: pd.Series, kind: str, bound: float) -> pd.Series:
+    """Whether a statement holds, layer by layer, by more than rounding."""
+    rounded = values.round(9)
+    found: pd.Series = rounded > bound if kind == "above" else rounded < bound
+    return found
+
+
+def _by_layer(group: pd.DataFrame, column: str) -> pd.Series:
+    found: pd.Series = group.groupby("layer")[column].mean()
+    return found
+
+
+def _is_read_as_true(statement: str, n_layers: int, n_hold: int) -> bool:
+    """In every layer; of clusters, in more than half of them."""
+    return 2 * n_hold > n_layers if "more than one" in statement else n_hold == n_layers
+
+
+def _scores(runs: LayerRuns, facts: set[str] | None = None) -> pd.DataFrame:
+    """Rows of all layers, with some of the facts about each, or all."""
+    return long_table((_facts(run.model_dump(include=facts)), rows) for run, rows in runs)
+
+
+def _of_all_tokens(table: pd.DataFrame) -> pd.DataFrame:
+    """Without variants."""
+    own = table[table["variant"] == "all"].drop(columns=["variant", "n_dropped"], errors="ignore")
+    return own.reset_index(drop=True)
+
+
+@table(
+    "silhouettes",
+    runs="layers",
+    kind="layer",
+    part="silhouettes",
+    section="4",
+    caption="Silhouette for each number of clusters that was tried.",
+)
+def silhouettes(runs: LayerRuns) -> pd.DataFrame:
+    """Silhouette for each number of clusters that was tried, per layer, kind of types and seed."""
+    return _words_stand_in(_of_all_tokens(_scores(runs, _WHERE)))
+
+
+@table(
+    "points",
+    runs="layers",
+    kind="layer",
+    part="points",
+    section="4, 5",
+    caption=(
+        "A part of the tokens of each layer on principal components of the whole and of the "
+        "largest cluster."
+    ),
+)
+def points(runs: LayerRuns) -> pd.DataFrame:
+    """A part of the tokens of each layer on its first three principal components, and on those of
+    its largest cluster.
+    """
+    return _words_stand_in(_of_all_tokens(_scores(runs, _WHERE)))
+
+
+@table(
+    "vectors",
+    runs="vectors",
+    kind="vectors",
+    section="Table 3",
+    caption="Local intrinsic dimension of static vectors.",
+)
+def vectors(runs: VectorRuns) -> pd.DataFrame:
+    """LID of static vectors, a row per seed."""
+    facts = ({"setup": run.embedding, "dataset": "", **run.model_dump()} for run, _ in runs)
+    return long_table(zip(facts, (rows for _, rows in runs), strict=True)).assign(
+        data=lambda t: t["model"]
+    )

@@ -17,6 +17,7 @@ from isotropy.figures.style import (
     panels,
     titles,
 )
+from isotropy.papers.declare import figure
 
 VARIANTS = {
     "all": "all words",
@@ -34,6 +35,15 @@ PUBLISHED = "published"
 """Title of the panel with the paper's own models."""
 
 
+@figure(
+    "figure1",
+    tables=["measures", "published_layers"],
+    section="Figure 1",
+    caption=(
+        "Mean cosine of words of different sentences, layer by layer: published, and here. The "
+        "paper finds that all layers but the input's are anisotropic."
+    ),
+)
 def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
     """Mean cosine of words of different sentences, layer by layer (Figure 1)."""
     figure, grid = _with_published(measures, published_layers, BASELINE, "mean cosine")
@@ -43,6 +53,15 @@ def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure
     return _finished(figure, grid, measures, about)
 
 
+@figure(
+    "figure2",
+    tables=["measures", "published_layers"],
+    section="Figure 2",
+    caption=(
+        "Self-similarity of words, less the mean cosine of the layer. The paper finds that it "
+        "falls with depth."
+    ),
+)
 def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
     """Self-similarity less the mean cosine of its layer (Figure 2)."""
     name = "self_similarity_adjusted"
@@ -57,6 +76,15 @@ def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
     return _finished(figure, grid, measures, about)
 
 
+@figure(
+    "figure3",
+    tables=["measures", "published_layers"],
+    section="Figure 3",
+    caption=(
+        "Intra-sentence similarity, less the mean cosine of the layer as published, and over "
+        "shuffled sentences."
+    ),
+)
 def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
     """Intra-sentence similarity less the mean cosine (Figure 3), and over its null."""
     name = "intra_adjusted"
@@ -88,6 +116,15 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
     return _finished(figure, grid, measures, about)
 
 
+@figure(
+    "figure4",
+    tables=["measures", "published_layers"],
+    section="Figure 4",
+    caption=(
+        "Maximum explainable variance of words by three estimates, each with its baselines. The "
+        "paper finds less than 5 % everywhere, which one of the estimates gives."
+    ),
+)
 def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
     """Maximum explainable variance by its three estimates, each with its baselines (Figure 4)."""
     setups = list(_main(measures).groupby("setup", sort=False))
@@ -126,6 +163,15 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
     return figure
 
 
+@figure(
+    "dimensions",
+    tables=["measures", "dimensions"],
+    section="Timkey & van Schijndel (2021)",
+    caption=(
+        "Mean cosine with and without the dimensions that contribute most, and the shares of "
+        "the three largest."
+    ),
+)
 def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
     """Mean cosine with and without the largest dimensions, and their shares (Timkey & van Schijndel
     2021).
@@ -164,6 +210,13 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
     return figure
 
 
+@figure(
+    "table1",
+    tables=["table1"],
+    needs="benchmarks",
+    section="Table 1",
+    caption="Static vectors made from each layer on word similarity, beside other static vectors.",
+)
 def static_vectors(table1: pd.DataFrame) -> Figure:
     """Static vectors on benchmarks (Table 1): Spearman's rho by layer, beside other vectors."""
     figure, grid = panels(

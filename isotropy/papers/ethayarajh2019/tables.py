@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from isotropy.geometry.spec import ContextsFacts, StaticWordsFacts
+from isotropy.papers.declare import table
 from isotropy.tables.bootstrap import percentiles, spearman_draws
 from isotropy.tables.items import Z
 from isotropy.tables.runs import deviate, long_table
@@ -51,71 +52,6 @@ their them then there they this to up was we were what when which who will with 
 """The commonest function words of English."""
 
 
-def layers(runs: LayerRuns) -> pd.DataFrame:
-    """Every score of every layer: a row per texts, model, layer, unit and variant."""
-    table = long_table((_facts(facts), rows) for facts, rows in runs)
-    table["main"] = table["unit"] == table["main_unit"]
-    table = deviate(table, ~table["main"], "words by another unit")
-    for variant in table.loc[table["variant"] != "all", "variant"].unique():
-        table = deviate(table, table["variant"] == variant, f"variant {variant} of the words")
-    return table
-
-
-def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Every quantity of every layer with its 95 % interval over words or sentences, as published
-    and as it should be, beside the paper's number.
-
-    Adjusted is less the baseline, as in the paper; excess is over what the same number of random
-    tokens gives. Errors of both parts are added as squares.
-    """
-    parts = [_with_interval(layers, name, count) for name, count in COUNTS.items()]
-    parts += [_difference(layers, name, *both) for name, both in LESS.items()]
-    parts += [
-        _exactly(layers, name)
-        for name in layers.columns
-        if name.startswith("mean_cosine") or name.endswith("_formula") or name.endswith("_below")
-    ]
-    parts += [_with_interval(layers, f"mev_{n}_baseline", "n_sentences") for n in ESTIMATES]
-    table = pd.concat(parts, ignore_index=True).dropna(subset="value", ignore_index=True)
-    table["hidden"] = table["layer"] > 0
-    table["above_a_fifth"] = (table["value"] >= 0.2).astype(float)
-    table["interval_method"] = "normal, over words or sentences"
-    printed = {(p["model"], p["quantity"]): p["value"] for p in published.to_dict("records")}
-    keys = zip(table["embedding"], table["quantity"], table["layer"], strict=True)
-    own = [printed.get((e, f"{q} layer {n}"), math.nan) for e, q, n in keys]
-    main = table["main"] & (table["variant"] == "all")
-    return table.assign(published=pd.Series(own, index=table.index).where(main))
-
-
-def published_layers(published: pd.DataFrame) -> pd.DataFrame:
-    """What the paper and its result files say of each layer: a row per model, quantity, layer."""
-    parts = published["quantity"].str.extract(r"^(?P<quantity>\w+) layer (?P<layer>\d+)$")
-    own = published[["locator", "model", "value", "trust"]].join(parts)
-    table = own[own["locator"].str.startswith("Figure")].astype({"layer": int})
-    return table.assign(status="original").reset_index(drop=True)
-
-
-def statements(measures: pd.DataFrame) -> pd.DataFrame:
-    """In how many layers each statement of the paper holds, by estimator, unit and variant: the
-    whole interval lies on its side.
-    """
-    rows = []
-    keys = ["setup", "texts", "embedding", "data", "model", "unit", "variant", "main"]
-    for statement, (quantity, side, bound, hidden) in STATEMENTS.items():
-        own = measures[measures["quantity"] == quantity]
-        own = own[own["layer"] > 0] if hidden else own
-        for key, group in own.groupby(keys, sort=False):
-            above = side == "above"
-            holds = group["value_low"] > bound if above else group["value_high"] < bound
-            fails = group["value_high"] < bound if above else group["value_low"] > bound
-            known = {"statement": statement, "quantity": quantity, "n_layers": len(group)}
-            known |= {"n_hold": int(holds.sum()), "n_fail": int(fails.sum())}
-            known |= {"least": group["value"].min(), "largest": group["value"].max()}
-            known |= {c: group[c].iloc[0] for c in ("status", "deviations")}
-            rows.append(dict(zip(keys, key, strict=True)) | known)
-    return pd.DataFrame(rows)
-
-
 STATEMENTS: dict[str, tuple[str, str, float, bool]] = {
     "words are anisotropic in hidden layers: baseline cosine above 0.1": (
         "baseline_cosine",
@@ -153,36 +89,49 @@ STATEMENTS: dict[str, tuple[str, str, float, bool]] = {
 """Statements: quantity, side, bound, and whether of hidden layers only."""
 
 
-def stop_words(runs: LayerRuns) -> pd.DataFrame:
-    """Where function words stand among all words by self-similarity: share of words with a lower
-    one, per layer, of each word that the paper names and the mean over function words, which are
-    the items of its interval.
+@table(
+    "statements",
+    tables=["measures"],
+    section="4",
+    caption=(
+        "In how many layers each statement holds (its whole 95 % interval lies on the "
+        "statement's side), by estimator, unit and variant."
+    ),
+)
+def statements(measures: pd.DataFrame) -> pd.DataFrame:
+    """In how many layers each statement of the paper holds, by estimator, unit and variant: the
+    whole interval lies on its side.
     """
     rows = []
-    for facts, words in runs:
-        rank = words["self_similarity"].rank(method="average")
-        share = ((rank - 1) / max(len(words) - 1, 1)).to_numpy()
-        lower = words["name"].str.lower().str.lstrip("▁Ġ")
-        about = _facts(facts) | {"n_words": len(words), "hidden": facts.layer > 0}
-        for name in NAMED:
-            of_name = share[(lower == name).to_numpy()]
-            if len(of_name):
-                known = {"word": name, "n_items": len(of_name), "share_below": of_name.mean()}
-                rows.append(about | known | _nothing("share_below"))
-        own = share[lower.isin(STOP_WORDS.split()).to_numpy()]
-        if len(own) > 1:
-            half = Z * own.std(ddof=1) / math.sqrt(len(own))
-            known = {"word": "function words", "n_items": len(own), "share_below": own.mean()}
-            low, high = own.mean() - half, own.mean() + half
-            rows.append(about | known | {"share_below_low": low, "share_below_high": high})
+    keys = ["setup", "texts", "embedding", "data", "model", "unit", "variant", "main"]
+    for statement, (quantity, side, bound, hidden) in STATEMENTS.items():
+        own = measures[measures["quantity"] == quantity]
+        own = own[own["layer"] > 0] if hidden else own
+        for key, group in own.groupby(keys, sort=False):
+            above = side == "above"
+            holds = group["value_low"] > bound if above else group["value_high"] < bound
+            fails = group["value_high"] < bound if above else group["value_low"] > bound
+            known = {"statement": statement, "quantity": quantity, "n_layers": len(group)}
+            known |= {"n_hold": int(holds.sum()), "n_fail": int(fails.sum())}
+            known |= {"least": group["value"].min(), "largest": group["value"].max()}
+            known |= {c: group[c].iloc[0] for c in ("status", "deviations")}
+            rows.append(dict(zip(keys, key, strict=True)) | known)
     return pd.DataFrame(rows)
 
 
-def dimensions(runs: LayerRuns) -> pd.DataFrame:
-    """Dimensions that contribute most to the mean cosine of all words, per layer and variant."""
-    return long_table((_facts(facts), rows) for facts, rows in runs)
-
-
+@table(
+    "table1",
+    runs="static",
+    kind="static_words",
+    published=True,
+    needs="benchmarks",
+    section="Table 1",
+    caption=(
+        "Spearman's rho of static vectors on word similarity, by layer and kind: all pairs, a "
+        "word without vector having the mean of all, as the authors; and the pairs whose words "
+        "all vectors have."
+    ),
+)
 def table1(runs: StaticRuns, published: pd.DataFrame) -> pd.DataFrame:
     """Static vectors on benchmarks of word similarity (Table 1): Spearman's rho with people's
     scores, with its bootstrap interval over pairs.
@@ -209,6 +158,17 @@ def table1(runs: StaticRuns, published: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+@table(
+    "static_differences",
+    runs="static",
+    kind="static_words",
+    needs="benchmarks",
+    section="Table 1",
+    caption=(
+        "First components of the first hidden layer against those of the last and against other "
+        "static vectors: differences of Spearman's rho, paired bootstrap over pairs."
+    ),
+)
 def static_differences(runs: StaticRuns) -> pd.DataFrame:
     """Differences of Spearman's rho on the covered pairs, with paired bootstrap intervals: the
     first hidden layer's first components against those of the last, and against other static
@@ -289,3 +249,119 @@ def _rho_difference(better: np.ndarray, worse: np.ndarray, scores: pd.Series) ->
     rho = [pd.Series(row).corr(people, method="spearman") for row in both]
     low, high = percentiles(draws[0] - draws[1])
     return {"difference": rho[0] - rho[1], "difference_low": low, "difference_high": high}
+
+
+@table(
+    "stop_words",
+    runs="layers",
+    kind="contexts",
+    part="words",
+    section="4.2",
+    caption=(
+        "Share of all words with a lower self-similarity: of the words that the paper names, "
+        "and the mean over function words, with its 95 % interval over these."
+    ),
+)
+def stop_words(runs: LayerRuns) -> pd.DataFrame:
+    """Where function words stand among all words by self-similarity: share of words with a lower
+    one, per layer, of each word that the paper names and the mean over function words, which are
+    the items of its interval.
+    """
+    rows = []
+    for facts, words in runs:
+        rank = words["self_similarity"].rank(method="average")
+        share = ((rank - 1) / max(len(words) - 1, 1)).to_numpy()
+        lower = words["name"].str.lower().str.lstrip("▁Ġ")
+        about = _facts(facts) | {"n_words": len(words), "hidden": facts.layer > 0}
+        for name in NAMED:
+            of_name = share[(lower == name).to_numpy()]
+            if len(of_name):
+                known = {"word": name, "n_items": len(of_name), "share_below": of_name.mean()}
+                rows.append(about | known | _nothing("share_below"))
+        own = share[lower.isin(STOP_WORDS.split()).to_numpy()]
+        if len(own) > 1:
+            half = Z * own.std(ddof=1) / math.sqrt(len(own))
+            known = {"word": "function words", "n_items": len(own), "share_below": own.mean()}
+            low, high = own.mean() - half, own.mean() + half
+            rows.append(about | known | {"share_below_low": low, "share_below_high": high})
+    return pd.DataFrame(rows)
+
+
+@table(
+    "measures",
+    tables=["layers"],
+    published=True,
+    section="4",
+    caption=(
+        "Every quantity of every layer with its 95 % interval, as published and over its null, "
+        "beside the paper's number."
+    ),
+)
+def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Every quantity of every layer with its 95 % interval over words or sentences, as published
+    and as it should be, beside the paper's number.
+
+    Adjusted is less the baseline, as in the paper; excess is over what the same number of random
+    tokens gives. Errors of both parts are added as squares.
+    """
+    parts = [_with_interval(layers, name, count) for name, count in COUNTS.items()]
+    parts += [_difference(layers, name, *both) for name, both in LESS.items()]
+    parts += [
+        _exactly(layers, name)
+        for name in layers.columns
+        if name.startswith("mean_cosine") or name.endswith("_formula") or name.endswith("_below")
+    ]
+    parts += [_with_interval(layers, f"mev_{n}_baseline", "n_sentences") for n in ESTIMATES]
+    table = pd.concat(parts, ignore_index=True).dropna(subset="value", ignore_index=True)
+    table["hidden"] = table["layer"] > 0
+    table["above_a_fifth"] = (table["value"] >= 0.2).astype(float)
+    table["interval_method"] = "normal, over words or sentences"
+    printed = {(p["model"], p["quantity"]): p["value"] for p in published.to_dict("records")}
+    keys = zip(table["embedding"], table["quantity"], table["layer"], strict=True)
+    own = [printed.get((e, f"{q} layer {n}"), math.nan) for e, q, n in keys]
+    main = table["main"] & (table["variant"] == "all")
+    return table.assign(published=pd.Series(own, index=table.index).where(main))
+
+
+@table(
+    "layers",
+    runs="layers",
+    kind="contexts",
+    section="3, 4",
+    caption="Every score of every layer, with standard errors, by unit and variant.",
+)
+def layers(runs: LayerRuns) -> pd.DataFrame:
+    """Every score of every layer: a row per texts, model, layer, unit and variant."""
+    table = long_table((_facts(facts), rows) for facts, rows in runs)
+    table["main"] = table["unit"] == table["main_unit"]
+    table = deviate(table, ~table["main"], "words by another unit")
+    for variant in table.loc[table["variant"] != "all", "variant"].unique():
+        table = deviate(table, table["variant"] == variant, f"variant {variant} of the words")
+    return table
+
+
+@table(
+    "dimensions",
+    runs="layers",
+    kind="contexts",
+    part="dimensions",
+    section="Timkey & van Schijndel (2021)",
+    caption="Dimensions that contribute most to the mean cosine, per layer and variant.",
+)
+def dimensions(runs: LayerRuns) -> pd.DataFrame:
+    """Dimensions that contribute most to the mean cosine of all words, per layer and variant."""
+    return long_table((_facts(facts), rows) for facts, rows in runs)
+
+
+@table(
+    "published_layers",
+    published=True,
+    section="Figures 1 to 4",
+    caption="The numbers of the authors' result files, layer by layer.",
+)
+def published_layers(published: pd.DataFrame) -> pd.DataFrame:
+    """What the paper and its result files say of each layer: a row per model, quantity, layer."""
+    parts = published["quantity"].str.extract(r"^(?P<quantity>\w+) layer (?P<layer>\d+)$")
+    own = published[["locator", "model", "value", "trust"]].join(parts)
+    table = own[own["locator"].str.startswith("Figure")].astype({"layer": int})
+    return table.assign(status="original").reset_index(drop=True)

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from isotropy.figures.style import COLOURS, MARKERS, common_status, footnote
 from isotropy.palette import STATUS
+from isotropy.papers.declare import figure
 
 METRICS = {"isoscore": "IsoScore", "silhouette": "Silhouette", "loss": "Loss (nats)"}
 
@@ -50,6 +51,14 @@ OBSERVED = (
 )
 
 
+@figure(
+    "figure1",
+    section="2.2",
+    caption=(
+        "The isotropy defect as a chord between the observed and the ideal variance vector: the "
+        "shorter the chord, the smaller the angle, the higher IsoScore."
+    ),
+)
 def chord_and_angle() -> Figure:
     """Figure 1: the isotropy defect is a chord of the circle of variance vectors; a shorter chord
     is a smaller angle.
@@ -83,6 +92,15 @@ def chord_and_angle() -> Figure:
     return figure
 
 
+@figure(
+    "figure2",
+    tables=["trajectories"],
+    section="3.2",
+    caption=(
+        "IsoScore, silhouette and loss while embeddings are optimized for a linear classifier. "
+        "The paper finds that IsoScore falls and silhouette rises."
+    ),
+)
 def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     """Figure 2: IsoScore, silhouette and loss over updates, one column per setup, mean ± sd over
     seeds.
@@ -117,6 +135,15 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     return figure
 
 
+@figure(
+    "figure3",
+    tables=["trajectories", "correlations"],
+    section="3.2",
+    caption=(
+        "Silhouette against IsoScore along the same trajectories. The paper finds a "
+        "monotonically decreasing relationship in every setup."
+    ),
+)
 def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
     """Figure 3: silhouette against IsoScore at each step, one panel per setup, coloured by
     update.
@@ -153,6 +180,16 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
     return figure
 
 
+@figure(
+    "theorem",
+    tables=["simplices", "limits"],
+    section="2",
+    caption=(
+        "When clusters and isotropy exclude each other: K equal clusters in d dimensions have "
+        "IsoScore (K - 2)/(d - 1), which is 1 at K = d + 1. Right: the study's own classes "
+        "before and after training, with the IsoScore of as many tight clusters."
+    ),
+)
 def clusters_and_dimensions(simplices: pd.DataFrame, limits: pd.DataFrame) -> Figure:
     """Section 2: IsoScore of K clusters in d dimensions, and the study's own classes against it."""
     figure = Figure(figsize=(10.6, 4.6))
@@ -209,6 +246,16 @@ def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
     axes.set_title("This study's classes in training", loc="left", fontweight="bold")
 
 
+@figure(
+    "figure4",
+    tables=["trajectories-glue"],
+    needs="glue",
+    section="A",
+    caption=(
+        "IsoScore and silhouette on GLUE tasks. The paper finds the same trend in every task "
+        "and encoder: silhouette increases, IsoScore decreases."
+    ),
+)
 def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
     """Figure 4: IsoScore and silhouette over updates on GLUE, one column per encoder, one line per
     task.
@@ -247,6 +294,13 @@ def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
     return figure
 
 
+@figure(
+    "sensitivity",
+    tables=["sensitivity"],
+    needs="sensitivity",
+    section="3",
+    caption="What changes the result: Pearson's r with one thing changed at a time.",
+)
 def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
     """Correlation of each setup with one thing changed at a time; open marks where the claim does
     not hold.

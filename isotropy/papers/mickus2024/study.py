@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from isotropy.context import Context, require_known
+from isotropy.context import Context, Result, Results, embedded, prepared, require_known
 from isotropy.errors import IsotropyError
 from isotropy.extension import Own
 from isotropy.field_types import DROPPABLE, Name, Seeds
-from isotropy.optimize.spec import Evaluation, Loss
-from isotropy.papers.registry import PaperStudy
+from isotropy.optimize.spec import Evaluation, Loss, OptimizeSpec
+from isotropy.papers.registry import Paper, PaperPlan, PaperStudy
 from isotropy.prepare.spec import SentencesSpec, WordsSpec
 from isotropy.spec import Strict
 
@@ -231,3 +232,51 @@ def _variants(name: str, run: Trajectory, sensitivity: Sensitivity) -> dict[str,
         f"{name}--{key}": run.model_copy(update={**common, "variant": variant, **change})
         for key, (variant, change) in changes.items()
     }
+
+
+def plan(study: Mickus2024, context: Context) -> PaperPlan:
+    """Trajectories of section 3, of Appendix A (GLUE), and with one thing changed at a time."""
+    results: Results = {}
+    groups: dict[str, list[str]] = {}
+    for name, run in study.trajectories().items():
+        setup = run.setup
+        inputs = {
+            "dataset": [prepared(setup.dataset, "items")],
+            "embeddings": [embedded(setup.dataset, setup.embedding)],
+        }
+        for seed in run.seeds:
+            stem = f"optimize/mickus2024/{name}/seed{seed}"
+            results[stem] = Result(partial(_spec, name, run, seed, context), inputs)
+            groups.setdefault(run.group, []).append(stem)
+    return PaperPlan(results, groups, parts=frozenset(groups))
+
+
+def _spec(name: str, run: Trajectory, seed: int, context: Context) -> OptimizeSpec:
+    return OptimizeSpec(
+        paper="mickus2024",
+        setup=name,
+        group=run.group,
+        base=run.base,
+        variant=run.variant,
+        seed=seed,
+        updates=run.updates,
+        learning_rate=run.learning_rate,
+        measure=run.measure,
+        device=context.compute.device,
+        **run.setup.model_dump(exclude={"seeds"}),
+    )
+
+
+PAPER = Paper(
+    key="mickus2024",
+    title="Isotropy, Clusters, and Classifiers",
+    reference="Mickus, Grönroos & Attieh (2024), ACL, short papers",
+    says=(
+        "Embeddings cannot be isotropic and form clusters at once, and a linear classifier "
+        "needs clusters: so training embeddings for classification lowers their isotropy."
+    ),
+    lead="mickus2024/figure3",
+    study=Mickus2024,
+    results=plan,
+    model_column="model",
+)

@@ -11,6 +11,7 @@ import pandas as pd
 import scipy
 
 from isotropy.optimize.spec import TrajectoryFacts
+from isotropy.papers.declare import table
 
 Trajectories = Sequence[tuple[TrajectoryFacts, pd.DataFrame]]
 """Facts about each trajectory, and its rows."""
@@ -45,22 +46,17 @@ ENCODERS = {
 }
 
 
-def trajectories(runs: Trajectories) -> pd.DataFrame:
-    """Trajectories in one long table: the facts of each run that figures need, then a row per
-    step.
-    """
-    parts = [
-        pd.DataFrame([run.model_dump(include=FACTS)]).merge(steps, how="cross")
-        for run, steps in runs
-    ]
-    table = pd.concat(parts, ignore_index=True)
-    first = [c for c in TrajectoryFacts.model_fields if c in FACTS and c != "seed"] + [
-        "seed",
-        "step",
-    ]
-    return table[first + [c for c in table.columns if c not in first]]
-
-
+@table(
+    "table1",
+    runs="section3",
+    kind="trajectory",
+    published=True,
+    section="3.1",
+    caption=(
+        "Number of items and of trainable parameters per setup, computed from what was "
+        "optimized, beside the published numbers."
+    ),
+)
 def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     """Table 1: number of items and of trainable parameters per setup, computed, beside the
     published numbers.
@@ -92,6 +88,30 @@ def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"published_n_items": "Int64", "published_n_params": "Int64"})
 
 
+@table(
+    "correlations",
+    tables=["trajectories"],
+    published=True,
+    repeats="seeds",
+    section="3.2",
+    caption=(
+        "Correlation of IsoScore with silhouette over all updates of each trajectory, per seed, "
+        "with mean and standard deviation over seeds, beside the published value and how far to "
+        "trust it."
+    ),
+)
+@table(
+    "correlations-glue",
+    tables=["trajectories-glue"],
+    published=True,
+    repeats="glue.seeds",
+    needs="glue",
+    section="A",
+    caption=(
+        "Correlation of IsoScore with silhouette per GLUE task, encoder and seed: the numbers "
+        "behind Table 3."
+    ),
+)
 def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Section 3.2: correlation of IsoScore with silhouette over the updates of a trajectory.
 
@@ -132,6 +152,16 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
+@table(
+    "seeds",
+    tables=["trajectories"],
+    repeats="seeds",
+    section="3.2",
+    caption=(
+        "Standard deviation of both scores over the initializations: the largest at any step, "
+        "and the mean over steps. The paper calls it negligible."
+    ),
+)
 def seeds(table: pd.DataFrame) -> pd.DataFrame:
     """Section 3.2: standard deviation (ddof = 1) over seeds, at most at any step and on average
     over steps.
@@ -150,6 +180,18 @@ def seeds(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@table(
+    "table2",
+    runs="glue",
+    kind="trajectory",
+    published=True,
+    needs="glue",
+    section="A",
+    caption=(
+        "Number of items and of trainable parameters of the GLUE tasks, computed from what was "
+        "optimized, beside the published numbers."
+    ),
+)
 def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     """Table 2: items and parameters of the GLUE tasks, computed where the study has the task,
     beside the published ones.
@@ -177,6 +219,18 @@ def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).astype(dict.fromkeys(numbers, "Int64"))
 
 
+@table(
+    "table3",
+    tables=["correlations-glue"],
+    published=True,
+    needs="glue",
+    section="A",
+    caption=(
+        "Correlation of IsoScore with silhouette over the updates, per GLUE task and encoder, "
+        "mean over seeds. The numbers of the paper's Table 3 are missing from the text that we "
+        "have."
+    ),
+)
 def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Table 3: Pearson's r and Spearman's rho per task and encoder, mean over seeds; why a cell of
     the paper is empty.
@@ -206,6 +260,17 @@ def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@table(
+    "sensitivity",
+    tables=["trajectories", "trajectories-sensitivity"],
+    published=True,
+    needs="sensitivity",
+    section="3",
+    caption=(
+        "What changes the result: the correlation and the direction of both scores with one "
+        "thing changed at a time, and whether the verdict changes with it."
+    ),
+)
 def sensitivity(
     main: pd.DataFrame, variants: pd.DataFrame, published: pd.DataFrame
 ) -> pd.DataFrame:
@@ -241,6 +306,18 @@ def sensitivity(
     return pd.DataFrame(rows)
 
 
+@table(
+    "appendix_b",
+    runs="section3",
+    kind="trajectory",
+    repeats="seeds",
+    section="B",
+    caption=(
+        "The objective of equation 5 against the two that it is said to bound from above: the "
+        "silhouette objective (equation 1), over all items, and the triplet objective (margin "
+        "0), on 200 items; before and after training."
+    ),
+)
 def appendix_b(runs: Trajectories) -> pd.DataFrame:
     """Appendix B: equation 5, and the silhouette objective (equation 1) and triplet objective that
     it is said to bound.
@@ -275,6 +352,15 @@ def appendix_b(runs: Trajectories) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@table(
+    "simplices",
+    section="2",
+    caption=(
+        "IsoScore and silhouette of K equal clusters on the vertices of a simplex in d "
+        "dimensions. Tight ones have IsoScore (K - 2)/(d - 1): anisotropic where K is far below "
+        "d, isotropic and clustered at K = d + 1."
+    ),
+)
 def simplices() -> pd.DataFrame:
     """Section 2: clusters of equal size, tight and equally far from each other, in d dimensions.
 
@@ -323,6 +409,16 @@ def _simplex(d: int, n_clusters: int, spread: float) -> tuple[np.ndarray, np.nda
     return np.repeat(vertices, POINTS, axis=0) + noise, np.repeat(np.arange(n_clusters), POINTS)
 
 
+@table(
+    "limits",
+    runs="section3",
+    kind="trajectory",
+    section="2",
+    caption=(
+        "The study's own classes against the IsoScore that as many tight and equally distant "
+        "clusters would have, at the first and the last step."
+    ),
+)
 def limits(runs: Trajectories) -> pd.DataFrame:
     """Where the study's own classes lie against (K - 2)/(d - 1), at the first and the last step.
 
@@ -398,3 +494,45 @@ def _correlate(steps: pd.DataFrame) -> dict[str, float]:
     for score in SCORES:
         result[f"{score}_change"] = float(steps[score].iloc[-1] - steps[score].iloc[0])
     return result
+
+
+@table(
+    "trajectories",
+    runs="section3",
+    kind="trajectory",
+    section="3.2",
+    caption=(
+        "Loss, accuracy, IsoScore and silhouette of every setup and seed after each update: the "
+        "numbers behind Figures 2 and 3."
+    ),
+)
+@table(
+    "trajectories-glue",
+    runs="glue",
+    kind="trajectory",
+    needs="glue",
+    section="A",
+    caption="The same for each GLUE task and encoder: the numbers behind Figure 4.",
+)
+@table(
+    "trajectories-sensitivity",
+    runs="sensitivity",
+    kind="trajectory",
+    needs="sensitivity",
+    section="3",
+    caption="The same for the setups with one thing changed at a time.",
+)
+def trajectories(runs: Trajectories) -> pd.DataFrame:
+    """Trajectories in one long table: the facts of each run that figures need, then a row per
+    step.
+    """
+    parts = [
+        pd.DataFrame([run.model_dump(include=FACTS)]).merge(steps, how="cross")
+        for run, steps in runs
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    first = [c for c in TrajectoryFacts.model_fields if c in FACTS and c != "seed"] + [
+        "seed",
+        "step",
+    ]
+    return table[first + [c for c in table.columns if c not in first]]

@@ -16,6 +16,7 @@ import pandas as pd
 import scipy
 
 from isotropy.finetune.spec import FinetuneFacts
+from isotropy.papers.declare import table
 from isotropy.papers.rajaee2021.protocol import LAST
 from isotropy.similarity.spec import (
     METHOD_TITLES,
@@ -87,15 +88,24 @@ PAIRS = {
 }
 
 
-def measurements(runs: MeasuredRuns) -> pd.DataFrame:
-    """One row per data set, model, layer, method and run."""
-    table = long_table((_facts(run), rows) for run, rows in runs)
-    # Table 5 has all layers, Table 1 the last.
-    hidden = (table["part"] == "clusters") & (table["layer"] != LAST)
-    table = deviate(table, hidden, "Table 1 is of the last layer")
-    return table.assign(title=table["method"].map(METHOD_TITLES))
+_OF_FINE_TUNING = ["task", "embedding", "data", "model", "status", "deviations", "metric"]
+_INSIDE = ("cluster", "none")
+"""Kinds of methods that are compared inside fine-tuning."""
 
 
+@table(
+    "slides",
+    tables=["measurements"],
+    published=True,
+    repeats="n_clusterings",
+    section="slides",
+    caption=(
+        "The six methods of the 2020 slides: Pearson and Spearman correlation (times 100) of "
+        "people's scores with cosines of sentences, Spearman's also of what a method removes "
+        "from them (about its mean), and log10 of the isotropy I(W) of all token vectors; mean "
+        "and sd over clusterings. The slides state no split, layer or numbers."
+    ),
+)
 def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """The six methods (2020 slides): mean and sd over runs per data set, model and layer, beside
     what the slides print.
@@ -109,6 +119,18 @@ def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+@table(
+    "table2",
+    tables=["measurements"],
+    published=True,
+    section="Tables 2 and 6",
+    caption=(
+        "No, global and cluster-based post-processing: Spearman correlation (times 100) and "
+        "log10 of I(W), mean and sd over clusterings, with the number of pairs beside that of "
+        "Dzubur (2022), after contact with the authors, and of the official release. The "
+        "paper's baselines of I(W) are most probably those of sentences, its others of tokens."
+    ),
+)
 def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """No, global and cluster-based post-processing (2021, Tables 2 and 6), with the number of pairs
     beside Dzubur's.
@@ -127,6 +149,17 @@ def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+@table(
+    "table1",
+    tables=["measurements"],
+    published=True,
+    needs="cluster-counts",
+    section="Table 1",
+    caption=(
+        "The effect of the number of clusters: log10 of I(W) after k-means and subtracting each "
+        "cluster's mean."
+    ),
+)
 def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """The effect of the number of clusters (2021, Table 1): isotropy after k-means and the mean of
     each cluster.
@@ -144,6 +177,14 @@ def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+@table(
+    "table5",
+    tables=["measurements"],
+    published=True,
+    needs="isotropy-by-layer",
+    section="Table 5",
+    caption="Isotropy of every layer without post-processing: log10 of I(W) of all token vectors.",
+)
 def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Isotropy of every layer without post-processing (2021, Table 5)."""
     chosen = measurements[(measurements["method"] == "none") & measurements["profiled"]]
@@ -153,6 +194,13 @@ def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(published_log10_isotropy=_log10(found)).drop(columns="quantity")
 
 
+@table(
+    "against_input",
+    tables=["table5"],
+    needs="isotropy-by-layer",
+    section="slides, BERT",
+    caption="Isotropy of each hidden layer against that of the input, layer 0.",
+)
 def against_input(table5: pd.DataFrame) -> pd.DataFrame:
     """Each hidden layer against the input, layer 0: by how many orders of magnitude its I(W) is
     above, and whether it is more anisotropic; per data set and model (the setup).
@@ -165,89 +213,19 @@ def against_input(table5: pd.DataFrame) -> pd.DataFrame:
     return hidden[own].assign(orders=orders, more_anisotropic=(orders < 0).astype(float))
 
 
-def directions(measurements: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on isotropy are about: by how many orders of magnitude I(W) rises, per setup
-    and run; the same at equal norm, and IsoScore, which do not depend on the length of vectors.
-    """
-    rows = []
-    for facts, run in _paired(_of_methods(measurements)):
-        found: dict[str, object] = {}
-        for name, column in ISOTROPY_GAINS.items():
-            own = run["kmeans"][column]
-            found[f"{name}_gain"] = own - run["none"][column]
-            found[f"{name}_cluster_minus_global"] = own - _of(run, "abtt", column)
-        rows.append(found | facts)
-    return _facts_first(rows)
-
-
-def directions_similarity(runs: MeasuredRuns) -> pd.DataFrame:
-    """What the claims on similarity are about: differences of Spearman correlations (times 100),
-    one row per setup, with 95 % intervals for new pairs and new clusterings (paired bootstrap).
-    """
-    rows = []
-    for run, pairs in runs:
-        if pairs.empty or pairs["method"].nunique() < 2:
-            continue
-        facts = _facts(run)
-        row = {name: facts[name] for name in FACTS} | {"n_items": run.n_pairs}
-        rows.append(row | {"interval_method": BY_PAIRS} | _gains(pairs))
-    columns = [*FACTS, "n_items", "interval_method"]
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
-
-
-def _gains(pairs: pd.DataFrame) -> dict[str, float]:
-    """Each comparison of two methods on the same pairs: difference, and its interval."""
-    wide = pairs.pivot(index=["method", "seed"], columns="pair", values="cosine")
-    scores = pairs.drop_duplicates("pair").set_index("pair").loc[wide.columns, "score"].to_numpy()
-    resampled = spearman_draws(wide.to_numpy(), scores)
-    draws, means = {}, {}
-    for method, rows in wide.groupby("method").indices.items():
-        rho = [scipy.stats.spearmanr(row, scores).statistic for row in wide.to_numpy()[rows]]
-        means[method] = 100 * float(np.mean(rho))
-        # Runs of different methods have nothing in common but their number
-        seed = list(METHOD_TITLES).index(str(method))
-        draws[method] = 100 * mean_of_seeds(resampled[rows], seed=seed)
-    found: dict[str, float] = {}
-    for name, (better, worse) in COMPARISONS.items():
-        if better in draws and worse in draws:
-            low, high = percentiles(draws[better] - draws[worse])
-            found |= {name: means[better] - means[worse], f"{name}_low": low, f"{name}_high": high}
-    return found
-
-
-def words(runs: MeasuredRuns) -> pd.DataFrame:
-    """Tokens in the plane of their first two principal components, before and after the method."""
-    return long_table((_facts(run), rows) for run, rows in runs)
-
-
-def tuning(runs: TunedRuns) -> pd.DataFrame:
-    """All numbers that were tried, and whether they were chosen."""
-    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
-    for run, rows in runs:
-        chosen = run.parameters
-        best = rows["n_components"] == np.where(
-            rows["method"] == "abtt",
-            chosen.n_components_global,
-            chosen.n_components,
-        )
-        best &= (rows["method"] == "abtt") | (rows["n_clusters"] == chosen.n_clusters)
-        facts = run.model_dump(include={"embedding", "layer", "status", "dataset"})
-        parts.append((facts, rows.assign(chosen=best)))
-    return long_table(parts)
-
-
-def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
-    """Scores on the validation set after each epoch (2021, Figure 4), and of the linear control
-    (epoch 0).
-    """
-    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
-    for run, rows in runs:
-        facts: dict[str, object] = {"setup": _classified(run)}
-        facts |= run.model_dump(exclude={"parameters"}) | run.parameters.model_dump()
-        parts.append((facts, rows.assign(score=rows[run.metric])))
-    return long_table(parts).assign(title=lambda t: t["method"].map(METHOD_TITLES))
-
-
+@table(
+    "table3",
+    tables=["convergence"],
+    published=True,
+    needs="classification",
+    section="Table 3",
+    caption=(
+        "Classification on frozen features: score on the validation set at the best epoch, as "
+        "the authors take it, and at the last; the paper's numbers are of test servers. "
+        "Transductive: clusters of training and validation items together, as the authors; "
+        "inductive: of training items alone."
+    ),
+)
 def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Classification on frozen features (2021, Table 3): the best epoch, as the authors, and the
     last; over seeds.
@@ -284,103 +262,22 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return table.assign(published=np.where(authors, found_values, math.nan))
 
 
-def classification_directions(runs: ClassifiedRuns, convergence: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on classification are about: best scores against those without
-    post-processing, per setup and seed, with the standard error over items of their mean over seeds
-    (paired bootstrap).
-    """
-    rows = []
-    per_seed = _best_and_last(convergence)
-    none = per_seed[(per_seed["method"] == "none") & (per_seed["classifier"] == "mlp")]
-    learned = {
-        str(setup): rows_have_learned(group, "best") for setup, group in none.groupby("setup")
-    }
-    errors = {_classified(run): _gain_errors(run, answers, per_seed) for run, answers in runs}
-    for (setup, seed), group in per_seed.groupby(["setup", "seed"], sort=False):
-        best = group.set_index(["method", "clustering", "classifier"])["best"]
-        if "kmeans" not in best.index.get_level_values(0):
-            continue
-        facts = group.iloc[0][
-            ["task", "embedding", "data", "model", "status", "deviations"]
-        ].to_dict()
-        found = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
-        for clustering in ("transductive", "inductive"):
-            for classifier in ("mlp", "logistic"):
-                gain = best["kmeans", clustering, classifier] - best["none", "none", classifier]
-                found[f"{clustering}_{classifier}_gain"] = gain
-        rows.append(found | errors[str(setup)])
-    return pd.DataFrame(rows)
-
-
-def _gain_errors(
-    run: ClassificationFacts, answers: pd.DataFrame, per_seed: pd.DataFrame
-) -> dict[str, float]:
-    """Standard error over items of each gain, of the answers at the epochs that count."""
-    keys = ["method", "clustering", "classifier", "seed"]
-    epochs = per_seed.loc[per_seed["setup"] == _classified(run), [*keys, "epoch"]]
-    wide = answers.merge(epochs).pivot(index=keys, columns="item", values="predicted")
-    right = answers.drop_duplicates("item").set_index("item").loc[wide.columns, "right"].to_numpy()
-    draws = {
-        str(key): score_draws(run.metric, own.to_numpy(), right)
-        for key, own in wide.groupby(keys[:3])
-    }
-    return {
-        f"{clustering}_{classifier}_gain_items_error": items_error(
-            draws[str(("kmeans", clustering, classifier))],
-            draws[str(("none", "none", classifier))],
-        )
-        for clustering in ("transductive", "inductive")
-        for classifier in ("mlp", "logistic")
-        if "kmeans" in wide.index.get_level_values(0)
-    }
-
-
-def _classified(run: ClassificationFacts) -> str:
-    """The setup of a classification."""
-    return f"{run.task}, {run.embedding}, layer {run.layer}"
-
-
-def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """First tokens of every fine-tuned model layer by layer: isotropy, and the share of the mean in
-    the vectors.
-    """
-    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
-    for run, layers in fine_tuned:
-        facts: dict[str, object] = {
-            "setup": _fine_tuned(run),
-            "task": run.task,
-            "embedding": run.model,
-        }
-        facts |= {"method": run.method.kind, "metric": run.metric}
-        facts |= {
-            "data": run.data,
-            "model": run.embedding,
-            "status": run.status,
-            "deviations": run.deviations,
-            "seed": run.seed,
-            "n_train": run.n_train,
-        }
-        facts |= {"performance": run.performance, "chance": run.chance, "updates": run.updates}
-        facts |= {"n_validation": run.n_validation}
-        rows = layers[["layer", "sentence_log10_isotropy", "sentence_mean_norm"]]
-        rows = rows.rename(
-            columns={"sentence_log10_isotropy": "log10_isotropy", "sentence_mean_norm": "mean_norm"}
-        )
-        parts.append((facts, rows))
-    return long_table(parts)
-
-
-_OF_FINE_TUNING = ["task", "embedding", "data", "model", "status", "deviations", "metric"]
-_OF_FINE_TUNING += ["n_train", "updates", "chance"]
-_INSIDE = ("cluster", "none")
-"""Kinds of methods that are compared inside fine-tuning."""
-
-
-def _fine_tuned(run: FinetuneFacts) -> str:
-    """The setup of a fine-tuned model."""
-    return f"{run.task}, {run.model}"
-
-
+@table(
+    "finetuning",
+    tables=["cls_layers"],
+    runs="clustered",
+    kind="finetuned",
+    part="points",
+    published=True,
+    repeats="finetuning.seeds",
+    needs="finetuning",
+    section="slides, fine-tuning",
+    caption=(
+        "Fine-tuning without and with the method inside, on the first tokens of each batch: "
+        "performance, and log10 of I(W) of first tokens of the last layer. Clusters, "
+        "components, rate and batch are not stated on the slides."
+    ),
+)
 def finetuning(
     fine_tuned: FineTunedRuns, cls_layers: pd.DataFrame, published: pd.DataFrame
 ) -> pd.DataFrame:
@@ -545,3 +442,278 @@ def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
     found = best.rename(columns={"score": "best"}).merge(last, on=keys)
     facts = convergence.drop_duplicates(keys).drop(columns=["epoch", "score"])
     return facts.merge(found, on=keys, how="left", validate="one_to_one")
+
+
+@table(
+    "directions",
+    tables=["measurements"],
+    repeats="n_clusterings",
+    section="4",
+    caption=(
+        "What the claims on isotropy are about, per setup and clustering: orders of magnitude "
+        "that I(W) rises by, the same with all clouds at the root mean square norm that they "
+        "had before (shorter vectors alone raise I(W)), and IsoScore."
+    ),
+)
+def directions(measurements: pd.DataFrame) -> pd.DataFrame:
+    """What the claims on isotropy are about: by how many orders of magnitude I(W) rises, per setup
+    and run; the same at equal norm, and IsoScore, which do not depend on the length of vectors.
+    """
+    rows = []
+    for facts, run in _paired(_of_methods(measurements)):
+        found: dict[str, object] = {}
+        for name, column in ISOTROPY_GAINS.items():
+            own = run["kmeans"][column]
+            found[f"{name}_gain"] = own - run["none"][column]
+            found[f"{name}_cluster_minus_global"] = own - _of(run, "abtt", column)
+        rows.append(found | facts)
+    return _facts_first(rows)
+
+
+@table(
+    "directions_similarity",
+    runs="similarity",
+    kind="similarity",
+    part="pairs",
+    section="4.1",
+    caption=(
+        "What the claims on similarity are about, per setup: differences of Spearman "
+        "correlations, times 100, with 95 % intervals from a paired bootstrap over pairs, with "
+        "clusterings drawn outside."
+    ),
+)
+def directions_similarity(runs: MeasuredRuns) -> pd.DataFrame:
+    """What the claims on similarity are about: differences of Spearman correlations (times 100),
+    one row per setup, with 95 % intervals for new pairs and new clusterings (paired bootstrap).
+    """
+    rows = []
+    for run, pairs in runs:
+        if pairs.empty or pairs["method"].nunique() < 2:
+            continue
+        facts = _facts(run)
+        row = {name: facts[name] for name in FACTS} | {"n_items": run.n_pairs}
+        rows.append(row | {"interval_method": BY_PAIRS} | _gains(pairs))
+    columns = [*FACTS, "n_items", "interval_method"]
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
+
+
+def _gains(pairs: pd.DataFrame) -> dict[str, float]:
+    """Each comparison of two methods on the same pairs: difference, and its interval."""
+    wide = pairs.pivot(index=["method", "seed"], columns="pair", values="cosine")
+    scores = pairs.drop_duplicates("pair").set_index("pair").loc[wide.columns, "score"].to_numpy()
+    resampled = spearman_draws(wide.to_numpy(), scores)
+    draws, means = {}, {}
+    for method, rows in wide.groupby("method").indices.items():
+        rho = [scipy.stats.spearmanr(row, scores).statistic for row in wide.to_numpy()[rows]]
+        means[method] = 100 * float(np.mean(rho))
+        # Runs of different methods have nothing in common but their number
+        seed = list(METHOD_TITLES).index(str(method))
+        draws[method] = 100 * mean_of_seeds(resampled[rows], seed=seed)
+    found: dict[str, float] = {}
+    for name, (better, worse) in COMPARISONS.items():
+        if better in draws and worse in draws:
+            low, high = percentiles(draws[better] - draws[worse])
+            found |= {name: means[better] - means[worse], f"{name}_low": low, f"{name}_high": high}
+    return found
+
+
+@table(
+    "classification_directions",
+    tables=["convergence"],
+    runs="classification",
+    kind="classified",
+    part="answers",
+    repeats="classification.seeds",
+    needs="classification",
+    section="4.2",
+    caption=(
+        "What the claims on classification are about, per task and seed: best score of the "
+        "cluster-based method minus that without post-processing."
+    ),
+)
+def classification_directions(runs: ClassifiedRuns, convergence: pd.DataFrame) -> pd.DataFrame:
+    """What the claims on classification are about: best scores against those without
+    post-processing, per setup and seed, with the standard error over items of their mean over seeds
+    (paired bootstrap).
+    """
+    rows = []
+    per_seed = _best_and_last(convergence)
+    none = per_seed[(per_seed["method"] == "none") & (per_seed["classifier"] == "mlp")]
+    learned = {
+        str(setup): rows_have_learned(group, "best") for setup, group in none.groupby("setup")
+    }
+    errors = {_classified(run): _gain_errors(run, answers, per_seed) for run, answers in runs}
+    for (setup, seed), group in per_seed.groupby(["setup", "seed"], sort=False):
+        best = group.set_index(["method", "clustering", "classifier"])["best"]
+        if "kmeans" not in best.index.get_level_values(0):
+            continue
+        facts = group.iloc[0][
+            ["task", "embedding", "data", "model", "status", "deviations"]
+        ].to_dict()
+        found = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
+        for clustering in ("transductive", "inductive"):
+            for classifier in ("mlp", "logistic"):
+                gain = best["kmeans", clustering, classifier] - best["none", "none", classifier]
+                found[f"{clustering}_{classifier}_gain"] = gain
+        rows.append(found | errors[str(setup)])
+    return pd.DataFrame(rows)
+
+
+def _gain_errors(
+    run: ClassificationFacts, answers: pd.DataFrame, per_seed: pd.DataFrame
+) -> dict[str, float]:
+    """Standard error over items of each gain, of the answers at the epochs that count."""
+    keys = ["method", "clustering", "classifier", "seed"]
+    epochs = per_seed.loc[per_seed["setup"] == _classified(run), [*keys, "epoch"]]
+    wide = answers.merge(epochs).pivot(index=keys, columns="item", values="predicted")
+    right = answers.drop_duplicates("item").set_index("item").loc[wide.columns, "right"].to_numpy()
+    draws = {
+        str(key): score_draws(run.metric, own.to_numpy(), right)
+        for key, own in wide.groupby(keys[:3])
+    }
+    return {
+        f"{clustering}_{classifier}_gain_items_error": items_error(
+            draws[str(("kmeans", clustering, classifier))],
+            draws[str(("none", "none", classifier))],
+        )
+        for clustering in ("transductive", "inductive")
+        for classifier in ("mlp", "logistic")
+        if "kmeans" in wide.index.get_level_values(0)
+    }
+
+
+def _classified(run: ClassificationFacts) -> str:
+    """The setup of a classification."""
+    return f"{run.task}, {run.embedding}, layer {run.layer}"
+
+
+@table(
+    "tuning",
+    runs="tuning",
+    kind="tuning",
+    needs="tuning",
+    section="B.2",
+    caption=(
+        "All numbers of clusters and components that were tried on the development set, and "
+        "which were chosen."
+    ),
+)
+def tuning(runs: TunedRuns) -> pd.DataFrame:
+    """All numbers that were tried, and whether they were chosen."""
+    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
+    for run, rows in runs:
+        chosen = run.parameters
+        best = rows["n_components"] == np.where(
+            rows["method"] == "abtt",
+            chosen.n_components_global,
+            chosen.n_components,
+        )
+        best &= (rows["method"] == "abtt") | (rows["n_clusters"] == chosen.n_clusters)
+        facts = run.model_dump(include={"embedding", "layer", "status", "dataset"})
+        parts.append((facts, rows.assign(chosen=best)))
+    return long_table(parts)
+
+
+@table(
+    "measurements",
+    runs="similarity",
+    kind="similarity",
+    repeats="n_clusterings",
+    section="4",
+    caption="Every measurement: data set, model, layer, method and clustering.",
+)
+def measurements(runs: MeasuredRuns) -> pd.DataFrame:
+    """One row per data set, model, layer, method and run."""
+    table = long_table((_facts(run), rows) for run, rows in runs)
+    # Table 5 has all layers, Table 1 the last.
+    hidden = (table["part"] == "clusters") & (table["layer"] != LAST)
+    table = deviate(table, hidden, "Table 1 is of the last layer")
+    return table.assign(title=table["method"].map(METHOD_TITLES))
+
+
+@table(
+    "words",
+    runs="plotted",
+    kind="similarity",
+    part="points",
+    needs="plotted",
+    section="slides; Figures 1 and 2",
+    caption=(
+        "Tokens in the plane of their first two principal components, before and after the method."
+    ),
+)
+def words(runs: MeasuredRuns) -> pd.DataFrame:
+    """Tokens in the plane of their first two principal components, before and after the method."""
+    return long_table((_facts(run), rows) for run, rows in runs)
+
+
+@table(
+    "convergence",
+    runs="classification",
+    kind="classified",
+    needs="classification",
+    section="Figure 4",
+    caption=(
+        "Scores of classifiers on frozen features after each epoch; epoch 0 is the linear control."
+    ),
+)
+def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
+    """Scores on the validation set after each epoch (2021, Figure 4), and of the linear control
+    (epoch 0).
+    """
+    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
+    for run, rows in runs:
+        facts: dict[str, object] = {"setup": _classified(run)}
+        facts |= run.model_dump(exclude={"parameters"}) | run.parameters.model_dump()
+        parts.append((facts, rows.assign(score=rows[run.metric])))
+    return long_table(parts).assign(title=lambda t: t["method"].map(METHOD_TITLES))
+
+
+@table(
+    "cls_layers",
+    runs="clustered",
+    kind="finetuned",
+    part="layers",
+    needs="finetuning",
+    section="slides, fine-tuning analysis",
+    caption=(
+        "First tokens of fine-tuned models layer by layer: log10 of I(W), and the norm of their "
+        "mean over the mean of their norms."
+    ),
+)
+def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
+    """First tokens of every fine-tuned model layer by layer: isotropy, and the share of the mean in
+    the vectors.
+    """
+    parts: list[tuple[dict[str, object], pd.DataFrame]] = []
+    for run, layers in fine_tuned:
+        facts: dict[str, object] = {
+            "setup": _fine_tuned(run),
+            "task": run.task,
+            "embedding": run.model,
+        }
+        facts |= {"method": run.method.kind, "metric": run.metric}
+        facts |= {
+            "data": run.data,
+            "model": run.embedding,
+            "status": run.status,
+            "deviations": run.deviations,
+            "seed": run.seed,
+            "n_train": run.n_train,
+        }
+        facts |= {"performance": run.performance, "chance": run.chance, "updates": run.updates}
+        facts |= {"n_validation": run.n_validation}
+        rows = layers[["layer", "sentence_log10_isotropy", "sentence_mean_norm"]]
+        rows = rows.rename(
+            columns={"sentence_log10_isotropy": "log10_isotropy", "sentence_mean_norm": "mean_norm"}
+        )
+        parts.append((facts, rows))
+    return long_table(parts)
+
+
+_OF_FINE_TUNING += ["n_train", "updates", "chance"]
+
+
+def _fine_tuned(run: FinetuneFacts) -> str:
+    """The setup of a fine-tuned model."""
+    return f"{run.task}, {run.model}"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from isotropy.context import Context
+from isotropy.context import Context, Result, Results, embedded
 from isotropy.extension import Own
 from isotropy.field_types import distinct
+from isotropy.finetune import plan as finetune
 from isotropy.finetune.spec import Method
 from isotropy.finetune.tasks import FinetuneRun, FineTuning, Task, own_tasks
-from isotropy.geometry.spec import Stability
-from isotropy.papers.registry import PaperStudy
+from isotropy.geometry.spec import PointCloud, Stability, StabilitySpec
+from isotropy.papers.registry import Paper, PaperPlan, PaperStudy
 
 
 def _lambdas(values: list[float]) -> list[float]:
@@ -92,3 +94,53 @@ class Rudman2024(FineTuning, PaperStudy):
             if run.method.kind != "istar"
             or (run.method.strength in ends and run.method.zeta == zeta)
         }
+
+
+KEY = "rudman2024"
+
+
+def plan(study: Rudman2024, context: Context) -> PaperPlan:
+    """Every task with every model, method and seed; and the clouds of Figure 4."""
+    runs = study.runs()
+    results = finetune.results(KEY, study, runs, context)
+    clouds = _clouds(study)
+    return PaperPlan(
+        results | clouds,
+        groups={
+            "finetune": finetune.stems(KEY, runs, study.seeds),
+            "shown": finetune.stems(KEY, study.shown(), [min(study.seeds)]),
+            "stability": list(clouds),
+        },
+    )
+
+
+def _clouds(study: Rudman2024) -> Results:
+    """Samples of point clouds: drawn from a distribution, or embeddings."""
+    results: Results = {}
+    for name, cloud in study.stability.clouds.items():
+        inputs = {}
+        if cloud.dataset is not None and cloud.embedding is not None:
+            inputs = {"embeddings": [embedded(cloud.dataset, cloud.embedding)]}
+        results[f"geometry/{KEY}/{name}"] = Result(partial(_stability, study, name, cloud), inputs)
+    return results
+
+
+def _stability(study: Rudman2024, name: str, cloud: PointCloud) -> StabilitySpec:
+    common = study.stability.model_dump(exclude={"clouds"})
+    return StabilitySpec(paper=KEY, name=name, cloud=cloud, **common)
+
+
+PAPER = Paper(
+    key="rudman2024",
+    title="Stable Anisotropic Regularization",
+    reference="Rudman & Eickhoff (2024), ICLR, and its poster",
+    says=(
+        "I-STAR, a penalty on IsoScore* that is stable on mini-batches, steers the isotropy "
+        "of a model while it is fine-tuned, and models become better when they are made less "
+        "isotropic."
+    ),
+    lead="rudman2024/figure5",
+    study=Rudman2024,
+    results=plan,
+    model_column="model",
+)

@@ -15,6 +15,7 @@ import scipy
 
 from isotropy.finetune.spec import FinetuneFacts
 from isotropy.geometry.spec import StabilityFacts
+from isotropy.papers.declare import table
 from isotropy.papers.rudman2024.protocol import TASKS
 from isotropy.tables.answers import performance_draws
 from isotropy.tables.bootstrap import items_error
@@ -33,88 +34,24 @@ METRICS = ["accuracy", "f1", "matthews", "pearson", "spearman", "exact_match"]
 NAMES = {"none": "none", "cosreg": "CosReg", "istar": "I-STAR"}
 
 
-def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """One row per model, task, method and seed: performance and geometry of the fine-tuned
-    model.
-    """
-    rows = []
-    for run, layers in fine_tuned:
-        row = _facts(run) | {
-            "metric": run.metric,
-            "performance": run.performance,
-            "chance": run.chance,
-        }
-        row |= {name: run.metrics.get(name, np.nan) for name in METRICS}
-        row |= run.model_dump(include={"isoscore", "isoscore_star", "mean_cosine"}) | {
-            "isoscore_star_zeta": run.zeta
-        }
-        last = layers.iloc[-1]
-        row |= {
-            "two_nn_mean": layers["sentence_two_nn"].mean(skipna=False),
-            "two_nn_last": last["sentence_two_nn"],
-            "silhouette_last": last["sentence_silhouette"],
-            "sentence_mean_cosine_last": last["sentence_mean_cosine"],
-        }
-        row |= run.model_dump(include={"n_validation", "n_tokens", "final_loss"})
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """One row per model, task, method, seed and layer."""
-    return long_table((_facts(run), rows) for run, rows in fine_tuned)
-
-
-def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """All-But-The-Top on the sentence embeddings of models without penalty: a linear model on them,
-    before and after. The number of components, the items and the linear model are ours.
-    """
-    probed = [(run, {p.method: p for p in run.probes}) for run, _ in fine_tuned if run.probes]
-    rows = []
-    for run, found in probed:
-        before, after = found["none"].performance, found["abtt"].performance
-        facts = _facts(run)
-        row = {name: facts[name] for name in ("setup", "task", "model", "seed", *_ABOUT)}
-        row |= {"metric": run.metric, "head": run.performance, "chance": run.chance}
-        row |= {"n_validation": run.n_validation, "linear": before, "linear_after_abtt": after}
-        row |= {"change": after - before, "n_components": found["abtt"].n_components}
-        rows.append(row | {"n_embeddings": found["abtt"].n_train})
-    if not rows:
-        return pd.DataFrame(columns=[*_CASE, "learned", "linear", "linear_after_abtt", "change"])
-    table = pd.DataFrame(rows)
-    learned = {s: rows_have_learned(g, "head") for s, g in table.groupby("setup")}
-    table = table.assign(learned=table["setup"].map(learned), seed=table["seed"].astype(str))
-    return deviate(table, pd.Series(True, table.index), "components and linear model are ours")
-
-
+Answers = Mapping[tuple[object, object, object], tuple[FinetuneFacts, pd.DataFrame]]
+"""By setup, method and seed."""
 _ABOUT = ["status", "deviations", "data", "embedding"]
+_CASE = ["setup", "seed", *_ABOUT]
+"""Columns of a table without rows."""
 
 
-def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """Figure 1: mean of each dimension of the validation set's sentence embeddings, last layer, of
-    the runs that are shown.
-    """
-    return long_table(
-        (
-            _facts(run),
-            pd.DataFrame(
-                {"dimension": np.arange(len(run.activations)), "activation": run.activations}
-            ),
-        )
-        for run, _ in fine_tuned
-    )
-
-
-def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """Figures 2 and 3: sentence embeddings of the last layer in the plane of their mean and of
-    their first component.
-    """
-    return long_table(
-        (_facts(run), items[SHOWN].iloc[:: max(1, -(-len(items) // POINTS_SHOWN))])
-        for run, items in fine_tuned
-    )
-
-
+@table(
+    "table1",
+    tables=["runs"],
+    section="Table 1",
+    caption=(
+        "Performance per model, task and method on the whole validation set, mean and sd over "
+        "seeds, times 100. I-STAR with the best negative lambda and zeta per task, chosen on "
+        "the same set, as the paper seems to. Of the paper's table we have only what secondary "
+        "sources quote."
+    ),
+)
 def table1(table: pd.DataFrame) -> pd.DataFrame:
     """Table 1: performance per model, method and task, mean and standard deviation over seeds.
 
@@ -149,6 +86,20 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@table(
+    "averages",
+    tables=["runs"],
+    runs="finetune",
+    kind="finetuned",
+    part="points",
+    repeats="seeds",
+    section="poster, Figure 6",
+    caption=(
+        "Performance averaged over tasks, per model and seed: I-STAR (per task the negative "
+        "lambda and zeta that are best on the other seeds; the mean over all; the best on the "
+        "same seeds), no penalty, CosReg."
+    ),
+)
 def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
     """Figure 6: performance averaged over tasks, per model (the setup) and seed.
 
@@ -188,10 +139,6 @@ def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
         errors = _average_errors(group, seeds, answers)
         rows += [about | {"seed": str(s), **_average(group, s), **errors} for s in seeds]
     return pd.DataFrame(rows)
-
-
-Answers = Mapping[tuple[object, object, object], tuple[FinetuneFacts, pd.DataFrame]]
-"""By setup, method and seed."""
 
 
 def _average_errors(
@@ -281,26 +228,17 @@ def _mean(values: Iterable[float]) -> float:
     return float(np.mean(found)) if found else np.nan
 
 
-def steps(table: pd.DataFrame) -> pd.DataFrame:
-    """By how much IsoScore* changes from each lambda to the next, per setup, zeta and seed; no
-    penalty stands at lambda = 0.
-    """
-    rows = []
-    several = table["zeta"].nunique() > 1
-    for name, group in table.groupby("setup", sort=False):
-        for zeta in sorted(group["zeta"].dropna().unique()):
-            for seed, of_seed in group.groupby("seed"):
-                along = _along(of_seed, zeta)
-                own = of_seed.iloc[0][["task", "model", "data", "embedding"]].to_dict()
-                facts = own | _of_zeta(of_seed, zeta) | {"seed": str(seed), "zeta": zeta}
-                facts["setup"] = f"{name}, zeta {zeta:g}" if several else str(name)
-                ordered = along[["strength", "isoscore_star"]].to_numpy(dtype=float)
-                for (a, before), (b, after) in pairwise(ordered):
-                    step = f"λ {a:g} to {b:g}".replace("-", "−")
-                    rows.append(facts | {"step": step, "isoscore_star_change": after - before})
-    return pd.DataFrame(rows)
-
-
+@table(
+    "directions",
+    tables=["runs"],
+    repeats="seeds",
+    section="4, 5",
+    caption=(
+        "What the claims are about, per task, model and seed: how IsoScore*, performance, "
+        "intrinsic dimension and silhouette go with lambda (no penalty is lambda = 0) and with "
+        "each other."
+    ),
+)
 def directions(table: pd.DataFrame) -> pd.DataFrame:
     """What the claims are about, per setup and seed: how geometry and performance go with lambda
     and with each other.
@@ -321,6 +259,40 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@table(
+    "steps",
+    tables=["runs"],
+    repeats="seeds",
+    section="3",
+    caption="By how much IsoScore* changes from each lambda to the next, per seed.",
+)
+def steps(table: pd.DataFrame) -> pd.DataFrame:
+    """By how much IsoScore* changes from each lambda to the next, per setup, zeta and seed; no
+    penalty stands at lambda = 0.
+    """
+    rows = []
+    several = table["zeta"].nunique() > 1
+    for name, group in table.groupby("setup", sort=False):
+        for zeta in sorted(group["zeta"].dropna().unique()):
+            for seed, of_seed in group.groupby("seed"):
+                along = _along(of_seed, zeta)
+                own = of_seed.iloc[0][["task", "model", "data", "embedding"]].to_dict()
+                facts = own | _of_zeta(of_seed, zeta) | {"seed": str(seed), "zeta": zeta}
+                facts["setup"] = f"{name}, zeta {zeta:g}" if several else str(name)
+                ordered = along[["strength", "isoscore_star"]].to_numpy(dtype=float)
+                for (a, before), (b, after) in pairwise(ordered):
+                    step = f"λ {a:g} to {b:g}".replace("-", "−")
+                    rows.append(facts | {"step": step, "isoscore_star_change": after - before})
+    return pd.DataFrame(rows)
+
+
+@table(
+    "cosreg",
+    tables=["runs"],
+    repeats="seeds",
+    section="5",
+    caption="What CosReg changes against no penalty, per seed: mean cosine, and IsoScore*.",
+)
 def cosreg(table: pd.DataFrame) -> pd.DataFrame:
     """What CosReg changes against no penalty, per setup and seed: the mean cosine of sentence
     embeddings of the last layer, and IsoScore*, as a ratio.
@@ -345,6 +317,16 @@ def cosreg(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=None if rows else nothing)
 
 
+@table(
+    "shrinkage",
+    tables=["runs"],
+    repeats="seeds",
+    section="appendix",
+    caption=(
+        "Performance of I-STAR with shrinkage minus that without (zeta = 0), per seed; empty "
+        "where the study has no zeta = 0."
+    ),
+)
 def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
     """What shrinkage changes: performance of I-STAR with negative lambda, mean over them, minus
     that without shrinkage (zeta = 0), per setup with its zeta, and seed.
@@ -364,29 +346,51 @@ def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=None if rows else [*_CASE, "learned", "performance_gain"])
 
 
-_CASE = ["setup", "seed", *_ABOUT]
-"""Columns of a table without rows."""
-
-
-def stability(clouds: SampledClouds) -> pd.DataFrame:
-    """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the
-    whole cloud.
+@table(
+    "post_processing",
+    runs="finetune",
+    kind="finetuned",
+    part="layers",
+    repeats="seeds",
+    section="2",
+    caption=(
+        "All-But-The-Top as post-processing of models without penalty: performance of the model "
+        "itself (head), of a linear model on frozen sentence embeddings before and after."
+    ),
+)
+def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
+    """All-But-The-Top on the sentence embeddings of models without penalty: a linear model on them,
+    before and after. The number of components, the items and the linear model are ours.
     """
-    known = {"data", "embedding", "status", "deviations", "d", "shrinkage_points"}
-    return long_table(
-        (
-            {
-                "setup": run.name,
-                "model": run.cloud.embedding or "",
-                **run.model_dump(include=known),
-                "whole": run.isoscore,
-            },
-            rows,
-        )
-        for run, rows in clouds
-    )
+    probed = [(run, {p.method: p for p in run.probes}) for run, _ in fine_tuned if run.probes]
+    rows = []
+    for run, found in probed:
+        before, after = found["none"].performance, found["abtt"].performance
+        facts = _facts(run)
+        row = {name: facts[name] for name in ("setup", "task", "model", "seed", *_ABOUT)}
+        row |= {"metric": run.metric, "head": run.performance, "chance": run.chance}
+        row |= {"n_validation": run.n_validation, "linear": before, "linear_after_abtt": after}
+        row |= {"change": after - before, "n_components": found["abtt"].n_components}
+        rows.append(row | {"n_embeddings": found["abtt"].n_train})
+    if not rows:
+        return pd.DataFrame(columns=[*_CASE, "learned", "linear", "linear_after_abtt", "change"])
+    table = pd.DataFrame(rows)
+    learned = {s: rows_have_learned(g, "head") for s, g in table.groupby("setup")}
+    table = table.assign(learned=table["setup"].map(learned), seed=table["seed"].astype(str))
+    return deviate(table, pd.Series(True, table.index), "components and linear model are ours")
 
 
+@table(
+    "stability_of_batches",
+    tables=["stability"],
+    repeats="stability.repeats",
+    section="poster, Figure 4",
+    caption=(
+        "Relative error of IsoScore* in samples of about 700 points, the published number, and "
+        "how far it is from IsoScore in the smallest and in the largest samples, per cloud, "
+        "zeta and repeat (the seed)."
+    ),
+)
 def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
     """The claims of Figure 4, one row per cloud and zeta (the setup) and repeat (the seed).
 
@@ -562,3 +566,128 @@ def _correlation(
     if len(a) < 3 or not np.isfinite([a, b]).all() or np.ptp(a) == 0 or np.ptp(b) == 0:
         return float("nan")
     return float(statistic(a, b))
+
+
+@table(
+    "runs",
+    runs="finetune",
+    kind="finetuned",
+    part="layers",
+    repeats="seeds",
+    section="4",
+    caption=(
+        "Every fine-tuned model: performance, IsoScore and IsoScore* of all token vectors of "
+        "all layers, intrinsic dimension and silhouette of sentence embeddings."
+    ),
+)
+def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
+    """One row per model, task, method and seed: performance and geometry of the fine-tuned
+    model.
+    """
+    rows = []
+    for run, layers in fine_tuned:
+        row = _facts(run) | {
+            "metric": run.metric,
+            "performance": run.performance,
+            "chance": run.chance,
+        }
+        row |= {name: run.metrics.get(name, np.nan) for name in METRICS}
+        row |= run.model_dump(include={"isoscore", "isoscore_star", "mean_cosine"}) | {
+            "isoscore_star_zeta": run.zeta
+        }
+        last = layers.iloc[-1]
+        row |= {
+            "two_nn_mean": layers["sentence_two_nn"].mean(skipna=False),
+            "two_nn_last": last["sentence_two_nn"],
+            "silhouette_last": last["sentence_silhouette"],
+            "sentence_mean_cosine_last": last["sentence_mean_cosine"],
+        }
+        row |= run.model_dump(include={"n_validation", "n_tokens", "final_loss"})
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+@table(
+    "layers",
+    runs="finetune",
+    kind="finetuned",
+    part="layers",
+    section="5",
+    caption="The geometry of every fine-tuned model layer by layer: the numbers behind Figure 7.",
+)
+def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
+    """One row per model, task, method, seed and layer."""
+    return long_table((_facts(run), rows) for run, rows in fine_tuned)
+
+
+@table(
+    "activations",
+    runs="shown",
+    kind="finetuned",
+    part="layers",
+    section="poster, Figure 1",
+    caption=(
+        "Mean of each dimension of the sentence embeddings, last layer, first seed: the numbers "
+        "behind Figure 1."
+    ),
+)
+def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
+    """Figure 1: mean of each dimension of the validation set's sentence embeddings, last layer, of
+    the runs that are shown.
+    """
+    return long_table(
+        (
+            _facts(run),
+            pd.DataFrame(
+                {"dimension": np.arange(len(run.activations)), "activation": run.activations}
+            ),
+        )
+        for run, _ in fine_tuned
+    )
+
+
+@table(
+    "points",
+    runs="shown",
+    kind="finetuned",
+    part="points",
+    section="poster, Figures 2 and 3",
+    caption=(
+        "Sentence embeddings of the last layer in the plane of their mean and their first "
+        "component, first seed."
+    ),
+)
+def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
+    """Figures 2 and 3: sentence embeddings of the last layer in the plane of their mean and of
+    their first component.
+    """
+    return long_table(
+        (_facts(run), items[SHOWN].iloc[:: max(1, -(-len(items) // POINTS_SHOWN))])
+        for run, items in fine_tuned
+    )
+
+
+@table(
+    "stability",
+    runs="stability",
+    kind="stability",
+    section="poster, Figure 4",
+    caption="IsoScore* of samples of a cloud by size and zeta, beside the score of the whole.",
+)
+def stability(clouds: SampledClouds) -> pd.DataFrame:
+    """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the
+    whole cloud.
+    """
+    known = {"data", "embedding", "status", "deviations", "d", "shrinkage_points"}
+    return long_table(
+        (
+            {
+                "setup": run.name,
+                "model": run.cloud.embedding or "",
+                **run.model_dump(include=known),
+                "whole": run.isoscore,
+            },
+            rows,
+        )
+        for run, rows in clouds
+    )

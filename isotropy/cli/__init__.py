@@ -1,0 +1,172 @@
+"""The console command `isotropy`."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from isotropy.cli.audit import app as audit_app
+from isotropy.cli.audit import one_sentence, study_plan
+from isotropy.cli.measure import measure
+from isotropy.cli.sources import app as sources_app
+
+Style = Literal["page", "paper"]
+Width = Literal["column", "page"]
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from isotropy.workflow.costs import Total
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results."
+)
+app.add_typer(audit_app, name="audit")
+app.add_typer(sources_app, name="sources")
+app.command()(measure)
+
+
+@app.callback()
+def main() -> None:
+    """Measure embedding spaces, and audit results."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that lacks a letter shows a question mark
+            stream.reconfigure(errors="replace")
+
+
+@app.command()
+def plan(
+    configfile: Annotated[
+        list[Path] | None, typer.Option(help="Configuration after config.yaml.")
+    ] = None,
+    rates: Annotated[Path | None, typer.Option(help="Speeds instead of config/rates.yaml.")] = None,
+    project: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
+    decide: Annotated[
+        str | None, typer.Option(help="An undecided claim: add the runs that would decide it.")
+    ] = None,
+    overlay: Annotated[
+        Path, typer.Option(help="Where --decide writes the configuration with more runs.")
+    ] = Path("decide.yaml"),
+) -> None:
+    """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage,
+    if nothing is there yet.
+
+    With --decide it reads results/claims.parquet, writes an overlay with as many runs as would
+    decide the claim with a power of 80 %, and prints what a study with it costs.
+    """
+    from rich.console import Console
+
+    from isotropy.workflow.costs import CostModel, read_rates, totals
+
+    console = Console(highlight=False)
+    with one_sentence():
+        known = read_rates(rates or project / "config/rates.yaml")
+        files = configfile or []
+        if decide is not None:
+            files = [*files, _write_overlay(decide, overlay, project, files)]
+            console.print(f"{overlay}: use it with --configfile", markup=False, soft_wrap=True)
+        costs = CostModel(study_plan(project, Path(), files), known)
+        found = totals(costs)
+    console.print(_cost_table(found))
+    hardware = f"GPU: {known.hardware.gpu}. CPU: {known.hardware.cpu}."
+    origin = f"Speeds: {rates or 'config/rates.yaml'}."
+    console.print(f"{hardware} {origin}", markup=False, soft_wrap=True)
+    if costs.unknown:
+        names = ", ".join(sorted(costs.unknown))
+        warning = f"Of unknown size, and counted as empty: {names}"
+        console.print(warning, style="yellow", markup=False, soft_wrap=True)
+
+
+def _write_overlay(claim: str, path: Path, project: Path, configfiles: list[Path]) -> Path:
+    """Write a configuration that decides a claim; returns its path from the checkout."""
+    import pandas as pd
+    import yaml
+
+    from isotropy.claims.sample_size import field_of_runs, overlay, runs_needed
+    from isotropy.errors import IsotropyError
+    from isotropy.files import RESULTS
+    from isotropy.papers.registry import paper
+
+    verdicts = project / RESULTS / "claims.parquet"
+    if not verdicts.exists():
+        raise IsotropyError(f"{verdicts}: no verdicts yet; run the study first")
+    n, table = runs_needed(claim, pd.read_parquet(verdicts))
+    key = table.split("/")[0]
+    field = field_of_runs(table, paper(key).tables)
+    current = getattr(study_plan(project, Path(), configfiles).study.config, key)
+    for name in field.split("."):
+        current = getattr(current, name)
+    path.write_text(yaml.safe_dump(overlay(key, field, n, current), sort_keys=False), "utf8")
+    return path.absolute()
+
+
+def _cost_table(found: Mapping[str, Total]) -> Table:
+    """One row per stage, and one for all."""
+    from rich.table import Table
+
+    numbers = (
+        "jobs",
+        "hours of GPU jobs",
+        "of CPU jobs",
+        "of the longest",
+        "disk, GB",
+        "largest job, GB",
+    )
+    table = Table("stage", *numbers, box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for stage, row in found.items():
+        hours = [
+            f"{value:,.1f}" if value else ""
+            for value in (row.gpu_hours, row.cpu_hours, row.longest)
+        ]
+        table.add_row(
+            stage,
+            f"{row.jobs:,}",
+            *hours,
+            f"{row.disk:,.1f}",
+            f"{row.memory:,.1f}",
+            end_section=stage == "report",
+        )
+    return table
+
+
+@app.command()
+def draw(
+    figure: Annotated[str, typer.Argument(help="Paper and name, as KEY/figure3.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A .pdf, .svg or .png.")],
+    style: Annotated[
+        Style, typer.Option(help="paper: without badges and note; page: as on the pages.")
+    ] = "paper",
+    width: Annotated[
+        Width | None, typer.Option(help="As wide as a column or a page of the ACL's style.")
+    ] = None,
+    root: Annotated[Path, typer.Option(help="The folder of the run.")] = Path(),
+) -> None:
+    """Draw a figure of a finished study for a publication."""
+    from isotropy.report.draw import draw as draw_figure
+
+    with one_sentence():
+        draw_figure(root, figure, output, style, width)
+    print(output)
+
+
+@app.command()
+def schema(
+    write: Annotated[
+        bool, typer.Option("--write", help="Write schemas/config.schema.json instead of printing.")
+    ] = False,
+) -> None:
+    """Print the JSON schema of the configuration."""
+    from isotropy.workflow.config import schema as config_schema
+
+    if write:
+        Path("schemas/config.schema.json").write_text(config_schema(), "utf8")
+    else:
+        typer.echo(config_schema(), nl=False)

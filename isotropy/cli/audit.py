@@ -1,0 +1,398 @@
+"""The commands `isotropy audit …`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
+
+import typer
+from rich.console import Console
+
+from isotropy.errors import IsotropyError
+from isotropy.files import RESULTS, sha256_file
+from isotropy.printable import for_terminal
+from isotropy.provenance import audit
+from isotropy.provenance import trace as tracing
+from isotropy.provenance.checkout import Checkout
+from isotropy.provenance.format import LEDGER, ledger_bytes, read_ledger
+from isotropy.provenance.ledger import last_run
+from isotropy.provenance.verify_bundle import main as verify_bundle
+from isotropy.scrub import as_it_was
+
+if TYPE_CHECKING:
+    from isotropy.workflow.plan import Plan
+
+app = typer.Typer(no_args_is_help=True, help="Check results back to the bytes they came from.")
+console = Console(highlight=False)
+
+Root = Annotated[Path, typer.Option(help="Folder of the run.")]
+Project = Annotated[
+    Path | None,
+    typer.Option(help="Checkout to compare with; default: the run's folder, if it is one."),
+]
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """End with the sentence of an error, and exit code 2."""
+    try:
+        yield
+    except (IsotropyError, OSError) as error:
+        _print(str(error), "red")
+        raise typer.Exit(2) from None
+
+
+def _refuse(reason: str) -> NoReturn:
+    """End with a sentence, and exit code 2."""
+    _print(reason, "red")
+    raise typer.Exit(2)
+
+
+def _print(text: str, style: str | None = None) -> None:
+    """Print one line: not cut, not coloured by what it says, without control characters."""
+    console.print(for_terminal(text), style=style, markup=False, soft_wrap=True)
+
+
+@app.command()
+def verify(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Results: files or folders; or one bundle.zip.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All results, and files that no record lists.")
+    ] = False,
+    root: Root = Path(),
+    project: Project = None,
+    configfile: Annotated[
+        list[Path] | None,
+        typer.Option(help="Configuration after config.yaml; default: that of the last run."),
+    ] = None,
+    digests_only: Annotated[
+        bool, typer.Option("--digests-only", help="Compare neither spec nor code nor packages.")
+    ] = False,
+    head: Annotated[
+        str | None,
+        typer.Option(help="A head of the ledger that was made public: it must be in the chain."),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads that digest files.")] = os.cpu_count()
+    or 1,
+) -> None:
+    """Recompute every sha256 from results to sources, and compare spec, code and packages with the
+    checkout.
+
+    States: intact, temporary (gone, as declared), other version (a package has another version
+    than the lock), other environment (made in another environment than the declared one), stale
+    (spec or code has changed since), input changed (made from other bytes than its input's job
+    wrote), without record, missing, altered. Changed infrastructure (code that cannot change
+    results) is named, and does not count as a finding. Exit 0: all is well, 1: a finding, 2:
+    inconclusive.
+    """
+    if everything == bool(paths):
+        _refuse("Name results to check, or give --all.")
+    if paths and any(path.suffix == ".zip" for path in paths):
+        if len(paths) > 1:
+            _refuse("Check a bundle by itself.")
+        raise typer.Exit(verify_bundle([str(paths[0]), *filter(None, [head])]))
+    incomplete: list[str] = []
+    with one_sentence():
+        checkout = (
+            None if digests_only else _checkout(project or root, root, configfile, incomplete)
+        )
+        if everything:
+            findings = audit.verify_all(root, checkout, threads)
+        else:
+            inside = [_relative(p, root) for p in paths or []]
+            findings = audit.verify(root, inside, checkout, threads)
+    raise typer.Exit(_report(root, findings, checkout, incomplete, head))
+
+
+def _report(
+    root: Path,
+    findings: list[audit.Finding],
+    checkout: Checkout | None,
+    incomplete: list[str],
+    head: str | None,
+) -> int:
+    """Print what was found. Returns the exit code."""
+    bad = [f for f in findings if f.state not in audit.GOOD]
+    for finding in bad:
+        # One line each, never cut: a path that cannot be copied is of no use.
+        _print(f"{finding.state}: {finding.path} ({finding.detail})")
+    chain = root / RESULTS / LEDGER
+    try:
+        lines = read_ledger(ledger_bytes(chain))[2] if chain.is_file() else []
+    except (OSError, ValueError):  # a finding, above
+        lines = []
+    forged = head is not None and head not in lines
+    if forged:
+        what = f"{head} is none of its lines: not the ledger that was made public"
+        _print(f"altered: {chain} ({what})")
+    if checkout is not None:
+        for name, n_files in sorted(checkout.changed_infrastructure.items()):
+            _print(f"infrastructure changed since: {name} ({n_files} files)")
+        incomplete += checkout.incomplete
+    for reason in dict.fromkeys(incomplete):
+        _print(f"incomplete: {reason}", "yellow")
+    counts = Counter(f.state for f in findings)
+    summary = ", ".join(f"{counts[state]} {state}" for state in get_args(audit.State))
+    _print(
+        f"{len(findings)} files: {summary}; head of the ledger: {lines[-1] if lines else 'none'}",
+        "red" if bad else "green",
+    )
+    return 1 if bad or forged else 2 if incomplete or not findings else 0
+
+
+@app.command()
+def trace(
+    address: Annotated[
+        str,
+        typer.Argument(help="A result; a cell: TABLE#COLUMN=VALUE,…,COLUMN; or the id of a claim."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
+    as_mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="Print a Mermaid flow chart.")
+    ] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
+    root: Root = Path(),
+) -> None:
+    """Show what a result was made from, by which job, down to the source bytes, as the records have
+    it.
+    """
+    path, mark, query = address.partition("#")
+    with one_sentence():
+        is_file = "/" in path or Path(path).is_file()  # else the id of a claim
+        inside = _relative(Path(path), root).as_posix() if is_file else path
+        lineage = tracing.trace(root, inside + mark + query)
+        if html is not None:
+            html.write_text(tracing.html(lineage), "utf8")
+    if html is not None:
+        _print(f"{html}", "green")
+    elif as_json:
+        typer.echo(json.dumps(lineage, indent=1, default=str))  # all else than ASCII as escapes
+    elif as_mermaid:
+        typer.echo(tracing.mermaid(lineage), nl=False)
+    else:
+        # In a file or a pipe nothing is cut; a terminal wraps.
+        wide = console if console.is_terminal else Console(highlight=False, width=1000)
+        wide.print(tracing.tree(lineage))
+
+
+@app.command()
+def diff(
+    first: Annotated[Path, typer.Argument(help="Folder of a run, or a bundle.")],
+    second: Annotated[Path, typer.Argument(help="Another.")],
+) -> None:
+    """Name the first jobs in which two runs part, and why. Exit 0: the same bytes, 1: they differ,
+    2: inconclusive.
+    """
+    from isotropy.provenance.diff import diff as compare
+
+    with one_sentence():
+        found = compare(first, second)
+    for divergence in found.first:
+        _print(f"{divergence.name}: {'; '.join(divergence.causes)}")
+    _print(
+        f"{found.n_same} jobs gave the same bytes, {len(found.first)} differ, "
+        f"{found.n_following} more differ only because their inputs do",
+        "red" if found.first else "green",
+    )
+    raise typer.Exit(1 if found.first else 0)
+
+
+@app.command()
+def rerun(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Results, or folders of results, whose jobs are done again."),
+    ],
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="That many of the jobs, drawn at random.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Jobs at a time.")] = 1,
+    root: Root = Path(),
+    project: Project = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="Where to work; default: the place for temporary files.",
+        ),
+    ] = None,
+) -> None:
+    """Do jobs again in a folder of their own, and compare. Exit 0: all reproduced, 1: one changed,
+    2: one could not be done.
+    """
+    from isotropy.provenance.rerun import choose
+    from isotropy.provenance.rerun import rerun as do_again
+
+    checkout = project or root
+    if not (checkout / "rules").is_dir():
+        _refuse(f"{checkout} is not a checkout: give --project")
+    counts: Counter[str] = Counter()
+    with one_sentence():
+        names = choose(root, [_relative(p, root) for p in paths], sample, seed)
+        try:
+            expected = study_plan(checkout, root, None)
+        except (IsotropyError, OSError):  # only a mirror needs it
+            expected = None
+        for outcome in do_again(root, names, checkout, expected, jobs=jobs, scratch=scratch):
+            counts[outcome.verdict] += 1
+            _print(
+                f"{outcome.verdict}: {outcome.name} ({outcome.detail}; {outcome.seconds:.1f} s)",
+                None if outcome.verdict == "reproduced" else "red",
+            )
+    summary = ", ".join(f"{counts[v]} {v}" for v in ("reproduced", "changed", "failed"))
+    _print(
+        f"{len(names)} jobs: {summary}", "green" if counts["reproduced"] == len(names) else "red"
+    )
+    raise typer.Exit(1 if counts["changed"] else 2 if counts["failed"] else 0)
+
+
+@app.command()
+def identify(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files, whatever they are called and wherever they lie.")
+    ],
+    root: Root = Path(),
+) -> None:
+    """Find the record of a stray file, and say if it was altered. Exit 0: found and intact, 1:
+    altered, 2: not found.
+    """
+    from isotropy.provenance.strays import identify as find
+
+    worst = 0
+    for file in files:
+        try:
+            found = find(root, file)
+        except (IsotropyError, OSError) as error:
+            _print(str(error), "red")
+            worst = 2
+            continue
+        if found.path is not None:
+            _print(f"{file}: intact, it is {found.path} of {found.record}", "green")
+        else:
+            outputs = ", ".join(found.outputs) or "another form of its outputs"
+            _print(
+                f"{file}: altered, or of another run of the same job; it carries the id of "
+                f"{found.record}, which has {outputs}",
+                "red",
+            )
+            worst = max(worst, 1)
+    raise typer.Exit(worst)
+
+
+@app.command()
+def forget(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Results, or folders of results, that are not there any more."),
+    ],
+    root: Root = Path(),
+) -> None:
+    """Note in the ledger that results were removed on purpose: `verify` no longer misses them, the
+    ledger keeps the note.
+    """
+    from isotropy.provenance.ledger import forget_missing
+
+    with one_sentence():
+        names = forget_missing(root, [_relative(p, root) for p in paths])
+    for name in names:
+        _print(name)
+    _print(f"recorded as removed: {len(names)}", "green")
+
+
+@app.command()
+def export(
+    bundle: Annotated[
+        Path | None,
+        typer.Argument(help="The zip to write; default: results/bundle.zip of the run."),
+    ] = None,
+    root: Root = Path(),
+    project: Project = None,
+    with_data: Annotated[
+        bool,
+        typer.Option(
+            "--with-data",
+            help="Fetched sources, prepared texts and embeddings, too: mind their licences.",
+        ),
+    ] = False,
+) -> None:
+    """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` among
+    its code checks.
+    """
+    from isotropy.provenance.bundle import export as write
+
+    bundle = bundle or root / RESULTS / audit.BUNDLE
+    with one_sentence():
+        n_files, n_bytes, head = write(root, project or root, bundle, with_data=with_data)
+    size = f"{n_files} files, {n_bytes / 1e6:.1f} MB"
+    _print(f"{bundle}: {size}; head of the ledger: {head}", "green")
+
+
+def _checkout(
+    project: Path, root: Path, configfiles: list[Path] | None, incomplete: list[str]
+) -> Checkout:
+    """The checkout to compare with; without its plan, and saying so, where that cannot be had."""
+    try:
+        plan = study_plan(project, root, configfiles)
+    except (IsotropyError, OSError) as error:
+        checkout = Checkout(project)
+        incomplete.append(f"specs were not compared: {error}")
+        return checkout
+    return Checkout(project, plan)
+
+
+def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
+    """What the checkout would make now, configured as in the last run, unless files are given."""
+    from isotropy.workflow.config import load_study, read_configuration
+    from isotropy.workflow.plan import Plan
+
+    if configfiles is not None:
+        files, overrides = [project / "config.yaml", *configfiles], {}
+    else:
+        entry = last_run(root / RESULTS)
+        files, overrides = _files_of(entry, project), entry["overrides"]
+        sources = overrides.get("sources")
+        if isinstance(sources, dict) and isinstance(sources.get("mirror"), str):
+            overrides = overrides | {"sources": sources | {"mirror": as_it_was(sources["mirror"])}}
+    study = load_study(
+        read_configuration(files, overrides), project, mirror_there=configfiles is not None
+    )
+    return Plan(study, project.resolve(), root.resolve())
+
+
+def _files_of(run: dict[str, Any], project: Path) -> list[Path]:
+    """Configuration files of a run.
+
+    Raises:
+        IsotropyError: one outside the checkout that is not what it was: a ledger of someone else
+            could name any file of this machine.
+    """
+    files = []
+    for named in run["configfiles"]:
+        file = project / as_it_was(named["path"])
+        inside = file.resolve().is_relative_to(project.resolve())
+        if not inside and file.is_file() and sha256_file(file) != named["sha256"]:
+            raise IsotropyError(
+                f"{file} is not what configured the last run: name it with --configfile"
+            )
+        files.append(file)
+    return files
+
+
+def _relative(path: Path, root: Path) -> Path:
+    """A path as records name it: one that begins with results/ is the run's own, others are seen
+    from here.
+    """
+    return (
+        Path(os.path.normpath(path))
+        if path.parts[:1] == (RESULTS.name,)
+        else Path(os.path.relpath(path, root))
+    )

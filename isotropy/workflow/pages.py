@@ -1,0 +1,143 @@
+"""The pages of the results: what each shows, and what it reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from isotropy.figures.spec import FigureSpec
+from isotropy.files import RESULTS
+from isotropy.papers.comparison import Line
+from isotropy.papers.locations import CLAIMS, OF_ALL, figure_file, note_file, table_file
+from isotropy.papers.registry import KEYS, Paper, paper, papers
+from isotropy.provenance.environment import normalized_name
+from isotropy.spec import Spec
+from isotropy.tables.spec import TableSpec
+from isotropy.workflow.page_spec import PageSpec, PaperEntry, RunSpec
+from isotropy.workflow.parts import Parts
+
+Entry = TypeVar("Entry")
+Figures = Mapping[str, FigureSpec]
+Tables = Mapping[str, TableSpec]
+
+INDEX = "index"
+RUN = "site/run"
+OWN_PAGES = ("claims", "not-attempted", "scorecard", "sources", "provenance")
+"""Pages besides the overview and one for each paper."""
+FROM_DOCS = ("## What did we decide", "## Where do we deviate")
+"""Sections of a paper's docs page that its page shows."""
+
+
+def pages() -> list[str]:
+    """Names of all pages but the overview."""
+    return [*KEYS, *OWN_PAGES]
+
+
+def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -> Spec | None:
+    """The spec of a page, or of the summary of the run that pages read."""
+    study = parts.study.config.study
+    entries = [_entry(one) for one in papers()]
+    match path:
+        case ["index"]:
+            with_leads = [_entry(one, figures) for one in papers()]
+            return PageSpec(kind="overview", study=study, papers=with_leads)
+        case ["site", "run"]:
+            return RunSpec(study=study)
+        case ["site", "provenance"]:
+            locked = _locked(parts.project / "requirements.lock")
+            return PageSpec(kind="provenance", study=study, papers=entries, locked=locked)
+        case ["site", "claims" | "scorecard" | "sources" as kind]:
+            return PageSpec(kind=kind, study=study, papers=entries)
+        case ["site", "not-attempted"]:
+            return PageSpec(kind="claims", study=study, papers=entries, attempted=False)
+        case ["site", key] if key in KEYS:
+            return PageSpec(
+                kind="paper",
+                study=study,
+                papers=entries,
+                paper=key,
+                figures=list(_of(key, figures).values()),
+                tables=list(_of(key, tables).values()),
+                protocol=_protocol(parts, key),
+                decisions=_decisions(parts.project / "docs" / "papers" / f"{key}.md"),
+            )
+    return None
+
+
+def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, list[str]] | None:
+    """Inputs of a page, by name."""
+    claims = {"claims": [table_file(CLAIMS)]}
+    run = {"run": [f"{RESULTS}/{RUN}.json"]}
+    lineage = {"lineage": [f"{RESULTS}/{RUN}.lineage.json"]}
+    match path:
+        case ["index"]:
+            leads = [entry.lead for one in papers() if (entry := _entry(one, figures)).lead]
+            others = {"pages": [f"{RESULTS}/site/{name}.html" for name in pages()]}
+            return {**claims, **run, "figures": [figure_file(f) for f in leads if f], **others}
+        case ["site", "run"]:
+            results = [*map(table_file, OF_ALL), *map(figure_file, figures)]
+            results += map(table_file, tables)
+            return {"results": results}
+        case ["site", "provenance"]:
+            return {**run, **lineage}
+        case ["site", "sources"]:
+            return lineage
+        case ["site", "scorecard"]:
+            own = [figure_file("claims/scorecard")]
+            return {"scorecard": [table_file("scorecard")], "figures": own}
+        case ["site", "claims" | "not-attempted"]:
+            own = [figure_file("claims/published")]
+            graph = {"graph": [f"{RESULTS}/{RUN}.graph.js"]}
+            return {**claims, **lineage, **graph, "figures": own}
+        case ["site", key] if key in KEYS:
+            return {
+                **claims,
+                "figures": [figure_file(name) for name in _of(key, figures)],
+                "notes": [note_file(name) for name in _of(key, figures)],
+                "tables": [table_file(name) for name in _of(key, tables)],
+            }
+    return None
+
+
+def _of(key: str, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Entries of a paper."""
+    return {name: entry for name, entry in entries.items() if name.split("/")[0] == key}
+
+
+def _entry(one: Paper, figures: Figures | None = None) -> PaperEntry:
+    """A paper; with figures, the one that says most: the first where the study lacks that."""
+    own = _of(one.key, figures or {})
+    lead = one.lead if one.lead in own else next(iter(own), None)
+    return PaperEntry(
+        key=one.key,
+        title=one.title,
+        reference=one.reference,
+        says=one.says,
+        lead=lead,
+        lead_caption=own[lead].caption if lead else "",
+    )
+
+
+def _protocol(parts: Parts, key: str) -> list[Line]:
+    """The study beside a paper's text; nothing of a paper that it leaves out."""
+    section = getattr(parts.study.config, key)
+    return [] if section is None else paper(key).compare(section, parts.context)
+
+
+@cache
+def _decisions(page: Path) -> str:
+    """Sections FROM_DOCS of a docs page; nothing where there is no page."""
+    text = page.read_text("utf8") if page.is_file() else ""
+    sections = re.split(r"^(?=## )", text, flags=re.M)
+    return "\n".join(section for section in sections if section.startswith(FROM_DOCS))
+
+
+@cache
+def _locked(lock: Path) -> dict[str, str]:
+    """Versions by the lock; nothing where there is none."""
+    text = lock.read_text("utf8") if lock.is_file() else ""
+    pins = re.findall(r"^([A-Za-z0-9][\w.-]*)==([^\s;]+)", text, re.M)
+    return {normalized_name(name): version for name, version in pins}

@@ -1,0 +1,23 @@
+"""Draws the figures of a paper from tables, each as PDF, SVG and PNG, with a note on what it
+shows.
+"""
+
+import pandas as pd
+
+from isotropy.figures.spec import FigureSpec
+from isotropy.figures.style import banner, note, save, use_style
+from isotropy.job import jobs
+from isotropy.palette import REHEARSAL
+
+for job in jobs(snakemake, FigureSpec):
+    with job:
+        use_style()
+        draw = getattr(job.load("figures"), job.spec.function)
+        figure = draw(*(pd.read_parquet(path) for path in job.inputs("tables")))
+        if job.lineage.status == "rehearsal":
+            banner(figure, REHEARSAL)
+        for kind in ("pdf", "svg", "png"):
+            with job.write(kind) as path:
+                save(figure, path, job.mark)
+        with job.write("note") as path:
+            path.write_text(note(figure) + "\n", "utf8")

@@ -1,0 +1,15 @@
+"""Writes the pages of the results; each spec names the module that makes the page."""
+
+from isotropy.job import jobs
+from isotropy.report.site import render
+from isotropy.workflow.page_spec import PageSpec
+
+for job in jobs(snakemake, PageSpec):
+    with job:
+        page = job.load(job.spec.kind)
+        folder = job.output["page"].parent
+        content = page.content(job.spec, job.inputs, folder)
+        scripts = getattr(page, "SCRIPTS", ())
+        with job.write("page") as path:
+            text = render(job.spec, content, folder, job.mark, scripts, job.lineage.status)
+            path.write_text(text, "utf8")
