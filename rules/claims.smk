@@ -10,17 +10,7 @@ rule evaluate_claims:
         tables=PLAN.table_files(),
     output:
         parquet="results/claims.parquet",
-        csv=report(
-            "results/claims.csv",
-            caption="captions.rst",
-            category="claims",
-            subcategory="tables",
-            labels={
-                "name": "claims",
-                "section": "all",
-                "caption": "Every claim of the papers against our number.",
-            },
-        ),
+        csv=report("results/claims.csv", caption="captions.rst", category="claims"),
         markdown="results/claims.md",
         record="results/claims.record.json",
     log:

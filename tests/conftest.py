@@ -124,7 +124,7 @@ class Workflow:
 
 
 class Planned(NamedTuple):
-    """What a job of a dry run says of itself."""
+    """What a job of a dry run says of itself and one of its results."""
 
     rule: str
     stem: str
@@ -133,20 +133,22 @@ class Planned(NamedTuple):
 
 
 def read_dry_run(text: str) -> list[Planned]:
-    """The jobs of a dry run that make results."""
+    """The results that the jobs of a dry run make."""
     found = []
     # Jobs of a group stand further in
     for block in re.split(r"\n(?= *(?:local)?rule \w+:)", text):
         head = re.match(r" *(?:local)?rule (\w+):", block)
-        record = re.search(r"^ +output: .*?results/(\S+)\.record\.json", block, re.M)
-        if head is None or record is None:
+        output = re.search(r"^ +output: (.*)$", block, re.M)
+        stems = re.findall(r"results/(\S+)\.record\.json", output[1]) if output else []
+        if head is None:
             continue
         own = re.search(r"^ +resources: (.*)$", block, re.M)
         parts = own[1].split(", ") if own else []
         values = dict(part.split("=", 1) for part in parts if "=" in part)
         threads = re.search(r"^ +threads: (\d+)$", block, re.M)
         resources = {k: int(v) if v.isdigit() else v for k, v in values.items()}
-        found.append(Planned(head[1], record[1], int(threads[1]) if threads else 1, resources))
+        n_threads = int(threads[1]) if threads else 1
+        found += [Planned(head[1], stem, n_threads, resources) for stem in stems]
     return found
 
 

@@ -145,9 +145,10 @@ def _files(root: Path, rule: str, modules: Iterable[str]) -> tuple[str, set[Path
     files: set[Path] = set()
     waiting = [script]
     for module in modules:
-        if not (paths := list(_module_files(root, module))) or _module_file(root, module) is None:
-            raise IsotropyError(f"expected a module of {PACKAGE}, got {module!r}")
-        waiting += paths
+        if _module_file(root, module) is None or module in INFRASTRUCTURE:
+            kind = "that can change results" if module in INFRASTRUCTURE else f"of {PACKAGE}"
+            raise IsotropyError(f"expected a module {kind}, got {module!r}")
+        waiting += _module_files(root, module)
     while waiting:
         file = waiting.pop()
         if file not in files:

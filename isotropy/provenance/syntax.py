@@ -70,7 +70,7 @@ def _merged(values: list[ast.expr]) -> Iterator[ast.expr]:
     text = ""
     for value in values:
         if isinstance(value, ast.Constant):
-            text += value.value
+            text += str(value.value)
             continue
         if text:
             yield ast.Constant(text)

@@ -35,13 +35,13 @@ def snakemake_object(
     stem: str,
     text: str = "hello",
     inputs: dict[str, Any] | None = None,
-    entries: Sequence[str] = (),
+    modules: Sequence[str] = (),
 ) -> SimpleNamespace:
     """What Snakemake gives a script, for a job that writes results/<stem>.txt."""
     return SimpleNamespace(
         rule=RULE,
         params=SimpleNamespace(
-            spec=NoteSpec(text=text).canonical(), code=code_param(project, RULE, *entries)
+            spec=NoteSpec(text=text).canonical(), code=code_param(project, RULE, *modules)
         ),
         input=Named((inputs or {}).items()),
         output=Named(

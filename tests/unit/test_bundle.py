@@ -13,6 +13,7 @@ import pytest
 
 from isotropy.errors import IsotropyError
 from isotropy.provenance.bundle import export
+from isotropy.provenance.crate import Crate
 from isotropy.provenance.diff import diff
 from isotropy.provenance.verify_bundle import METADATA, verify
 from tests.unit.jobs import write_note
@@ -37,12 +38,12 @@ def test_a_file_that_changes_while_it_is_packed_ends_the_export(
     before = bundle.read_bytes()
     ledger = bundle.parent / "results/ledger.jsonl"
 
-    def described(records: object) -> dict[str, object]:
+    def described(*_: object) -> Crate:
         with ledger.open("a") as stream:  # after the digests, before the files are read
             stream.write("{}\n")
-        return {}
+        return Crate(*_)
 
-    monkeypatch.setattr("isotropy.provenance.bundle.prov", described)
+    monkeypatch.setattr("isotropy.provenance.bundle.Crate", described)
     with pytest.raises(IsotropyError, match=r"ledger\.jsonl changed while it was packed"):
         export(bundle.parent, project, bundle, with_data=False)
     assert bundle.read_bytes() == before
@@ -104,21 +105,21 @@ def test_code_is_compared_by_what_it_says(
     else:
         assert findings
         assert all(f.startswith(finding) for f in findings)
-    assert "machinery" not in summary
+    assert "infrastructure" not in summary
 
 
-def test_changed_machinery_is_named_and_no_finding(bundle: Path) -> None:
+def test_changed_infrastructure_is_named_and_no_finding(bundle: Path) -> None:
     suspect = forged(bundle, "isotropy/job.py", b"import logging", b"import logging, os")
     findings, summary = verify(str(suspect))
     assert findings == []
-    assert "machinery changed since: isotropy/job.py; " in summary
+    assert "infrastructure changed since: isotropy/job.py; " in summary
 
 
 def test_records_of_another_format_are_named(bundle: Path) -> None:
-    suspect = forged(bundle, "results/note.record.json", b'"format": 3', b'"format": 2')
+    suspect = forged(bundle, "results/note.record.json", b'"format": 4', b'"format": 2')
     findings, _ = verify(str(suspect))
     assert any(
-        f.startswith("results/note.record.json: expected a record of format 3, got 2")
+        f.startswith("results/note.record.json: expected a record of format 4, got 2")
         for f in findings
     )
 

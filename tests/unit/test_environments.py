@@ -7,7 +7,7 @@ import ast
 import re
 import subprocess
 import sys
-from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
@@ -15,12 +15,11 @@ import pytest
 import yaml
 
 from isotropy import metrics
-from isotropy.papers.locations import CLAIMS, package
+from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
 from isotropy.provenance.code import code_identity
 from isotropy.provenance.environment import PYPI_NAME, normalized_name
 from isotropy.sources.formats import READERS, known
-from isotropy.tables.runs import FACTS
 from isotropy.workflow.config import schema
 from isotropy.workflow.page_spec import Kind
 from tests import architecture
@@ -64,44 +63,43 @@ def conda_file(path: Path) -> dict[str, str]:
 
 
 def rules(project: Path) -> list[tuple[str, str]]:
-    """Every rule with a script, and its conda file."""
+    """Every rule with a script, and its conda file; of rules of a loop one for each paper."""
     found = []
     for path in (project / "rules").glob("*.smk"):
-        for match in re.finditer(r"^rule (\w+):\n((?:[ \t]+.*\n|\n)*)", path.read_text(), re.M):
+        for match in re.finditer(r"^ *rule ?(\w*):\n((?:[ \t]+.*\n|\n)*)", path.read_text(), re.M):
             if env := re.search(r"envs/(\w+\.yaml)", match[2]):
-                found.append((match[1], env[1]))
+                loop = re.search(r'name:\s+f"(\w+){paper}"', match[2])
+                names = [f"{loop[1]}{key}" for key in KEYS] if loop else [match[1]]
+                found += [(name, env[1]) for name in names]
     return found
 
 
 def loaded_by_name(project: Path, rule: str) -> list[str]:
-    """All that a rule's script loads by name, whatever the wildcards are: modules, and
-    `module:function` each, as the rule's parameter `code` says.
+    """All modules that a rule's script loads by name, whatever the wildcards are, as the rule's
+    parameter `code` says.
     """
+    if match := re.fullmatch(r"make_(tables)_(\w+)|draw_(figures)_(\w+)", rule):
+        return [f"{package(match[2] or match[4])}.{match[1] or match[3]}"]
+    if rule == "write_pages":
+        return [f"isotropy.report.{kind}" for kind in get_args(Kind)]
     named = {
         "readers": [f"{READERS}.{name.replace('-', '_')}" for name in known()],
-        "figure_function": [f"{package(key)}.figures" for key in (*KEYS, CLAIMS)],
-        "page_module": [f"isotropy.report.{kind}" for kind in get_args(Kind)],
-        "table_function": [*(f"{package(key)}.tables" for key in KEYS), *FACTS.values()],
+        "protocol": [f"isotropy.papers.{key}.protocol" for key in KEYS],
     }
     text = "".join(path.read_text("utf8") for path in (project / "rules").glob("*.smk"))
     code = re.search(rf'code=code\("{rule}"(.*)\),$', text, re.M)
     assert code, rule
-    found = []
-    for entry in filter(None, code[1].split(", ")):
-        if match := re.fullmatch(r'protocol\("(\w+)"\)', entry):
-            protocols = [f"isotropy.papers.{key}.protocol" for key in KEYS]
-            having = [m for m in protocols if hasattr(import_module(m), match[1])]
-            assert having, entry
-            found += [f"{module}:{match[1]}" for module in having]
-        else:
-            found += named[entry]
-    return found
+    return list(chain.from_iterable(named[n] for n in filter(None, code[1].split(", "))))
 
 
 def files_behind(project: Path, rule: str) -> list[str]:
-    """Files of the project that a rule's script may import, the machinery's too."""
-    found = code_identity(project, rule, loaded_by_name(project, rule))
-    return sorted({*found.sha256, *found.machinery})
+    """Files of the project that a rule's script may import, infrastructure too.
+
+    A script that loads the protocol of one paper loads no other's.
+    """
+    modules = [m for m in loaded_by_name(project, rule) if not m.endswith(".protocol")]
+    found = code_identity(project, rule, modules)
+    return sorted({*found.sha256, *found.infrastructure})
 
 
 def test_conda_files_have_the_locked_versions(project: Path) -> None:
@@ -254,7 +252,7 @@ def test_rules_are_short_and_complete(project: Path) -> None:
         text = path.read_text()
         if path.name != "common.smk":
             assert not re.search(r"\b(def|lambda)\b|config\[", text), path
-        for match in re.finditer(r"^rule (\w+):\n((?:[ \t]+.*\n|\n)*)", text, re.M):
+        for match in re.finditer(r"^ *rule ?(\w*):\n((?:[ \t]+.*\n|\n)*)", text, re.M):
             assert len(match[2].rstrip().splitlines()) <= 25, match[1]
             if path.name == "audit.smk":  # makes no results
                 continue

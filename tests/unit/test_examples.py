@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import shutil
 import subprocess
@@ -10,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from isotropy.provenance.syntax import Source
 from tests.conftest import copy_checkout
 from tests.unit.tiny_models import sentences, write_tiny_bert
 
@@ -77,5 +77,7 @@ def test_benchmarks_load(path: Path) -> None:
         spec.loader.exec_module(module)
     finally:
         del sys.modules[path.stem]
-    named = {name for name, _, _ in Source(path.read_bytes()).imports}
+    nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    named = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    named |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
     assert [name for name in named if importlib.util.find_spec(name.split(".")[0]) is None] == []

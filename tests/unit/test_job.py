@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import gc
+import json
 import logging
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ import pytest
 
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic, read_json, write_json
-from isotropy.job import Job
+from isotropy.job import Job, jobs
 from isotropy.provenance.audit import verify
 from isotropy.provenance.environment import packages
 from isotropy.provenance.lineage import Lineage
+from isotropy.provenance.record import read_record
 from tests.unit.jobs import RULE, Named, NoteSpec, snakemake_object, states, write_note
 
 
@@ -39,23 +41,52 @@ def test_record_says_what_happened(run: Path) -> None:
     code = record["code"]
     assert code["files"].keys() == code["sha256"].keys()
     assert f"scripts/prepare/{RULE}.py" in code["files"]
-    assert "isotropy/job.py" in code["machinery"]
-    assert not code["files"].keys() & code["machinery"].keys()
-    assert (record["format"], code["entries"]) == (3, [])
+    assert "isotropy/job.py" in code["infrastructure"]
+    assert not code["files"].keys() & code["infrastructure"].keys()
+    assert (record["format"], code["modules"]) == (4, [])
     environment = record["environment"]
     assert environment["packages"]["numpy"]
     gpu = environment["gpu"]
     assert gpu.get("devices") or gpu["reason"]  # known, or null with a reason
 
 
-def test_garbage_is_looked_for_from_the_start_of_the_work(run: Path, project: Path) -> None:
-    """`isotropy.forkserver` disables that for what scripts load."""
-    gc.disable()
-    try:
-        write_note(project, "another")
-        assert gc.isenabled()
-    finally:
-        gc.enable()
+def test_results_of_one_job_are_made_one_by_one(run: Path, project: Path) -> None:
+    """Each from its own inputs, with a record of its own; a result can be made from another of the
+    same job; one log and one CPU time for all.
+    """
+    results = [
+        {"stem": "first", "spec": {"text": "one"}, "inputs": {"note": ["results/note.txt"]}},
+        {"stem": "second", "spec": {"text": "two"}, "inputs": {"first": ["results/first.txt"]}},
+    ]
+    given = snakemake_object(project, "both")
+    given.params.spec = json.dumps(results)
+    given.output = Named(
+        {
+            "note": ["results/first.txt", "results/second.txt"],
+            "record": ["results/first.record.json", "results/second.record.json"],
+        }.items()
+    )
+    for job in jobs(given, NoteSpec):
+        with job, job.write("note") as path:
+            path.write_text(job.spec.text)
+    first, second = (read_record(Path(f"results/{n}.record.json")) for n in ("first", "second"))
+    assert [f.path for f in first.inputs] == ["results/note.txt"]
+    assert list(second.input_records) == ["results/first.record.json"]
+    assert (first.output_names, second.spec) == ({"note": "results/first.txt"}, {"text": "two"})
+    assert first.id != second.id
+    log = Path("results/logs/both.log").read_text()
+    assert f"{RULE} first" in log
+    assert f"{RULE} second" in log
+    total = (first.cpu_seconds or 0) + (second.cpu_seconds or 0)
+    assert 0 < total < time.process_time() + 0.1
+
+
+def test_a_result_of_several_can_be_made_alone(run: Path, project: Path) -> None:
+    """As `isotropy audit rerun` does: with the spec of one result."""
+    (job,) = jobs(snakemake_object(project, "alone", "text"), NoteSpec)
+    with job, job.write("note") as path:
+        path.write_text(job.spec.text)
+    assert read_record(Path("results/alone.record.json")).spec == {"text": "text"}
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")

@@ -292,7 +292,7 @@ def test_records_of_names_that_no_file_system_takes(run: Path, project: Path) ->
         assert found["results/source.txt"] == "intact"
 
 
-@pytest.mark.parametrize("field", ["files", "sha256", "machinery"])
+@pytest.mark.parametrize("field", ["files", "sha256", "infrastructure"])
 @pytest.mark.parametrize("name", ["x" * 300, "/etc/passwd", "../../etc/passwd", "a\0b"])
 def test_code_with_names_that_lead_elsewhere(
     run: Path, project: Path, field: str, name: str
@@ -407,10 +407,10 @@ def test_temporary_outputs_may_be_gone(
     assert (found["results/brief.txt"], found["results/note.txt"]) == ("temporary", "missing")
 
 
-def test_comments_and_changed_machinery_are_no_findings(
+def test_comments_and_changed_infrastructure_are_no_findings(
     run: Path, project: Path, tmp_path: Path
 ) -> None:
-    """Of the machinery it is shown by name what has changed, and the exit code stays."""
+    """Changed infrastructure is named, and the exit code stays."""
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
     for name in ("isotropy/files.py", "scripts/prepare/prepare_sentences.py"):
@@ -418,46 +418,44 @@ def test_comments_and_changed_machinery_are_no_findings(
             stream.write('# edited\n"""And a text."""\n')
     seen = Checkout(checkout)
     assert {f.state for f in verify_all(run, seen)} == {"intact"}
-    assert not seen.changed_machinery
+    assert not seen.changed_infrastructure
     with (checkout / "isotropy/job.py").open("a") as stream:
         stream.write("EDITED = True\n")
     (checkout / "isotropy/locks.py").unlink()
     seen = Checkout(checkout)
     assert {f.state for f in verify_all(run, seen)} == {"intact"}
-    assert seen.changed_machinery == {"isotropy/job.py": 2, "isotropy/locks.py": 2}
+    assert seen.changed_infrastructure == {"isotropy/job.py": 2, "isotropy/locks.py": 2}
     arguments = ["audit", "verify", "--all", "--project", str(checkout)]
     append_run(run / "results", checkout, [checkout / "config.yaml"], {})
     found = CliRunner().invoke(app, arguments)
-    assert "machinery changed since: isotropy/job.py (2 files)" in found.output
-    assert "machinery changed since: isotropy/locks.py (2 files)" in found.output
+    assert "infrastructure changed since: isotropy/job.py (2 files)" in found.output
+    assert "infrastructure changed since: isotropy/locks.py (2 files)" in found.output
     assert "2 stale" in found.output  # they are no results of the study
     assert "isotropy/job.py" not in [f.path for f in verify_all(run, seen)]
 
 
-def test_stale_names_the_function(run: Path, project: Path, tmp_path: Path) -> None:
+def test_stale_names_the_module(run: Path, project: Path, tmp_path: Path) -> None:
+    """Also one that the script loads by name."""
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
-    entry = "isotropy.provenance.compare:shown"
-    script = snakemake_object(project, "loaded", entries=[entry])
+    module = "isotropy.palette"
+    script = snakemake_object(project, "loaded", modules=[module])
     with Job(script, NoteSpec) as job, job.write("note") as path:
-        path.write_text(job.load("compare")("text"))
-        with pytest.raises(IsotropyError, match="expected one entry of a module diff"):
+        path.write_text(job.load("palette").REHEARSAL)
+        with pytest.raises(IsotropyError, match="expected one module diff"):
             job.load("diff")
-    assert read_record(run / "results/loaded.record.json").code.entries == [entry]
+    assert read_record(run / "results/loaded.record.json").code.modules == [module]
     loaded = [Path("results/loaded.txt")]
-    module = checkout / "isotropy/provenance/compare.py"
-    text = module.read_text()
-    module.write_text(text.replace("ABSENT = ", "NEW = 1\nABSENT = "))
+    with (checkout / "isotropy/palette.py").open("a") as stream:
+        stream.write("# a remark\n")
     assert {f.state for f in verify(run, loaded, Checkout(checkout))} == {"intact"}
-    module.write_text(text.replace("str(value)", "repr(value)"))
+    with (checkout / "isotropy/palette.py").open("a") as stream:
+        stream.write("EDITED = True\n")
     stale = verify(run, loaded, Checkout(checkout))[0]
-    assert (stale.state, stale.detail) == (
-        "stale",
-        "prepare_sentences: isotropy/provenance/compare.py, function shown",
-    )
+    assert (stale.state, stale.detail) == ("stale", "prepare_sentences: isotropy/palette.py")
 
 
-FORMER = "expected a record of format 3, got 2, made by a former layout of the project"
+FORMER = "expected a record of format 4, got 2, made by a former layout of the project"
 
 
 def make_former(record: Path) -> None:
@@ -498,8 +496,8 @@ def test_results_of_a_former_layout(run: Path, project: Path) -> None:
 
 def test_record_of_a_later_layout(run: Path) -> None:
     record = run / "results/note.record.json"
-    write_json(record, {**read_json(record), "format": 4})
-    with pytest.raises(IsotropyError, match="got 4, made by a later version of the project"):
+    write_json(record, {**read_json(record), "format": 5})
+    with pytest.raises(IsotropyError, match="got 5, made by a later version of the project"):
         read_record(record)
 
 
@@ -518,7 +516,7 @@ def test_trace(run: Path, project: Path) -> None:
     )
     assert note["inputs"][0]["sources"][0]["id"] == "a"
     assert f"scripts/prepare/{RULE}.py" in note["code"]
-    assert "isotropy/job.py" in note["machinery"]
+    assert "isotropy/job.py" in note["infrastructure"]
     assert set(source) == {"path", "sha256", "record"}
     assert source["sha256"] == note["inputs"][0]["sha256"]
     shown = cli.invoke(app, ["audit", "trace", "results/end.txt"])

@@ -70,9 +70,14 @@ def of_rules(folder: Path, *rules: str) -> set[str]:
 
 
 def made_from(folder: Path, stems: Iterable[str]) -> set[str]:
-    """Results, and all that stands on them."""
+    """Results, all that stands on them, and what is made by the same jobs as one of these."""
     readers: dict[str, set[str]] = {}
-    for stem, record in records(folder).items():
+    made = records(folder)
+    jobs: dict[str, set[str]] = {}
+    for stem, record in made.items():
+        jobs.setdefault(f"{record['rule']} {record['wildcards']}", set()).add(stem)
+        readers.setdefault(stem, set())
+    for stem, record in made.items():
         for name in record["input_records"]:
             read = name.removeprefix("results/").removesuffix(RECORD_SUFFIX)
             readers.setdefault(read, set()).add(stem)
@@ -81,7 +86,8 @@ def made_from(folder: Path, stems: Iterable[str]) -> set[str]:
     while waiting:
         stem = waiting.pop()
         found.add(stem)
-        waiting |= readers.get(stem, set()) - found
+        together = jobs.get(f"{made[stem]['rule']} {made[stem]['wildcards']}", set())
+        waiting |= (readers.get(stem, set()) | together) - found
     return found
 
 

@@ -57,7 +57,8 @@ def test_stale_names_inputs(smoke_copy: Workflow) -> None:
     found = audit(smoke_copy, "verify", table)
     assert found.returncode == 1
     assert (
-        f"stale: {table} (make_table: it would read results/optimize/mickus2024/p" in found.stdout
+        f"stale: {table} (make_tables_mickus2024: it would read results/optimize/mickus2024/p"
+        in found.stdout
     )
 
 

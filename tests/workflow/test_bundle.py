@@ -193,7 +193,6 @@ def test_bundle_holds_what_it_lists_and_no_data_of_others(
     with zipfile.ZipFile(bundle) as archive:
         names = set(archive.namelist())
         metadata = json.loads(archive.read("ro-crate-metadata.json"))
-        prov = json.loads(archive.read("prov.json"))
     files = {e["@id"]: e for e in metadata["@graph"] if "File" in e["@type"]}
     assert names == files.keys() | {"ro-crate-metadata.json"}
     data = [
@@ -205,7 +204,6 @@ def test_bundle_holds_what_it_lists_and_no_data_of_others(
     assert "CC BY 4.0" in {
         e.get("license") for e in metadata["@graph"] if e["@id"].startswith("#source/")
     }
-    assert prov["entity"]["file:results/claims.csv"]["run:status"] == "stand-in"
     again = tmp_path / "again.zip"
     assert audit(smoke, "export", str(again)).returncode == 0
     assert again.read_bytes() == bundle.read_bytes()

@@ -1,5 +1,6 @@
-"""What an edit of code reruns, on the finished smoke study: comments, the machinery and new entries
-nothing else; a metric its importers; a table or figure itself and what is made from it."""
+"""What an edit of code reruns, on the finished smoke study: comments, infrastructure and new
+entries nothing; a metric its importers; a table or figure those of its paper and what is made from
+them."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from tests.workflow.study import audit, made_from, of_rules
 PAPER = "isotropy/papers/mickus2024"
 SILHOUETTE = "isotropy/metrics/silhouettes.py"
 COMMENTED = ["isotropy/job.py", "isotropy/provenance/verify_bundle.py", SILHOUETTE]
-MACHINERY = "isotropy/provenance/ledger.py"
+INFRASTRUCTURE = "isotropy/provenance/ledger.py"
 READER = "isotropy/sources/readers/one_word_a_line.py"
 REGISTRY = "config/sources/models.yaml"
 FIGURE, ITS_FUNCTION = "mickus2024/figure1", "chord_and_angle"
-NEW_FIGURE = "mickus2024/figure9"
+NEW_FIGURE = "figure9"
 USES_SILHOUETTE = ("optimize_embeddings", "finetune_model", "measure_layer")
 TABLE_OF_SILHOUETTES = "tables/mickus2024/simplices"
 
@@ -43,24 +44,12 @@ def insert_into_function(file: Path, name: str, statement: str) -> None:
 
 
 def add_figure(folder: Path) -> None:
-    """A function, and an entry beside that of another figure."""
+    """A declared function below another figure's."""
     edit(
         folder / PAPER / "figures.py",
-        f'\n\ndef drawn_anew() -> Figure:\n    """Again."""\n    return {ITS_FUNCTION}()\n',
+        f'\n\n@figure("{NEW_FIGURE}", section="1", caption="Again.")\n'
+        f'def drawn_anew() -> Figure:\n    """Again."""\n    return {ITS_FUNCTION}()\n',
     )
-    catalogue = folder / PAPER / "catalogue.py"
-    text = catalogue.read_text()
-    (entry,) = (
-        source
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call)
-        and any(
-            isinstance(k.value, ast.Constant) and k.value.value == FIGURE for k in node.keywords
-        )
-        and (source := ast.get_source_segment(text, node))
-    )
-    new = entry.replace(FIGURE, NEW_FIGURE).replace(ITS_FUNCTION, "drawn_anew")
-    catalogue.write_text(text.replace(entry, f"{entry},\n{new}"))
 
 
 def add_model(file: Path) -> None:
@@ -71,7 +60,7 @@ def add_model(file: Path) -> None:
     file.write_text(text.replace(entry, f"{entry}\n{new}"))
 
 
-def test_comments_machinery_and_what_nobody_uses_rerun_nothing(smoke_copy: Workflow) -> None:
+def test_comments_infrastructure_and_what_nobody_uses_rerun_nothing(smoke_copy: Workflow) -> None:
     """All at once: a comment in a job, in the bundle's checker and in a metric, with its docstring
     and layout; a real change of the ledger; a new reader; a new entry of the registry."""
     folder = smoke_copy.folder
@@ -80,40 +69,46 @@ def test_comments_machinery_and_what_nobody_uses_rerun_nothing(smoke_copy: Workf
     metric = folder / SILHOUETTE
     documented = metric.read_text().replace('"""', '"""In other words: ', 1)
     metric.write_text(documented.replace("\n\n", "\n\n\n", 1))
-    edit(folder / MACHINERY, "\n\nEDITED = True\n")
+    edit(folder / INFRASTRUCTURE, "\n\nEDITED = True\n")
     (folder / READER).parent.mkdir(exist_ok=True)  # the package of readers, one module per format
     (folder / READER).write_text('"""One word a line."""\n\nFORMAT = "one-word-a-line"\n')
     add_model(folder / REGISTRY)
     planned = smoke_copy.planned()
     assert planned == {}, f"these rules would run: {sorted(set(planned.values()))}"
-    verified = audit(smoke_copy, "verify", "--all")  # changed machinery is shown, and no finding
+    verified = audit(smoke_copy, "verify", "--all")  # changed infrastructure is shown
     assert verified.returncode == 0, verified.stdout
-    assert MACHINERY in verified.stdout
+    assert INFRASTRUCTURE in verified.stdout
 
 
-def test_a_new_figure_and_an_edited_table_rerun_what_is_theirs(smoke_copy: Workflow) -> None:
-    """A new function and entry: that figure, and pages. The function of one table: that table,
-    and what is made from it."""
+def test_a_new_figure_reruns_its_papers_figures(smoke_copy: Workflow) -> None:
+    """No table and no verdict; the figures of that paper, and the pages."""
     folder = smoke_copy.folder
-    table = "tables/mickus2024/seeds"
     add_figure(folder)
+    planned = smoke_copy.planned()
+    assert planned.keys() == made_from(folder, [f"figures/{FIGURE}"]) | {
+        f"figures/mickus2024/{NEW_FIGURE}"
+    }
+    assert set(planned.values()) == {"draw_figures_mickus2024", "summarize_run", "write_pages"}
+
+
+def test_an_edited_table_reruns_its_papers_tables(smoke_copy: Workflow) -> None:
+    """And what is made from them: not the tables of other papers, nor what they are made from."""
+    folder = smoke_copy.folder
     insert_into_function(folder / PAPER / "tables.py", "seeds", "edited = True  # noqa: F841")
     planned = smoke_copy.planned()
-    figures = {stem for stem in planned if stem.startswith("figures/")}
-    from_table = made_from(folder, [table])
-    assert table in planned
-    assert f"figures/{NEW_FIGURE}" in figures
-    assert figures - from_table == {f"figures/{NEW_FIGURE}"}
-    assert planned.keys() == from_table | {f"figures/{NEW_FIGURE}"}
+    assert planned.keys() == made_from(folder, ["tables/mickus2024/seeds"])
+    made = {rule for rule in planned.values() if rule.startswith("make_tables")}
+    assert made == {"make_tables_mickus2024"}
+    assert not {"optimize_embeddings", "finetune_model"} & set(planned.values())
 
 
 def test_an_edited_figure_reruns_itself_and_its_pages(smoke_copy: Workflow) -> None:
-    """Its page, what sums up the run, and the overview. Then there is nothing to do, the bytes are
-    the same, and the audit finds nothing."""
+    """The figures of its paper, what sums up the run, and the pages. Then there is nothing to do,
+    the bytes are the same, and the audit finds nothing."""
     before = digests(smoke_copy.folder)
     insert_into_function(smoke_copy.folder / PAPER / "figures.py", ITS_FUNCTION, "edited = True")
     expected = made_from(smoke_copy.folder, [f"figures/{FIGURE}"])
-    assert not {"claims", "site/rudman2024"} & expected
+    assert not {"claims", "figures/rudman2024/figure4"} & expected
     assert smoke_copy.planned().keys() == expected
     smoke_copy.done()
     assert smoke_copy.planned() == {}
@@ -132,7 +127,7 @@ def test_an_edited_metric_reruns_only_what_imports_it(smoke_copy: Workflow) -> N
     expected = made_from(folder, importers)
     assert smoke_copy.planned().keys() == expected
     # Sampled clouds, frozen vectors, static vectors and the diagram know no silhouette.
-    untouched = {"figures/mickus2024/figure1", "figures/rudman2024/figure4", "embed/brown"}
+    untouched = {"fetch/polarity", "embed/brown", "geometry/rudman2024/normal"}
     assert not untouched & expected
     stale = audit(smoke_copy, "verify", "--all")
     assert stale.returncode == 1

@@ -19,6 +19,7 @@ from snakemake_executor_plugin_slurm.partitions import get_best_partition, read_
 from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 from snakemake_executor_plugin_slurm.utils import set_gres_string
 
+from isotropy.papers.registry import KEYS
 from isotropy.workflow.costs import CostModel, read_rates
 from tests.conftest import Planned, Workflow, read_dry_run
 from tests.workflow.conftest import Fresh
@@ -46,13 +47,12 @@ LOCAL = {
     "figures",
     "tables",
     "fetch_source",
-    "make_table",
-    "draw_figure",
+    *(f"make_tables_{key}" for key in KEYS),
+    *(f"draw_figures_{key}" for key in (*KEYS, "claims")),
     "evaluate_claims",
     "make_scorecard",
     "summarize_run",
-    "write_page",
-    "write_overview",
+    "write_pages",
 }
 
 
