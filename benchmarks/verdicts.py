@@ -201,7 +201,7 @@ def families(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Co
                     for effect in effects
                 ]
                 judge_cases(drawn)
-                counts[headline(family, drawn, True).verdict.word.split()[0]] += 1
+                counts[headline(family, drawn, True).verdict.word] += 1
             yield f"rule {rule}, {name}", counts
 
 

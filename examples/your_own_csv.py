@@ -53,4 +53,4 @@ run("snakemake", *arguments, "--configfile", *configuration, "--", "results/scor
 with (folder / "results/scorecard.csv").open(encoding="utf8", newline="") as stream:
     for row in csv.DictReader(stream):
         if row["model"] == "example-model":
-            print(f"{row['verdict']:13} {row['statement']}")
+            print(f"{row['word']:13} {row['statement']}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from isotropy.errors import shown, suggest
 from isotropy.scrub import scrub
 
 
@@ -61,3 +63,40 @@ def canonical_json(value: Any) -> str:
 def digest(value: Any) -> str:
     """SHA-256 of the canonical JSON of a value, as 64 hex digits."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def first_mistake(
+    error: ValidationError, model: type[BaseModel], location: Sequence[str | int] | None = None
+) -> str:
+    """The first mistake in a file that a model describes: the field's path, the value, and what is
+    expected, or the nearest name.
+
+    Args:
+        error: what validation raised.
+        model: the model.
+        location: path of the field; None: as the error has it.
+    """
+    first = clearest(error)
+    path = ".".join(map(str, first["loc"] if location is None else location))
+    if first["type"] == "extra_forbidden":
+        return f"{path}: unknown key; {suggest(path.rsplit('.', 1)[-1], known_keys(model))}"
+    if first["type"] == "missing":
+        return f"{path}: missing"
+    hint = ""
+    if isinstance(first["input"], str) and first["type"] in ("float_type", "int_type"):
+        hint = "; a number must not be in quotes, and YAML reads 1e-3 as text: write 0.001"
+    message = first["msg"].removeprefix("Value error, ")
+    got = "" if first["type"] == "value_error" else f", got {shown(first['input'])}"
+    return ": ".join(filter(None, [path, message])) + got + hint
+
+
+def clearest(error: ValidationError) -> Any:
+    """The first error, or the first unknown key: a misspelt key is missing under its right name."""
+    errors = error.errors()
+    return next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+
+
+def known_keys(model: type[BaseModel]) -> set[str]:
+    """Keys of a model and of all models in it."""
+    definitions = model.model_json_schema().get("$defs", {}).values()
+    return set(model.model_fields) | {key for d in definitions for key in d.get("properties", {})}

@@ -1,10 +1,10 @@
 """The table of verdicts: each claim against the number that bears on it, and one headline for each
 family.
 
-A claim is `reproduced`, `deviates by x`, or `contradicted` (the opposite sign, or the other side of
-a bound); `undecided` where the interval does not tell. A stand-in is only
-`consistent`, `inconsistent` or `undecided`. Without a number it is `not computable because` or `not
-attempted because`.
+A claim is `reproduced`, `deviates`, or `contradicted` (the opposite sign, or the other side of a
+bound); `undecided` where the interval does not tell. A stand-in is only `consistent`,
+`inconsistent` or `undecided`. Without a number it is `not computable` or `not attempted`, with the
+reason. All of it are columns; `isotropy.claims.wording` makes sentences of them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from isotropy.claims.families import Case, headline, judge_cases
 from isotropy.claims.judge import Verdict, edges
 from isotropy.claims.spec import Beyond, Claim, Equals, Family, Quantity
 
+NO_NUMBER_FOR = "the study makes no number for"
+"""Reason of a claim whose case the study lacks; `missing_case` names the case."""
 SUMMARIES = ["mean", "sd"]  # rows of a table over its seeds
 STAND_IN = {"reproduced": "consistent", "undecided": "undecided"}
 
@@ -34,9 +36,19 @@ SCHEMA = {
     "setup": "str",
     "family": "str",
     "headline": "boolean",
-    "verdict": "str",
+    "word": "str",
+    "judged": "str",
+    "amount": "float64",
+    "reason": "str",
+    "missing_case": "str",
+    "n_judged": "Int64",
+    "n_holding": "Int64",
+    "n_failing": "Int64",
+    "n_missing": "Int64",
     "status": "str",
-    "detail": "str",
+    "side": "str",
+    "bound": "float64",
+    "tolerance": "float64",
     "published": "float64",
     "obtained": "float64",
     "sd": "float64",
@@ -47,7 +59,6 @@ SCHEMA = {
     "interval_method": "str",
     "p": "float64",
     "needed": "Int64",
-    "expected": "str",
     "trust": "str",
     "data": "str",
     "embedding": "str",
@@ -56,11 +67,17 @@ SCHEMA = {
     "column": "str",
     "record": "str",
 }
-"""Columns of the table of verdicts. `headline`: the one row that speaks for its family. `low` and
-`high`: 95 % interval over the `unit`s, or over seeds and items, by `interval_method`; `p`: the
-two-sided p-value, adjusted for the cases of the family; `needed`: units that would decide an
-undecided claim; `deviations`: what makes it a stand-in; `record`: id of the record of the table
-that the number stands in, from which the audit goes on."""
+"""Columns of the table of verdicts. `headline`: the one row that speaks for its family. `word`: the
+verdict; `judged`: what it would be if the number were the paper's own case (empty without a
+number); `amount`: what was obtained minus what is published, or minus the bound; `reason`: why it
+is undecided or has no number, for people, and the `missing_case` if the study lacks one;
+`n_judged`: cases or values of a verdict about several, of which `n_holding` hold and `n_failing`
+fail; `n_missing`: cases without a number. The test: `side` is `above` or `below` a `bound`, or
+`within` the `tolerance` of `published`. `low` and `high`: 95 % interval over the `unit`s, or over
+seeds and items, by `interval_method`; `p`: the two-sided p-value, adjusted for the cases of the
+family; `needed`: units that would decide an undecided claim; `deviations`: what makes it a stand-
+in; `record`: id of the record of the table that the number stands in, from which the audit goes
+on."""
 
 
 @dataclass
@@ -143,15 +160,14 @@ def _headline(family: Family, rows: list[Row], cases: list[Case]) -> dict[str, A
         "statement": family.statement,
         "headline": True,
         "trust": first["trust"],
-        "expected": first["expected"] if len({r.values["expected"] for r in rows}) == 1 else "",
+        **_common_test(rows),
         "unit": "cases" if cases else "",
     }
-    absent = [row.values["verdict"] for row in rows if row.case is None]
+    absent = [(row.values["word"], row.values["reason"]) for row in rows if row.case is None]
     if not cases:
         same = len(set(absent)) == 1
-        none = f"not attempted because the study has none of its {len(rows)} cases"
-        why = absent[0] if same else none
-        return found | {"verdict": why}
+        none = ("not attempted", f"the study has none of its {len(rows)} cases")
+        return found | _no_number(*(absent[0] if same else none))
     whole = headline(family, cases, complete=not absent)
     deviations = [d for row in rows for d in row.values.get("deviations", "").split("; ") if d]
     if absent:
@@ -160,9 +176,8 @@ def _headline(family: Family, rows: list[Row], cases: list[Case]) -> dict[str, A
         "p": whole.p,
         "deviations": "; ".join(dict.fromkeys(deviations)),
         "n_units": len(cases),
+        "n_missing": len(absent),
     }
-    if absent:
-        found["detail"] += f"; {len(absent)} without a number" if found["detail"] else ""
     if whole.estimate is not None:
         found |= _numbers_of(whole.estimate) | {"unit": "tasks"}
     return found
@@ -174,35 +189,35 @@ def _rows(claim: Claim, ours: Tables) -> Iterator[Row]:
     row |= {
         "published": claim.published.value if claim.published else math.nan,
         "trust": claim.published.trust if claim.published else "a direction, not a number",
-        "expected": _expected(claim),
+        **_test(claim),
         "unit": claim.unit or "",
         **dict.fromkeys(("table", "column", "record"), ""),
     }
     quantity = claim.quantity
     if quantity is None:
-        yield Row(row | {"verdict": f"not attempted because {claim.because}"})
+        yield Row(row | _no_number("not attempted", str(claim.because)))
         return
     row |= {"table": quantity.table, "column": _column(quantity)}
     chosen = _chosen(quantity, ours)
-    if isinstance(chosen, str):
+    if isinstance(chosen, dict):
         if not claim.extension:
-            yield Row(row | {"verdict": chosen})
+            yield Row(row | chosen)
         return
     row["record"] = ours.records[quantity.table]
     for name, group in _groups(quantity, chosen):
         yield _of_group(claim, row | {"setup": name}, group)
 
 
-def _chosen(quantity: Quantity, ours: Tables) -> pd.DataFrame | str:
-    """The rows that a claim is about; or why there are none."""
+def _chosen(quantity: Quantity, ours: Tables) -> pd.DataFrame | dict[str, str]:
+    """The rows that a claim is about; or the columns that say why there are none."""
     if quantity.table not in ours.tables:
-        return f"not attempted because {ours.missing}"
+        return _no_number("not attempted", ours.missing)
     table = ours.tables[quantity.table]
     wanted = ["status", *quantity.columns, *quantity.where, *quantity.besides]
     wanted += [*quantity.original, *quantity.by]
     wanted += [quantity.gate] if quantity.gate else []
     if absent := [c for c in wanted if c not in table.columns]:
-        return f"not computable because {quantity.table} has no column {absent[0]}"
+        return _no_number("not computable", f"{quantity.table} has no column {absent[0]}")
     for name, value in quantity.where.items():
         table = table[table[name] == value]
     for name, values in quantity.besides.items():
@@ -213,7 +228,8 @@ def _chosen(quantity: Quantity, ours: Tables) -> pd.DataFrame | str:
         return table
     # Static vectors have no data set
     which = ", ".join(f"{c} {v}" for c, v in quantity.where.items() if v != "")
-    return f"not attempted because the study makes no number for {which or 'such a case'}"
+    absent = _no_number("not attempted", NO_NUMBER_FOR)
+    return absent | {"missing_case": which or "such a case"}
 
 
 def _groups(quantity: Quantity, chosen: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -233,8 +249,8 @@ def _of_group(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
     assert quantity is not None
     first = group.iloc[0]
     if first["status"].startswith("not attempted"):
-        why = first["status"].replace("not attempted:", "not attempted because it is")
-        return Row(row | {"verdict": why})
+        _, _, why = first["status"].partition(": ")
+        return Row(row | _no_number("not attempted", f"it is {why}"))
     own = {c: v if isinstance(v, list) else [v] for c, v in quantity.original.items()}
     other = [c for c, values in own.items() if not group[c].isin(values).all()]
     original = bool((group["status"] == "original").all()) and not other
@@ -247,12 +263,12 @@ def _of_group(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
     }
     if quantity.gate and not group[quantity.gate].all():
         learned = "the model without any method did not learn the task"
-        return Row(row | {"verdict": f"not computable because {learned}"})
+        return Row(row | _no_number("not computable", learned))
     if why := _unusable(claim, quantity, group):
-        return Row(row | {"verdict": f"not computable because {why}"})
+        return Row(row | _no_number("not computable", why))
     found = estimate_of(claim, group)
     if math.isnan(found.value):
-        return Row(row | {"verdict": "not computable because its values do not vary"})
+        return Row(row | _no_number("not computable", "its values do not vary"))
     return Row(row, Case(claim, found, original))
 
 
@@ -365,18 +381,20 @@ def _numbers_of(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _words(verdict: Verdict, original: bool) -> dict[str, str]:
+def _words(verdict: Verdict, original: bool) -> dict[str, Any]:
     """The verdict as the table has it: a stand-in never counts as a reproduction."""
-    word, detail = verdict
-    if original:
-        return {"verdict": word, "detail": detail, "status": "original"}
-    if word not in STAND_IN:
-        detail = f"{word}, {detail}" if detail else word
+    word = verdict.word if original else STAND_IN.get(verdict.word, "inconsistent")
     return {
-        "verdict": STAND_IN.get(word, "inconsistent"),
-        "detail": detail,
-        "status": "stand-in",
+        **verdict._asdict(),
+        "word": word,
+        "judged": verdict.word,
+        "status": "original" if original else "stand-in",
     }
+
+
+def _no_number(word: str, reason: str) -> dict[str, str]:
+    """The verdict of a claim for which there is no number."""
+    return {"word": word, "reason": reason}
 
 
 def _column(quantity: Quantity) -> str:
@@ -388,13 +406,20 @@ def _column(quantity: Quantity) -> str:
     return quantity.column
 
 
-def _expected(claim: Claim) -> str:
-    """What the test asks for, in words."""
+def _test(claim: Claim) -> dict[str, Any]:
+    """What the test asks for: a side of a bound, or a tolerance around the published number."""
     if claim.test is None:
-        return ""
+        return {"side": "", "bound": math.nan, "tolerance": math.nan}
     if isinstance(claim.test, Equals):
         assert claim.published is not None
         around = claim.test.around(claim.published.value)
-        tolerance = f" ± {around:.3g}" if around else ""
-        return f"{claim.published.value:.12g}{tolerance}"
-    return f"{'> ' if claim.test.kind == 'above' else '< '}{claim.test.bound:g}"
+        return {"side": "within", "bound": math.nan, "tolerance": around}
+    return {"side": claim.test.kind, "bound": claim.test.bound, "tolerance": math.nan}
+
+
+def _common_test(rows: list[Row]) -> dict[str, Any]:
+    """The test of a family, where all its claims have the same."""
+    tests = [{n: r.values[n] for n in ("side", "bound", "tolerance", "published")} for r in rows]
+    if len({str(test) for test in tests}) > 1:
+        return {}
+    return {} if tests[0]["side"] == "within" else {n: tests[0][n] for n in ("side", "bound")}

@@ -95,17 +95,16 @@ def _of_all(cases: Sequence[Case], original: bool) -> Headline:
     alone = _alone(cases)
     holds = [case for case, verdict in zip(cases, alone, strict=True) if _agrees(verdict)]
     failed = [case for case in cases if _disagrees(case.verdict)]
-    count = f"{len(holds)} of {len(cases)} cases"
+    counts = {"n_judged": len(cases), "n_holding": len(holds), "n_failing": len(failed)}
     if failed:
         # A counter-example of the paper's own kind decides, whatever stand-ins do.
         own = any(case.original for case in failed)
         contradicted = any(case.verdict.word == "contradicted" for case in failed)
-        word = "contradicted" if contradicted else "deviates"
-        verdict = Verdict(word, f"{count}, {len(failed)} fail")
+        verdict = Verdict("contradicted" if contradicted else "deviates", **counts)
         return Headline(verdict, _least(case.p for case in failed), None, original or own)
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     word = "reproduced" if len(holds) == len(cases) else "undecided"
-    return Headline(Verdict(word, count), p, None, original)
+    return Headline(Verdict(word, **counts), p, None, original)
 
 
 def _of_any(cases: Sequence[Case], original: bool) -> Headline:
@@ -114,15 +113,16 @@ def _of_any(cases: Sequence[Case], original: bool) -> Headline:
     """
     holds = [case for case in cases if _agrees(case.verdict)]
     failed = [verdict for verdict in _alone(cases) if _disagrees(verdict)]
-    count = f"{len(holds)} of {len(cases)} cases"
+    counts = {"n_judged": len(cases), "n_holding": len(holds), "n_failing": len(failed)}
     if holds:
-        return Headline(Verdict("reproduced", count), _least(c.p for c in holds), None, original)
+        verdict = Verdict("reproduced", **counts)
+        return Headline(verdict, _least(c.p for c in holds), None, original)
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     if len(failed) < len(cases):
-        return Headline(Verdict("undecided", count), p, None, original)
+        return Headline(Verdict("undecided", **counts), p, None, original)
     contradicted = any(verdict.word == "contradicted" for verdict in failed)
     word = "contradicted" if contradicted else "deviates"
-    return Headline(Verdict(word, count), p, None, original)
+    return Headline(Verdict(word, **counts), p, None, original)
 
 
 def _alone(cases: Sequence[Case]) -> list[Verdict]:
@@ -147,17 +147,16 @@ def _pooled(cases: Sequence[Case], original: bool) -> Headline:
     found = estimates.mean(values, correlation=quantity.scale == "correlation")
     p = p_value(claim, found)
     if len(cases) < 3:
-        verdict = Verdict("undecided", f"{len(cases)} cases, 3 are needed")
+        verdict = Verdict("undecided", reason=f"{len(cases)} cases, 3 are needed")
     else:
         verdict = judge(claim, found, p)
-    holds = sum(_agrees(case.verdict) for case in cases)
-    detail = f"{holds} of {len(cases)} cases by themselves"
-    return Headline(
-        Verdict(verdict.word, f"{verdict.detail}; {detail}" if verdict.detail else detail),
-        p,
-        found,
-        original,
+    alone = [case.verdict for case in cases]
+    counted = verdict._replace(
+        n_judged=len(cases),
+        n_holding=sum(map(_agrees, alone)),
+        n_failing=sum(map(_disagrees, alone)),
     )
+    return Headline(counted, p, found, original)
 
 
 def _agrees(verdict: Verdict) -> bool:
@@ -165,4 +164,4 @@ def _agrees(verdict: Verdict) -> bool:
 
 
 def _disagrees(verdict: Verdict) -> bool:
-    return verdict.word == "contradicted" or verdict.word.startswith("deviates")
+    return verdict.word in ("contradicted", "deviates")

@@ -194,7 +194,7 @@ def _signs(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]) -> Non
     """One panel: a row per headline, a column per model."""
     ids = list(rows["id"].unique())
     for row in rows.to_dict("records"):
-        group = next(of for word, of in GROUPS.items() if row["verdict"].startswith(word))
+        group = GROUPS[row["word"]]
         number = "" if pd.isna(row["obtained"]) else f"  {row['obtained']:.3g}"
         axes.text(
             *(models.index(row["model"]), ids.index(row["id"]), SIGNS[group] + number),

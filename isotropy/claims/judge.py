@@ -18,12 +18,20 @@ class Verdict(NamedTuple):
     """A verdict as if the number were the paper's own case.
 
     Attributes:
-        word: `reproduced`, `deviates by …`, `contradicted` or `undecided`.
-        detail: what to add.
+        word: `reproduced`, `deviates`, `contradicted` or `undecided`.
+        amount: what was obtained minus what is published, or minus the bound; NaN where the verdict
+            is not about one number.
+        reason: why it is undecided, for people.
+        n_judged: cases or values that it was made from, where it is about several.
+        n_holding, n_failing: those by which the statement holds, and those by which it fails.
     """
 
     word: str
-    detail: str = ""
+    amount: float = math.nan
+    reason: str = ""
+    n_judged: int | None = None
+    n_holding: int | None = None
+    n_failing: int | None = None
 
 
 def p_value(claim: Claim, estimate: Estimate) -> float:
@@ -63,21 +71,21 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
     if claim.unit == "deterministic":
         return _judge_exact(claim, estimate)
     if claim.unit == "seeds" and estimate.n_units < FEWEST:
-        return Verdict("undecided", _too_few(estimate.n_units))
+        return Verdict("undecided", reason=_too_few(estimate.n_units))
     if math.isnan(p):
-        return Verdict("undecided", "no interval")
+        return Verdict("undecided", reason="no interval")
     if not p < ALPHA:
         what = "an end of the tolerance" if isinstance(test, Equals) else "the bound"
         outside = not any(estimate.interval[0] <= e <= estimate.interval[1] for e in edges(claim))
-        how = "once adjusted for the number of cases, " if outside else ""
-        return Verdict("undecided", f"{how}the interval includes {what}")
+        adjusted = "once adjusted for the number of cases, " if outside else ""
+        return Verdict("undecided", reason=f"{adjusted}the interval includes {what}")
     return _judge_point(claim, estimate)
 
 
 def _judge_exact(claim: Claim, estimate: Estimate) -> Verdict:
     """Verdict on a number without uncertainty."""
     if isinstance(claim.test, Beyond) and estimate.value == claim.test.bound:
-        return Verdict("undecided", "exactly at the bound")
+        return Verdict("undecided", reason="exactly at the bound")
     return _judge_point(claim, estimate)
 
 
@@ -92,8 +100,8 @@ def _judge_point(claim: Claim, estimate: Estimate) -> Verdict:
             return Verdict("reproduced")
         low, high = estimate.interval
         if value * claim.published.value < 0 and not low <= 0 <= high:
-            return Verdict("contradicted", f"the opposite sign, by {gap:+.3g}")
-        return Verdict(f"deviates by {gap:+.3g}")
+            return Verdict("contradicted", gap, "the opposite sign")
+        return Verdict("deviates", gap)
     assert claim.test is not None
     if float(beyond(claim.test, np.array(value))) > 0:
         return Verdict("reproduced")
@@ -103,20 +111,19 @@ def _judge_point(claim: Claim, estimate: Estimate) -> Verdict:
 def _judge_every(test: Beyond, estimate: Estimate, stochastic: bool) -> Verdict:
     """Verdict on a claim that no value is on the other side of a bound."""
     distances = beyond(test, estimate.values)
-    if (distances > 0).all():
+    n, n_failing = len(distances), int((distances <= 0).sum())
+    if not n_failing:
         if stochastic and estimate.n_units < FEWEST:
-            return Verdict("undecided", _too_few(estimate.n_units))
+            return Verdict("undecided", reason=_too_few(estimate.n_units))
         return Verdict("reproduced")
     worst = float(estimate.values[distances.argmin()])
-    failed = f"{(distances <= 0).sum()} of {len(distances)} values fail, {worst:.3g} at worst"
-    word, detail = _on_the_other_side(test, worst)
-    return Verdict(word, failed if word == "contradicted" else f"{failed}{detail and '; '}{detail}")
+    failed = _on_the_other_side(test, worst)
+    return failed._replace(n_judged=n, n_holding=n - n_failing, n_failing=n_failing)
 
 
 def _on_the_other_side(test: Beyond, value: float) -> Verdict:
-    if test.bound == 0 or value * test.bound < 0:
-        return Verdict("contradicted", f"{value:+.3g}")
-    return Verdict(f"deviates by {value - test.bound:+.3g}")
+    opposite = test.bound == 0 or value * test.bound < 0
+    return Verdict("contradicted" if opposite else "deviates", value - test.bound)
 
 
 def beyond(test: Beyond, values: np.ndarray) -> np.ndarray:

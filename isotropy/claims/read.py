@@ -14,11 +14,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from isotropy.claims.spec import Claim, Family
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, suggest
 from isotropy.figures.spec import FigureSpec
 from isotropy.papers.declare import declared_figures
 from isotropy.papers.locations import CLAIMS
 from isotropy.papers.registry import Paper
+from isotropy.spec import first_mistake
 from isotropy.tables.spec import PublishedNumber
 from isotropy.templates import fill, members, read_yaml
 
@@ -49,7 +50,9 @@ def read_claims(paper: Paper) -> list[Claim]:
     for claim in claims:
         family = claim.belongs_to
         if families.setdefault(family.id, family) != family:
-            raise IsotropyError(f"{path}: {claim.id}: family {family.id} has another statement")
+            raise IsotropyError(
+                f"{path}: {claim.id}: family {family.id} is declared with two different statements"
+            )
     return claims
 
 
@@ -63,10 +66,15 @@ def _claim(
             entry = entry | {"published": published}
             values = values | {"printed": f"{printed:.12g}"}
         return Claim.model_validate(fill(entry, values) | {"paper": paper.key})
+    except ValidationError as error:
+        raise IsotropyError(f"{_place(paper, entry)}{first_mistake(error, Claim)}") from error
     except (KeyError, ValueError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        path = paper.folder / "claims.yaml"
-        raise IsotropyError(f"{path}: {entry.get('id')}: {reason}") from error
+        raise IsotropyError(f"{_place(paper, entry)}{error}") from error
+
+
+def _place(paper: Paper, entry: dict[str, Any]) -> str:
+    """Where an entry of a paper's claims stands, for messages."""
+    return f"{paper.folder / 'claims.yaml'}: {entry.get('id')}: "
 
 
 def _look_up(keys: dict[str, Any], numbers: list[PublishedNumber]) -> tuple[float, dict[str, Any]]:
@@ -84,11 +92,22 @@ def _look_up(keys: dict[str, Any], numbers: list[PublishedNumber]) -> tuple[floa
         return float(keys["value"]), keys
     found = fitting(keys, numbers)
     if len(found) != 1:
-        raise ValueError(f"{len(found)} published numbers fit {keys}")
+        raise ValueError(f"published: {_misfit(keys, numbers, len(found))}")
     value, trust = found[0].value, found[0].trust
     if keys.get("log10"):
         return value, {"value": math.log10(value), "trust": f"{trust}; its logarithm"}
     return value, {"value": value, "trust": trust}
+
+
+def _misfit(keys: dict[str, Any], numbers: list[PublishedNumber], n: int) -> str:
+    """Why the keys of a published number do not name one row."""
+    for key, value in keys.items():
+        if key != "log10" and key not in PublishedNumber.model_fields:
+            return f"{key}: unknown column; {suggest(key, PublishedNumber.model_fields)}"
+        values = {str(getattr(number, key, None)) for number in numbers}
+        if key != "log10" and str(value) not in values:
+            return f"{key}: no row has {value!r}; {suggest(str(value), values)}"
+    return f"expected one row of published.csv, {n} fit {keys}"
 
 
 def fitting(keys: dict[str, Any], numbers: list[PublishedNumber]) -> list[PublishedNumber]:

@@ -28,7 +28,7 @@ def runs_needed(claim: str, verdicts: pd.DataFrame) -> tuple[int, str]:
         known = [*verdicts["id"].unique(), *verdicts["family"].unique()]
         raise IsotropyError(f"no claim {claim!r}: {suggest(claim, known)}")
     cases = of_claim[of_claim["obtained"].notna()]
-    undecided = cases[cases["verdict"] == "undecided"]
+    undecided = cases[cases["word"] == "undecided"]
     if undecided.empty:
         raise IsotropyError(f"{claim}: no case of it is undecided in these results")
     if not (undecided["unit"] == "seeds").all():

@@ -10,9 +10,11 @@ from isotropy.claims.evaluate import SCHEMA, evaluate
 from isotropy.claims.spec import OF_NO_MODEL, Claim
 
 COLUMNS = (
-    *("paper", "id", "locator", "statement", "model", "verdict", "status", "detail"),
-    *("expected", "published", "obtained", "low", "high", "unit", "n_units", "trust"),
-    *("table", "column", "record"),
+    *("paper", "id", "locator", "statement", "model", "word", "judged", "amount", "reason"),
+    "missing_case",
+    *("n_judged", "n_holding", "n_failing", "n_missing", "status"),
+    *("side", "bound", "tolerance", "published", "obtained", "low", "high"),
+    *("unit", "n_units", "trust", "table", "column", "record"),
 )
 KEPT = {name: SCHEMA.get(name, "str") for name in COLUMNS}
 
@@ -40,7 +42,7 @@ def scorecard(
         ours = {name: table for name, table in tables.items() if name.split("/")[0] == paper}
         for model in [OF_NO_MODEL, *models(ours.values(), column)]:
             rows = evaluate(own, _of_model(ours, column, model), records, missing)
-            rows = rows[rows["headline"] & ~rows["verdict"].str.startswith("not attempted")]
+            rows = rows[rows["headline"] & (rows["word"] != "not attempted")]
             found.append(rows.assign(model=model))
     rows = pd.concat(found) if found else pd.DataFrame(columns=list(KEPT))
     order = {name: i for i, name in enumerate(dict.fromkeys(c.belongs_to.id for c in claims))}

@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from isotropy.claims.wording import expectation, sentence
 from isotropy.tables.write import format_cell
 
 
@@ -13,8 +14,9 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Headlines, and the cases that were attempted: what the paper says, what came, and on what it
     stands.
     """
-    attempted = ~verdicts["verdict"].str.startswith("not attempted")
+    attempted = verdicts["word"] != "not attempted"
     verdicts = verdicts[verdicts["headline"] | attempted]
+    rows = [{str(k): v for k, v in row.items()} for row in verdicts.to_dict("records")]
     obtained = [
         _number(value) + ("" if math.isnan(low) else f" [{format_cell(low)}, {format_cell(high)}]")
         for value, low, high in verdicts[["obtained", "low", "high"]].to_numpy(dtype=float)
@@ -24,10 +26,9 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
             "claim": verdicts["statement"].where(verdicts["headline"], "– " + verdicts["id"]),
             "where": verdicts["paper"] + ", " + verdicts["locator"],
             "setup": verdicts["setup"],
-            "verdict": verdicts["verdict"]
-            + verdicts["detail"].map(lambda d: f" ({d})" if d else ""),
+            "verdict": [sentence(row) for row in rows],
             "data and protocol": verdicts["status"],
-            "expected": verdicts["expected"],
+            "expected": [expectation(row) for row in rows],
             "obtained [95 % interval]": obtained,
             "units": [
                 "" if pd.isna(n) else f"{n} {unit}"

@@ -87,14 +87,17 @@ def _claim(root: Path, name: str, conditions: dict[str, str]) -> Place:
         chosen = chosen[chosen[column].astype(str) == value]
     row = chosen.iloc[0]
     if not row["record"]:
-        raise IsotropyError(f"claim {name} has no number: {row['verdict']}")
+        raise IsotropyError(f"claim {name} has no number: {row['word']}, {row['reason']}")
     columns = [
         "id",
         "statement",
-        "verdict",
+        "word",
         "status",
         "setup",
-        "expected",
+        "published",
+        "side",
+        "bound",
+        "tolerance",
         "obtained",
         "low",
         "high",

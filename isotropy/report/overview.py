@@ -76,7 +76,7 @@ def _decides(found: list[dict[str, Any]], verdicts: pd.DataFrame) -> list[str]:
     """What the study can decide, and what it cannot: at most three sentences."""
     judged = _with_number(found)
     original = sum(family["head"]["status"] == "original" for family in judged)
-    undecided = verdicts[verdicts["headline"] & (verdicts["verdict"] == "undecided")]
+    undecided = verdicts[verdicts["headline"] & (verdicts["word"] == "undecided")]
     needed = int(undecided["needed"].notna().sum())
     sentences = [
         f"It has a number for {len(judged)} of {len(found)} headline claims. Of the others nothing "
@@ -100,7 +100,7 @@ def _decides(found: list[dict[str, Any]], verdicts: pd.DataFrame) -> list[str]:
 
 def _studied(verdicts: pd.DataFrame) -> dict[str, list[str]]:
     """Names of all data sets and models behind the verdicts."""
-    with_number = verdicts[~verdicts["verdict"].str.startswith("not ")]
+    with_number = verdicts[~verdicts["word"].isin(["not attempted", "not computable"])]
     return {
         name: sorted({part for text in with_number[column] for part in text.split("; ") if part})
         for name, column in (("data", "data"), ("models", "embedding"))

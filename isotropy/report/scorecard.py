@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from isotropy.claims.spec import OF_NO_MODEL
+from isotropy.claims.wording import expectation, explanation
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS
-from isotropy.report.verdicts import count_words, interval, number, word_of
+from isotropy.report.verdicts import count_words, interval, number
 from isotropy.workflow.page_spec import Inputs, PageSpec
 
 
@@ -48,7 +49,7 @@ def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
                 "id": name,
                 "statement": first["statement"],
                 "locator": first["locator"],
-                "expected": first["expected"],
+                "expected": expectation(first),
                 "trust": first["trust"],
                 "cells": [cells.get(model) for model in models],
             }
@@ -57,13 +58,13 @@ def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
 
 
 def _cell(row: dict[Any, Any]) -> dict[str, str]:
-    word, why = word_of(row["verdict"])
+    word = row["word"]
     return {
         "word": word,
         "group": GROUPS[word],
         "sign": SIGNS[GROUPS[word]],
         "status": row["status"],
-        "detail": "; ".join(filter(None, [why, row["detail"]])),
+        "detail": explanation(row),
         "obtained": number(row["obtained"]),
         "interval": interval(row["low"], row["high"]),
     }
@@ -71,5 +72,5 @@ def _cell(row: dict[Any, Any]) -> dict[str, str]:
 
 def _counts(rows: pd.DataFrame) -> str:
     """How many headlines hold for a model, in words."""
-    groups = [GROUPS[word_of(verdict)[0]] for verdict in rows["verdict"]]
+    groups = [GROUPS[word] for word in rows["word"]]
     return count_words({group: groups.count(group) for group in SIGNS})

@@ -12,11 +12,10 @@ from typing import Any
 
 import pandas as pd
 
+from isotropy.claims.wording import expectation, explanation
 from isotropy.palette import GROUPS, SIGNS
 from isotropy.tables.write import format_cell
 
-BOUND = re.compile(r"[<>≤≥] (-?[0-9.]+)$")
-"""What a claim expects, where that is a bound."""
 PLOT_WIDTH, PLOT_MARGIN = 160, 8
 MOST_LINES = 24
 """Of a plot of a family's cases; there is none for more."""
@@ -38,7 +37,7 @@ def families(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
         for case in cases:
             if case["word"] == "not attempted":
                 # Which number is missing, the case says itself.
-                reason = re.sub(r"(makes no number for) .*", r"\1 them", case["detail"])
+                reason = f"{case['reason']}{' them' if case['missing_case'] else ''}"
                 left_out.setdefault(reason, []).append(case)
         _share(head, attempted)
         head["plots"] = _overview([row for row in raw if not row["headline"]])
@@ -137,18 +136,12 @@ def words(group: str, n: int) -> str:
     return one if n == 1 else many
 
 
-def word_of(verdict: str) -> tuple[str, str]:
-    """The word of a verdict, and what follows it: by how much, or why there is none."""
-    word, _, rest = re.sub(r" (because|by) ", "\0", verdict, count=1).partition("\0")
-    return word, f"by {rest}" if word == "deviates" else rest
-
-
 def _claim(row: dict[str, Any]) -> dict[str, Any]:
-    word, why = word_of(row["verdict"])
+    word = row["word"]
     if word not in GROUPS:
-        raise ValueError(f"expected a verdict among {', '.join(GROUPS)}, got {row['verdict']!r}")
-    detail = "; ".join(filter(None, [why, row["detail"]]))
-    contradicted = word == "contradicted" or row["detail"].startswith("contradicted")
+        raise ValueError(f"expected a verdict among {', '.join(GROUPS)}, got {word!r}")
+    detail = explanation(row)
+    contradicted = row["judged"] == "contradicted"
     return {
         **{name: row[name] for name in ("id", "paper", "locator", "statement", "headline")},
         "status": row["status"],
@@ -158,6 +151,8 @@ def _claim(row: dict[str, Any]) -> dict[str, Any]:
         "group": GROUPS[word],
         "sign": SIGNS[GROUPS[word]],
         "detail": detail,
+        "reason": row["reason"],
+        "missing_case": row["missing_case"],
         "published": number(row["published"]),
         "obtained": number(row["obtained"]),
         "interval": interval(row["low"], row["high"]),
@@ -174,7 +169,7 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
     """
     reasons = [part for part in row["deviations"].split("; ") if part]
     facts = {
-        "expected": row["expected"],
+        "expected": expectation(row),
         "source": row["trust"] and f"{row['locator']}: {row['trust']}",
         "data": " with ".join(filter(None, [row["data"], row["embedding"]])),
         "over": _units(row["n_units"], row["unit"]),
@@ -225,10 +220,9 @@ def _values(row: dict[str, Any]) -> dict[str, float] | None:
     if not math.isfinite(row["obtained"]):
         return None
     low, high = (row["obtained"] if math.isnan(row[end]) else row[end] for end in ("low", "high"))
-    bound = BOUND.match(row["expected"])
     known = {
         "published": row["published"],
-        "bound": float(bound[1]) if bound else math.nan,
+        "bound": row["bound"],
         "low": low,
         "high": high,
         "obtained": row["obtained"],

@@ -13,14 +13,14 @@ import yaml
 from pydantic import Field, ValidationError, create_model
 
 from isotropy.context import Compute, Context, DataSpec, Sources, require_known
-from isotropy.errors import IsotropyError, shown, suggest
+from isotropy.errors import IsotropyError
 from isotropy.extension import Extension
 from isotropy.extension import own as find_own
 from isotropy.field_types import DROPPABLE, Name
 from isotropy.papers.registry import PaperStudy, papers
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
 from isotropy.sources.registry import Registry, load_registry
-from isotropy.spec import Strict
+from isotropy.spec import Strict, clearest, first_mistake
 from isotropy.templates import MAX_LEVELS, is_nested_deeper
 
 
@@ -186,27 +186,16 @@ def _check_datasets(context: Context) -> None:
 
 def _explain(error: ValidationError) -> str:
     """The first mistake in one sentence."""
-    first = error.errors()[0]
+    first = clearest(error)
     # The third part of a data set's path is the kind by which the model was chosen, not a key.
     location = [
         part for i, part in enumerate(first["loc"]) if (first["loc"][0], i) != ("datasets", 2)
     ]
-    path = ".".join(str(part) for part in location)
-    value = first["input"]
-    if first["type"] == "extra_forbidden":
-        if path in Extension.model_fields:
-            return f"config: {path}: unknown key here; it belongs under extension"
-        hint = suggest(path.rsplit(".", 1)[-1], _known_keys())
-        return f"config: {path}: unknown key; {hint}"
+    path = ".".join(map(str, location))
+    if first["type"] == "extra_forbidden" and path in Extension.model_fields:
+        return f"config: {path}: unknown key here; it belongs under extension"
+    mistake = first_mistake(error, Config, location)
     if first["type"] == "missing":
         example = "config/model.yaml" if path.startswith("extension") else "config.yaml"
-        return f"config: {path}: missing; see {example} for an example"
-    hint = ""
-    if isinstance(value, str) and first["type"] in ("float_type", "int_type"):
-        hint = "; a number must not be in quotes, and YAML reads 1e-3 as text: write 0.001"
-    return f"config: {path}: {first['msg']}, got {shown(value)}{hint}"
-
-
-def _known_keys() -> set[str]:
-    definitions = Config.model_json_schema()["$defs"].values()
-    return set(Config.model_fields) | {key for d in definitions for key in d.get("properties", {})}
+        mistake += f"; see {example} for an example"
+    return f"config: {mistake}"

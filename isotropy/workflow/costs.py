@@ -29,7 +29,7 @@ from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.similarity.spec import CLUSTERED, ClassifySpec, SimilaritySpec, TuningSpec
 from isotropy.sources.fetch import FetchSpec
 from isotropy.sources.sizes import ModelSize, Positive, TextsSize, VectorsSize
-from isotropy.spec import Spec, Strict
+from isotropy.spec import Spec, Strict, first_mistake
 from isotropy.workflow.plan import Plan
 
 Work = Literal[
@@ -97,13 +97,10 @@ def read_rates(path: Path) -> Rates:
     """
     try:
         rates = Rates.model_validate(yaml.safe_load(path.read_text("utf8")))
+    except ValidationError as error:
+        raise IsotropyError(f"{path}: {first_mistake(error, Rates)}") from error
     except (OSError, ValueError, yaml.YAMLError) as error:
-        first = error.errors()[0] if isinstance(error, ValidationError) else None
-        why = (
-            f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            if first
-            else " ".join(str(error).split())
-        )
+        why = " ".join(str(error).split())
         raise IsotropyError(f"{path}: expected a file of rates: {why}") from error
     if absent := set(get_args(Work)) - set(rates.rates):
         raise IsotropyError(f"{path} lacks the rates of {', '.join(sorted(absent))}")

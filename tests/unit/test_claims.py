@@ -19,6 +19,7 @@ from isotropy.claims.families import holm
 from isotropy.claims.judge import Verdict, judge, p_value
 from isotropy.claims.read import fitting, read_claims
 from isotropy.claims.spec import Beyond, Claim, Equals
+from isotropy.claims.wording import expectation, explanation, sentence
 from isotropy.claims.write import readable
 from isotropy.errors import IsotropyError
 from isotropy.papers.registry import KEYS, Paper, paper, papers
@@ -63,7 +64,7 @@ def verdict(one: Claim, values: list[float]) -> Verdict:
     [
         # The whole interval within the tolerance, outside, or neither.
         (EQUALS, -0.8, [-0.801, -0.799, -0.8], "reproduced"),
-        (EQUALS, -0.8, [-0.76, -0.7602, -0.7598], "deviates by +0.04"),
+        (EQUALS, -0.8, [-0.76, -0.7602, -0.7598], "deviates"),
         (EQUALS, -0.8, [0.5, 0.51, 0.52], "contradicted"),
         (EQUALS, -0.8, [-0.815, -0.785, -0.8], "undecided"),
         (EQUALS, -0.8, [-0.9, -0.1, -0.4], "undecided"),
@@ -78,7 +79,7 @@ def verdict(one: Claim, values: list[float]) -> Verdict:
         (BELOW, None, [-0.4], "undecided"),
         (BELOW, None, [-0.4, -0.41], "undecided"),
         (BELOW, None, [0.4, 0.41], "undecided"),
-        ({"kind": "below", "bound": -0.998}, None, [-0.99, -0.991, -0.992], "deviates by +0.007"),
+        ({"kind": "below", "bound": -0.998}, None, [-0.99, -0.991, -0.992], "deviates"),
         ({"kind": "below", "bound": -0.998}, None, [0.5, 0.51, 0.52], "contradicted"),
         # No exceptions: one is enough, even of a single run.
         (ABOVE | {"every": True}, None, [3.0, 4.0, 400.0], "reproduced"),
@@ -89,7 +90,7 @@ def verdict(one: Claim, values: list[float]) -> Verdict:
             {"kind": "below", "bound": -0.998, "every": True},
             None,
             [-0.999, -0.99],
-            "deviates by +0.008",
+            "deviates",
         ),
     ],
 )
@@ -103,7 +104,7 @@ def test_judge(
     ("test", "published", "value", "word"),
     [
         ({"kind": "equals", "tolerance": 0}, 4094976, 4094976, "reproduced"),
-        ({"kind": "equals", "tolerance": 0}, 4094976, 4094975, "deviates by -1"),
+        ({"kind": "equals", "tolerance": 0}, 4094976, 4094975, "deviates"),
         (EQUALS, -0.8, -0.79, "reproduced"),  # on the edge of the tolerance
         (EQUALS, -0.8, 0.5, "contradicted"),
         (ABOVE, None, 0.2, "reproduced"),
@@ -124,14 +125,12 @@ def test_independent_samples_are_compared_by_their_means() -> None:
     minus = {"table": "t", "column": "x", "minus": "y", "where": {}}
     rows = evaluated(claim(ABOVE, quantity=minus), table)
     cases = rows[~rows["headline"]]
-    assert cases["verdict"].tolist() == ["reproduced", "undecided"]
+    assert cases["word"].tolist() == ["reproduced", "undecided"]
     assert cases["obtained"].tolist() == pytest.approx([2.3, -1.2337], abs=1e-3)
     assert cases["column"].tolist() == ["x minus y"] * 2
     assert cases["interval_method"].iloc[0] == "Welch's t"
     nothing = evaluated(claim(BELOW, quantity=minus), table.assign(y=np.nan))
-    assert set(nothing["verdict"]) == {"not computable because y is not a number"} | (
-        set(nothing.loc[nothing["headline"], "verdict"])
-    )
+    assert set(nothing.loc[~nothing["headline"], "reason"]) == {"y is not a number"}
 
 
 def test_a_mean_with_its_deviation_has_an_interval() -> None:
@@ -143,13 +142,13 @@ def test_a_mean_with_its_deviation_has_an_interval() -> None:
         {"kind": "above", "bound": 54.4}, quantity={"table": "t", "column": "x", "where": {}}
     )
     found = evaluated(one, row)
-    assert found["verdict"][0] == "undecided"
+    assert found["word"][0] == "undecided"
     assert found[["sd", "n_units"]].iloc[0].tolist() == [4, 5]
     assert found["high"][0] - 57 == pytest.approx(stats.t.ppf(0.975, 4) * 4 / math.sqrt(5))
     assert found["needed"][0] > 5
-    assert evaluated(one, row.assign(x_sd=0.1))["verdict"][0] == "reproduced"
+    assert evaluated(one, row.assign(x_sd=0.1))["word"][0] == "reproduced"
     alone = evaluated(one, row.assign(x_sd=np.nan, n_seeds=1))
-    assert (alone["verdict"][0], alone["detail"][0]) == ("undecided", "1 run, 3 are needed")
+    assert said(alone) == "undecided (1 run, 3 are needed)"
 
 
 def test_intervals_over_items_come_with_the_table() -> None:
@@ -160,9 +159,9 @@ def test_intervals_over_items_come_with_the_table() -> None:
     items = {"table": "t", "column": "x", "where": {}}
     one = claim({"kind": "equals", "tolerance": 3}, 57.5, unit="items", quantity=items)
     found = evaluated(one, row).iloc[0]
-    assert found["verdict"] == "reproduced"
+    assert found["word"] == "reproduced"
     assert found[["unit", "n_units", "interval_method"]].tolist() == ["items", 872, "bootstrap"]
-    assert evaluated(one, row.assign(x_high=62.0))["verdict"][0] == "undecided"
+    assert evaluated(one, row.assign(x_high=62.0))["word"][0] == "undecided"
 
 
 def test_layers_are_a_sample() -> None:
@@ -171,24 +170,24 @@ def test_layers_are_a_sample() -> None:
     against = {"table": "t", "column": "x", "against": "layer", "where": {}}
     rises = claim(ABOVE, unit="layers", quantity=against)
     found = evaluated(rises, table).iloc[0]
-    assert (found["verdict"], found["unit"], found["n_units"]) == ("reproduced", "layers", 7)
-    assert evaluated(rises, table[table["layer"] < 3])["verdict"][0] == "undecided"
-    flat = evaluated(rises, table.assign(x=1.0))["verdict"][0]
+    assert (found["word"], found["unit"], found["n_units"]) == ("reproduced", "layers", 7)
+    assert evaluated(rises, table[table["layer"] < 3])["word"][0] == "undecided"
+    flat = said(evaluated(rises, table.assign(x=1.0)))
     assert flat == "not computable because its values do not vary"
     share = {"table": "t", "column": "x", "statistic": "share", "where": {}}
     most = claim({"kind": "above", "bound": 0.5}, unit="layers", quantity=share)
-    assert evaluated(most, table.assign(x=1.0))["verdict"][0] == "reproduced"
-    assert evaluated(most, table.assign(x=table["layer"] > 1))["verdict"][0] == "undecided"
-    assert evaluated(most, table.assign(x=0.0))["verdict"][0] == "deviates by -0.5"
+    assert evaluated(most, table.assign(x=1.0))["word"][0] == "reproduced"
+    assert evaluated(most, table.assign(x=table["layer"] > 1))["word"][0] == "undecided"
+    assert said(evaluated(most, table.assign(x=0.0))) == "deviates by -0.5"
     split = {"table": "t", "column": "x", "by": ["layer"], "where": {}}
     by_layer = evaluated(claim(ABOVE, unit="deterministic", quantity=split), table)
     assert by_layer["setup"].tolist() == ["", *(f"a, layer {i}" for i in range(7))]
-    assert by_layer["detail"][0] == "6 of 7 cases"
+    assert explanation(by_layer.iloc[0]) == "6 of 7 cases hold"
 
 
 def test_a_model_that_learned_nothing_has_no_verdict() -> None:
     gated = claim(BELOW, quantity=QUANTITY | {"gate": "learned"})
-    found = evaluated(gated, TABLE[:3].assign(learned=False))["verdict"][0]
+    found = said(evaluated(gated, TABLE[:3].assign(learned=False)))
     assert found == "not computable because the model without any method did not learn the task"
 
 
@@ -224,13 +223,13 @@ WELL, BADLY, OPEN = [1.0, 1.1, 0.9], [-1.0, -1.1, -0.9], [1.0, -1.0, 0.3]
 @pytest.mark.parametrize(
     ("rule", "values", "word", "detail"),
     [
-        ("all", {"a": WELL, "b": WELL}, "reproduced", "2 of 2 cases"),
-        ("all", {"a": WELL, "b": OPEN}, "undecided", "1 of 2 cases"),
-        ("all", {"a": WELL, "b": BADLY, "c": OPEN}, "contradicted", "1 of 3 cases, 1 fail"),
-        ("any", {"a": WELL, "b": BADLY}, "reproduced", "1 of 2 cases"),
-        ("any", {"a": OPEN, "b": BADLY}, "undecided", "0 of 2 cases"),
-        ("any", {"a": BADLY, "b": BADLY}, "contradicted", "0 of 2 cases"),
-        ("pooled", {"a": [1.0], "b": [1.1], "c": [0.9]}, "reproduced", "0 of 3 cases by"),
+        ("all", {"a": WELL, "b": WELL}, "reproduced", "2 of 2 cases hold"),
+        ("all", {"a": WELL, "b": OPEN}, "undecided", "1 of 2 cases hold"),
+        ("all", {"a": WELL, "b": BADLY, "c": OPEN}, "contradicted", "1 of 3 cases hold, 1 fails"),
+        ("any", {"a": WELL, "b": BADLY}, "reproduced", "1 of 2 cases hold"),
+        ("any", {"a": OPEN, "b": BADLY}, "undecided", "0 of 2 cases hold"),
+        ("any", {"a": BADLY, "b": BADLY}, "contradicted", "0 of 2 cases hold"),
+        ("pooled", {"a": [1.0], "b": [1.1], "c": [0.9]}, "reproduced", "0 of 3 cases hold"),
         ("pooled", {"a": [1.0], "b": [-1.1], "c": [0.2]}, "undecided", "the interval includes"),
         ("pooled", {"a": [1.0], "b": [1.1]}, "undecided", "2 cases, 3 are needed"),
     ],
@@ -241,8 +240,8 @@ def test_a_family_has_one_verdict(
     rows = family(rule, values)
     assert rows["headline"].tolist() == [True] + [False] * len(values)
     head = rows.iloc[0]
-    assert head["verdict"] == word
-    assert head["detail"].startswith(detail)
+    assert head["word"] == word
+    assert detail in explanation(head)
     assert set(rows["family"]) == {"c"}
 
 
@@ -252,14 +251,14 @@ def test_many_cases_are_adjusted_for_their_number() -> None:
     values = [0.5, 1.5, 0.9, 1.2]
     alone = family("all", {"a": values}).iloc[0]
     assert alone["p"] < 0.05 < 20 * alone["p"]
-    assert alone["verdict"] == "reproduced"
+    assert alone["word"] == "reproduced"
     among = family("all", {f"s{i}": values for i in range(20)})
-    assert set(among.loc[~among["headline"], "verdict"]) == {"undecided"}
+    assert set(among.loc[~among["headline"], "word"]) == {"undecided"}
     assert (
-        among["detail"][1]
+        among["reason"][1]
         == "once adjusted for the number of cases, the interval includes the bound"
     )
-    assert among["verdict"][0] == "reproduced"
+    assert among["word"][0] == "reproduced"
     assert among["p"][0] == pytest.approx(alone["p"])
 
 
@@ -272,10 +271,10 @@ def test_a_family_that_is_not_complete_is_a_stand_in() -> None:
     ]
     head = evaluate(claims, {"t": TABLE}, {"t": "f" * 64}, "")
     assert head["id"].tolist() == ["f", "a", "elsewhere"]
-    assert head["verdict"].tolist()[:2] == ["consistent", "reproduced"]
+    assert head["word"].tolist()[:2] == ["consistent", "reproduced"]
     assert head["deviations"][0] == "1 of 2 cases without a number"
     against = evaluate(claims, {"t": TABLE.assign(x=-TABLE["x"])}, {"t": "f" * 64}, "")
-    assert against["verdict"].tolist()[:2] == ["contradicted", "contradicted"]
+    assert against["word"].tolist()[:2] == ["contradicted", "contradicted"]
 
 
 TABLE = pd.DataFrame(
@@ -292,6 +291,11 @@ TABLE = pd.DataFrame(
 )
 
 
+def said(verdicts: pd.DataFrame, row: int = 0) -> str:
+    """A verdict in words."""
+    return sentence(verdicts.iloc[row])
+
+
 def evaluated(one: Claim, table: pd.DataFrame = TABLE) -> pd.DataFrame:
     return evaluate([one], {"t": table}, {"t": "f" * 64}, "the study leaves it out")
 
@@ -301,7 +305,7 @@ def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
     says, and so is what both make together."""
     rows = evaluated(claim(EQUALS, -0.8))
     assert rows["setup"].tolist() == ["", "a", "b"]
-    assert rows["verdict"].tolist() == ["inconsistent", "reproduced", "inconsistent"]
+    assert rows["word"].tolist() == ["inconsistent", "reproduced", "inconsistent"]
     assert rows["status"].tolist() == ["stand-in", "original", "stand-in"]
     assert rows.loc[1, ["obtained", "n_units", "record", "data"]].tolist() == [
         pytest.approx(-0.8),
@@ -309,52 +313,51 @@ def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
         "f" * 64,
         "the data",
     ]
-    assert rows["detail"][2].startswith("deviates by +0.3")
+    assert said(rows, 2) == "inconsistent (deviates by +0.3)"
+    assert rows["judged"].tolist() == ["deviates", "reproduced", "deviates"]
+    assert expectation(rows.iloc[1]) == "-0.8 ± 0.01"
     assert rows["deviations"].tolist() == ["model other", "", "model other"]
     several = QUANTITY | {"original": {"model": ["m", "other"]}}
     assert set(evaluated(claim(EQUALS, -0.8, quantity=several))["status"]) == {"original"}
     stand_in = TABLE.assign(status="stand-in", deviations="a sample; in float16")
     found = evaluated(claim(EQUALS, -0.8), stand_in)
-    assert found["verdict"].tolist() == ["inconsistent", "consistent", "inconsistent"]
+    assert found["word"].tolist() == ["inconsistent", "consistent", "inconsistent"]
     assert found["deviations"][0] == "a sample; in float16; model other"
     assert list(rows.columns) == list(SCHEMA)
 
 
 def test_a_falsified_result_flips_the_verdict() -> None:
     own = TABLE[:4]
-    assert evaluated(claim(EQUALS, -0.8), own)["verdict"][0] == "reproduced"
+    assert evaluated(claim(EQUALS, -0.8), own)["word"][0] == "reproduced"
     turned = own.assign(x=-own["x"])
-    assert evaluated(claim(EQUALS, -0.8), turned)["verdict"][0] == "contradicted"
-    assert evaluated(claim(BELOW), own)["verdict"][0] == "reproduced"
-    assert evaluated(claim(BELOW), turned)["verdict"][0] == "contradicted"
+    assert evaluated(claim(EQUALS, -0.8), turned)["word"][0] == "contradicted"
+    assert evaluated(claim(BELOW), own)["word"][0] == "reproduced"
+    assert evaluated(claim(BELOW), turned)["word"][0] == "contradicted"
 
 
 def test_without_a_number() -> None:
     elsewhere = QUANTITY | {"where": {"dataset": "elsewhere"}}
     found = evaluated(claim(BELOW, quantity=elsewhere))
-    assert (
-        found["verdict"][0]
-        == "not attempted because the study makes no number for dataset elsewhere"
-    )
+    assert said(found) == "not attempted because the study makes no number for dataset elsewhere"
     nothing = claim(BELOW, quantity=QUANTITY | {"where": {"dataset": "", "model": "elsewhere"}})
     assert (
-        evaluated(nothing)["verdict"][0]
+        said(evaluated(nothing))
         == "not attempted because the study makes no number for model elsewhere"
     )
     other = claim(BELOW, quantity=QUANTITY | {"table": "u"})
-    assert evaluated(other)["verdict"][0] == "not attempted because the study leaves it out"
+    assert said(evaluated(other)) == "not attempted because the study leaves it out"
     absent = claim(BELOW, quantity={"table": "t", "column": "y", "where": {}})
-    assert evaluated(absent)["verdict"][0] == "not computable because t has no column y"
+    assert said(evaluated(absent)) == "not computable because t has no column y"
     empty = evaluated(claim(BELOW), TABLE[:4].assign(x=np.nan))
-    assert empty["verdict"][0] == "not computable because x is not a number"
+    assert said(empty) == "not computable because x is not a number"
     twice = evaluated(claim(BELOW), pd.concat([TABLE[:4], TABLE[:4]]))
-    assert twice["verdict"][0] == "not computable because there are several values per seed"
+    assert said(twice) == "not computable because there are several values per seed"
     several = evaluated(claim(BELOW, unit="deterministic"), TABLE[:4])
-    assert several["verdict"][0] == "not computable because there are several values"
+    assert said(several) == "not computable because there are several values"
     everything = claim(BELOW, quantity={"table": "t", "column": "x", "where": {}})
     assert len(evaluated(everything)) == 3
     why = claim(None, quantity=None, because="the number is lost")
-    assert evaluated(why)["verdict"][0] == "not attempted because the number is lost"
+    assert said(evaluated(why)) == "not attempted because the number is lost"
 
 
 # What a table has for each unit: enough of it, and one that decides.
@@ -438,7 +441,7 @@ def test_every_claim_can_come_out_both_ways(capsys: pytest.CaptureFixture[str]) 
         tables = {c.id: made(c, effects(c)[name]) for c in own}
         rows = evaluate(own, tables, defaultdict(str), "")
         assert len(rows[~rows["headline"] | rows["id"].isin(tables)]) >= len(known)
-        verdicts[name] = rows.set_index("id")["verdict"].str.split(" by").str[0]
+        verdicts[name] = rows.set_index("id")["word"]
     assert verdicts["claimed"].eq("reproduced").all()
     assert verdicts["opposite"].isin(["contradicted", "deviates"]).all()
     assert verdicts["null"].ne("reproduced").all()
@@ -491,7 +494,7 @@ def test_smoke_study(smoke: Workflow) -> None:
     results = smoke.folder / "results"
     verdicts = pd.read_parquet(results / "claims.parquet")
     without_data = verdicts["table"] == "mickus2024/simplices"
-    words = verdicts["verdict"].str.split(" because", regex=False).str[0]
+    words = verdicts["word"]
     assert set(words[without_data & verdicts["headline"]]) == {"contradicted", "reproduced"}
     kinds = set(words[~without_data])
     assert kinds <= {"consistent", "inconsistent", "undecided", "not attempted", "not computable"}
@@ -507,7 +510,7 @@ def test_smoke_study(smoke: Workflow) -> None:
         "inductive_mlp_gain",
         "change",
     }
-    unknown = verdicts[verdicts["verdict"].str.startswith("not computable")]
+    unknown = verdicts[verdicts["word"] == "not computable"]
     assert set(unknown["column"]) <= open_ends
     done = verdicts[verdicts["obtained"].notna() & ~without_data]
     assert set(done["setup"]) >= {"polarity", "pos-scaled", "supersenses", "supersenses-scaled"}
@@ -530,10 +533,19 @@ def test_smoke_study(smoke: Workflow) -> None:
         ),
         ("- [", "claims"),
         (
+            "- {id: a, locator: l, statment: s, quantity: null, because: b, test: null}",
+            "claims.yaml: a: statment: unknown key; did you mean 'statement'?",
+        ),
+        (
+            "- {id: a, locator: l, statement: s, unit: sedes, because: b, quantity: null, "
+            "test: null}",
+            "claims.yaml: a: unit: Input should be 'deterministic'.*, got 'sedes'",
+        ),
+        (
             "- {id: a, locator: l, statement: s, unit: seeds, "
             "quantity: {table: t, column: c, where: {}}, "
             "published: {dataset: no}, test: {kind: below, bound: 0}}",
-            "0 published numbers fit",
+            "claims.yaml: a: published: dataset: no row has False; known: none",
         ),
     ],
 )

@@ -121,7 +121,8 @@ def test_what_is_not_known_is_said(project: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rates: {}", "hardware: Field required"),
+        ("rates: {}", "rates.yaml: hardware: missing"),
+        ("hardwear: x", "rates.yaml: hardwear: unknown key; did you mean 'hardware'?"),
         ("", "valid dictionary"),
         ("a: [", "flow"),
         (None, "No such file"),

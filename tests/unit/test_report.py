@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.claims.evaluate import SCHEMA
+from isotropy.claims.evaluate import NO_NUMBER_FOR, SCHEMA
 from isotropy.palette import STATUS, VERDICTS
 from isotropy.report import verdicts
 from isotropy.report.paper import _constant
 from isotropy.report.provenance import _packages
-from isotropy.report.verdicts import GROUPS, SIGNS, count, families, labels, word_of
+from isotropy.report.verdicts import GROUPS, SIGNS, count, families, labels
 
 NAN = float("nan")
 
 
-def claim(name: str, verdict: str, **others: Any) -> dict[str, Any]:
+def claim(name: str, word: str, **others: Any) -> dict[str, Any]:
     empty = {n: "" if kind == "str" else NAN for n, kind in SCHEMA.items()}
-    own = {"id": name, "verdict": verdict, "family": "f", "headline": False, "paper": "p"}
+    own = {"id": name, "word": word, "family": "f", "headline": False, "paper": "p"}
     return {**empty, "statement": f"It rises: {name}.", **own, **others}
 
 
@@ -32,38 +32,24 @@ def family(*rows: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-HEAD = claim("f", "inconsistent", headline=True, detail="contradicted, 1 of 2 cases")
+HEAD = claim(
+    "f", "inconsistent", headline=True, judged="contradicted", unit="cases", n_judged=2, n_holding=1
+)
 
 
 def test_each_verdict_has_a_group_a_sign_and_a_colour() -> None:
     assert set(GROUPS.values()) == set(SIGNS) == set(VERDICTS)
     assert not set(STATUS.values()) & set(VERDICTS.values())
     with pytest.raises(ValueError, match=r"expected a verdict among .*, got 'perhaps'"):
-        family({**HEAD, "verdict": "perhaps"})
-
-
-@pytest.mark.parametrize(
-    ("verdict", "word", "rest"),
-    [
-        ("reproduced", "reproduced", ""),
-        ("deviates by +0.2", "deviates", "by +0.2"),
-        (
-            "not attempted because the study stops by night",
-            "not attempted",
-            "the study stops by night",
-        ),
-    ],
-)
-def test_words_of_verdicts(verdict: str, word: str, rest: str) -> None:
-    assert word_of(verdict) == (word, rest)
+        family({**HEAD, "word": "perhaps"})
 
 
 def test_a_family_is_its_headline_and_its_cases() -> None:
     found = family(
         HEAD,
         claim("a", "consistent", published=1.0, obtained=2.0, low=1.5, high=2.5, column="c"),
-        claim("b", "not attempted because the study makes no number for dataset x"),
-        claim("c", "not attempted because the study makes no number for dataset y"),
+        claim("b", "not attempted", reason=NO_NUMBER_FOR, missing_case="dataset x"),
+        claim("c", "not attempted", reason=NO_NUMBER_FOR, missing_case="dataset y"),
     )
     assert [case["id"] for case in found["cases"]] == ["a"]
     assert found["n_left_out"] == 2
@@ -75,10 +61,13 @@ def test_a_family_is_its_headline_and_its_cases() -> None:
 
 
 def test_a_bound_is_drawn_where_a_claim_names_one() -> None:
-    below = family(
-        HEAD, claim("a", "consistent", obtained=-1.0, low=-2.0, high=0.0, expected="< 2")
-    )
+    row = claim("a", "consistent", obtained=-1.0, low=-2.0, high=0.0)
+    below = family(HEAD, row | {"side": "below", "bound": 2.0})
     assert below["cases"][0]["plot"] == {"bound": 152, "low": 8, "high": 80, "obtained": 44}
+    assert below["cases"][0]["facts"]["expected"] == "< 2"
+    tiny = family(HEAD, row | {"side": "below", "bound": 1e-06})["cases"][0]
+    assert tiny["plot"]["bound"] == 152
+    assert tiny["facts"]["expected"] == "< 1e-06"
     assert family(HEAD, claim("a", "undecided", obtained=1.0))["cases"][0]["plot"] is None
 
 

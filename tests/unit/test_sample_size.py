@@ -23,7 +23,7 @@ def verdicts(**changes: object) -> pd.DataFrame:
         "id": "rudman2024-performance",
         "family": "rudman2024-performance",
         "setup": "a",
-        "verdict": "undecided",
+        "word": "undecided",
         "obtained": -0.2,
         "unit": "seeds",
         "n_units": 3,
@@ -42,7 +42,7 @@ def test_the_case_that_needs_most_counts() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"verdict": "consistent"}, "no case of it is undecided"),
+        ({"word": "consistent"}, "no case of it is undecided"),
         ({"unit": "items"}, "its interval is over items, which more runs do not narrow"),
         ({"needed": None}, "no number of runs would decide it"),
         (

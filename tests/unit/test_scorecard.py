@@ -61,11 +61,11 @@ def test_a_column_is_the_study_of_one_model() -> None:
     for name, value in (("falls", -0.9), ("rises", 0.9)):
         table = {"mickus2024/correlations": correlations(**{name: value})}
         alone = evaluate(CLAIMS, table, defaultdict(str), "left out")
-        alone = alone[alone["headline"] & ~alone["verdict"].str.startswith("not attempted")]
+        alone = alone[alone["headline"] & (alone["word"] != "not attempted")]
         mine = both[both["model"] == name]
         assert mine["id"].tolist() == alone["id"].tolist()
-        assert mine["verdict"].tolist() == alone["verdict"].tolist()
-    wide = both.pivot(index="id", columns="model", values="verdict")
+        assert mine["word"].tolist() == alone["word"].tolist()
+    wide = both.pivot(index="id", columns="model", values="word")
     assert wide.loc["mickus2024-monotone", "falls"] == "consistent"
     assert wide.loc["mickus2024-monotone", "rises"] == "inconsistent"
 

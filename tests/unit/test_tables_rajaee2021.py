@@ -187,7 +187,7 @@ def test_directions_of_similarity_are_paired_and_turn_verdicts() -> None:
     name = "rajaee2021/directions_similarity"
 
     def word(table: pd.DataFrame) -> str:
-        return str(evaluate(claims, {name: table}, {name: "r"}, "")["verdict"][0])
+        return str(evaluate(claims, {name: table}, {name: "r"}, "")["word"][0])
 
     assert word(similarity) == "reproduced"
     turned = similarity.assign(
