@@ -53,6 +53,20 @@ class Spec(Strict):
         return cls.model_validate_json(text)
 
 
+class PaperSpec(Spec):
+    """The spec of a result of a paper."""
+
+    paper: str
+    deviations: list[str] = []
+    """Departures from the paper's protocol, apart from the sources (`isotropy.papers.choices`). One
+    with a field `{n:,}` holds where a part of the items is used, which only the job knows."""
+
+    def departures(self, n: int, of: int) -> list[str]:
+        """Departures of a result that used `n` of `of` items."""
+        texts = (text for text in self.deviations if n < of or "{n" not in text)
+        return [text.format(n=n, of=of) if "{n" in text else text for text in texts]
+
+
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys, no blanks, no NaN."""
     return json.dumps(

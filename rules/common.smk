@@ -133,11 +133,6 @@ def code(rule_name, *module_functions):
     )
 
 
-def protocol(wildcards):
-    """The module with the protocol of a job's paper."""
-    return [f"{package(wildcards.paper)}.protocol"]
-
-
 def readers(wildcards):
     """Modules that read the sources of a job."""
     named = [

@@ -24,6 +24,6 @@ rule finetune_model:
         runtime=doubles_with_attempt(480),
     params:
         spec=spec("finetune/{paper}/{run}/seed{seed}"),
-        code=code("finetune_model", protocol),
+        code=code("finetune_model"),
     script:
         "../scripts/finetune/finetune_model.py"

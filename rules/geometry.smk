@@ -25,7 +25,7 @@ rule measure_stability:
         runtime=doubles_with_attempt(60),
     params:
         spec=spec("geometry/{paper}/{cloud}"),
-        code=code("measure_stability", protocol),
+        code=code("measure_stability"),
     script:
         "../scripts/geometry/measure_stability.py"
 
@@ -50,7 +50,7 @@ rule measure_layer:
         runtime=doubles_with_attempt(720),
     params:
         spec=spec("geometry/{paper}/{dataset}/{model}/{layer}"),
-        code=code("measure_layer", protocol),
+        code=code("measure_layer"),
     script:
         "../scripts/geometry/measure_layer.py"
 
@@ -75,7 +75,7 @@ rule measure_vectors:
         runtime=doubles_with_attempt(600),
     params:
         spec=spec("geometry/{paper}/vectors/{vectors}"),
-        code=code("measure_vectors", protocol, readers),
+        code=code("measure_vectors", readers),
     script:
         "../scripts/geometry/measure_vectors.py"
 
@@ -101,7 +101,7 @@ rule measure_contexts:
         runtime=doubles_with_attempt(240),
     params:
         spec=spec("geometry/{paper}/contexts/{texts}/{model}/{layer}"),
-        code=code("measure_contexts", protocol),
+        code=code("measure_contexts"),
     script:
         "../scripts/geometry/measure_contexts.py"
 
@@ -124,6 +124,6 @@ rule measure_static_words:
         runtime=doubles_with_attempt(240),
     params:
         spec=spec("geometry/{paper}/static/{texts}/{model}"),
-        code=code("measure_static_words", protocol, readers),
+        code=code("measure_static_words", readers),
     script:
         "../scripts/geometry/measure_static_words.py"

@@ -29,6 +29,6 @@ rule optimize_embeddings:
         runtime=doubles_with_attempt(30),
     params:
         spec=spec("optimize/{paper}/{setup}/seed{seed}"),
-        code=code("optimize_embeddings", protocol),
+        code=code("optimize_embeddings"),
     script:
         "../scripts/optimize/optimize_embeddings.py"

@@ -24,7 +24,7 @@ rule measure_similarity:
         runtime=doubles_with_attempt(240),
     params:
         spec=spec("similarity/{paper}/{dataset}/{embedding}/{layer}"),
-        code=code("measure_similarity", protocol, readers),
+        code=code("measure_similarity", readers),
     script:
         "../scripts/similarity/measure_similarity.py"
 
@@ -72,6 +72,6 @@ rule classify_frozen:
         runtime=doubles_with_attempt(480),
     params:
         spec=spec("similarity/{paper}/classification/{task}/{model}"),
-        code=code("classify_frozen", protocol),
+        code=code("classify_frozen"),
     script:
         "../scripts/similarity/classify_frozen.py"

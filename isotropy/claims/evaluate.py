@@ -228,8 +228,8 @@ def _chosen(quantity: Quantity, ours: Tables) -> pd.DataFrame | dict[str, str]:
         return table
     # Static vectors have no data set
     which = ", ".join(f"{c} {v}" for c, v in quantity.where.items() if v != "")
-    absent = _no_number("not attempted", NO_NUMBER_FOR)
-    return absent | {"missing_case": which or "such a case"}
+    lacking = _no_number("not attempted", NO_NUMBER_FOR)
+    return lacking | {"missing_case": which or "such a case"}
 
 
 def _groups(quantity: Quantity, chosen: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,6 +53,18 @@ class Headline:
     original: bool
 
 
+class _Counts(NamedTuple):
+    """Cases of a family, those in which it holds, and those in which it fails."""
+
+    judged: int
+    holding: int
+    failing: int
+
+    def verdict(self, word: str) -> Verdict:
+        """The family's verdict."""
+        return Verdict(word, n_judged=self.judged, n_holding=self.holding, n_failing=self.failing)
+
+
 def holm(p: Sequence[float]) -> np.ndarray:
     """p-values adjusted for their number (Holm 1979); NaN are no tests and stay."""
     values = np.asarray(p, dtype=np.float64)
@@ -95,16 +108,16 @@ def _of_all(cases: Sequence[Case], original: bool) -> Headline:
     alone = _alone(cases)
     holds = [case for case, verdict in zip(cases, alone, strict=True) if _agrees(verdict)]
     failed = [case for case in cases if _disagrees(case.verdict)]
-    counts = {"n_judged": len(cases), "n_holding": len(holds), "n_failing": len(failed)}
+    counts = _Counts(len(cases), len(holds), len(failed))
     if failed:
         # A counter-example of the paper's own kind decides, whatever stand-ins do.
         own = any(case.original for case in failed)
         contradicted = any(case.verdict.word == "contradicted" for case in failed)
-        verdict = Verdict("contradicted" if contradicted else "deviates", **counts)
+        verdict = counts.verdict("contradicted" if contradicted else "deviates")
         return Headline(verdict, _least(case.p for case in failed), None, original or own)
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     word = "reproduced" if len(holds) == len(cases) else "undecided"
-    return Headline(Verdict(word, **counts), p, None, original)
+    return Headline(counts.verdict(word), p, None, original)
 
 
 def _of_any(cases: Sequence[Case], original: bool) -> Headline:
@@ -113,16 +126,16 @@ def _of_any(cases: Sequence[Case], original: bool) -> Headline:
     """
     holds = [case for case in cases if _agrees(case.verdict)]
     failed = [verdict for verdict in _alone(cases) if _disagrees(verdict)]
-    counts = {"n_judged": len(cases), "n_holding": len(holds), "n_failing": len(failed)}
+    counts = _Counts(len(cases), len(holds), len(failed))
     if holds:
-        verdict = Verdict("reproduced", **counts)
+        verdict = counts.verdict("reproduced")
         return Headline(verdict, _least(c.p for c in holds), None, original)
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     if len(failed) < len(cases):
-        return Headline(Verdict("undecided", **counts), p, None, original)
+        return Headline(counts.verdict("undecided"), p, None, original)
     contradicted = any(verdict.word == "contradicted" for verdict in failed)
     word = "contradicted" if contradicted else "deviates"
-    return Headline(Verdict(word, **counts), p, None, original)
+    return Headline(counts.verdict(word), p, None, original)
 
 
 def _alone(cases: Sequence[Case]) -> list[Verdict]:

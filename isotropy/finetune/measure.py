@@ -13,17 +13,13 @@ import logging
 import math
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from isotropy.embed.sentence_encoder import batches
-from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.data import Batch, Inputs, Side, collate
 from isotropy.finetune.model import reads_last
 from isotropy.finetune.question_answering import best_answers
@@ -39,7 +35,9 @@ from isotropy.metrics.isoscores import (
 )
 from isotropy.metrics.partition import partition_isotropy
 from isotropy.metrics.silhouettes import silhouette
-from isotropy.transforms import AllButTheTop
+
+if TYPE_CHECKING:
+    from isotropy.finetune.batch_enhancement import BatchClustering
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +148,13 @@ def probes(
         metric: the task's own.
         n_classes: classes of the task; of no account for scores.
     """
+    # Half a second to load, of which models with a penalty need nothing
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from isotropy.transforms import AllButTheTop
+
     found = []
     for method in ("none", "abtt"):
         n_components = 0
@@ -166,13 +171,9 @@ def probes(
             scores = regression_scores(predicted, right)
         else:
             scores = classification_scores(predicted, right, n_classes)
+        performance, n = scores[metric], len(known)
         found.append(
-            Probe(
-                method=method,
-                performance=scores[metric],
-                n_train=len(known),
-                n_components=n_components,
-            )
+            Probe(method=method, performance=performance, n_train=n, n_components=n_components)
         )
     return found
 

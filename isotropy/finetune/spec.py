@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from isotropy.spec import Spec, Strict
+from isotropy.spec import PaperSpec, Spec, Strict
 
 Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman", "exact_match"]
 """How good a model is; in percent, but for correlations times 100, as GLUE reports them."""
+
+
+SAMPLED = "trained on {n:,} of {of:,} items"
+"""Departure of a model that is trained on a part of the items (`PaperSpec.departures`)."""
 
 
 class Method(Strict):
@@ -106,10 +109,9 @@ class GeometrySettings(Strict):
     IsoScore*."""
 
 
-class FinetuneSpec(Spec):
+class FinetuneSpec(PaperSpec):
     """What defines one fine-tuned model."""
 
-    paper: str
     run: str
     """Name of the run, without its seed."""
     task: str
@@ -125,37 +127,6 @@ class FinetuneSpec(Spec):
     seed: int
     """Of the classifier's initialization, the order of items and dropout."""
     device: Literal["auto", "cpu", "cuda"]
-
-    def deviations(
-        self,
-        models: Sequence[str],
-        tasks: Sequence[str],
-        training: Mapping[str, object],
-        n_train: int,
-        n_items: int,
-    ) -> list[str]:
-        """What deviates from a paper's protocol, apart from the data: why it is a stand-in.
-
-        Args:
-            models: those of the paper.
-            tasks: those of the paper.
-            training: fields of `Training` as the authors have them, as far as they are known.
-            n_train: items that the model was trained on.
-            n_items: items that there are.
-        """
-        found = []
-        if self.model not in models:
-            found.append(f"fine-tuned is {self.model}, which is not among the paper's encoders")
-        if self.task not in tasks:
-            found.append(f"{self.task} is not among the paper's tasks")
-        if n_train < n_items:
-            found.append(f"trained on {n_train:,} of {n_items:,} items")
-        own = self.training.model_dump(include=set(training))
-        return found + [
-            f"{name} is {own[name]}, the authors have {value}"
-            for name, value in training.items()
-            if own[name] != value
-        ]
 
 
 class Probe(Strict):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from isotropy.field_types import DROPPABLE, Name, distinct
-from isotropy.spec import Spec, Strict
+from isotropy.spec import PaperSpec, Spec, Strict
 
 
 class PointCloud(Strict):
@@ -59,10 +59,9 @@ class Stability(Strict):
         return self
 
 
-class StabilitySpec(Spec):
+class StabilitySpec(PaperSpec):
     """What defines the samples of one cloud."""
 
-    paper: str
     name: str
     cloud: PointCloud
     zetas: list[float]
@@ -135,10 +134,9 @@ class Lid(Strict):
     number, so clouds are compared at an equal one. Smaller clouds have none."""
 
 
-class LayerSpec(Spec):
+class LayerSpec(PaperSpec):
     """What defines the geometry of one layer of a model on a corpus."""
 
-    paper: str
     dataset: str
     source: str
     """The corpus of the data set."""
@@ -181,10 +179,9 @@ class LayerFacts(Spec):
     """Least silhouette of a cloud that has clusters."""
 
 
-class VectorsSpec(Spec):
+class VectorsSpec(PaperSpec):
     """What defines the local intrinsic dimension of static vectors."""
 
-    paper: str
     vectors: str
     lid: Lid
     seeds: list[int]
@@ -209,10 +206,9 @@ Unit = Literal["pieces", "first", "mean"]
 word; the mean of its pieces."""
 
 
-class ContextsSpec(Spec):
+class ContextsSpec(PaperSpec):
     """What defines how contextual one layer of a model is."""
 
-    paper: str
     texts: str
     """Name of the data sets together."""
     datasets: list[str]
@@ -252,10 +248,9 @@ class ContextsFacts(Spec):
     d: int
 
 
-class StaticWordsSpec(Spec):
+class StaticWordsSpec(PaperSpec):
     """What defines static vectors of words from layers of a model, on benchmarks."""
 
-    paper: str
     texts: str
     """Name of the data sets together."""
     datasets: list[str]

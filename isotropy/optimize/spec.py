@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isotropy.spec import Spec, Strict
+from isotropy.spec import PaperSpec, Spec, Strict
 
 Loss = Literal["cross_entropy", "binary_cross_entropy"]
 
@@ -32,10 +32,9 @@ class Evaluation(Strict):
         return self.sample_size is not None and self.sample_size < n_items
 
 
-class OptimizeSpec(Spec):
+class OptimizeSpec(PaperSpec):
     """What defines one trajectory."""
 
-    paper: str
     setup: str
     """Name of the trajectory."""
     group: str

@@ -13,7 +13,6 @@ from typing import Any, Self
 from isotropy.context import Context, Results, TokenLayers
 from isotropy.extension import Own
 from isotropy.figures.spec import FigureSpec
-from isotropy.papers.comparison import Line
 from isotropy.papers.declare import declared_figures, declared_tables
 from isotropy.spec import Strict
 from isotropy.tables.spec import PublishedNumber, TableSpec
@@ -95,13 +94,6 @@ class Paper:
     def figures(self) -> tuple[FigureSpec, ...]:
         """Its figures, in the order of its page."""
         return declared_figures(self.key, self.folder / "figures.py")
-
-    @property
-    def compare(self) -> Callable[[Any, Context], list[Line]]:
-        """What a study does beside the paper's text."""
-        module = import_module(f"isotropy.papers.{self.key}.comparison")
-        compare: Callable[[Any, Context], list[Line]] = module.compare
-        return compare
 
     def published(self) -> list[PublishedNumber]:
         """The numbers that it prints."""

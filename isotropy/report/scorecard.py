@@ -49,7 +49,7 @@ def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
                 "id": name,
                 "statement": first["statement"],
                 "locator": first["locator"],
-                "expected": expectation(first),
+                "expected": expectation(dict(first)),
                 "trust": first["trust"],
                 "cells": [cells.get(model) for model in models],
             }

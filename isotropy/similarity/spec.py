@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from isotropy.sources.encoder import Encoder
-from isotropy.spec import Spec, Strict
+from isotropy.spec import PaperSpec, Spec, Strict
 
 MethodName = Literal["none", "mean", "abtt", "kmeans-mean", "gmm", "kmeans"]
 """none; mean: subtract the mean; abtt: mean and first principal components ("global"); kmeans-mean:
@@ -68,10 +68,9 @@ class Mlp(Strict):
     """Of Adam: 0.00003 in the authors' notebook, 0.005 in their e-mail to Dzubur (2022)."""
 
 
-class SimilaritySpec(Spec):
+class SimilaritySpec(PaperSpec):
     """What defines the measurements on one data set, in one layer."""
 
-    paper: str
     dataset: str
     embedding: str
     """A model, or static vectors."""
@@ -94,10 +93,9 @@ class SimilaritySpec(Spec):
     clusterer: Clusterer
 
 
-class TuningSpec(Spec):
+class TuningSpec(PaperSpec):
     """What defines the choice of numbers on one data set, in one layer."""
 
-    paper: str
     dataset: str
     embedding: str
     layer: int | None
@@ -156,10 +154,9 @@ class SimilarityFacts(Spec):
     d: int
 
 
-class ClassifySpec(Spec):
+class ClassifySpec(PaperSpec):
     """What defines the classification of one task on frozen features of one model."""
 
-    paper: str
     task: str
     train: str
     validation: str

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from isotropy.figures.spec import FigureSpec
-from isotropy.papers.comparison import Line
+from isotropy.papers.choices import Line
 from isotropy.spec import Spec, Strict
 from isotropy.tables.spec import TableSpec
 

@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import RESULTS
-from isotropy.papers.comparison import Line
+from isotropy.papers.choices import Line, protocol_lines
 from isotropy.papers.locations import CLAIMS, OF_ALL, figure_file, note_file, table_file
-from isotropy.papers.registry import KEYS, Paper, paper, papers
+from isotropy.papers.registry import KEYS, Paper, papers
 from isotropy.provenance.environment import normalized_name
-from isotropy.spec import Spec
+from isotropy.spec import PaperSpec, Spec
 from isotropy.tables.spec import TableSpec
 from isotropy.workflow.page_spec import PageSpec, PaperEntry, RunSpec
 from isotropy.workflow.parts import Parts
@@ -122,9 +122,12 @@ def _entry(one: Paper, figures: Figures | None = None) -> PaperEntry:
 
 
 def _protocol(parts: Parts, key: str) -> list[Line]:
-    """The study beside a paper's text; nothing of a paper that it leaves out."""
-    section = getattr(parts.study.config, key)
-    return [] if section is None else paper(key).compare(section, parts.context)
+    """The choices of a paper's authors beside the study; nothing of a paper that it leaves out."""
+    if key not in parts.attempted:
+        return []
+    specs = [result.spec() for result in parts.attempted[key][1].results.values()]
+    asked = [spec for spec in specs if isinstance(spec, PaperSpec)]
+    return protocol_lines(key, asked, parts.context.registry)
 
 
 @cache

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from isotropy.context import shard_stems
 from isotropy.files import RESULTS
-from isotropy.spec import Spec, canonical_json
+from isotropy.papers.choices import deviations
+from isotropy.spec import PaperSpec, Spec, canonical_json
 from isotropy.workflow import inputs, outcomes
 from isotropy.workflow.parts import Parts
 
@@ -33,6 +34,8 @@ class Plan(Parts):
             found = inputs.spec(self, path) or outcomes.spec(self, path)
         if found is None:
             raise LookupError(f"no result {stem}")
+        if isinstance(found, PaperSpec):
+            found = found.model_copy(update={"deviations": deviations(found)})
         if self.study.config.rehearsal and "rehearsal" in type(found).model_fields:
             return found.model_copy(update={"rehearsal": True})
         return found

@@ -3,7 +3,6 @@ training curve.
 """
 
 from isotropy.device import pick_device
-from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.data import read_side
 from isotropy.finetune.facts import describe_run
 from isotropy.finetune.measure import Reader, measure
@@ -26,12 +25,14 @@ with Job(snakemake, FinetuneSpec) as job:
     validation = read_side(
         tokenizer, job.input["validation_texts"], job.input["validation_items"], spec.training
     )
-    deviations = job.load("protocol").finetune_deviations
-    job.lineage.deviate(deviations(spec, train.n_items, train.n_all))
+    job.lineage.deviate(spec.departures(train.n_items, train.n_all))
     pad = tokenizer.pad_token_id
     model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed, pad)
-    clustering = BatchClustering(spec.method, spec.seed) if spec.method.kind == "cluster" else None
-    if clustering is not None:
+    clustering = None
+    if spec.method.kind == "cluster":
+        from isotropy.finetune.batch_enhancement import BatchClustering  # loads scikit-learn
+
+        clustering = BatchClustering(spec.method, spec.seed)
         clustering.attach(model)
     steps, job.measurements = finetune(
         spec, model, train.inputs, pad, device, job.work / device.type

@@ -15,8 +15,7 @@ with Job(snakemake, ContextsSpec) as job:
     for name in ("rows", "words", "dimensions"):
         with job.write(name) as path:
             write_parquet(path, getattr(layer, name), job.mark)
-    deviations = job.load("protocol").contexts_deviations
-    job.lineage.deviate(deviations(spec))
+    job.lineage.deviate(spec.deviations)
     facts = ContextsFacts(
         texts=spec.texts,
         embedding=spec.model,

@@ -15,8 +15,7 @@ with Job(snakemake, LayerSpec) as job:
     for name in ("rows", "silhouettes", "points"):
         with job.write(name) as path:
             write_parquet(path, getattr(layer, name), job.mark)
-    deviations = job.load("protocol").layer_deviations
-    job.lineage.deviate(deviations(spec))
+    job.lineage.deviate(spec.deviations)
     facts = LayerFacts(
         dataset=spec.dataset,
         embedding=spec.model,

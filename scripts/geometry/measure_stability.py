@@ -13,8 +13,7 @@ with Job(snakemake, StabilitySpec) as job:
         load_file(job.input["embeddings"])["vectors"] if "embeddings" in job.input else None
     )
     rows, whole, known = sample_scores(spec, embeddings)
-    deviations = job.load("protocol").stability_deviations
-    job.lineage.deviate(deviations(spec))
+    job.lineage.deviate(spec.deviations)
     drawn = (
         f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore "
         f"{spec.cloud.isoscore}"

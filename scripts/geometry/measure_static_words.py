@@ -21,8 +21,7 @@ with Job(snakemake, StaticWordsSpec) as job:
     pairs = measure_layers(sentences, folders, spec, tables, benchmarks)
     with job.write("rows") as path:
         write_parquet(path, pairs, job.mark)
-    deviations = job.load("protocol").static_deviations
-    job.lineage.deviate(deviations(spec))
+    job.lineage.deviate(spec.deviations)
     facts = StaticWordsFacts(
         texts=spec.texts,
         embedding=spec.model,

@@ -16,8 +16,7 @@ with Job(snakemake, VectorsSpec) as job:
     rows = [{"seed": seed, **lid_scores(vectors, spec.lid, seed)} for seed in spec.seeds]
     with job.write("rows") as path:
         write_parquet(path, pd.DataFrame(rows), job.mark)
-    deviations = job.load("protocol").vectors_deviations
-    job.lineage.deviate(deviations(spec))
+    job.lineage.deviate(spec.deviations)
     facts = VectorsFacts(
         embedding=spec.vectors,
         model=job.lineage.titles("vectors")[0],

@@ -15,8 +15,8 @@ with Job(snakemake, OptimizeSpec) as job:
     table, dataset = read_items(job.input["dataset"])
     vectors = load_file(job.input["embeddings"])["vectors"]
     items = Items(vectors, text_rows(table), targets(table, dataset))
-    deviations = job.load("protocol").optimize_deviations
-    job.lineage.deviate(deviations(job.spec, len(items.targets)))
+    n = job.spec.measure.sample_size or len(items.targets)
+    job.lineage.deviate(job.spec.departures(n, len(items.targets)))
     job.seeds["initialization"] = job.spec.seed
     device = pick_device(job.spec.device)
     job.determinism = "bitwise" if device.type == "cpu" else "tolerance"

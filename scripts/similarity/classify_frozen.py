@@ -24,10 +24,7 @@ with Job(snakemake, ClassifySpec) as job:
     unseen, right, n_validation = read_columns(
         job.input["validation_texts"], job.input["validation_items"], None
     )
-    deviations = job.load("protocol").classification_deviations
-    reasons = deviations(spec)
-    reasons += [f"trained on {len(targets):,} of {n_all:,} items"] if len(targets) < n_all else []
-    job.lineage.deviate(reasons)
+    job.lineage.deviate(spec.departures(len(targets), n_all))
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     train = features(encoder, columns, targets, spec, job.threads)
     validation = features(encoder, unseen, right, spec, job.threads)

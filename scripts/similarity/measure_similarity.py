@@ -29,8 +29,7 @@ with Job(snakemake, SimilaritySpec) as job:
     )
     with job.write("points") as path:
         write_parquet(path, drawn, job.mark)
-    deviations = job.load("protocol").similarity_deviations
-    job.lineage.deviate(deviations(spec, parameters))
+    job.lineage.deviate(spec.deviations)
     facts = SimilarityFacts(
         dataset=spec.dataset,
         embedding=spec.embedding,

@@ -32,7 +32,7 @@ from isotropy.geometry.static_words import (
 )
 from isotropy.metrics.contextuality import cosine_between, self_similarity
 from isotropy.metrics.cosines import mean_cosine, type_cosines
-from isotropy.papers.ethayarajh2019.protocol import contexts_deviations, static_deviations
+from isotropy.papers.choices import deviations
 from isotropy.sources.vectors import StaticVectors
 
 SPEC = ContextsSpec(
@@ -315,10 +315,10 @@ def test_missing_words_have_the_mean_vector() -> None:
 
 
 def test_deviations() -> None:
-    assert contexts_deviations(SPEC) == []
+    assert deviations(SPEC) == []
     other = {"model": "m", "datasets": ["brown"], "min_contexts": 2, "n_baseline": 10}
-    assert len(contexts_deviations(SPEC.model_copy(update=other))) == 4
-    assert contexts_deviations(SPEC.model_copy(update={"unit": "mean"})) == [
+    assert len(deviations(SPEC.model_copy(update=other))) == 4
+    assert deviations(SPEC.model_copy(update={"unit": "mean"})) == [
         "bert-base-cased: words by mean, the authors' by pieces"
     ]
-    assert len(static_deviations(STATIC)) == 2
+    assert len(deviations(STATIC)) == 2

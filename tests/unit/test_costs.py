@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
-from isotropy.papers.rudman2024.protocol import MODELS, TASKS
+from isotropy.papers.rudman2024.protocol import TASKS
 from isotropy.workflow.config import load_study, read_configuration
 from isotropy.workflow.costs import GIGA, CostModel, read_rates, totals
 from isotropy.workflow.plan import Plan
@@ -62,7 +62,7 @@ def test_the_headlines_need_few_gpu_hours(project: Path) -> None:
     known = estimate(project, "paper.yaml", "headlines.yaml")
     assert 5 < totals(known)["all"].gpu_hours < 40
     config = known.plan.study.config
-    assert set(config.rudman2024.models) == set(MODELS)
+    assert len(config.rudman2024.models) == 3
     assert set(config.rudman2024.run_tasks) < set(TASKS)
     for seeds in (config.mickus2024.seeds, config.rudman2024.seeds, config.cai2021.seeds):
         assert len(seeds) >= 3

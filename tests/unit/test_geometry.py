@@ -33,7 +33,7 @@ from isotropy.geometry.swiss_roll import roll
 from isotropy.geometry.token_types import TypedCloud, is_massive, read_typed, standardized, varied
 from isotropy.metrics.dimension import lid_mle, lid_mle_estimates, lid_mle_samples
 from isotropy.metrics.isoscores import isoscore
-from isotropy.papers.cai2021.protocol import layer_deviations, vectors_deviations
+from isotropy.papers.choices import deviations
 
 HOW = Clustering(
     k_max=5, sample_size=None, threshold=0.1, n_components=None, n_init=1, max_iter=300
@@ -338,22 +338,22 @@ def test_what_departs_from_the_paper_is_said() -> None:
             "lid": Lid(k=100, n_queries=None, n_equal=100),
         }
     )
-    assert layer_deviations(own) == []
-    assert layer_deviations(own.model_copy(update={"source": "brown"})) == [
+    assert deviations(own) == []
+    assert deviations(own.model_copy(update={"source": "brown"})) == [
         "brown is not among the paper's corpora"
     ]
-    assert layer_deviations(own.model_copy(update={"model": "m"})) == [
+    assert deviations(own.model_copy(update={"model": "m"})) == [
         "m is not among the paper's models"
     ]
-    assert len(layer_deviations(SPEC)) == 6
-    assert layer_deviations(own.model_copy(update={"source": "wikitext-2"})) == [
+    assert len(deviations(SPEC)) == 6
+    assert deviations(own.model_copy(update={"source": "wikitext-2"})) == [
         "empty lines do not read as in the official file"
     ]
-    assert layer_deviations(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
+    assert deviations(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
     assert precision_deviations("bfloat16") == ["computed in bfloat16"]
     assert precision_deviations("float32") == []
     few = own.model_copy(update={"lid": Lid(k=100, n_queries=50, n_equal=100)})
-    assert layer_deviations(few) == ["local dimension at 50 points only"]
+    assert deviations(few) == ["local dimension at 50 points only"]
 
 
 def test_too_few_points_are_said_in_one_sentence() -> None:
@@ -371,7 +371,7 @@ def test_vectors_of_the_paper() -> None:
         lid=Lid(k=100, n_queries=None, n_equal=100),
         seeds=[0],
     )
-    assert vectors_deviations(vectors) == ["glove-6b-50d are not among the paper's vectors"]
+    assert deviations(vectors) == ["glove-6b-50d are not among the paper's vectors"]
 
 
 def rolled(turns: float, height: float, n: int = 2000) -> tuple[np.ndarray, np.ndarray]:

@@ -23,7 +23,7 @@ from isotropy.optimize import optimize as module
 from isotropy.optimize.descent import Classifier, Items
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import Evaluation, OptimizeSpec
-from isotropy.papers.mickus2024.protocol import optimize_deviations
+from isotropy.papers.choices import deviations
 
 CPU = torch.device("cpu")
 DIRECT = Evaluation(tolerance=None, sample_size=None)
@@ -253,23 +253,21 @@ def test_objectives_of_appendix_b(tmp_path: Path) -> None:
 
 
 def test_deviations_from_the_protocol_make_a_stand_in() -> None:
-    """The paper's own hyper-parameters do not; GLUE has its own number of updates, and its samples
-    are the paper's."""
+    """The paper's own hyper-parameters do not; GLUE has its own number of updates, and of its
+    samples nobody knows the size."""
     paper = spec(updates=1000, measure=WINDOWS)
-    assert optimize_deviations(paper, 10662) == []
-    assert optimize_deviations(paper.model_copy(update={"updates": 999}), 10662) == [
-        "999 updates, not 1,000"
-    ]
-    assert optimize_deviations(paper.model_copy(update={"learning_rate": 0.01}), 10662) == [
+    assert deviations(paper) == []
+    assert deviations(paper.model_copy(update={"updates": 999})) == ["999 updates, not 1,000"]
+    assert deviations(paper.model_copy(update={"learning_rate": 0.01})) == [
         "learning rate 0.01, not 0.001"
     ]
     sampled = paper.model_copy(update={"measure": Evaluation(tolerance=None, sample_size=500)})
-    assert optimize_deviations(sampled, 10662) == ["metrics on 500 items drawn at each step"]
-    assert optimize_deviations(sampled, 500) == []
-    assert (
-        optimize_deviations(sampled.model_copy(update={"group": "glue", "updates": 250}), 10662)
-        == []
-    )
-    assert optimize_deviations(paper.model_copy(update={"mean_norm": 3.0}), 10662) == [
+    sampled = sampled.model_copy(update={"deviations": deviations(sampled)})
+    assert sampled.departures(500, 10662) == ["metrics on 500 items drawn at each step"]
+    assert sampled.departures(500, 500) == []
+    glue = {"group": "glue", "updates": 250, "base": "rte", "bias": True}
+    of_glue = deviations(sampled.model_copy(update=glue))
+    assert [text[:16] for text in of_glue] == ["metrics on {n:,}"]
+    assert deviations(paper.model_copy(update={"mean_norm": 3.0})) == [
         "vectors scaled to mean norm 3"
     ]

@@ -25,10 +25,7 @@ from isotropy.errors import IsotropyError
 from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.measure import _mixed
 from isotropy.finetune.spec import Method
-from isotropy.papers.rajaee2021.protocol import (
-    classification_deviations,
-    similarity_deviations,
-)
+from isotropy.papers.choices import deviations
 from isotropy.papers.rajaee2021.tables import PAIRS
 from isotropy.prepare.datasets import prepare_sentences, quoted_parse
 from isotropy.prepare.spec import SentencesSpec
@@ -484,28 +481,17 @@ def test_what_departs_from_the_paper_is_said() -> None:
     bert = {"embedding": "bert-base-uncased", "dataset": "sts12", "layer": 12}
     numbers = Parameters(n_clusters=27, n_components=12, n_components_global=15)
     own = similarity_spec(**bert, parameters=numbers)
-    assert similarity_deviations(own, numbers) == []
-    tuned_to_the_same = own.model_copy(update={"parameters": None})
-    assert similarity_deviations(tuned_to_the_same, numbers) == []
-    assert similarity_deviations(own, PARAMETERS) == [
-        "numbers of clusters and components are not the paper's"
-    ]
-    hidden = similarity_deviations(own.model_copy(update={"layer": 1}), numbers)
+    assert deviations(own) == []
+    other_numbers = own.model_copy(update={"parameters": PARAMETERS})
+    assert deviations(other_numbers) == ["numbers of clusters and components are not the paper's"]
+    hidden = deviations(own.model_copy(update={"layer": 1}))
     assert hidden == ["layer 1, the paper has the last of its models, 12"]
     whole = own.model_copy(update={"drop_tokens": "nothing"})
-    assert similarity_deviations(whole, numbers) == [
-        "tokens that do not count: nothing, the authors' are special"
-    ]
-    assert (
-        len(
-            similarity_deviations(
-                own.model_copy(update={"clusterer": CONVERGED, "repeat_texts": False}), numbers
-            )
-        )
-        == 2
-    )
+    assert deviations(whole) == ["tokens that do not count: nothing, the authors' are special"]
+    changed = own.model_copy(update={"clusterer": CONVERGED, "repeat_texts": False})
+    assert len(deviations(changed)) == 2
     words = own.model_copy(update={"embedding": "v", "layer": None})
-    assert similarity_deviations(words, numbers) == ["v is not among the paper's models"]
+    assert deviations(words) == ["v is not among the paper's models"]
     mlp = Mlp(hidden=100, epochs=10, batch_size=32, learning_rate=0.005)
     frozen = classify_spec(
         task="rte",
@@ -515,11 +501,11 @@ def test_what_departs_from_the_paper_is_said() -> None:
         max_length=64,
         mlp=mlp,
     )
-    assert classification_deviations(frozen) == []
+    assert deviations(frozen) == []
     faster = frozen.model_copy(
         update={"mlp": mlp.model_copy(update={"learning_rate": 0.1}), "dtype": "bfloat16"}
     )
-    assert classification_deviations(faster) == [
+    assert deviations(faster) == [
         "learning rate 0.1, the authors' are 3e-05 and 0.005",
         "computed in bfloat16",
     ]

@@ -1,48 +1,126 @@
-"""What Cai et al. (2021) did, as values, and what of a measurement deviates from it."""
+"""Choices of Cai et al. (2021)."""
 
 from __future__ import annotations
 
-from isotropy.geometry.spec import LayerSpec, Lid, VectorsSpec
+from collections.abc import Mapping
 
-MODELS = ("bert-base-uncased", "distilbert-base-uncased", "openai-gpt", "gpt2")
-"""The paper's models, without ELMo."""
-CORPORA = ("wikitext-2", "ptb")
-"""Section 2, and the slides."""
+from isotropy.geometry.spec import LayerSpec, VectorsSpec
+from isotropy.papers.choices import UNKNOWN, Choice
+from isotropy.spec import PaperSpec
+
 ENOUGH = 10_000
 """Points at which the mean local dimension has a standard error of about 0.4 %."""
-STARTS = 10
-"""Of k-means: scikit-learn's default when the authors' code was written."""
-VECTORS = ("glove-twitter-100d", "glove-840b-300d", "word2vec-googlenews")
-"""The paper's static vectors, inferred from the sizes that Table 3 prints."""
+CODE = "code: analysis.py"
+DEFAULT = "scikit-learn's default of the time"
 
-
-def layer_deviations(spec: LayerSpec) -> list[str]:
-    """What of the geometry of a layer deviates, apart from its sources."""
-    found = [] if spec.model in MODELS else [f"{spec.model} is not among the paper's models"]
-    if spec.source not in CORPORA:
-        found.append(f"{spec.source} is not among the paper's corpora")
-    if spec.source == "wikitext-2" and spec.empty != " ":
-        found.append("empty lines do not read as in the official file")
-    if spec.window != 512:
-        found.append("windows are not the authors', of 512 tokens")
-    how = spec.clustering
-    if (how.k_max, how.sample_size, how.threshold, how.max_iter) != (15, 20_000, 0.1, 300):
-        found.append("clusters are not counted as in the authors' code")
-    if how.n_init != STARTS:
-        found.append(f"k-means starts {how.n_init} times, the authors' {STARTS} times")
-    if how.n_components is not None:
-        found.append(f"k-means sees {how.n_components} components, of which the paper says nothing")
-    return found + _of_lid(spec.lid)
-
-
-def vectors_deviations(spec: VectorsSpec) -> list[str]:
-    """What of the local dimension of static vectors deviates, apart from their source."""
-    found = [] if spec.vectors in VECTORS else [f"{spec.vectors} are not among the paper's vectors"]
-    return found + _of_lid(spec.lid)
-
-
-def _of_lid(lid: Lid) -> list[str]:
-    found = [] if lid.k == 100 else [f"{lid.k} neighbours, the authors have 100"]
-    if lid.n_queries is not None and lid.n_queries < ENOUGH:
-        found.append(f"local dimension at {lid.n_queries} points only")
-    return found
+LID = (
+    Choice(
+        "neighbours",
+        ("lid.k",),
+        100,
+        CODE,
+        "{found} neighbours, the authors have {theirs}",
+    ),
+    Choice(
+        "points of the local dimension",
+        ("lid.n_queries",),
+        None,
+        f"{CODE}: all; {ENOUGH:,} are enough",
+        "local dimension at {found} points only",
+        accepts=lambda s: s.lid.n_queries is None or s.lid.n_queries >= ENOUGH,
+    ),
+)
+CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
+    LayerSpec: (
+        Choice(
+            "models",
+            ("model",),
+            ("bert-base-uncased", "distilbert-base-uncased", "openai-gpt", "gpt2", "elmo"),
+            "section 2",
+            "{found} is not among the paper's models",
+            covers=True,
+        ),
+        Choice(
+            "data",
+            ("source",),
+            ("wikitext-2", "ptb"),
+            "section 2, slides",
+            "{found} is not among the paper's corpora",
+            covers=True,
+        ),
+        Choice(
+            "empty lines",
+            ("empty",),
+            " ",
+            "WikiText-2: the official file",
+            "empty lines do not read as in the official file",
+            lambda s: s.source == "wikitext-2",
+        ),
+        Choice("split", (), UNKNOWN, "not stated; sizes in table 3 are those of PTB's train"),
+        Choice("layers", ("layer",), tuple(range(1, 13)), "section 2", covers=True),
+        Choice("pooling", (), "none: tokens", CODE),
+        Choice(
+            "window",
+            ("window",),
+            512,
+            "code: gen_embeds.py",
+            "windows are not the authors', of {theirs} tokens",
+        ),
+        Choice(
+            "clusters tried, items of a silhouette, silhouette of one cluster, iterations",
+            (
+                *("clustering.k_max", "clustering.sample_size"),
+                *("clustering.threshold", "clustering.max_iter"),
+            ),
+            (15, 20_000, 0.1, 300),
+            f"{CODE}; {DEFAULT}",
+            "clusters are not counted as in the authors' code",
+        ),
+        Choice(
+            "k-means, starts",
+            ("clustering.n_init",),
+            10,
+            DEFAULT,
+            "k-means starts {found} times, the authors' {theirs} times",
+        ),
+        Choice(
+            "components before k-means",
+            ("clustering.n_components",),
+            UNKNOWN,
+            "not stated",
+            lambda s: (
+                f"k-means sees {s.clustering.n_components} components, of which the paper says"
+                " nothing"
+            ),
+            lambda s: s.clustering.n_components is not None,
+        ),
+        *LID,
+        Choice("seeds", ("seeds",), UNKNOWN, "nothing is seeded"),
+        Choice("metrics", (), "cosines, silhouette, LID", "sections 3 to 5"),
+    ),
+    VectorsSpec: (
+        Choice(
+            "vectors",
+            ("vectors",),
+            ("glove-twitter-100d", "glove-840b-300d", "word2vec-googlenews"),
+            "table 3: from their sizes",
+            "{found} are not among the paper's vectors",
+            covers=True,
+        ),
+        *LID,
+    ),
+}
+WITHOUT_INFLUENCE: Mapping[type[PaperSpec], Mapping[str, str]] = {
+    LayerSpec: {
+        "dataset": "its source says whether it is the paper's",
+        "types": "each is a row of its own: tables say that words are not the authors' types",
+        "variants": "each is a row of its own: tables say which is not the authors'",
+        "lid.n_equal": "of a column of its own, at an equal number of points",
+        "n_points": "tokens in pictures",
+    },
+    VectorsSpec: {
+        "lid.n_equal": "of a column of its own, at an equal number of points",
+        "seeds": "nothing is seeded",
+    },
+}
+"""Fields that no choice binds -> why."""

@@ -1,10 +1,19 @@
-"""What Rajaee & Pilehvar (2021) and the slides of 2020 did, as values, and what deviates."""
+"""Choices of Rajaee & Pilehvar (2021) and of the slides of Rajaee & Sheikhi (2020)."""
 
 from __future__ import annotations
 
-from isotropy.embed.deviations import precision_deviations
-from isotropy.finetune.spec import FinetuneSpec
-from isotropy.similarity.spec import ClassifySpec, Clusterer, Parameters, SimilaritySpec
+from collections.abc import Mapping
+
+from isotropy.finetune.spec import SAMPLED, FinetuneSpec
+from isotropy.papers.choices import UNKNOWN, Choice
+from isotropy.similarity.spec import (
+    ClassifySpec,
+    Clusterer,
+    Parameters,
+    SimilaritySpec,
+    TuningSpec,
+)
+from isotropy.spec import PaperSpec
 
 LAST = 12
 """The papers' layer: the last of BERT, GPT-2 and RoBERTa of base size."""
@@ -24,92 +33,235 @@ GPT-2 has none."""
 KMEANS = Clusterer(init="random", max_iter=9, tol=0)
 """The authors' k-means: `scipy.cluster.vq.kmeans2` with its ten iterations, in scikit-learn's
 terms."""
-MLP_LEARNING_RATES = (3e-5, 5e-3)
-"""Learning rates of the classifier: the notebook's, and that of the authors' e-mail to Dzubur
-(2022)."""
 SETS = (
-    "sts12",
-    "sts13",
-    "sts14",
-    "sts15",
-    "sts16",
-    "sts-benchmark-dev",
-    "sts-benchmark-test",
-    "sick-r",
+    *("sts12", "sts13", "sts14", "sts15", "sts16"),
+    *("sts-benchmark-dev", "sts-benchmark-test", "sick-r"),
 )
-"""Tables 2 and 6, and the slides."""
-TASKS = ("sst2", "rte", "cola", "mrpc", "wic", "boolq")
-"""Table 3."""
-TUNED_MODELS, TUNED_TASKS = ("bert-base-uncased",), ("rte", "wic")
-"""Models and tasks of fine-tuning (slides)."""
-TRAINING: dict[str, object] = {"epochs": 2}
-"""How they fine-tune, as far as the slides say."""
-NOT_STATED = ("learning rate", "batch size", "clusters", "components")
-"""What the slides do not say of fine-tuning."""
+NOTEBOOK, SLIDES = "notebook", "slides: not said"
+PARAMETERS = "numbers of clusters and components are not the paper's"
 
 
-def similarity_deviations(spec: SimilaritySpec, parameters: Parameters | None) -> list[str]:
-    """What of a measurement deviates. Layers count where something is post-processed: Table 5 has
-    all of them.
-
-    Args:
-        spec: the measurement.
-        parameters: clusters and components that were used, given or tuned.
-    """
-    found = _of_model(spec.embedding)
-    if spec.dataset.removesuffix("-quoted") not in SETS:
-        found.append(f"{spec.dataset} is not among the paper's data sets")
-    if not spec.repeat_texts:
-        found.append("a sentence counts once, the authors count it as often as it occurs")
-    if len(spec.methods) > 1 and spec.layer not in (LAST, None):  # static vectors have no layers
-        found.append(f"layer {spec.layer}, the paper has the last of its models, {LAST}")
-    dropped, whose = DROPPED.get(spec.embedding, (spec.drop_tokens, ""))
-    if spec.drop_tokens != dropped:
-        found.append(f"tokens that do not count: {spec.drop_tokens}, {whose}")
-    known = AUTHORS.get(spec.embedding)
-    if known is not None and len(spec.methods) > 1 and parameters != known:
-        found.append("numbers of clusters and components are not the paper's")
-    return found + _of_clusterer(spec.clusterer)
+def _is_processed(spec: SimilaritySpec) -> bool:
+    """Whether something is removed from the vectors."""
+    return len(spec.methods) > 1
 
 
-def classification_deviations(spec: ClassifySpec) -> list[str]:
-    """What of a classification deviates, which the paper has for BERT alone."""
-    found = _of_model(spec.embedding, "bert-base-uncased")
-    if spec.task not in TASKS:
-        found.append(f"{spec.task} is not among the paper's tasks")
-    if spec.layer != LAST:
-        found.append(f"layer {spec.layer}, the paper has the last of BERT, {LAST}")
-    if spec.parameters != AUTHORS["bert-base-uncased"]:
-        found.append("numbers of clusters and components are not the paper's")
-    mlp = spec.mlp
-    if (spec.max_length, mlp.hidden, mlp.epochs, mlp.batch_size) != (64, 100, 10, 32):
-        found.append("length, hidden units, epochs or batch size are not the authors'")
-    if mlp.learning_rate not in MLP_LEARNING_RATES:
-        theirs = " and ".join(f"{rate:g}" for rate in MLP_LEARNING_RATES)
-        found.append(f"learning rate {mlp.learning_rate:g}, the authors' are {theirs}")
-    found += precision_deviations(spec.dtype)
-    return found + _of_clusterer(spec.clusterer)
+def _is_known(spec: SimilaritySpec) -> bool:
+    return spec.embedding in AUTHORS
 
 
-def finetune_deviations(spec: FinetuneSpec, n_train: int, n_items: int) -> list[str]:
-    """What of a fine-tuned model deviates, apart from the data.
-
-    Args:
-        spec: of the model.
-        n_train: items that it was trained on.
-        n_items: items that there are.
-    """
-    found = spec.deviations(TUNED_MODELS, TUNED_TASKS, TRAINING, n_train, n_items)
-    return [*found, f"unknown of the authors' fine-tuning: {', '.join(NOT_STATED)}"]
+def _kmeans(topic: str) -> Choice:
+    text = "k-means is not the authors': ten iterations of SciPy's from random points"
+    return Choice(topic, ("clusterer",), KMEANS, "notebook: kmeans2", text)
 
 
-def _of_model(name: str, *models: str) -> list[str]:
-    return [] if name in (models or AUTHORS) else [f"{name} is not among the paper's models"]
-
-
-def _of_clusterer(clusterer: Clusterer) -> list[str]:
-    return (
-        []
-        if clusterer == KMEANS
-        else ["k-means is not the authors': ten iterations of SciPy's from random points"]
-    )
+CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
+    SimilaritySpec: (
+        Choice(
+            "models",
+            ("embedding",),
+            tuple(AUTHORS),
+            "section 4",
+            "{found} is not among the paper's models",
+            covers=True,
+        ),
+        Choice(
+            "data",
+            ("dataset",),
+            SETS,
+            "tables 2 and 6, slides",
+            "{found} is not among the paper's data sets",
+            accepts=lambda s: s.dataset.removesuffix("-quoted") in SETS,
+            covers=True,
+        ),
+        Choice("split", (), "test", "section 4"),
+        Choice(
+            "a repeated sentence counts",
+            ("repeat_texts",),
+            True,
+            f"{NOTEBOOK}: each time",
+            "a sentence counts once, the authors count it as often as it occurs",
+        ),
+        Choice(
+            "layer",
+            ("layer",),
+            (LAST,),
+            "section 4",
+            f"layer {{found}}, the paper has the last of its models, {LAST}",
+            lambda s: _is_processed(s) and s.layer is not None,  # static vectors have none
+            covers=True,
+        ),
+        Choice("pooling", (), "mean of tokens", NOTEBOOK),
+        Choice(
+            "tokens left out",
+            ("drop_tokens",),
+            lambda s: DROPPED[s.embedding][0],
+            NOTEBOOK,
+            lambda s: f"tokens that do not count: {s.drop_tokens}, {DROPPED[s.embedding][1]}",
+            _is_known,
+        ),
+        Choice(
+            "clusters, components",
+            ("parameters",),
+            lambda s: AUTHORS[s.embedding],
+            "appendix B.2",
+            PARAMETERS,
+            lambda s: _is_known(s) and _is_processed(s),
+        ),
+        _kmeans("k-means"),
+        Choice("seeds", ("n_clusterings",), UNKNOWN, "not seeded"),
+        Choice("metric", (), "Spearman", "section 4"),
+    ),
+    TuningSpec: (
+        Choice("clusters tried", ("n_clusters",), UNKNOWN, "not stated"),
+        Choice("components tried", ("n_components",), UNKNOWN, "not stated"),
+    ),
+    ClassifySpec: (
+        Choice(
+            "classification: model",
+            ("embedding",),
+            ("bert-base-uncased",),
+            "table 3",
+            "{found} is not among the paper's models",
+            covers=True,
+        ),
+        Choice(
+            "classification: tasks",
+            ("task",),
+            ("sst2", "rte", "cola", "mrpc", "wic", "boolq"),
+            "table 3",
+            "{found} is not among the paper's tasks",
+            covers=True,
+        ),
+        Choice(
+            "classification: layer",
+            ("layer",),
+            (LAST,),
+            "section 4",
+            "layer {found}, the paper has the last of BERT, {theirs[0]}",
+            covers=True,
+        ),
+        Choice(
+            "classification: clusters, components",
+            ("parameters",),
+            AUTHORS["bert-base-uncased"],
+            "appendix B.2",
+            PARAMETERS,
+        ),
+        Choice(
+            "classification: length, units, epochs, batch",
+            ("max_length", "mlp.hidden", "mlp.epochs", "mlp.batch_size"),
+            (64, 100, 10, 32),
+            NOTEBOOK,
+            "length, hidden units, epochs or batch size are not the authors'",
+        ),
+        Choice("classification: optimizer", (), "Adam", NOTEBOOK),
+        Choice(
+            "classification: rate",
+            ("mlp.learning_rate",),
+            (3e-5, 5e-3),
+            f"{NOTEBOOK}, or an e-mail to Dzubur (2022)",
+            "learning rate {found:g}, the authors' are {theirs[0]:g} and {theirs[1]:g}",
+        ),
+        Choice("classification: precision", ("dtype",), "float32", NOTEBOOK, "computed in {found}"),
+        _kmeans("classification: k-means"),
+        Choice("classification: items", ("n_train",), None, "table 3: all", SAMPLED),
+        Choice("classification: seeds", ("seeds",), UNKNOWN, "not seeded"),
+        Choice("classification: metric", ("metric",), UNKNOWN, "table 3: not stated"),
+    ),
+    FinetuneSpec: (
+        Choice(
+            "fine-tuning: models",
+            ("model",),
+            ("bert-base-uncased",),
+            "slides",
+            "fine-tuned is {found}, which is not among the paper's encoders",
+            covers=True,
+        ),
+        Choice(
+            "fine-tuning: tasks",
+            ("task",),
+            ("rte", "wic"),
+            "slides",
+            "{found} is not among the paper's tasks",
+            covers=True,
+        ),
+        Choice("fine-tuning: items", ("training.n_train",), None, "slides: all", SAMPLED),
+        Choice(
+            "fine-tuning: epochs",
+            ("training.epochs",),
+            2,
+            "slides",
+            "epochs is {found}, the authors have {theirs}",
+        ),
+        Choice(
+            "fine-tuning: methods",
+            ("method.kind",),
+            ("none", "cluster"),
+            "slides",
+            "{found} is not among the paper's methods",
+            covers=True,
+        ),
+        *(
+            Choice(
+                f"fine-tuning: {topic}",
+                (field,),
+                UNKNOWN,
+                SLIDES,
+                "unknown of the authors' fine-tuning: learning rate, batch size, clusters, "
+                "components",
+            )
+            for topic, field in {
+                "rate": "training.learning_rate",
+                "batch": "training.batch_size",
+                "clusters": "method.n_clusters",
+                "components": "method.n_components",
+                "longest input": "training.max_length",
+                "token types": "training.token_types",
+                "padding": "training.pad_to_max_length",
+                "schedule": "training.schedule",
+                "warm-up": "training.warmup",
+                "weight decay": "training.weight_decay",
+                "gradient clipping": "training.max_grad_norm",
+                "precision": "training.precision",
+            }.items()
+        ),
+        Choice("fine-tuning: seeds", ("seed",), UNKNOWN, SLIDES),
+        Choice("fine-tuning: metric", ("metric",), "accuracy", "slides",
+               "measured by {found}, the authors' by {theirs}"),
+    ),
+}  # fmt: skip
+WITHOUT_INFLUENCE: Mapping[type[PaperSpec], Mapping[str, str]] = {
+    SimilaritySpec: {
+        "methods": "each is a row of its own; which there are decides what other choices bind",
+        "cluster_counts": "each is a row of its own, of table 1",
+        "profiled": "chooses the rows of table 5",
+        "plotted": "chooses the layers that are drawn",
+    },
+    TuningSpec: dict.fromkeys(
+        (
+            *("dataset", "embedding", "layer", "drop_tokens", "repeat_texts"),
+            *("n_clusterings", "clusterer"),
+        ),
+        "chooses numbers for models that the paper lacks; what is measured with them departs",
+    ),
+    ClassifySpec: {
+        "train": "its source says whether it is the paper's",
+        "validation": "its source says whether it is the paper's",
+        "encoder": "token vectors are read, which are neither pooled nor normalized",
+        "methods": "each is a row of its own",
+    },
+    FinetuneSpec: {
+        "run": "names the run",
+        "train": "its source says whether it is the paper's",
+        "validation": "its source says whether it is the paper's",
+        "method.strength": "of a penalty, which the paper does not have",
+        "method.zeta": "of a penalty, which the paper does not have",
+        "method.layers": "of a penalty, which the paper does not have",
+        "training.keep_padding": "of a penalty, which the paper does not have",
+        "training.shrinkage_tokens": "of a penalty, which the paper does not have",
+        "measure.zeta": "of IsoScore*, which the paper does not measure",
+        "measure.tokens": "of IsoScore*, which the paper does not measure",
+    },
+}
+"""Fields that no choice binds -> why."""

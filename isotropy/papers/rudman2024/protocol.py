@@ -1,74 +1,188 @@
-"""What Rudman & Eickhoff (2024) did, as values, and what of a job deviates from it."""
+"""Choices of Rudman & Eickhoff (2024)."""
 
 from __future__ import annotations
 
-from isotropy.finetune.spec import FinetuneSpec
-from isotropy.geometry.spec import StabilitySpec
+from collections.abc import Callable, Mapping
+from typing import Any
 
-MODELS = ("bert-base-cased", "distilbert-base-cased", "albert-base-v2")
-"""Section 4."""
+from isotropy.finetune.spec import SAMPLED, FinetuneSpec
+from isotropy.geometry.spec import StabilitySpec
+from isotropy.papers.choices import UNKNOWN, Choice
+from isotropy.spec import PaperSpec
+
 TASKS = ("sst2", "qnli", "rte", "mrpc", "qqp", "cola", "stsb", "sst5", "squad")
 """Section 4."""
 METRICS = {"cola": "matthews", "stsb": "pearson", "squad": "f1"}
-"""Of GLUE and SQuAD, where it is not accuracy; the authors' code has accuracy alone."""
-LAMBDAS = (-5.0, -3.0, -1.0, 0.5, 1.0, 3.0, 5.0)
-"""Figure 5 and the poster."""
-ZETAS = (0.2, 0.4, 0.6, 0.8)
-"""As others quote them."""
-TRAINING: dict[str, object] = {
-    "schedule": "constant",
-    "warmup": 0.0,
-    "weight_decay": 0.0,
-    "max_grad_norm": None,
-    "token_types": False,
-    "keep_padding": True,
-    "shrinkage_tokens": 250_000,
-    "precision": "float16",
-}
-"""How they train, as far as their code says."""
-
-LAYERS = {"istar": "all", "cosreg": "last"}
-"""Hidden layers that each penalty sees, by their code."""
-PADDED = ("squad",)
-"""Tasks whose items they pad to the maximum length; the others to the longest of a batch."""
-
-COSREG = 1
-"""lambda of CosReg."""
-ZETA_OF_MEASUREMENT = 0.75
-"""zeta of IsoScore* in their analysis of fine-tuned models."""
-
-EXAMPLE: dict[str, dict[str, object]] = {
-    "sst2": {"learning_rate": 1e-5, "batch_size": 32, "epochs": 4},
-}
-"""What their script of one example has, by task; of the others they say "standard" grids."""
+"""Usual metrics of GLUE and SQuAD, where they are not accuracy."""
+EXAMPLE = "sst2"
+"""The task of the one script that the authors published; of the others they say "standard" grids.
+"""
 CHOSEN = ("learning_rate", "batch_size", "epochs")
-"""What they chose per task from grids that nobody outside knows."""
+"""Fields that they chose per task from grids that nobody outside knows."""
+RUN_MODEL = "code: run_model.py"
 
 
-def finetune_deviations(spec: FinetuneSpec, n_train: int, n_items: int) -> list[str]:
-    """What of a fine-tuned model deviates from the protocol, apart from the data.
-
-    Args:
-        spec: of the model.
-        n_train: items that it was trained on.
-        n_items: items that there are.
-    """
-    known = EXAMPLE.get(spec.task, {})
-    training = TRAINING | known | {"pad_to_max_length": spec.task in PADDED}
-    found = spec.deviations(MODELS, TASKS, training, n_train, n_items)
-    layers = LAYERS.get(spec.method.kind, spec.method.layers)
-    if spec.method.layers != layers:
-        found.append(f"the penalty sees {spec.method.layers} layers, the authors' {layers}")
-    if spec.method.kind == "cosreg" and spec.method.strength != COSREG:
-        found.append(f"lambda of CosReg is {spec.method.strength:g}, the authors have {COSREG}")
-    if spec.measure.zeta != ZETA_OF_MEASUREMENT:
-        theirs = f"the authors' analysis has {ZETA_OF_MEASUREMENT}"
-        found.append(f"IsoScore* is measured with zeta {spec.measure.zeta:g}, {theirs}")
-    if unknown := [name for name in CHOSEN if name not in known]:
-        found.append(f"unknown of the authors' runs on {spec.task}: {', '.join(unknown)}")
-    return found
+def _training(
+    topic: str, name: str, theirs: Any, where: Callable[[FinetuneSpec], bool] | None = None
+) -> Choice:
+    """A field of the training."""
+    text = f"{name} is {{found}}, the authors have {{theirs}}"
+    return Choice(topic, (f"training.{name}",), theirs, RUN_MODEL, text, where)
 
 
-def stability_deviations(_spec: StabilitySpec) -> list[str]:
-    """What of the samples of a cloud deviates from the protocol."""
-    return ["of the paper's cloud only dimensions, size and IsoScore are known, quoted by others"]
+def _is_example(spec: FinetuneSpec) -> bool:
+    return spec.task == EXAMPLE
+
+
+def _is_another(spec: FinetuneSpec) -> bool:
+    return spec.task != EXAMPLE
+
+
+def _uses(kind: str) -> Callable[[FinetuneSpec], bool]:
+    return lambda spec: spec.method.kind == kind
+
+
+def _layers(kind: str, theirs: str) -> Choice:
+    return Choice(
+        f"layers of {'I-STAR' if kind == 'istar' else 'CosReg'}",
+        ("method.layers",),
+        theirs,
+        "code",
+        "the penalty sees {found} layers, the authors' {theirs}",
+        _uses(kind),
+    )
+
+
+CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
+    FinetuneSpec: (
+        Choice(
+            "models",
+            ("model",),
+            ("bert-base-cased", "distilbert-base-cased", "albert-base-v2"),
+            "section 4",
+            "fine-tuned is {found}, which is not among the paper's encoders",
+            covers=True,
+        ),
+        Choice(
+            "data (tasks)",
+            ("task",),
+            TASKS,
+            "section 4",
+            "{found} is not among the paper's tasks",
+            covers=True,
+        ),
+        Choice("split", (), "train, validation", "code: training_utils.py"),
+        Choice("training items", ("training.n_train",), None, "section 4: all", SAMPLED),
+        Choice("pooling of a sentence", (), "first token", "code: analysis.py"),
+        Choice("optimizer", (), "AdamW", RUN_MODEL),
+        _training("schedule of the rate", "schedule", "constant"),
+        _training("warm-up", "warmup", 0.0),
+        _training("weight decay", "weight_decay", 0.0),
+        _training("gradient clipping", "max_grad_norm", None),
+        _training("token types", "token_types", False),
+        _training("padding counts in the penalty", "keep_padding", True),
+        _training("tokens of the shrinkage covariance", "shrinkage_tokens", 250_000),
+        _training("precision", "precision", "float16"),
+        *(
+            _training(f"{name.replace('_', ' ')}, SST-2", name, theirs, _is_example)
+            for name, theirs in zip(CHOSEN, (1e-5, 32, 4), strict=True)
+        ),
+        _training("padding to the longest input", "pad_to_max_length", lambda s: s.task == "squad"),
+        _training("longest input", "max_length", lambda s: 384 if s.task == "squad" else 256),
+        _layers("istar", "all"),
+        _layers("cosreg", "last"),
+        Choice(
+            "methods",
+            ("method.kind",),
+            ("none", "istar", "cosreg"),
+            "section 4",
+            "{found} is not among the paper's methods",
+            covers=True,
+        ),
+        Choice(
+            "lambda",
+            ("method.strength",),
+            (-5.0, -3.0, -1.0, 0.5, 1.0, 3.0, 5.0),
+            "figure 5, poster",
+            "lambda is {found:g}, which is not among the authors'",
+            _uses("istar"),
+            covers=True,
+        ),
+        Choice(
+            "zeta",
+            ("method.zeta",),
+            (0.2, 0.4, 0.6, 0.8),
+            "quoted by others",
+            "zeta is {found:g}, which is not among the authors'",
+            _uses("istar"),
+            covers=True,
+        ),
+        Choice(
+            "lambda of CosReg",
+            ("method.strength",),
+            1,
+            "quoted by others",
+            "lambda of CosReg is {found:g}, the authors have {theirs}",
+            _uses("cosreg"),
+        ),
+        Choice(
+            "metric",
+            ("metric",),
+            lambda s: tuple({"accuracy": 0, METRICS.get(s.task, "accuracy"): 0}),
+            "code has accuracy alone; of some tasks others are usual",
+            lambda s: f"measured by {s.metric}, the authors' by {METRICS.get(s.task, 'accuracy')}",
+        ),
+        Choice(
+            "zeta of the measurement",
+            ("measure.zeta",),
+            0.75,
+            "code: analysis.py",
+            "IsoScore* is measured with zeta {found:g}, the authors' analysis has {theirs}",
+        ),
+        Choice(
+            "tokens of the measurement's covariance", ("measure.tokens",), UNKNOWN, "not stated"
+        ),
+        *(
+            Choice(
+                f"{name.replace('_', ' ')}, other tasks",
+                (f"training.{name}",),
+                UNKNOWN,
+                "grids are not stated",
+                lambda s: f"unknown of the authors' runs on {s.task}: {', '.join(CHOSEN)}",
+                _is_another,
+            )
+            for name in CHOSEN
+        ),
+        Choice("seeds", ("seed",), 5, "section 4; which are not stated", counted=True),
+    ),
+    StabilitySpec: (
+        Choice(
+            "cloud of figure 4",
+            ("cloud.kind",),
+            UNKNOWN,
+            "quoted by others",
+            "of the paper's cloud only dimensions, size and IsoScore are known, quoted by others",
+        ),
+    ),
+}
+WITHOUT_INFLUENCE: Mapping[type[PaperSpec], Mapping[str, str]] = {
+    FinetuneSpec: {
+        "run": "names the run",
+        "train": "its source says whether it is the paper's",
+        "validation": "its source says whether it is the paper's",
+        "method.n_clusters": "of a method that the paper does not have",
+        "method.n_components": "of a method that the paper does not have",
+    },
+    StabilitySpec: {
+        "name": "names the cloud",
+        **dict.fromkeys(
+            ("cloud.d", "cloud.isoscore", "cloud.dataset", "cloud.embedding"),
+            "nothing is known of the paper's cloud: every one is a stand-in",
+        ),
+        **dict.fromkeys(
+            ("zetas", "sizes", "shrinkage_points", "repeats"),
+            "nothing is known of the paper's samples: every one is a stand-in",
+        ),
+    },
+}
+"""Fields that no choice binds -> why."""
