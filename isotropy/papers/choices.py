@@ -174,7 +174,9 @@ def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
     state: State = "unknown" if unknown else "followed" if follows else "departed from"
     return Line(
         topic=choice.topic,
-        paper="" if unknown else shown(theirs[0] if len(theirs) == 1 else theirs),
+        paper=""
+        if unknown
+        else shown(theirs[0] if len(theirs) == 1 else sorted(theirs, key=_order)),
         study=shown(found[0] if len(found) == 1 else sorted(found, key=_order)),
         source=choice.source,
         state=state,
