@@ -5,11 +5,9 @@ Needs: the merged configuration. Gives: nothing that writes files; a mistake end
 before the first job.
 """
 
-import atexit
 import os
 import subprocess
 import sys
-import threading
 from functools import cache, partial
 from pathlib import Path
 
@@ -38,18 +36,19 @@ os.environ.setdefault(
     "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
 )
 
-from isotropy.workflow.config import load_study
+from isotropy import patches
+from isotropy.context import shard_stems
 from isotropy.errors import IsotropyError
 from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
-from isotropy.context import shard_stems
-from isotropy.workflow.plan import Plan
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.printable import for_terminal
 from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import find_record
 from isotropy.sources import formats
+from isotropy.workflow.config import load_study
+from isotropy.workflow.plan import Plan
 
 try:
     STUDY = load_study(config, PROJECT)
@@ -151,6 +150,16 @@ def readers(wildcards):
     )
 
 
+def batch_spec(folder):
+    """The parameter `spec` of a rule that makes several results, below a folder of the results."""
+    return lambda wildcards: PLAN.batch_spec(folder)
+
+
+def batch_inputs(folder):
+    """Files that such a rule reads."""
+    return lambda wildcards: PLAN.batch_inputs(folder)
+
+
 def papers_with(kind):
     """Papers of the study that have tables, or figures; `claims` stands for all together."""
     return [
@@ -178,7 +187,12 @@ def reported(folder, suffix):
     return outputs
 
 
-def page_modules():
+def package_module(paper, name):
+    """The module `tables` or `figures` of a paper, which its rule's script loads by name."""
+    return lambda wildcards: [f"{package(paper)}.{name}"]
+
+
+def page_modules(wildcards):
     """Modules that make the pages."""
     return sorted(
         {f"isotropy.report.{PLAN.spec(stem).kind}" for stem in PLAN.batch("site")}
@@ -259,65 +273,11 @@ def layer_memory(wildcards):
 
 
 def start_run():
-    """Note in the ledger that a run starts, and how it is configured; make SLURM's states plain."""
-    atexit.register(cancel_submitted)
-    one_timer_at_a_time(workflow.scheduler)
-    slurm = sys.modules.get("snakemake_executor_plugin_slurm")
-    if slurm is not None:
-        slurm.query_job_status = normalise_slurm_states(slurm.query_job_status)
+    """Note in the ledger that a run starts, and how it is configured."""
+    patches.apply(workflow)
     given = workflow.config_settings.configfiles
     files = [f for f in workflow.configfiles if f not in given] + list(given)
     append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
-
-
-def one_timer_at_a_time(scheduler):
-    """Let the scheduler wait for one timer instead of one for each job that has finished.
-
-    Snakemake 9.27 starts a timer in each pass of its loop, and each timer begins a pass: after N
-    jobs it makes N passes a second, and waits for the last at its end (docs/upstream/).
-    """
-    pending = threading.Event()
-
-    def begin_pass():
-        pending.clear()
-        scheduler._open_jobs.release()
-
-    def schedule_pass(delay):
-        if not pending.is_set():
-            pending.set()
-            timer = threading.Timer(delay, begin_pass)
-            timer.daemon = True
-            timer.start()
-
-    scheduler._schedule_reevalutation = schedule_pass
-
-
-def cancel_submitted():
-    """Cancel what this run still has on SLURM when it ends: nothing, unless it was interrupted.
-
-    At Ctrl-C the executor cancels the jobs on its list, and the list is empty while it asks for
-    their states.
-    """
-    run = getattr(getattr(workflow.scheduler, "_executor", None), "run_uuid", None)
-    if run is not None:
-        subprocess.run(["scancel", "--name", run], check=False)
-
-
-def normalise_slurm_states(query):
-    """The executor's query of job states, with the states that it knows.
-
-    For a job in another it would wait for ever: `CANCELLED by 1000`, and PREEMPTED where SLURM is
-    told not to start jobs again.
-    """
-
-    async def normalised(*args):
-        found, seconds = await query(*args)
-        ended = {"PREEMPTED"} if workflow.executor_settings.no_requeue else set()
-        states = {job: s.partition(" ")[0] for job, s in (found or {}).items()}
-        states = {job: "CANCELLED" if s in ended else s for job, s in states.items()}
-        return found and states, seconds
-
-    return normalised
 
 
 def run_audit(log, *arguments):

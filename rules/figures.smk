@@ -10,7 +10,7 @@ for paper in papers_with("figures"):
         name:
             f"draw_figures_{paper}"
         input:
-            PLAN.batch_inputs(f"figures/{paper}"),
+            batch_inputs(f"figures/{paper}"),
         output:
             pdf=results_of(f"figures/{paper}", ".pdf"),
             svg=reported(f"figures/{paper}", ".svg"),
@@ -27,7 +27,7 @@ for paper in papers_with("figures"):
             mem_mb=1000,
             runtime=30,
         params:
-            spec=PLAN.batch_spec(f"figures/{paper}"),
-            code=code_param_once(f"draw_figures_{paper}", f"{package(paper)}.figures"),
+            spec=batch_spec(f"figures/{paper}"),
+            code=code(f"draw_figures_{paper}", package_module(paper, "figures")),
         script:
             "../scripts/figures/draw_figures.py"

@@ -31,7 +31,7 @@ rule summarize_run:
 rule write_pages:
     """The first page, a page for each paper, all claims, the sources, and how the run went."""
     input:
-        PLAN.batch_inputs("site"),
+        batch_inputs("site"),
     output:
         page=results_of("site", ".html"),
         record=results_of("site", ".record.json"),
@@ -45,7 +45,7 @@ rule write_pages:
         mem_mb=1000,
         runtime=30,
     params:
-        spec=PLAN.batch_spec("site"),
-        code=code_param_once("write_pages", *page_modules()),
+        spec=batch_spec("site"),
+        code=code("write_pages", page_modules),
     script:
         "../scripts/report/write_pages.py"

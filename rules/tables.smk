@@ -10,7 +10,7 @@ for paper in papers_with("tables"):
         name:
             f"make_tables_{paper}"
         input:
-            PLAN.batch_inputs(f"tables/{paper}"),
+            batch_inputs(f"tables/{paper}"),
         output:
             parquet=results_of(f"tables/{paper}", ".parquet"),
             csv=reported(f"tables/{paper}", ".csv"),
@@ -26,7 +26,7 @@ for paper in papers_with("tables"):
             mem_mb=2500,  # the answers of all models at full scale
             runtime=30,
         params:
-            spec=PLAN.batch_spec(f"tables/{paper}"),
-            code=code_param_once(f"make_tables_{paper}", f"{package(paper)}.tables"),
+            spec=batch_spec(f"tables/{paper}"),
+            code=code(f"make_tables_{paper}", package_module(paper, "tables")),
         script:
             "../scripts/tables/make_tables.py"

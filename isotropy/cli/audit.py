@@ -265,12 +265,10 @@ def identify(
     """Find the record of a stray file, and say if it was altered. Exit 0: found and intact, 1:
     altered, 2: not found.
     """
-    from isotropy.provenance.strays import identify as find
-
     worst = 0
     for file in files:
         try:
-            found = find(root, file)
+            found = audit.identify(root, file)
         except (IsotropyError, OSError) as error:
             _print(str(error), "red")
             worst = 2

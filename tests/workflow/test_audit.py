@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from isotropy.files import record_of
-from isotropy.provenance.strays import identify
+from isotropy.provenance.audit import identify
 from tests.conftest import Workflow
 from tests.workflow.study import audit, audit_by_command
 
