@@ -23,7 +23,7 @@ import skdim
 from sklearn.metrics import silhouette_score
 from sklearn.metrics.pairwise import cosine_similarity
 
-from isotropy.measure.scores import NEIGHBOURS, ROWS_OF_PAIRS
+from isotropy.measure.scores import MAX_ROWS_OF_PAIRS, NEIGHBOURS
 from isotropy.metrics.validation import sample_rows
 
 CLASSES = 10
@@ -90,7 +90,7 @@ def main() -> None:
         labels = np.arange(n) % CLASSES
         labels_file.write_text("\n".join(map(str, labels)))
         X = np.load(path, mmap_mode="r")
-        chosen = sample_rows(n, ROWS_OF_PAIRS, 0).numpy()
+        chosen = sample_rows(n, MAX_ROWS_OF_PAIRS, 0).numpy()
         few = np.array(X[chosen])
         known = ("--labels", str(labels_file))
         start = ours(_tiny(Path(folder)), "--metrics", "isoscore")[0]

@@ -10,11 +10,11 @@ from safetensors import safe_open
 
 
 class Pace:
-    """When a checkpoint is due: after some seconds, later where saving takes long.
+    """Decides when a checkpoint is due: after some seconds, or later if saving takes long.
 
     Args:
-        seconds: the shortest time between two, which is the work that a killed run loses at least.
-        pause: the same as a multiple of the time that the last one took to save.
+        seconds: shortest time between two checkpoints; a killed run can lose at least so much work.
+        pause: shortest time between two, as a multiple of the time that the last took to save.
     """
 
     def __init__(self, seconds: float, pause: float) -> None:
@@ -22,17 +22,17 @@ class Pace:
         self.saved, self.wait = perf_counter(), seconds
 
     def due(self) -> bool:
-        """Whether it is time."""
+        """Whether a checkpoint is due."""
         return perf_counter() - self.saved > self.wait
 
-    def saved_since(self, began: float) -> None:
-        """A checkpoint has been saved, which began at this reading of `perf_counter`."""
+    def note_saved(self, began: float) -> None:
+        """Note that a checkpoint was saved; `began` is `perf_counter()` when saving began."""
         self.saved = perf_counter()
         self.wait = max(self.seconds, self.factor * (self.saved - began))
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The tensors of a checkpoint, and what was written beside them."""
+    """The tensors of a checkpoint, and its metadata."""
     with safe_open(path, framework="pt") as file:
         names = list(file.keys())
         return {name: file.get_tensor(name) for name in names}, file.metadata()

@@ -163,7 +163,7 @@ class Context:
                 f"config: {path}: expected a source of kind {' or '.join(kinds)}, got {name!r} "
                 f"of kind {source.kind}"
             )
-        if not source.usable(self.sources.order, mirror=self.sources.mirror is not None):
+        if not source.usable_origins(self.sources.order, mirror=self.sources.mirror is not None):
             origins = ", ".join(sorted({o.type for o in source.origins}))
             raise IsotropyError(
                 f"config: sources.order: expected one of {origins} for {name}, got "

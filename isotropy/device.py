@@ -1,4 +1,4 @@
-"""Where to compute."""
+"""Choose the device to compute on."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from time import sleep
 import torch
 
 from isotropy.errors import IsotropyError
-from isotropy.scrub import without_user
+from isotropy.scrub import remove_user
 
 log = logging.getLogger("isotropy")
 
 
-def pick_device(wanted: str) -> torch.device:
-    """`auto` is the GPU where torch sees one, else the CPU. Of several GPUs one that no other job
-    of this user holds.
+def pick_device(requested: str) -> torch.device:
+    """Choose a device: `auto` is a GPU if torch sees one, else the CPU. Of several GPUs, it is one
+    that no other job of this user holds.
 
     Raises:
         IsotropyError: a GPU was asked for and torch sees none.
     """
-    if wanted == "cuda" and not torch.cuda.is_available():
-        here = without_user(socket.gethostname())
+    if requested == "cuda" and not torch.cuda.is_available():
+        host = remove_user(socket.gethostname())
         raise IsotropyError(
-            f"device: cuda was asked for, but torch sees no GPU on {here}; set device: auto, "
+            f"device: cuda was asked for, but torch sees no GPU on {host}; set device: auto, "
             "fix its driver, or exclude the node"
         )
-    if wanted == "cpu" or not torch.cuda.is_available():
+    if requested == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
-    return _own_gpu()
+    return _lock_gpu()
 
 
 @cache
-def _own_gpu() -> torch.device:
+def _lock_gpu() -> torch.device:
     names = [
         str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())
     ]
-    several = len(names) > 1  # one alone was given to this job, or is shared on purpose
+    several = len(names) > 1  # a single GPU was assigned to this job, or is shared on purpose
     index = (
-        hold_one(names, Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}")
+        lock_one(names, Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}")
         if several
         else 0
     )
@@ -54,19 +54,19 @@ def _own_gpu() -> torch.device:
     return device
 
 
-def hold_one(names: Sequence[str], folder: Path) -> int:
-    """Take one of several things that processes of a machine share, until this process ends; wait
-    until one is free.
+def lock_one(names: Sequence[str], folder: Path) -> int:
+    """Lock one of several resources that processes of a machine share, until this process ends;
+    wait until one is free.
 
     Args:
-        names: of the things, the same in every process.
-        folder: where the locks are.
+        names: names of the resources, the same in every process.
+        folder: folder of the locks.
 
     Returns:
         Index of the name.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
-    said = False
+    logged = False
     while True:
         for i, name in enumerate(names):
             lock = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
@@ -76,7 +76,7 @@ def hold_one(names: Sequence[str], folder: Path) -> int:
                 os.close(lock)
                 continue
             return i  # the file stays open: its lock ends with the process, however that ends
-        if not said:
+        if not logged:
             log.info("all %d GPUs are held by other jobs: waiting for one", len(names))
-            said = True
+            logged = True
         sleep(0.5)

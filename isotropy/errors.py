@@ -1,5 +1,5 @@
-"""The error that a user should read: one sentence that says what is wrong and what to do. Jobs
-print it without a trace.
+"""The error for users: one sentence that says what is wrong and what to do. Jobs print it without a
+traceback.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ import difflib
 import reprlib
 from collections.abc import Iterable
 
-from isotropy.printable import for_terminal
+from isotropy.printable import escape_for_terminal
 
-MOST_NAMES = 3
-"""Names that a hint shows."""
+MAX_NAMES = 3
+"""Most names that a hint shows."""
 
 
 class IsotropyError(Exception):
@@ -22,12 +22,12 @@ class IsotropyError(Exception):
     """
 
     def __str__(self) -> str:
-        return for_terminal(super().__str__())
+        return escape_for_terminal(super().__str__())
 
 
-def shown(value: object) -> str:
-    """A value in a message, as Python writes it: long texts, lists and mappings shortened, what is
-    nested deeply left out.
+def format_value(value: object) -> str:
+    """Format a value for a message, as Python writes it; long texts, lists and mappings are
+    shortened, and deeply nested values are left out.
 
     Examples:
         >>> shown([1, "a"])
@@ -44,13 +44,13 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__}"
 
 
-def suggest(name: str, known: Iterable[str], where: str = "there") -> str:
-    """A hint for a misspelt name: at most three of the nearest known ones; if none is near, how
-    many there are.
+def suggest(name: str, candidates: Iterable[str], where: str = "there") -> str:
+    """A hint for a misspelt name: at most three similar names; if none is similar, all names or
+    their number.
 
     Args:
-        name: what was written.
-        known: what could have been meant.
+        name: the name as written.
+        candidates: all valid names.
         where: the place that lists them, in words.
 
     Examples:
@@ -61,10 +61,10 @@ def suggest(name: str, known: Iterable[str], where: str = "there") -> str:
         >>> suggest("x", ["cola", "mrpc", "rte", "wnli"], "in config.yaml")
         'none of the 4 names listed in config.yaml is similar'
     """
-    names = sorted(known)
-    if near := difflib.get_close_matches(name, names, n=MOST_NAMES, cutoff=0.6):
+    names = sorted(candidates)
+    if near := difflib.get_close_matches(name, names, n=MAX_NAMES, cutoff=0.6):
         *first, last = (repr(n) for n in near)
         return f"did you mean {', '.join(first)} or {last}?" if first else f"did you mean {last}?"
-    if len(names) <= MOST_NAMES:
+    if len(names) <= MAX_NAMES:
         return "known: " + (", ".join(repr(n) for n in names) or "none")
     return f"none of the {len(names)} names listed {where} is similar"

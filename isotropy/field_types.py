@@ -1,5 +1,5 @@
-"""What several parts of the configuration share: names that become parts of paths, lists without
-repetitions, seeds.
+"""Types of fields that several parts of the configuration share: names that become parts of paths,
+lists without repetitions, seeds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def distinct(values: list[Value]) -> list[Value]:
     return values
 
 
-def rising(values: list[int]) -> list[int]:
+def ascending(values: list[int]) -> list[int]:
     """The list, if each value is larger than the one before. Raises ValueError: it is not."""
     if sorted(set(values)) != values:
         raise ValueError("expected rising values without repetition")
@@ -36,19 +36,19 @@ def rising(values: list[int]) -> list[int]:
 
 
 class _Droppable(BeforeValidator):
-    """Of a field with named entries: an entry that is null is left out, so that an overlay can drop
-    one of those before it.
+    """For a field with named entries: entries that are null are dropped, so that a later
+    configuration file can remove an entry of an earlier one.
     """
 
     def __get_pydantic_json_schema__(
         self, schema: Any, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        found = handler(schema)
-        if "additionalProperties" in found:
-            found["additionalProperties"] = _or_null(found["additionalProperties"])
-        for pattern, entry in found.get("patternProperties", {}).items():
-            found["patternProperties"][pattern] = _or_null(entry)
-        return found
+        json_schema = handler(schema)
+        if "additionalProperties" in json_schema:
+            json_schema["additionalProperties"] = _or_null(json_schema["additionalProperties"])
+        for pattern, entry in json_schema.get("patternProperties", {}).items():
+            json_schema["patternProperties"][pattern] = _or_null(entry)
+        return json_schema
 
 
 def _without_null(value: Any) -> Any:

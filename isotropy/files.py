@@ -16,7 +16,7 @@ from typing import Any
 from isotropy.errors import IsotropyError
 
 RESULTS = Path("results")
-"""Where a run puts everything, relative to its folder."""
+"""Folder of all outputs of a run, relative to the folder of the run."""
 
 RECORD_SUFFIX = ".record.json"
 
@@ -28,27 +28,27 @@ def sha256_file(path: Path) -> str:
 
 
 def files_below(path: Path) -> list[Path]:
-    """The file itself, or all files below a folder in a fixed order, without the mark that
-    Snakemake leaves in folders.
+    """The file itself, or all files below a folder in a fixed order, without the time stamp file
+    that Snakemake leaves in folders.
 
     Raises:
         IsotropyError: a symbolic link, whose bytes are elsewhere.
     """
-    found = (
+    files = (
         [path]
         if not path.is_dir()
         else sorted(p for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
     )
-    found = [p for p in found if p.name != ".snakemake_timestamp"]
-    for p in found:
+    files = [p for p in files if p.name != ".snakemake_timestamp"]
+    for p in files:
         if p.is_symlink():
             raise IsotropyError(f"{p} is a symbolic link: results hold plain files only")
-    return found
+    return files
 
 
 def record_of(path: Path) -> Path:
-    """Where the record of the job that wrote `path` lies: beside it, under the name up to the first
-    dot.
+    """Path of the record of the job that wrote `path`: beside it, with the same name up to the
+    first dot.
     """
     return path.with_name(path.name.split(".")[0] + RECORD_SUFFIX)
 
@@ -71,14 +71,14 @@ def atomic(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         _remove_leftovers(path)
     finally:
-        # As where a file in it is still open (NFS); an error before must not be lost for it
+        # Fails on NFS while a file in it is open; that must not hide an earlier error
         with suppress(OSError):
             remove(temporary)
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove what killed processes of this host left of earlier writes; a living process keeps its
-    own.
+    """Remove temporary files that killed processes of this host have left; those of running
+    processes are kept.
     """
     for leftover in path.parent.glob(
         f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*.tmp"
@@ -86,10 +86,10 @@ def _remove_leftovers(path: Path) -> None:
         try:
             os.kill(int(leftover.name.split(".")[-2]), 0)
         except ProcessLookupError:
-            with suppress(OSError):  # another user's
+            with suppress(OSError):  # it belongs to another user
                 remove(leftover)
         except PermissionError:
-            pass  # another user's process
+            pass  # it belongs to a process of another user
 
 
 def remove(path: Path) -> None:

@@ -35,7 +35,7 @@ from typing import Any, Generic, Self, TextIO, TypeVar
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_of, remove, write_json
 from isotropy.locks import lock_file
-from isotropy.printable import for_terminal
+from isotropy.printable import escape_for_terminal
 from isotropy.provenance.code import code_identity, load, temporary_outputs
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
 from isotropy.provenance.identity import MARK, File, describe_files, record_id
@@ -79,7 +79,7 @@ class _OneLine(logging.Formatter):
     """A message is one line, whatever a title or a file's name in it holds."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return for_terminal(super().format(record))
+        return escape_for_terminal(super().format(record))
 
 
 class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):

@@ -13,13 +13,13 @@ STATUS = {
     "rehearsal": "#7A1F7A",
     "diagram": "#555555",
 }
-"""What a result stands on. No other thing has these colours."""
+"""Badge colours for provenance status; reserved for it."""
 
 REHEARSAL = "Rehearsal: synthetic models and data. The numbers mean nothing."
-"""Above all figures and pages of a rehearsal."""
+"""Banner on all figures and pages of a rehearsal."""
 
 VERDICTS = {"holds": "#00664B", "fails": "#99245E", "undecided": "#6B5A00", "none": "#666666"}
-"""Groups of verdicts."""
+"""Colours of the groups of verdicts."""
 
 GROUPS = {
     "reproduced": "holds",
@@ -34,7 +34,7 @@ GROUPS = {
 """Word of a verdict -> its group."""
 
 SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?", "none": "–"}
-"""Of the groups, for those who see no colours."""
+"""Signs of the groups, for readers who cannot distinguish the colours."""
 
 NO_MODEL = "no model"
 """Heading of claims about theorems and simulated data."""

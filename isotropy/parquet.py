@@ -10,8 +10,8 @@ import pyarrow.parquet
 
 
 def write_parquet(path: Path, table: pd.DataFrame, mark: str) -> None:
-    """Parquet with the mark of its record, without pandas' own metadata, which would name its
-    version.
+    """Write a table as Parquet, with the mark of its record, and without pandas' metadata, which
+    would contain its version.
     """
     arrow = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(
         {"record": mark}

@@ -13,9 +13,9 @@ UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 lone surrogates, private use, line and paragraph separators."""
 
 
-def for_terminal(text: str) -> str:
-    """The text in one line; what could move the cursor, colour or hide text is written as Python
-    writes it: a line break as backslash and n.
+def escape_for_terminal(text: str) -> str:
+    """Escape a text for a terminal: one line, in which characters that could move the cursor, or
+    colour or hide text, are written as in Python (a line break as backslash and n).
     """
     return "".join(
         c.encode("unicode_escape").decode() if unicodedata.category(c) in UNSAFE else c
@@ -23,9 +23,9 @@ def for_terminal(text: str) -> str:
     )
 
 
-def for_markdown(text: str) -> str:
-    """The text in one line of Markdown, as it is: no HTML, no cell border, no code, no link."""
-    text = html.escape(for_terminal(text.replace("\n", " ").replace("\t", " ")), quote=False)
+def escape_for_markdown(text: str) -> str:
+    """Escape a text for one line of Markdown: no HTML, no cell border, no code, no link."""
+    text = html.escape(escape_for_terminal(text.replace("\n", " ").replace("\t", " ")), quote=False)
     for mark, plain in (("|", "\\|"), ("`", "\\`"), ("](", "]\\(")):
         text = text.replace(mark, plain)
     return text

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from isotropy.errors import shown, suggest
+from isotropy.errors import format_value, suggest
 from isotropy.scrub import scrub
 
 
@@ -34,15 +34,14 @@ class Spec(Strict):
     """
 
     machine_fields: ClassVar[frozenset[str]] = frozenset()
-    """Fields that say where things lie on this machine: a job needs them, its record does not have
-    them."""
+    """Fields with paths on this machine: jobs need them, and records leave them out."""
 
     def canonical(self) -> str:
         """The spec as JSON with sorted keys and no blanks: equal specs give equal text."""
         return canonical_json(self.model_dump(mode="json"))
 
     def recorded(self) -> dict[str, Any]:
-        """The spec as records have it: without what belongs to a machine or a person."""
+        """The spec as it is written to records: without paths of this machine and personal data."""
         fields = self.model_dump(mode="json", exclude=set(self.machine_fields))
         recorded: dict[str, Any] = scrub(fields)
         return recorded
@@ -82,13 +81,13 @@ def digest(value: Any) -> str:
 def first_mistake(
     error: ValidationError, model: type[BaseModel], location: Sequence[str | int] | None = None
 ) -> str:
-    """The first mistake in a file that a model describes: the field's path, the value, and what is
-    expected, or the nearest name.
+    """Describe the first mistake in validated data: path of the field, its value, and what is
+    expected, or the nearest valid name.
 
     Args:
-        error: what validation raised.
-        model: the model.
-        location: path of the field; None: as the error has it.
+        error: the error that validation raised.
+        model: the model of the data.
+        location: path of the field in the message; None: that in the error.
     """
     first = clearest(error)
     path = ".".join(map(str, first["loc"] if location is None else location))
@@ -100,12 +99,12 @@ def first_mistake(
     if isinstance(first["input"], str) and first["type"] in ("float_type", "int_type"):
         hint = "; a number must not be in quotes, and YAML reads 1e-3 as text: write 0.001"
     message = first["msg"].removeprefix("Value error, ")
-    got = "" if first["type"] == "value_error" else f", got {shown(first['input'])}"
+    got = "" if first["type"] == "value_error" else f", got {format_value(first['input'])}"
     return ": ".join(filter(None, [path, message])) + got + hint
 
 
 def clearest(error: ValidationError) -> Any:
-    """The first error, or the first unknown key: a misspelt key is missing under its right name."""
+    """The first unknown key, else the first error: a misspelt key is also reported as missing."""
     errors = error.errors()
     return next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
 

@@ -1,8 +1,8 @@
-"""YAML files of entries: duplicate keys are refused, and families of entries are written out.
+"""Read YAML files of entries: duplicate keys are refused, and families of entries are expanded.
 
 A family is one entry with `each`: a list of items, or lists of values by name, of which every
-combination is an item. Per item it gives one entry, with the item's values in place of the names in
-braces.
+combination is an item. It expands to one entry per item, with the item's values in place of the
+names in braces.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any
 
 import yaml
 
-from isotropy.errors import IsotropyError, shown, suggest
+from isotropy.errors import IsotropyError, format_value, suggest
 
 _NAME = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 MAX_LEVELS = 50
 _MERGE = "tag:yaml.org,2002:merge"
 
 
-# By libyaml where it is there, ten times as fast: every start of the workflow reads the registry.
+# libyaml is ten times as fast, where installed: each start of the workflow reads the registry.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _UniqueKeys(_Loader):  # type: ignore[misc]
-    """A loader to which a key that a mapping has twice is a mistake; YAML's own keeps the last."""
+    """A loader that refuses duplicate keys in a mapping; PyYAML itself keeps the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[tuple[str, str]] = set()
@@ -37,8 +37,8 @@ class _UniqueKeys(_Loader):  # type: ignore[misc]
                     None, None, f"duplicate key {key.value!r}", key.start_mark
                 )
             seen.add(name)
-        found: dict[Any, Any] = super().construct_mapping(node, deep)
-        return found
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def read_yaml(path: Path) -> Any:
@@ -60,27 +60,27 @@ def read_yaml(path: Path) -> Any:
 
 
 def is_nested_deeper(value: Any, levels: int = MAX_LEVELS) -> bool:
-    """Whether lists and mappings are nested more than `levels` deep, as nobody writes them and
-    validation cannot take them.
+    """Whether lists and mappings are nested more than `levels` deep, which no one writes by hand,
+    and which validation cannot process.
     """
     row = [value] if isinstance(value, dict | list) else []
     for _ in range(levels + 1):
-        # Each object once: aliases of YAML can name one many times, or make a circle.
-        below = {
+        # Each object once: aliases in YAML can repeat an object, or make a cycle.
+        nested = {
             id(inner): inner
             for outer in row
             for inner in (outer.values() if isinstance(outer, dict) else outer)
             if isinstance(inner, dict | list)
         }
-        row = list(below.values())
+        row = list(nested.values())
         if not row:
             return False
     return True
 
 
-def members(entry: Any) -> list[tuple[dict[str, Any], Any]]:
-    """What an entry stands for: per item of a family its values, and the entry that they fill; an
-    entry that is no family stands for itself, with no values.
+def expand_family(entry: Any) -> list[tuple[dict[str, Any], Any]]:
+    """Expand a family: for each item, its values and the entry to fill with them. An entry that is
+    no family is returned alone, without values.
 
     Raises:
         ValueError: `each` is neither a list of mappings nor a mapping of lists.
@@ -101,8 +101,8 @@ def members(entry: Any) -> list[tuple[dict[str, Any], Any]]:
 
 
 def fill(value: Any, values: dict[str, Any]) -> Any:
-    """Put values for the names in braces, anywhere in an entry; a text that is one name becomes the
-    value itself. Without values nothing is replaced.
+    """Replace names in braces by their values, anywhere in an entry. A text that is only a name
+    becomes the value itself, of any type. Without values nothing is replaced.
 
     Raises:
         ValueError: a name in braces has no value.
@@ -117,16 +117,18 @@ def fill(value: Any, values: dict[str, Any]) -> Any:
         return [fill(inner, values) for inner in value]
     if not isinstance(value, str) or not values:
         return value
-    if (whole := _NAME.fullmatch(value)) is not None:
-        return _value(whole[1], values)
+    if (name_match := _NAME.fullmatch(value)) is not None:
+        return _value(name_match[1], values)
     return _NAME.sub(lambda match: str(_value(match[1], values)), value)
 
 
 def _key(key: Any, values: dict[str, Any]) -> Any:
-    found = fill(key, values)
-    if isinstance(found, dict | list):
-        raise ValueError(f"each: expected a text or number for the key {key!r}, got {shown(found)}")
-    return found
+    filled = fill(key, values)
+    if isinstance(filled, dict | list):
+        raise ValueError(
+            f"each: expected a text or number for the key {key!r}, got {format_value(filled)}"
+        )
+    return filled
 
 
 def _value(name: str, values: dict[str, Any]) -> Any:

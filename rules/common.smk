@@ -42,7 +42,7 @@ from isotropy.errors import IsotropyError
 from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
-from isotropy.printable import for_terminal
+from isotropy.printable import escape_for_terminal
 from isotropy.provenance.code import code_param
 from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import find_record
@@ -53,7 +53,7 @@ from isotropy.workflow.plan import Plan
 try:
     STUDY = load_study(config, PROJECT)
 except IsotropyError as error:
-    raise WorkflowError(for_terminal(str(error))) from None
+    raise WorkflowError(escape_for_terminal(str(error))) from None
 
 CONFIG = STUDY.config
 SOURCES = STUDY.registry.sources
@@ -70,7 +70,7 @@ CORPORA = [n for n, d in CONFIG.datasets.items() if isinstance(d, CorpusSpec)]
 WORDS = [n for n, d in CONFIG.datasets.items() if isinstance(d, WordsSpec)]
 MODELS = [n for n, s in SOURCES.items() if s.kind == "model"]
 VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
-CONTROLS = [n for n, s in SOURCES.items() if s.control is not None]
+CONTROLS = [n for n, s in SOURCES.items() if s.random_origin is not None]
 FETCHED = [n for n in SOURCES if n not in CONTROLS]
 
 # Of what other jobs need. Embedding waits until several cores are free: jobs of this priority

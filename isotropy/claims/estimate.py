@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy import stats
 
-from isotropy.tables.items import NEAREST_ONE, Z, fisher
+from isotropy.tables.items import MAX_CORRELATION, Z, fisher_z
 
 ALPHA = 0.05
 """One less the confidence of all intervals, and the level of all tests."""
@@ -80,7 +80,7 @@ def mean(values: np.ndarray, correlation: bool = False) -> Estimate:
     if not correlation:
         sd = float(values.std(ddof=1)) if len(values) > 1 else math.nan
         return of_summary(float(values.mean()), sd, len(values), values)
-    scaled = np.arctanh(np.clip(values, -NEAREST_ONE, NEAREST_ONE))
+    scaled = np.arctanh(np.clip(values, -MAX_CORRELATION, MAX_CORRELATION))
     inner = mean(scaled)
     low, high = map(float, np.tanh(inner.interval))
     plain = float(values.mean())
@@ -89,7 +89,7 @@ def mean(values: np.ndarray, correlation: bool = False) -> Estimate:
         (low, high),
         len(values),
         "Student's t on Fisher's scale" if len(values) > 1 else "one value",
-        lambda edge: inner.p(fisher(edge)),
+        lambda edge: inner.p(fisher_z(edge)),
         float(values.std(ddof=1)) if len(values) > 1 else math.nan,
         values,
         None if inner.reach is None else _on_fishers_scale(inner.reach),
@@ -201,7 +201,7 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> Estimate:
     rho = float(stats.spearmanr(x, y).statistic) if n > 1 and np.ptp(x) and np.ptp(y) else math.nan
     if n < 4 or not math.isfinite(rho):
         return _without_interval(rho, n, "too few units", np.empty(0))
-    centre = fisher(rho)
+    centre = fisher_z(rho)
 
     def error(m: int) -> float:
         """Standard error over m units."""
@@ -213,8 +213,8 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> Estimate:
         (math.tanh(centre - half), math.tanh(centre + half)),
         n,
         "Bonett-Wright",
-        lambda edge: _two_sided(float(stats.norm.cdf((fisher(edge) - centre) / error(n)))),
-        reach=lambda edge, m: float(stats.norm.cdf(abs(fisher(edge) - centre) / error(m) - Z)),
+        lambda edge: _two_sided(float(stats.norm.cdf((fisher_z(edge) - centre) / error(n)))),
+        reach=lambda edge, m: float(stats.norm.cdf(abs(fisher_z(edge) - centre) / error(m) - Z)),
     )
 
 
@@ -224,7 +224,7 @@ def of_interval(
     """From a value with its interval, as resampling gives one: each half is read as that of a
     normal distribution; of correlations, on Fisher's scale.
     """
-    to: Callable[[float], float] = fisher if correlation else float
+    to: Callable[[float], float] = fisher_z if correlation else float
     centre = to(value)
     errors = [(centre - to(low)) / Z, (to(high) - centre) / Z]
 
@@ -274,7 +274,7 @@ def _by_t(
 
 
 def _on_fishers_scale(reach: Callable[[float, int], float]) -> Callable[[float, int], float]:
-    return lambda edge, n: reach(fisher(edge), n)
+    return lambda edge, n: reach(fisher_z(edge), n)
 
 
 def _two_sided(below: float) -> float:

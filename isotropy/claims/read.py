@@ -21,7 +21,7 @@ from isotropy.papers.locations import CLAIMS
 from isotropy.papers.registry import Paper
 from isotropy.spec import first_mistake
 from isotropy.tables.spec import PublishedNumber
-from isotropy.templates import fill, members, read_yaml
+from isotropy.templates import expand_family, fill, read_yaml
 
 
 def claims_figures() -> tuple[FigureSpec, ...]:
@@ -41,7 +41,7 @@ def read_claims(paper: Paper) -> list[Claim]:
     claims = [
         _claim(entry, values, paper, numbers)
         for family in read_yaml(path) or []
-        for values, entry in members(family)
+        for values, entry in expand_family(family)
     ]
     ids = [claim.id for claim in claims]
     if repeated := sorted({i for i in ids if ids.count(i) > 1}):

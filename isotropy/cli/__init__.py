@@ -36,26 +36,26 @@ def main() -> None:
     """Measure embedding spaces, and audit results."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that lacks a letter shows a question mark
+            # Characters that the terminal cannot show become question marks
             stream.reconfigure(errors="replace")
 
 
 @app.command()
 def plan(
     configfile: Annotated[
-        list[Path] | None, typer.Option(help="Configuration after config.yaml.")
+        list[Path] | None, typer.Option(help="A configuration read after config.yaml.")
     ] = None,
-    rates: Annotated[Path | None, typer.Option(help="Speeds instead of config/rates.yaml.")] = None,
-    project: Annotated[Path, typer.Option(help="The checkout.")] = Path(),
+    rates: Annotated[Path | None, typer.Option(help="Rates, instead of config/rates.yaml.")] = None,
+    project: Annotated[Path, typer.Option(help="Folder of the checkout.")] = Path(),
     decide: Annotated[
-        str | None, typer.Option(help="An undecided claim: add the runs that would decide it.")
+        str | None, typer.Option(help="Id of an undecided claim: add the runs to decide it.")
     ] = None,
     overlay: Annotated[
         Path, typer.Option(help="Where --decide writes the configuration with more runs.")
     ] = Path("decide.yaml"),
 ) -> None:
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage,
-    if nothing is there yet.
+    assuming that no result exists yet.
 
     With --decide it reads results/claims.parquet, writes an overlay with as many runs as would
     decide the claim with a power of 80 %, and prints what a study with it costs.
@@ -66,20 +66,20 @@ def plan(
 
     console = Console(highlight=False)
     with one_sentence():
-        known = read_rates(rates or project / "config/rates.yaml")
+        speeds = read_rates(rates or project / "config/rates.yaml")
         files = configfile or []
         if decide is not None:
             files = [*files, _write_overlay(decide, overlay, project, files)]
             console.print(f"{overlay}: use it with --configfile", markup=False, soft_wrap=True)
-        costs = CostModel(study_plan(project, Path(), files), known)
-        found = totals(costs)
-    console.print(_cost_table(found))
-    hardware = f"GPU: {known.hardware.gpu}. CPU: {known.hardware.cpu}."
+        costs = CostModel(study_plan(project, Path(), files), speeds)
+        stage_totals = totals(costs)
+    console.print(_cost_table(stage_totals))
+    hardware = f"GPU: {speeds.hardware.gpu}. CPU: {speeds.hardware.cpu}."
     origin = f"Speeds: {rates or 'config/rates.yaml'}."
     console.print(f"{hardware} {origin}", markup=False, soft_wrap=True)
     if costs.unknown:
         names = ", ".join(sorted(costs.unknown))
-        warning = f"Of unknown size, and counted as empty: {names}"
+        warning = f"Sources of unknown size, counted as empty: {names}"
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
@@ -106,22 +106,22 @@ def _write_overlay(claim: str, path: Path, project: Path, configfiles: list[Path
     return path.absolute()
 
 
-def _cost_table(found: Mapping[str, Total]) -> Table:
-    """One row per stage, and one for all."""
+def _cost_table(stage_totals: Mapping[str, Total]) -> Table:
+    """One row per stage, and one for the total."""
     from rich.table import Table
 
     numbers = (
         "jobs",
-        "hours of GPU jobs",
-        "of CPU jobs",
-        "of the longest",
+        "GPU jobs, hours",
+        "CPU jobs, hours",
+        "longest job, hours",
         "disk, GB",
         "largest job, GB",
     )
     table = Table("stage", *numbers, box=None)
     for column in table.columns[1:]:
         column.justify = "right"
-    for stage, row in found.items():
+    for stage, row in stage_totals.items():
         hours = [
             f"{value:,.1f}" if value else ""
             for value in (row.gpu_hours, row.cpu_hours, row.longest)
@@ -139,15 +139,15 @@ def _cost_table(found: Mapping[str, Total]) -> Table:
 
 @app.command()
 def draw(
-    figure: Annotated[str, typer.Argument(help="Paper and name, as KEY/figure3.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A .pdf, .svg or .png.")],
+    figure: Annotated[str, typer.Argument(help="Paper and figure, such as KEY/figure3.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File: .pdf, .svg or .png.")],
     style: Annotated[
-        Style, typer.Option(help="paper: without badges and note; page: as on the pages.")
+        Style, typer.Option(help="paper: no badges, no note; page: as in the results.")
     ] = "paper",
     width: Annotated[
-        Width | None, typer.Option(help="As wide as a column or a page of the ACL's style.")
+        Width | None, typer.Option(help="Width of a column or a page in the ACL's style.")
     ] = None,
-    root: Annotated[Path, typer.Option(help="The folder of the run.")] = Path(),
+    root: Annotated[Path, typer.Option(help="Folder of the finished run.")] = Path(),
 ) -> None:
     """Draw a figure of a finished study for a publication."""
     from isotropy.report.draw import draw as draw_figure

@@ -15,14 +15,14 @@ from rich.console import Console
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, sha256_file
-from isotropy.printable import for_terminal
+from isotropy.printable import escape_for_terminal
 from isotropy.provenance import audit
 from isotropy.provenance import trace as tracing
 from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.format import LEDGER, ledger_bytes, read_ledger
 from isotropy.provenance.ledger import last_run
 from isotropy.provenance.verify_bundle import main as verify_bundle
-from isotropy.scrub import as_it_was
+from isotropy.scrub import restore_path
 
 if TYPE_CHECKING:
     from isotropy.workflow.plan import Plan
@@ -55,7 +55,7 @@ def _refuse(reason: str) -> NoReturn:
 
 def _print(text: str, style: str | None = None) -> None:
     """Print one line: not cut, not coloured by what it says, without control characters."""
-    console.print(for_terminal(text), style=style, markup=False, soft_wrap=True)
+    console.print(escape_for_terminal(text), style=style, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -359,9 +359,11 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
         files, overrides = _files_of(entry, project), entry["overrides"]
         sources = overrides.get("sources")
         if isinstance(sources, dict) and isinstance(sources.get("mirror"), str):
-            overrides = overrides | {"sources": sources | {"mirror": as_it_was(sources["mirror"])}}
+            overrides = overrides | {
+                "sources": sources | {"mirror": restore_path(sources["mirror"])}
+            }
     study = load_study(
-        read_configuration(files, overrides), project, mirror_there=configfiles is not None
+        read_configuration(files, overrides), project, require_mirror=configfiles is not None
     )
     return Plan(study, project.resolve(), root.resolve())
 
@@ -375,7 +377,7 @@ def _files_of(run: dict[str, Any], project: Path) -> list[Path]:
     """
     files = []
     for named in run["configfiles"]:
-        file = project / as_it_was(named["path"])
+        file = project / restore_path(named["path"])
         inside = file.resolve().is_relative_to(project.resolve())
         if not inside and file.is_file() and sha256_file(file) != named["sha256"]:
             raise IsotropyError(

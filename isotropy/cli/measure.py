@@ -28,34 +28,42 @@ Inputs = Annotated[
 ]
 Texts = Annotated[
     str | None,
-    typer.Option(help="FILE[:FIELD] that a model embeds: .txt, .jsonl, .csv, .parquet."),
+    typer.Option(help="Texts for a model, FILE[:FIELD]: .txt, .jsonl, .csv, .parquet."),
 ]
 Layers = Annotated[
     str | None,
-    typer.Option(help="all, or a list as 0,6,-1: of a model (default: the last) or a file."),
+    typer.Option(
+        help="Layers of a model (default: the last) or arrays of a file: all, or a list as 0,6,-1."
+    ),
 ]
 Pool = Annotated[
     str | None,
-    typer.Option(help="mean, cls, last, or tokens: a row each; default: as the model does."),
+    typer.Option(help="mean, cls, last, or tokens (a row per token); default: the model's own."),
 ]
 Labels = Annotated[
     str | None,
     typer.Option(help="Classes for silhouettes: a field of the texts, or FILE[:FIELD]."),
 ]
 Types = Annotated[
-    str | None, typer.Option(help="Words for S_inter, S_intra, self-similarity: the same.")
+    str | None,
+    typer.Option(
+        help="Words for S_inter, S_intra, self-similarity: a field of the texts, or FILE[:FIELD]."
+    ),
 ]
 Sentences = Annotated[
-    str | None, typer.Option(help="Sentences for intra-sentence similarity: the same.")
+    str | None,
+    typer.Option(
+        help="Sentences for intra-sentence similarity: a field of the texts, or FILE[:FIELD]."
+    ),
 ]
 Metrics = Annotated[
     str | None,
-    typer.Option(help="A list; default: all that the input allows. 'list' prints them."),
+    typer.Option(help="Names, separated by commas; default: all possible; 'list' prints them."),
 ]
 Sample = Annotated[
     int | None, typer.Option(help="Measure this many rows, drawn without replacement.")
 ]
-Seed = Annotated[int, typer.Option(help="Of what is drawn.")]
+Seed = Annotated[int, typer.Option(help="Random seed for sampling.")]
 Transforms = Annotated[
     bool,
     typer.Option(
@@ -64,19 +72,22 @@ Transforms = Annotated[
         "ClusterBasedEnhancement.",
     ),
 ]
-Clusters = Annotated[int, typer.Option(help="Of ClusterBasedEnhancement.")]
-Components = Annotated[int | None, typer.Option(help="To remove; default: dimensions / 100.")]
+Clusters = Annotated[int, typer.Option(help="Clusters of ClusterBasedEnhancement.")]
+Components = Annotated[
+    int | None,
+    typer.Option(help="Principal components to remove; default: dimensions / 100."),
+]
 SaveTransform = Annotated[
     Path | None,
-    typer.Option(help="Write the transform with the largest IsoScore: a .safetensors."),
+    typer.Option(help="File (.safetensors) for the transform with the largest IsoScore."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with all digits, and no table.")]
-RowsFile = Annotated[Path | None, typer.Option(help="Write the rows.")]
+RowsFile = Annotated[Path | None, typer.Option(help="File for the rows.")]
 RecordFile = Annotated[
     Path | None,
-    typer.Option(help="Write the rows, arguments, digests of inputs and the environment."),
+    typer.Option(help="File for the rows, arguments, digests of inputs, environment."),
 ]
-OfModel = Annotated[Device, typer.Option(help="Where a model computes.")]
+DeviceOption = Annotated[Device, typer.Option(help="Device on which a model runs.")]
 
 
 def measure(
@@ -98,22 +109,22 @@ def measure(
     csv: RowsFile = None,
     parquet: RowsFile = None,
     record: RecordFile = None,
-    device: OfModel = "auto",
+    device: DeviceOption = "auto",
 ) -> None:
     """Measure embeddings: a row per layer with IsoScore, cosines, I(W), dimensions, silhouettes.
 
     Files are streamed: memory is bounded, whatever their size. No pickle is read, and no code of a
     model is run.
     """
-    given = dict(locals())
-    with one_sentence(), _folder() as work:
+    arguments = dict(locals())
+    with one_sentence(), _temporary_folder() as work:
         from isotropy.measure import output
         from isotropy.measure.run import Request, print_metrics, run
 
         if metrics == "list":
             print_metrics()
             return
-        request = Request(**{name: given[name] for name in Request._fields})
+        request = Request(**{name: arguments[name] for name in Request._fields})
         output.require_writable([p for p in (csv, parquet, record, save_transform) if p])
         result = run(request, work)
         output.show(result, as_json=json)
@@ -123,8 +134,8 @@ def measure(
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
-    """A folder for what is too large for memory, removed at the end."""
+def _temporary_folder() -> Iterator[Path]:
+    """A temporary folder for data that are too large for memory."""
     with tempfile.TemporaryDirectory(
         prefix="isotropy-measure-", ignore_cleanup_errors=True
     ) as name:

@@ -1,4 +1,4 @@
-"""What defines a figure."""
+"""The spec of a figure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from isotropy.spec import Spec
 
 
 class FigureSpec(Spec):
-    """What defines a figure; also its entry on the paper's page."""
+    """The spec of a figure, which is also its entry on the paper's page."""
 
     id: str
     """Paper and number: `results/figures/<id>.pdf`, `.svg`, `.png`."""
@@ -15,10 +15,10 @@ class FigureSpec(Spec):
     tables: list[str]
     """Tables that it reads, in the order of the function's arguments."""
     needs: str | None = None
-    """Part of the paper without which there is no such figure."""
+    """Part of the paper's study that the figure needs; without it there is no such figure."""
     rehearsal: bool = False
-    """Whether the study is a rehearsal: of a figure that is made from nothing, no source says
-    so."""
+    """Whether the study is a rehearsal, which a figure without inputs cannot learn from a
+    source."""
     section: str
     """Section of the paper."""
     caption: str

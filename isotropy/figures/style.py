@@ -1,4 +1,4 @@
-"""One look for all figures, and byte-stable files."""
+"""One style for all figures, and files whose bytes are the same in every run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ COLOURS = list(SERIES)
 MARKERS = "osD^vPX"
 PANELS_PER_ROW = 3
 DPI = 200
-"""Of PNG, and of what vector formats hold as pixels."""
+"""Resolution of PNG files, and of rasterized parts of vector formats."""
 BANNER = 0.4
 """Height of a banner, in inches."""
 LARGEST_RASTER = 2**28
 """Bytes of pixels that matplotlib may hold while it writes a vector format."""
 
-# seaborn's style "ticks" in its context "paper" with fonts 1.1 times as large: a test compares.
+# seaborn's style "ticks" in the context "paper" with font_scale=1.1; a test compares the two.
 # Written down, because importing seaborn takes a third of the time of drawing a figure.
 _SEABORN: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
@@ -54,7 +54,7 @@ _SEABORN: dict[Any, Any] = {
     **{f"{axis}tick.minor.size": 3.2 for axis in "xy"},
     **{f"{axis}tick.minor.width": 0.8 for axis in "xy"},
 }
-_OWN: dict[Any, Any] = {
+_OVERRIDES: dict[Any, Any] = {
     "svg.hashsalt": "isotropy",
     "pdf.fonttype": 42,
     "axes.grid": True,
@@ -71,8 +71,8 @@ _MARK = {".pdf": "Keywords", ".svg": "Identifier", ".png": "Record"}
 
 
 def use_style() -> None:
-    """Set fonts, grid and colours; numbers that make SVG identifiers the same in every run."""
-    mpl.rcParams.update(_SEABORN | _OWN)
+    """Set fonts, grid and colours, and make identifiers in SVG files the same in every run."""
+    mpl.rcParams.update(_SEABORN | _OVERRIDES)
 
 
 def line_style(i: int) -> tuple[str, str]:
@@ -82,14 +82,14 @@ def line_style(i: int) -> tuple[str, str]:
 
 
 def common_status(rows: pd.DataFrame) -> str:
-    """`original` if all rows are, `rehearsal` if one is, else `stand-in`."""
+    """`rehearsal` if any row is, `original` if all rows are, else `stand-in`."""
     if (rows["status"] == "rehearsal").any():
         return "rehearsal"
     return "original" if (rows["status"] == "original").all() else "stand-in"
 
 
 def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
-    """Original, stand-in or rehearsal, above a panel on the right."""
+    """Write the status of rows (original, stand-in or rehearsal) above a panel, on the right."""
     status = common_status(rows)
     axes.set_title(status, loc="right", fontsize=9, color=STATUS[status])
 
@@ -97,8 +97,8 @@ def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
 def panels(
     table: pd.DataFrame, by: str, width: float, height: float
 ) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
-    """A figure with one panel per group, with room for a legend on the right, and each panel with
-    its rows; in inches.
+    """Make a figure with a panel per group and room for a legend on the right. `width` and `height`
+    are those of a panel, in inches. Returns the figure, and each panel with its rows.
     """
     groups = [group for _, group in table.groupby(by, sort=False)]
     columns = min(len(groups), PANELS_PER_ROW)
@@ -111,7 +111,7 @@ def panels(
 
 
 def titles(table: pd.DataFrame, column: str) -> str:
-    """The different texts of a column, one after the other."""
+    """The distinct texts of a column, joined by semicolons."""
     return "; ".join(dict.fromkeys(table[column]))
 
 
@@ -126,10 +126,12 @@ def common_legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> Non
 
 
 def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
-    """A note to the figure: data, status, schedule. It stands under the PDF, wrapped at `width`
-    characters, and beside the other formats, whose pages show it (`note`).
+    """Set a note to the figure: data, status, schedule. The PDF shows it below the figure, wrapped
+    at `width` characters; for other formats the page that shows the figure does (`note`).
     """
-    lines = [line for part in text.split("\n") for line in textwrap.wrap(part, width) or [""]]
+    lines = [
+        line for paragraph in text.split("\n") for line in textwrap.wrap(paragraph, width) or [""]
+    ]
     figure.set_label("\n".join(lines))
 
 
@@ -137,13 +139,13 @@ def banner(figure: Figure, text: str) -> None:
     """Make a figure taller by a strip with a text, above panels and legends."""
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + BANNER)
-    below = height / (height + BANNER)
-    figure.set_layout_engine("constrained", rect=(0, 0, 1, below))
+    banner_bottom = height / (height + BANNER)
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, banner_bottom))
     for legend in figure.legends:
         if legend._outside_loc == "upper":  # type: ignore[attr-defined]  # it has no public name
             legend.borderaxespad += 72 * BANNER / legend.prop.get_size()
     # On the left, since legends beside the panels stand at the top on the right
-    line = figure.text(0.02, (1 + below) / 2, text, color="white", fontsize=10, va="center")
+    line = figure.text(0.02, (1 + banner_bottom) / 2, text, color="white", fontsize=10, va="center")
     line.set_backgroundcolor(STATUS["rehearsal"])
     line.set_in_layout(False)
 
@@ -154,23 +156,24 @@ def note(figure: Figure) -> str:
 
 
 def save(figure: Figure, path: Path, mark: str) -> None:
-    """Write a figure in the format of the path's name, with the mark of its record, without dates
-    or versions. The PDF, which travels alone, has its note inside.
+    """Write a figure in the format of the path's suffix, with the mark of its record, without dates
+    or versions. A PDF, which is passed on without its page, contains the note.
     """
     suffix = next(s for s in _METADATA if s in path.name)
     lines = str(figure.get_label() or "") if suffix == ".pdf" else ""
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=7.5, color="#333333")
     metadata = _METADATA[suffix] | {_MARK[suffix]: mark}
-    with _pixels_of_panels(figure, skip=suffix == ".png"):
+    with _merge_rasterized(figure, skip=suffix == ".png"):
         figure.savefig(path, format=suffix[1:], dpi=DPI, metadata=metadata)
 
 
 @contextmanager
-def _pixels_of_panels(figure: Figure, *, skip: bool) -> Iterator[None]:
-    """Show what a figure has as pixels as one picture per panel, where it would take much memory.
+def _merge_rasterized(figure: Figure, *, skip: bool) -> Iterator[None]:
+    """Replace the rasterized artists of each panel by one picture, where they would take much
+    memory.
 
-    For each artist to be written as pixels matplotlib makes a picture of the whole page, and holds
-    it until the file is written: 20 GB for 108 panels of points.
+    For each rasterized artist matplotlib makes a picture of the whole page, and keeps it until the
+    file is written: 20 GB for 108 panels of points.
     """
     pixels = [a for axes in figure.axes for a in axes.get_children() if a.get_rasterized()]
     page = 4 * DPI**2 * float(np.prod(figure.get_size_inches()))
@@ -180,8 +183,8 @@ def _pixels_of_panels(figure: Figure, *, skip: bool) -> Iterator[None]:
     engine = figure.get_layout_engine()
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the panels stay where they are
-    pictures = [_as_picture(axes, drawn) for axes, drawn in _drawn_alone(figure, pixels)]
-    for artist in pixels:  # one that is not visible would still have its picture
+    pictures = [_add_picture(axes, drawn) for axes, drawn in _draw_alone(figure, pixels)]
+    for artist in pixels:  # an invisible artist would still be rasterized
         artist.set(visible=False, rasterized=False)
     try:
         yield
@@ -193,30 +196,30 @@ def _pixels_of_panels(figure: Figure, *, skip: bool) -> Iterator[None]:
         figure.set_layout_engine(engine)
 
 
-def _drawn_alone(figure: Figure, artists: list[Artist]) -> list[tuple[Axes, np.ndarray]]:
-    """Each panel with what some artists draw in it, shape (height, width, 4)."""
+def _draw_alone(figure: Figure, artists: list[Artist]) -> list[tuple[Axes, np.ndarray]]:
+    """Draw some artists alone; return each panel with its pixels, shape (height, width, 4)."""
     everything = {*figure.get_children(), *(a for axes in figure.axes for a in axes.get_children())}
-    others = [a for a in everything - {*artists, *figure.axes} if a.get_visible()]
+    hidden = [a for a in everything - {*artists, *figure.axes} if a.get_visible()]
     canvas, dpi = figure.canvas, figure.get_dpi()
-    for artist in others:
+    for artist in hidden:
         artist.set_visible(False)
     figure.set_dpi(DPI)
     page = FigureCanvasAgg(figure)
     page.draw()  # type: ignore[no-untyped-call]
     drawn = np.asarray(page.buffer_rgba())  # type: ignore[no-untyped-call]
-    found = []
+    panel_pixels = []
     for axes in figure.axes:
         (left, bottom), (right, top) = np.rint(axes.bbox.get_points()).astype(int)
         rows = slice(len(drawn) - top, len(drawn) - bottom)
-        found.append((axes, drawn[rows, left:right].copy()))
-    for artist in others:
+        panel_pixels.append((axes, drawn[rows, left:right].copy()))
+    for artist in hidden:
         artist.set_visible(True)
     figure.set_dpi(dpi)
     figure.set_canvas(canvas)
-    return found
+    return panel_pixels
 
 
-def _as_picture(axes: Axes, drawn: np.ndarray) -> Artist:
+def _add_picture(axes: Axes, drawn: np.ndarray) -> Artist:
     """Put a picture over the whole of a panel, behind its lines."""
     picture = BboxImage(axes.bbox, interpolation="nearest", origin="upper", zorder=1)
     picture.set_data(drawn)

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from isotropy.context import Context, require_known
 from isotropy.errors import IsotropyError
-from isotropy.extension import Own
+from isotropy.extension import ResolvedExtension
 from isotropy.field_types import DROPPABLE, Name, Seeds, distinct
 from isotropy.finetune.spec import GeometrySettings, Method, Metric, Training
 from isotropy.prepare.spec import SentencesSpec
@@ -53,7 +53,7 @@ class Task(Strict):
 Sides = TypeVar("Sides", bound=Strict)
 
 
-def own_tasks(own: Own, task: type[Sides]) -> dict[str, Sides]:
+def own_tasks(own: ResolvedExtension, task: type[Sides]) -> dict[str, Sides]:
     """Tasks of an extension's data sets with classes, by name."""
     return {
         name: task.model_validate(

@@ -97,7 +97,7 @@ def _step_to_the_end(run: _Run, rows: list[dict[str, float]], checkpoint: Path) 
             if pace.due():
                 began = perf_counter()
                 run.save(checkpoint, rows)
-                pace.saved_since(began)
+                pace.note_saved(began)
             rows.append(run.step())
             bar.update()
             if quiet and perf_counter() - said > LOG_SECONDS:

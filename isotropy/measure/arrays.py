@@ -1,4 +1,4 @@
-"""Point clouds of files: NumPy, safetensors, Parquet, word vectors as text. No pickle is read."""
+"""Read point clouds from files: NumPy, safetensors, Parquet, word vectors as text; no pickles."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from isotropy.measure.clouds import (
     PointCloud,
     StoredArray,
     as_floats,
-    of_array,
-    of_file,
+    cloud_from_array,
+    cloud_from_file,
     rows_per_block,
 )
 
@@ -39,38 +39,38 @@ SAFETENSORS: dict[str, Any] = {
         )
     },
 }
-"""Kinds of numbers that are read."""
+"""Types of numbers in safetensors files, and their NumPy types."""
 LONGEST_LINE = 2**20
-"""Characters of a line of word vectors."""
+"""Most characters that are read of the first line of word vectors."""
 
 
 def open_file(path: Path, layers: list[str] | None, work: Path) -> list[PointCloud]:
-    """The clouds of a file, by its suffix.
+    """Read the point clouds of a file, in the format of its suffix.
 
     Args:
         path: the file.
         layers: names of arrays in it, or numbers along its first axis; None: all.
-        work: a folder for what has to be written out.
+        work: a folder for temporary files.
 
     Raises:
         IsotropyError: no such file, an unknown or dangerous format, or no vectors in it.
     """
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise IsotropyError(_unknown(path))
+        raise IsotropyError(_describe_unknown(path))
     if not path.stat().st_size:
         raise IsotropyError(f"{path}: the file is empty")
     try:
-        found = reader(path, work)
+        clouds = reader(path, work)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise IsotropyError(
             f"{path}: not readable as {path.suffix}: {_first_line(error)}"
         ) from None
-    return _chosen(path, found, layers)
+    return _select_layers(path, clouds, layers)
 
 
-def _unknown(path: Path) -> str:
-    known = ", ".join(READERS)
+def _describe_unknown(path: Path) -> str:
+    suffixes = ", ".join(READERS)
     if path.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"):
         return (
             f"{path}: {path.suffix} files may hold pickled code, which is never run; save the "
@@ -78,15 +78,18 @@ def _unknown(path: Path) -> str:
         )
     if path.suffix == ".npz":
         return f"{path}: expected one array per file; save each array of it with numpy.save"
-    return f"{path}: expected a folder of a model, or one of {known}, got {path.suffix or 'none'}"
+    got = path.suffix or "no suffix"
+    return f"{path}: expected a folder of a model, or one of {suffixes}, got {got}"
 
 
-def _chosen(path: Path, found: dict[str, PointCloud], layers: list[str] | None) -> list[PointCloud]:
+def _select_layers(
+    path: Path, clouds: dict[str, PointCloud], layers: list[str] | None
+) -> list[PointCloud]:
     if layers is None:
-        return list(found.values())
+        return list(clouds.values())
     for name in layers:
-        if name not in found:
-            names = [known for known in found if known]
+        if name not in clouds:
+            names = [array_name for array_name in clouds if array_name]
             if not names:
                 raise IsotropyError(
                     f"{path}: --layers {name}: the file holds one array: leave --layers out"
@@ -94,7 +97,7 @@ def _chosen(path: Path, found: dict[str, PointCloud], layers: list[str] | None) 
             if names[0] == "0":
                 raise IsotropyError(f"{path}: --layers {name}: expected 0 to {len(names) - 1}")
             raise IsotropyError(f"{path}: no array {name!r}; {suggest(name, names, 'in the file')}")
-    return [found[name] for name in layers]
+    return [clouds[name] for name in layers]
 
 
 def _npy(path: Path, _: Path) -> dict[str, PointCloud]:
@@ -115,20 +118,22 @@ def _npy(path: Path, _: Path) -> dict[str, PointCloud]:
         raise IsotropyError(f"{path}: expected real numbers, got {array.dtype}")
     if array.ndim != 3:
         _require_matrix(str(path), array.shape)
-        return {"": _of_mapped(path, "", array)}
+        return {"": _cloud_from_mapped(path, "", array)}
     _require_matrix(str(path), array.shape[1:])
-    return {str(i): _of_mapped(path, i, array[i]) for i in range(len(array))}
+    return {str(i): _cloud_from_mapped(path, i, array[i]) for i in range(len(array))}
 
 
-def _of_mapped(path: Path, layer: int | str, array: np.ndarray) -> PointCloud:
-    """A cloud of an array in a file, read where its rows lie one after the other."""
+def _cloud_from_mapped(path: Path, layer: int | str, array: np.ndarray) -> PointCloud:
+    """A cloud of a memory-mapped array; contiguous rows are read from the file instead."""
     n, d = array.shape
     if not array.flags.c_contiguous:
-        return of_array(str(path), layer, array)
-    whole = array.base if isinstance(array.base, np.memmap) else array
-    begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    assert isinstance(whole, np.memmap)
-    return of_file(str(path), layer, StoredArray(path, array.dtype, whole.offset + begin, (n, d)))
+        return cloud_from_array(str(path), layer, array)
+    mapped = array.base if isinstance(array.base, np.memmap) else array
+    begin = array.__array_interface__["data"][0] - mapped.__array_interface__["data"][0]
+    assert isinstance(mapped, np.memmap)
+    return cloud_from_file(
+        str(path), layer, StoredArray(path, array.dtype, mapped.offset + begin, (n, d))
+    )
 
 
 def _require_matrix(title: str, shape: tuple[int, ...]) -> None:
@@ -153,32 +158,35 @@ def _safetensors(path: Path, _: Path) -> dict[str, PointCloud]:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
     header.pop("__metadata__", None)
-    found = {}
+    arrays = {}
     for name, entry in sorted(header.items()):
         if len(entry["shape"]) != 2:
             continue
         _require_matrix(f"{path}, {name}", tuple(entry["shape"]))
         if entry["dtype"] not in SAFETENSORS:
-            known = ", ".join(SAFETENSORS)
-            raise IsotropyError(f"{path}, {name}: expected one of {known}, got {entry['dtype']}")
+            supported = ", ".join(SAFETENSORS)
+            raise IsotropyError(
+                f"{path}, {name}: expected one of {supported}, got {entry['dtype']}"
+            )
         begin = 8 + length + entry["data_offsets"][0]
         shape = entry["shape"][0], entry["shape"][1]
-        found[name] = StoredArray(path, SAFETENSORS[entry["dtype"]], begin, shape)
-    if not found:
+        arrays[name] = StoredArray(path, SAFETENSORS[entry["dtype"]], begin, shape)
+    if not arrays:
         shapes = {name: entry["shape"] for name, entry in header.items()}
         raise IsotropyError(f"{path}: expected an array of shape (n, d), got {shapes or 'none'}")
-    single = len(found) == 1
+    single = len(arrays) == 1
     return {
-        name: of_file(str(path), "" if single else name, stored) for name, stored in found.items()
+        name: cloud_from_file(str(path), "" if single else name, stored)
+        for name, stored in arrays.items()
     }
 
 
 def _parquet(path: Path, _: Path) -> dict[str, PointCloud]:
-    """Each column of lists of floats, or all columns of floats together."""
+    """A cloud per column of lists of numbers, or one cloud of all columns of floats."""
     import pyarrow as pa
 
     try:
-        file = _opened(path)
+        file = _open_parquet(path)
     except pa.ArrowInvalid as error:
         raise IsotropyError(f"{path}: not readable as .parquet: {_first_line(error)}") from None
     n, schema = file.metadata.num_rows, file.schema_arrow
@@ -191,23 +199,25 @@ def _parquet(path: Path, _: Path) -> dict[str, PointCloud]:
         )
     if not lists:
         _require_matrix(str(path), (n, len(floats)))
-        return {"": PointCloud(str(path), "", (n, len(floats)), lambda: _columns(path, floats))}
-    found = {}
+        return {
+            "": PointCloud(str(path), "", (n, len(floats)), lambda: _column_blocks(path, floats))
+        }
+    clouds = {}
     for name in lists:
         first = next(file.iter_batches(1, columns=[name]), None)
         width = len(first.column(0)[0].as_py() or []) if first else 0
         _require_matrix(f"{path}, {name}", (n, width))
-        found[name] = PointCloud(
+        clouds[name] = PointCloud(
             str(path),
             "" if len(lists) == 1 else name,
             (n, width),
-            partial(_lists, path, name, width),
+            partial(_list_blocks, path, name, width),
         )
-    return found
+    return clouds
 
 
-def _opened(path: Path) -> Any:
-    """A file of which no more is read at a time than is asked for."""
+def _open_parquet(path: Path) -> Any:
+    """Open a Parquet file without read-ahead, so that memory stays bounded."""
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20)
@@ -221,51 +231,58 @@ def _is_list(kind: Any) -> bool:
     return bool(pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
 
 
-def _columns(path: Path, names: list[str]) -> Iterator[np.ndarray]:
-    for batch in _opened(path).iter_batches(rows_per_block(len(names)), columns=names):
+def _column_blocks(path: Path, names: list[str]) -> Iterator[np.ndarray]:
+    for batch in _open_parquet(path).iter_batches(rows_per_block(len(names)), columns=names):
         columns = [batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(names))]
         yield as_floats(np.stack(columns, axis=1))
 
 
-def _lists(path: Path, name: str, width: int) -> Iterator[np.ndarray]:
-    first = 0
-    for batch in _opened(path).iter_batches(rows_per_block(width), columns=[name]):
+def _list_blocks(path: Path, name: str, width: int) -> Iterator[np.ndarray]:
+    n_read = 0
+    for batch in _open_parquet(path).iter_batches(rows_per_block(width), columns=[name]):
         column = batch.column(0)
         lengths = np.array([-1 if x is None else x for x in column.value_lengths().to_pylist()])
         if (lengths != width).any():
             row = int((lengths != width).argmax())
             got = "no vector" if lengths[row] < 0 else f"{lengths[row]} numbers"
             raise IsotropyError(
-                f"{path}, {name}: row {first + row + 1}: expected {width} numbers as in row 1, "
+                f"{path}, {name}: row {n_read + row + 1}: expected {width} numbers as in row 1, "
                 f"got {got}"
             )
         values = column.flatten().to_numpy(zero_copy_only=False)
         yield as_floats(values.reshape(len(batch), width))
-        first += len(batch)
+        n_read += len(batch)
 
 
 def _word_vectors(path: Path, work: Path) -> dict[str, PointCloud]:
-    """Lines of a word and its vector, as GloVe writes them; word2vec's begin with a line `n d`.
-    Written out once as an array, which is read in each pass.
+    """Word vectors as text: per line a word and its vector (GloVe), after a line `n d` in word2vec
+    files. Converted once to a binary array, which every pass reads.
     """
     with path.open(encoding="utf8", newline="\n") as stream:
         try:
-            first = stream.readline(LONGEST_LINE).split()
-            header = len(first) == 2 and all(x.isdecimal() for x in first)
+            first_fields = stream.readline(LONGEST_LINE).split()
+            header = len(first_fields) == 2 and all(x.isdecimal() for x in first_fields)
             if not header:
                 stream.seek(0)
-            found = _parsed(path, stream, work, int(first[1]) if header else None, int(header))
+            stored = _convert_lines(
+                path, stream, work, int(first_fields[1]) if header else None, int(header)
+            )
         except UnicodeDecodeError as error:
             raise IsotropyError(
                 f"{path}: expected UTF-8, got byte {error.object[error.start]:#04x}"
             ) from None
-    _require_matrix(str(path), found.shape)
-    return {"": of_file(str(path), "", found)}
+    _require_matrix(str(path), stored.shape)
+    return {"": cloud_from_file(str(path), "", stored)}
 
 
-def _parsed(path: Path, stream: Any, work: Path, d: int | None, before: int) -> StoredArray:
+def _convert_lines(
+    path: Path, stream: Any, work: Path, d: int | None, n_before: int
+) -> StoredArray:
+    """Convert lines of word vectors to a binary array of d columns (None: as in the first line);
+    `n_before` lines of the file are read already.
+    """
     target = work / f"{len(list(work.iterdir()))}.vectors"
-    line = before
+    line = n_before
     with target.open("wb") as file:
         while lines := list(islice(stream, 4096)):
             rows = [text.rstrip("\r\n").rstrip(" ").split(" ") for text in lines]
@@ -276,17 +293,17 @@ def _parsed(path: Path, stream: Any, work: Path, d: int | None, before: int) -> 
                         f"{path}, line {i}: expected a word and {max(d, 2)} numbers, got "
                         f"{len(row)} fields"
                     )
-            file.write(_numbers(path, rows, d, line).tobytes())
+            file.write(_parse_numbers(path, rows, d, line).tobytes())
             line += len(rows)
-    return StoredArray(target, np.dtype(np.float32), 0, (line - before, d or 0))
+    return StoredArray(target, np.dtype(np.float32), 0, (line - n_before, d or 0))
 
 
-def _numbers(path: Path, rows: list[list[str]], d: int, before: int) -> np.ndarray:
-    """The vectors of lines; a word may hold blanks, so they are the last d fields."""
+def _parse_numbers(path: Path, rows: list[list[str]], d: int, n_before: int) -> np.ndarray:
+    """Vectors of lines: their last d fields, since a word may contain blanks."""
     try:
         return np.array([row[-d:] for row in rows], dtype=np.float32)
     except ValueError:
-        for i, row in enumerate(rows, start=before + 1):
+        for i, row in enumerate(rows, start=n_before + 1):
             for value in row[-d:]:
                 try:
                     float(value)

@@ -12,18 +12,18 @@ import numpy as np
 from isotropy.errors import IsotropyError
 
 BLOCK_BYTES = 2**25
-"""Of a block of rows in single precision."""
+"""Size of a block of rows in single precision."""
 
 
 class PointCloud:
     """Vectors of one layer, or of one array.
 
     Args:
-        input: what they come from, as the user has written it.
+        input: the file or model that they come from, as the user has written it.
         layer: number of a hidden layer, name of an array in a file, or "" for the only one.
         shape: (n, d).
-        blocks: gives the rows from first to last, some at a time, shape (m, d), float32 or float64.
-        select: gives some rows without reading the others, where the input allows it.
+        blocks: yields all rows in order, in blocks of shape (m, d), float32 or float64.
+        select: reads the rows with some numbers, and no others; None: not possible.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class PointCloud:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Name of the cloud in messages."""
         return self.input if self.layer == "" else f"{self.input}, {self.layer}"
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """The rows, some at a time.
+        """Read all rows, a block at a time.
 
         Raises:
-            IsotropyError: a row with NaN or infinity, by its number.
+            IsotropyError: a row with NaN or infinity; the message has its number.
         """
         first = 0
         for block in self._blocks():
@@ -56,24 +56,24 @@ class PointCloud:
             first += len(block)
 
     def rows(self, chosen: np.ndarray) -> np.ndarray:
-        """Some rows in memory, shape (chosen, d).
+        """Read some rows into memory, shape (len(chosen), d).
 
         Args:
-            chosen: their numbers, ascending.
+            chosen: numbers of the rows, ascending.
         """
         if self._select is not None:
             X = self._select(chosen)
             self._require_finite(X, chosen)
             return X
-        found, first = [], 0
+        selected, first = [], 0
         for block in self.blocks():
             begin, end = np.searchsorted(chosen, [first, first + len(block)])
-            found.append(block[chosen[begin:end] - first])
+            selected.append(block[chosen[begin:end] - first])
             first += len(block)
-        return np.concatenate(found)
+        return np.concatenate(selected)
 
     def _require_finite(self, rows: np.ndarray, numbers: Sequence[int] | np.ndarray) -> None:
-        # NaN if any value is; a pass without a copy
+        # If any value is NaN, so are minimum and maximum; unlike isfinite(rows), they need no copy
         if len(rows) and not (np.isfinite(rows.min()) and np.isfinite(rows.max())):
             row = int(numbers[int((~np.isfinite(rows)).any(axis=1).argmax())]) + 1
             raise IsotropyError(
@@ -81,21 +81,21 @@ class PointCloud:
             )
 
 
-def of_array(input: str, layer: int | str, array: np.ndarray) -> PointCloud:
-    """A cloud of an array in memory or mapped, shape (n, d), of any real numbers."""
+def cloud_from_array(input: str, layer: int | str, array: np.ndarray) -> PointCloud:
+    """A cloud of an array of real numbers, shape (n, d), in memory or memory-mapped."""
     n, d = array.shape
     return PointCloud(
-        input, layer, (n, d), lambda: _slices(array), lambda rows: as_floats(array[rows])
+        input, layer, (n, d), lambda: _array_blocks(array), lambda rows: as_floats(array[rows])
     )
 
 
 def rows_per_block(d: int) -> int:
-    """Rows of d dimensions in a block."""
+    """Number of rows in a block, for d dimensions."""
     return max(256, BLOCK_BYTES // (4 * max(d, 1)))
 
 
 def as_floats(values: np.ndarray) -> np.ndarray:
-    """The same values in single or double precision: halves become singles, integers doubles."""
+    """Convert to single or double precision: half precision to single, integers to double."""
     if values.dtype in (np.float32, np.float64):
         return np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
     return values.astype(np.float32 if values.dtype.kind == "f" else np.float64)
@@ -106,8 +106,8 @@ class StoredArray(NamedTuple):
 
     Attributes:
         path: the file.
-        dtype: of a number; "bfloat16", which NumPy does not know, as its 16 bits.
-        offset: bytes before the first.
+        dtype: type of the numbers; "bfloat16", which NumPy does not have, is read as 16 bits.
+        offset: bytes in the file before the first number.
         shape: (n, d).
     """
 
@@ -117,21 +117,21 @@ class StoredArray(NamedTuple):
     shape: tuple[int, int]
 
     def write(self, first: int, rows: np.ndarray) -> None:
-        """Put rows, shape (m, d), from row `first` on. Written, not mapped: a full disk is an error
-        that can be reported.
+        """Write rows, shape (m, d), in place of those from row `first` on. The file is not
+        memory-mapped, so that a full disk raises an error that can be reported.
         """
         begin = self.offset + first * self.shape[1] * rows.dtype.itemsize
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            left = np.ascontiguousarray(rows).data.cast("B")
-            while left:
-                written = os.pwrite(descriptor, left, begin)
-                left, begin = left[written:], begin + written
+            remaining = np.ascontiguousarray(rows).data.cast("B")
+            while remaining:
+                written = os.pwrite(descriptor, remaining, begin)
+                remaining, begin = remaining[written:], begin + written
         finally:
             os.close(descriptor)
 
     def select(self, chosen: np.ndarray) -> np.ndarray:
-        """Some rows, shape (chosen, d); no others are read, and none is mapped, as in `blocks`."""
+        """Read the rows with these numbers, and no others, shape (len(chosen), d)."""
         dtype = np.dtype("<u2") if self.dtype == "bfloat16" else self.dtype
         d = self.shape[1]
         rows = np.empty((len(chosen), d), dtype)
@@ -146,7 +146,7 @@ class StoredArray(NamedTuple):
         return self._floats(rows)
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """The rows. They are read, not mapped: what a process has mapped counts as its memory."""
+        """Read all rows in blocks. Not memory-mapped: mapped pages count as memory of a process."""
         n, d = self.shape
         dtype = np.dtype("<u2") if self.dtype == "bfloat16" else self.dtype
         step = rows_per_block(d)
@@ -160,17 +160,17 @@ class StoredArray(NamedTuple):
                 yield self._floats(values.reshape(rows, d))
 
     def _floats(self, values: np.ndarray) -> np.ndarray:
-        if self.dtype == "bfloat16":  # the upper half of a single
+        if self.dtype == "bfloat16":  # the upper 16 bits of a float32
             return (values.astype(np.uint32) << 16).view(np.float32)
         return as_floats(values)
 
 
-def of_file(input: str, layer: int | str, stored: StoredArray) -> PointCloud:
+def cloud_from_file(input: str, layer: int | str, stored: StoredArray) -> PointCloud:
     """A cloud of an array in a file."""
     return PointCloud(input, layer, stored.shape, stored.blocks, stored.select)
 
 
-def _slices(array: np.ndarray) -> Iterator[np.ndarray]:
+def _array_blocks(array: np.ndarray) -> Iterator[np.ndarray]:
     step = rows_per_block(array.shape[1])
     for first in range(0, len(array), step):
         yield as_floats(np.asarray(array[first : first + step]))

@@ -1,4 +1,4 @@
-"""Which transform would make a cloud more isotropic: IsoScore and I(W) before and after each."""
+"""Compare transforms that make a cloud more isotropic: IsoScore and I(W) before and after."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from isotropy.metrics.isoscores import StreamingIsoScore
 from isotropy.metrics.validation import sample_rows
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
 
-ROWS_OF_FIT = 50_000
+MAX_ROWS_OF_FIT = 50_000
 """Rows that transforms are fitted on, at most."""
 DEFAULT_CLUSTERS = 10
 
@@ -24,11 +24,11 @@ class Enhanced(NamedTuple):
     """A cloud before or after a transform.
 
     Attributes:
-        transform: its name; "none".
-        isoscore: of all rows.
-        matched: log10 of I(W) at the root mean square length before: I(W) grows as vectors get
-            shorter, whatever their directions.
-        fitted: the transform; None for none.
+        transform: name of the transform; "none" for the cloud before.
+        isoscore: IsoScore of all rows.
+        matched: log10 of I(W) after scaling the rows to the root mean square length that they had
+            before the transform: I(W) grows as vectors get shorter, whatever their directions.
+        fitted: the fitted transform; None for the cloud before.
     """
 
     transform: str
@@ -39,11 +39,11 @@ class Enhanced(NamedTuple):
 
 def candidates(d: int, n_clusters: int, n_components: int | None, seed: int) -> list[Any]:
     """The transforms to compare, unfitted."""
-    wanted = max(1, round(d / 100)) if n_components is None else n_components
+    n_removed = max(1, round(d / 100)) if n_components is None else n_components
     return [
         Center(),
-        AllButTheTop(wanted),
-        ClusterBasedEnhancement(n_clusters, wanted, random_state=seed),
+        AllButTheTop(n_removed),
+        ClusterBasedEnhancement(n_clusters, n_removed, random_state=seed),
     ]
 
 
@@ -53,32 +53,32 @@ def enhance(cloud: PointCloud, transforms: list[Any], seed: int) -> list[Enhance
     Raises:
         IsotropyError: too few rows for a transform.
     """
-    X = cloud.rows(sample_rows(cloud.n, ROWS_OF_FIT, seed).numpy())
-    before = _moments(cloud)
-    found = [Enhanced("none", before.compute(), log10_isotropy(cloud, before), None)]
+    X = cloud.rows(sample_rows(cloud.n, MAX_ROWS_OF_FIT, seed).numpy())
+    before = _measure_moments(cloud)
+    results = [Enhanced("none", before.compute(), log10_isotropy(cloud, before), None)]
     for transform in transforms:
         name = type(transform).__name__
         try:
             fitted = clone(transform).fit(X)
-            after = _transformed(cloud, fitted)
-            moments = _moments(after)
+            after = _transform_cloud(cloud, fitted)
+            moments = _measure_moments(after)
             scale = root_mean_square(before) / root_mean_square(moments)
-            found.append(
+            results.append(
                 Enhanced(name, moments.compute(), log10_isotropy(after, moments, scale), fitted)
             )
         except (ValueError, ZeroDivisionError) as error:
             raise IsotropyError(f"{cloud.title}: {name}: {error}") from None
-    return found
+    return results
 
 
-def best(found: list[Enhanced]) -> Enhanced:
-    """The one with the largest IsoScore."""
-    return max(found, key=lambda row: row.isoscore)
+def best(results: list[Enhanced]) -> Enhanced:
+    """The result with the largest IsoScore; it may be that without a transform."""
+    return max(results, key=lambda row: row.isoscore)
 
 
-def advice(found: list[Enhanced]) -> str:
-    """One sentence on what helps."""
-    before, top = found[0], best(found)
+def advice(results: list[Enhanced]) -> str:
+    """One sentence on which transform raises IsoScore most."""
+    before, top = results[0], best(results)
     if top.fitted is None:
         return f"no transform raises IsoScore ({before.isoscore:.3g})"
     return (
@@ -87,7 +87,7 @@ def advice(found: list[Enhanced]) -> str:
     )
 
 
-def _transformed(cloud: PointCloud, fitted: Any) -> PointCloud:
+def _transform_cloud(cloud: PointCloud, fitted: Any) -> PointCloud:
     def blocks() -> Iterator[np.ndarray]:
         for block in cloud.blocks():
             yield fitted.transform(block)
@@ -95,7 +95,7 @@ def _transformed(cloud: PointCloud, fitted: Any) -> PointCloud:
     return PointCloud(cloud.input, cloud.layer, (cloud.n, cloud.d), blocks)
 
 
-def _moments(cloud: PointCloud) -> StreamingIsoScore:
+def _measure_moments(cloud: PointCloud) -> StreamingIsoScore:
     moments = StreamingIsoScore(cloud.d)
     for block in cloud.blocks():
         moments.update(block)

@@ -1,4 +1,4 @@
-"""A model's folder from a hub, by huggingface_hub, which keeps a copy."""
+"""Download a model's folder from a hub with huggingface_hub, which caches it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from isotropy.sources.clients import Unavailable, limit_hub_client, with_back_of
 
 HUB_ID = re.compile(r"(?:hub:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
-"""What a model is read from; no pickle, no code."""
+"""Patterns of the files to download; no pickles, no code."""
 
 
 def is_hub_id(text: str) -> bool:
@@ -19,8 +19,8 @@ def is_hub_id(text: str) -> bool:
 
 
 def fetch_model(text: str) -> tuple[Path, str]:
-    """Folder of a model, and the revision that it has; a copy in the hub's cache is used where the
-    hub cannot be reached, or where the revision is a commit.
+    """Download a model; return its folder and its revision. A cached copy is used if the hub cannot
+    be reached, or if the revision is a commit.
 
     Args:
         text: ORG/NAME or ORG/NAME@REVISION.
@@ -33,12 +33,12 @@ def fetch_model(text: str) -> tuple[Path, str]:
     assert match is not None
     repo, revision = match[1], match[2]
     pinned = revision is not None and re.fullmatch("[0-9a-f]{40}", revision) is not None
-    folder = (_cached(repo, revision) if pinned else None) or _downloaded(repo, revision)
+    folder = (_find_cached(repo, revision) if pinned else None) or _download(repo, revision)
     return folder, folder.name
 
 
-def _cached(repo: str, revision: str | None) -> Path | None:
-    """The copy of a revision in the cache, if it is complete enough to be read."""
+def _find_cached(repo: str, revision: str | None) -> Path | None:
+    """The cached copy of a revision, if it has a configuration and weights."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -46,12 +46,12 @@ def _cached(repo: str, revision: str | None) -> Path | None:
         folder = Path(snapshot_download(repo, revision=revision, local_files_only=True))
     except LocalEntryNotFoundError:
         return None
-    whole = any(folder.rglob("*.safetensors")) and any(folder.rglob("config.json"))
-    return folder if whole else None
+    complete = any(folder.rglob("*.safetensors")) and any(folder.rglob("config.json"))
+    return folder if complete else None
 
 
-def _downloaded(repo: str, revision: str | None) -> Path:
-    """What the hub has now; where it does not answer, the copy of before."""
+def _download(repo: str, revision: str | None) -> Path:
+    """Download the hub's current version; if the hub does not answer, use a cached copy."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -65,7 +65,7 @@ def _downloaded(repo: str, revision: str | None) -> Path:
     def download() -> str:
         try:
             return snapshot_download(repo, revision=revision, allow_patterns=list(FILES))
-        except LocalEntryNotFoundError as error:  # no connection at all: no use in asking again
+        except LocalEntryNotFoundError as error:  # no connection at all: not retried
             raise Unavailable(str(error)) from error
 
     try:
@@ -84,10 +84,10 @@ def _downloaded(repo: str, revision: str | None) -> Path:
     except RevisionNotFoundError:
         raise IsotropyError(f"{repo}: the hub has no revision {revision!r}") from None
     except (Unavailable, HfHubHTTPError) as error:
-        if (folder := _cached(repo, revision)) is not None:
+        if (folder := _find_cached(repo, revision)) is not None:
             return folder
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise IsotropyError(
             f"{repo}: no such file or folder here, and the hub could not be read ({reason}); run "
-            "the same command again: a download goes on where it was"
+            "the same command again to resume the download"
         ) from None

@@ -1,4 +1,4 @@
-"""Point clouds of a model: hidden layers of texts, embedded into files on disk."""
+"""Embed texts with a model: one point cloud per hidden layer, stored in files on disk."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from isotropy.errors import IsotropyError, shown
-from isotropy.measure.clouds import PointCloud, StoredArray, of_file
+from isotropy.errors import IsotropyError, format_value
+from isotropy.measure.clouds import PointCloud, StoredArray, cloud_from_file
 from isotropy.sources.encoder import Encoder
-from isotropy.sources.model_folder import LONGEST, Layout, read_layout
+from isotropy.sources.model_folder import DEFAULT_MAX_LENGTH, Layout, read_layout
 
 if TYPE_CHECKING:
     from isotropy.embed.sentence_encoder import SentenceEncoder
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 Pooling = Literal["mean", "cls", "last", "tokens"]
 TOKENS_PER_BATCH = 2048
 BATCHES_AT_ONCE = 16
-"""Of one layer; their states are in memory."""
+"""Batches whose states are in memory together, for one layer; fewer for several layers."""
 
 
 class Embedded(NamedTuple):
-    """What a model makes of texts.
+    """Texts that a model has embedded.
 
     Attributes:
-        clouds: one per layer.
-        texts: of each row, the number of its text.
-        types: of each row, its word piece; None for rows that are whole texts.
+        clouds: a point cloud per layer.
+        texts: for each row, the number of its text.
+        types: for each row, its word piece; None where rows are whole texts.
         notes: sentences for the user.
     """
 
@@ -57,52 +57,55 @@ def embed_texts(
         folder: its files.
         texts: n strings.
         layers: numbers of hidden layers, 0 is the embedding layer, -1 the last; None: the last.
-        pooling: of the tokens of a text; tokens: a row for each, special ones left out; None: as
-            the model does, else mean.
+        pooling: how token vectors become the row of a text; "tokens": no pooling, a row per token
+            without special ones; None: as the model's folder says, else mean.
         device: auto, cpu or cuda.
-        work: folder for the files.
+        work: folder for the files of the layers.
     """
     layout = read_layout(folder)
-    how, normalize = _own_pooling(title, layout, pooling)
+    mode, normalize = _resolve_pooling(title, layout, pooling)
     encoder = _load(title, layout, device)
-    chosen = _layers(title, layers, encoder.n_layers)
+    layer_numbers = _parse_layers(title, layers, encoder.n_layers)
     pieces = encoder.tokenize_marked(texts)
     kept = [np.flatnonzero(np.array(special) == 0) for special in pieces.special]
-    counts = np.array([len(k) if how == "tokens" else 1 for k in kept])
+    counts = np.array([len(k) if mode == "tokens" else 1 for k in kept])
     starts = np.concatenate([[0], np.cumsum(counts)])
     shape = (int(starts[-1]), encoder.dim)
     if shape[0] < 2:
         raise IsotropyError(f"{title}: the texts have {shape[0]} tokens besides special ones")
     name, single = f"{len(list(work.iterdir()))}.layer", np.dtype(np.float32)
-    stored = [StoredArray(work / f"{name}{layer}", single, 0, shape) for layer in chosen]
-    for i, rows in _encoded(encoder, pieces.ids, chosen):
+    stored = [StoredArray(work / f"{name}{layer}", single, 0, shape) for layer in layer_numbers]
+    for i, rows in _encode(encoder, pieces.ids, layer_numbers):
         for array, states in zip(stored, rows, strict=True):
-            own = states[kept[i]] if how == "tokens" else _pooled(states, how)
-            norms = np.linalg.norm(own, axis=1, keepdims=True) if normalize else np.float32(1)
-            array.write(int(starts[i]), own / np.where(norms == 0, 1, norms))
+            vectors = states[kept[i]] if mode == "tokens" else _pool(states, mode)
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True) if normalize else np.float32(1)
+            array.write(int(starts[i]), vectors / np.where(norms == 0, 1, norms))
     types = None
-    if how == "tokens":
+    if mode == "tokens":
         ids = np.concatenate([np.array(r)[k] for r, k in zip(pieces.ids, kept, strict=True)])
         types = np.array(encoder.tokenizer.convert_ids_to_tokens(ids.tolist()))
     return Embedded(
-        [of_file(title, layer, array) for layer, array in zip(chosen, stored, strict=True)],
+        [
+            cloud_from_file(title, layer, array)
+            for layer, array in zip(layer_numbers, stored, strict=True)
+        ],
         np.repeat(np.arange(len(texts)), counts),
         types,
-        _notes(layout, encoder, how, normalize, pieces.ids),
+        _notes(layout, encoder, mode, normalize, pieces.ids),
     )
 
 
-def _own_pooling(title: str, layout: Layout, wanted: Pooling | None) -> tuple[str, bool]:
-    """How to pool, and whether to normalize: as the model does, unless it is said."""
-    if wanted is not None:
-        return wanted, False
-    own = layout.pooling or "mean"
-    if own not in get_args(Pooling):
+def _resolve_pooling(title: str, layout: Layout, requested: Pooling | None) -> tuple[str, bool]:
+    """How to pool, and whether to normalize: as requested, else as the model does."""
+    if requested is not None:
+        return requested, False
+    declared = layout.pooling or "mean"
+    if declared not in get_args(Pooling):
         raise IsotropyError(
-            f"{title}: the model pools by {shown(own)}, which is not known here: choose with "
-            "--pooling mean, cls, last or tokens"
+            f"{title}: the model pools by {format_value(declared)}, which is not supported: "
+            "choose with --pooling mean, cls, last or tokens"
         )
-    return own, layout.normalize
+    return declared, layout.normalize
 
 
 def _load(title: str, layout: Layout, device: str) -> SentenceEncoder:
@@ -114,10 +117,10 @@ def _load(title: str, layout: Layout, device: str) -> SentenceEncoder:
     settings = Encoder(pooling="mean", normalize=False, max_length=3)
     try:
         encoder = SentenceEncoder(layout.transformer, settings, pick_device(device))
-        known = hasattr(encoder.config, "max_position_embeddings")
-        wanted = layout.max_length or (encoder.longest if known else LONGEST)
-        most = min(wanted, encoder.longest)
-        encoder.encoder = settings.model_copy(update={"max_length": most})
+        has_positions = hasattr(encoder.config, "max_position_embeddings")
+        length = layout.max_length or (encoder.longest if has_positions else DEFAULT_MAX_LENGTH)
+        max_length = min(length, encoder.longest)
+        encoder.encoder = settings.model_copy(update={"max_length": max_length})
         encoder.model  # noqa: B018  loads the weights, here rather than in a thread
     except IsotropyError:
         raise
@@ -137,14 +140,14 @@ def _load(title: str, layout: Layout, device: str) -> SentenceEncoder:
     return encoder
 
 
-def _layers(title: str, wanted: list[str] | None, n: int) -> list[int]:
-    """Numbers of hidden layers."""
-    if wanted is None:
+def _parse_layers(title: str, requested: list[str] | None, n: int) -> list[int]:
+    """Parse the option --layers into numbers of hidden layers."""
+    if requested is None:
         return [n]
-    if wanted == ["all"]:
+    if requested == ["all"]:
         return list(range(n + 1))
-    found = []
-    for text in wanted:
+    layers = []
+    for text in requested:
         try:
             layer = int(text)
         except ValueError:
@@ -153,41 +156,41 @@ def _layers(title: str, wanted: list[str] | None, n: int) -> list[int]:
             ) from None
         if not -n - 1 <= layer <= n:
             raise IsotropyError(f"{title}: --layers: expected 0 to {n}, got {layer}")
-        found.append(layer % (n + 1))
-    return found
+        layers.append(layer % (n + 1))
+    return layers
 
 
-def _encoded(encoder: SentenceEncoder, ids: list[list[int]], layers: list[int]) -> Any:
-    """Number of each text and, per layer, the states of its tokens, shape (tokens, d)."""
+def _encode(encoder: SentenceEncoder, ids: list[list[int]], layers: list[int]) -> Any:
+    """Yield the number of each text and, per layer, its token vectors, shape (tokens, d)."""
     from tqdm import tqdm
 
     from isotropy.embed.sentence_encoder import batches, map_batches
 
     workers = os.cpu_count() or 1
-    cut = batches([len(row) for row in ids], TOKENS_PER_BATCH)
+    batch_list = batches([len(row) for row in ids], TOKENS_PER_BATCH)
     step = max(workers, BATCHES_AT_ONCE // len(layers))
     with tqdm(total=len(ids), unit="text", disable=not sys.stderr.isatty(), desc="embed") as bar:
-        for first in range(0, len(cut), step):
-            part = cut[first : first + step]
-            found = map_batches(
+        for first in range(0, len(batch_list), step):
+            chunk = batch_list[first : first + step]
+            encoded = map_batches(
                 lambda batch: encoder.encode_tokens([ids[i] for i in batch], layers),
-                part,
+                chunk,
                 workers,
                 encoder.device,
             )
-            for batch, states in zip(part, found, strict=True):
-                ends = np.cumsum([len(ids[i]) for i in batch])
+            for batch, states in zip(chunk, encoded, strict=True):
+                token_ends = np.cumsum([len(ids[i]) for i in batch])
                 for k, i in enumerate(batch):
-                    rows = slice(int(ends[k]) - len(ids[i]), int(ends[k]))
+                    rows = slice(int(token_ends[k]) - len(ids[i]), int(token_ends[k]))
                     yield i, [layer[rows].numpy() for layer in states]
-            bar.update(sum(map(len, part)))
+            bar.update(sum(map(len, chunk)))
 
 
-def _pooled(states: np.ndarray, how: str) -> np.ndarray:
-    """One vector of the tokens of a text, shape (1, d)."""
-    if how == "cls":
+def _pool(states: np.ndarray, mode: str) -> np.ndarray:
+    """Pool the token vectors of a text into one vector, shape (1, d)."""
+    if mode == "cls":
         return states[:1]
-    if how == "last":
+    if mode == "last":
         return states[-1:]
     mean: np.ndarray = states.mean(axis=0, keepdims=True)
     return mean
@@ -196,17 +199,17 @@ def _pooled(states: np.ndarray, how: str) -> np.ndarray:
 def _notes(
     layout: Layout,
     encoder: SentenceEncoder,
-    how: str,
+    mode: str,
     normalize: bool,
     ids: list[list[int]],
 ) -> list[str]:
     unit = ", normalized to length 1" if normalize else ""
-    what = "one row per token" if how == "tokens" else f"pooled by {how}{unit}"
+    row_note = "one row per token" if mode == "tokens" else f"pooled by {mode}{unit}"
     longest = encoder.encoder.max_length
-    cut = sum(len(row) >= longest for row in ids)
-    notes = [f"{what}; texts of at most {longest} tokens"]
-    if cut:
-        notes[0] += f", {cut} of {len(ids)} reach that or are cut"
+    n_cut = sum(len(row) >= longest for row in ids)
+    notes = [f"{row_note}; texts of at most {longest} tokens"]
+    if n_cut:
+        notes[0] += f", {n_cut} of {len(ids)} reach that or are cut"
     if layout.left_out:
         notes.append(f"not applied to hidden layers: {', '.join(layout.left_out)}")
     return notes

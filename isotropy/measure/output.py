@@ -1,4 +1,4 @@
-"""What `isotropy measure` prints and writes: a table, JSON, CSV, Parquet, a record."""
+"""Output of `isotropy measure`: a table or JSON on the terminal, CSV, Parquet, a record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic, files_below, sha256_file
-from isotropy.printable import for_terminal
+from isotropy.printable import escape_for_terminal
 from isotropy.scrub import scrub
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def write(result: Result, *, csv: Path | None, parquet: Path | None) -> None:
 
 
 def print_table(rows: Sequence[Row], notes: Sequence[str]) -> None:
-    """A row per layer, a second table of transforms if there are any, and notes. What is wider than
-    the terminal goes on below.
+    """Print a row per layer, a second table if transforms were compared, and notes. Columns that do
+    not fit the width of the terminal follow in further tables.
     """
     from rich.console import Console
 
@@ -60,25 +60,28 @@ def print_table(rows: Sequence[Row], notes: Sequence[str]) -> None:
         keys = [key for key in keys if key in columns(rows) and key not in ("n", "d")]
         _print_columns(console, rows, keys, list(compared))
     for note in notes:
-        console.print(for_terminal(note), style="dim", markup=False, soft_wrap=True)
+        console.print(escape_for_terminal(note), style="dim", markup=False, soft_wrap=True)
 
 
 def _print_columns(
     console: Console, rows: Sequence[Row], keys: Sequence[str], values: Sequence[str]
 ) -> None:
-    """Tables of as many columns as fit beside the keys."""
+    """Print tables of as many columns as fit the terminal, each with the key columns."""
     from rich.table import Table
 
     cells = {
-        name: [for_terminal(_number(row.get(name))) for row in rows] for name in [*keys, *values]
+        name: [escape_for_terminal(_format_value(row.get(name))) for row in rows]
+        for name in [*keys, *values]
     }
     width = {name: 2 + max(map(len, [*texts, *name.split("_")])) for name, texts in cells.items()}
-    left = list(values)
-    while left:
+    remaining = list(values)
+    while remaining:
         names, used = [*keys], sum(width[key] for key in keys)
-        while left and (len(names) == len(keys) or used + width[left[0]] <= console.width):
-            used += width[left[0]]
-            names.append(left.pop(0))
+        while remaining and (
+            len(names) == len(keys) or used + width[remaining[0]] <= console.width
+        ):
+            used += width[remaining[0]]
+            names.append(remaining.pop(0))
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for name in names:
             text = all(isinstance(row.get(name), str) for row in rows)
@@ -90,13 +93,13 @@ def _print_columns(
 
 
 def columns(rows: Sequence[Row]) -> list[str]:
-    """All names, in the order in which they come first; what is empty in every row left out."""
+    """Names of all columns that are not empty in every row, in order of first appearance."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if any(row.get(name, "") != "" for row in rows)]
 
 
-def _number(value: Any) -> str:
-    """A value for people."""
+def _format_value(value: Any) -> str:
+    """Format a value for the terminal."""
     if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float):
@@ -107,29 +110,29 @@ def _number(value: Any) -> str:
 def to_json(result: Result) -> str:
     """Rows with all digits, and notes; NaN is null."""
     names = columns(result.rows)
-    rows = [{name: _known(row.get(name)) for name in names} for row in result.rows]
-    found = {"notes": result.notes, "rows": rows}
-    return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    rows = [{name: _finite_or_none(row.get(name)) for name in names} for row in result.rows]
+    document = {"notes": result.notes, "rows": rows}
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _known(value: Any) -> Any:
+def _finite_or_none(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """Rows with all digits; what has no value is empty."""
+    """Write rows with all digits; missing values are empty."""
     stream = io.StringIO(newline="")
     names = columns(rows)
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        known = {name: _known(row.get(name)) for name in names}
-        writer.writerow({name: "" if value is None else value for name, value in known.items()})
+        values = {name: _finite_or_none(row.get(name)) for name in names}
+        writer.writerow({name: "" if value is None else value for name, value in values.items()})
     write_text(path, stream.getvalue())
 
 
 def write_parquet(path: Path, rows: Sequence[Row]) -> None:
-    """Rows as a table."""
+    """Write rows as a Parquet table."""
     import pandas as pd
 
     names = columns(rows)
@@ -141,17 +144,17 @@ def write_parquet(path: Path, rows: Sequence[Row]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A file, all of it or none."""
+    """Write a text file atomically."""
     with atomic(path) as temporary:
         temporary.write_text(text, "utf8")
 
 
 def write_record(path: Path, options: Mapping[str, Any], result: Result) -> None:
-    """What was measured, of which bytes, with what: arguments, digests, environment, and the rows.
+    """Write the record of a measurement: arguments, digests of the inputs, environment, and rows.
 
     Args:
-        path: of the record.
-        options: the arguments.
+        path: where to write it.
+        options: the arguments of the command.
         result: what was measured.
     """
     import torch
@@ -160,8 +163,8 @@ def write_record(path: Path, options: Mapping[str, Any], result: Result) -> None
 
     files = {
         str(file): {"sha256": sha256_file(file), "bytes": file.stat().st_size}
-        for given in result.read
-        for file in _plain_files(given)
+        for source in result.read
+        for file in _list_files(source)
     }
     record = {
         "version": RECORD_VERSION,
@@ -176,20 +179,20 @@ def write_record(path: Path, options: Mapping[str, Any], result: Result) -> None
     write_text(path, text + "\n")
 
 
-def _plain_files(given: Path) -> list[Path]:
-    """Files to digest; those of a hub's cache are links to its blobs."""
-    if given.is_file():
-        return [given]
-    if "snapshots" in given.parts:
-        return sorted(file for file in given.rglob("*") if file.is_file())
-    return files_below(given)
+def _list_files(path: Path) -> list[Path]:
+    """Files of an input to digest; in a hub's cache they are symbolic links."""
+    if path.is_file():
+        return [path]
+    if "snapshots" in path.parts:
+        return sorted(file for file in path.rglob("*") if file.is_file())
+    return files_below(path)
 
 
 def require_writable(paths: Sequence[Path]) -> None:
-    """Stop before hours of work if a result could not be written.
+    """Fail before hours of work if an output file could not be written.
 
     Raises:
-        IsotropyError: no such folder, or a folder stands there.
+        IsotropyError: a path whose folder does not exist, or that is itself a folder.
     """
     for path in paths:
         if not path.parent.is_dir():

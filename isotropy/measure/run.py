@@ -1,4 +1,4 @@
-"""Measure inputs: which they are, what is known of their rows, and their scores."""
+"""Run `isotropy measure`: open the inputs, read groups of their rows, and compute scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isotropy.measure.hub import fetch_model, is_hub_id
 from isotropy.measure.models import Pooling, embed_texts
 from isotropy.measure.scores import METRICS, Groups, measure_cloud
 from isotropy.metrics.validation import sample_rows
-from isotropy.sources.text_files import Column, column, read_labels, read_texts
+from isotropy.sources.text_files import Column, parse_column, read_labels, read_texts
 
 if TYPE_CHECKING:
     from isotropy.measure.enhancement import Enhanced
@@ -24,7 +24,7 @@ GROUPS = Groups._fields
 
 
 class Request(NamedTuple):
-    """What is asked for: the arguments of `isotropy measure`."""
+    """The arguments of `isotropy measure`."""
 
     inputs: list[str]
     texts: str | None = None
@@ -44,10 +44,10 @@ class Request(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What was measured.
+    """The result of a measurement.
 
     Attributes:
-        rows: one per layer, and one per transform of it.
+        rows: one per layer, and one per layer and transform.
         notes: sentences for the user.
         read: files and folders that were read.
     """
@@ -65,7 +65,7 @@ class _Opened(NamedTuple):
 
 
 def print_metrics() -> None:
-    """All metrics, a line each."""
+    """Print all metrics, one per line."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -78,46 +78,48 @@ def run(request: Request, work: Path) -> Result:
     """Measure all inputs.
 
     Args:
-        request: what is asked for.
-        work: a folder for what does not fit memory.
+        request: the arguments of the command.
+        work: a folder for data that do not fit memory.
 
     Raises:
-        IsotropyError: what cannot be done, in one sentence.
+        IsotropyError: invalid arguments, or an input that cannot be measured.
     """
-    _require_sound(request)
-    wanted = _metrics(request)
-    texts = None if request.texts is None else column(request.texts)
+    _validate(request)
+    metrics = _metrics(request)
+    texts = None if request.texts is None else parse_column(request.texts)
     rows: list[Row] = []
     notes: list[str] = []
     read: list[Path] = []
-    for given in request.inputs:
-        opened = _open(given, request, texts, work)
+    for name in request.inputs:
+        opened = _open(name, request, texts, work)
         notes += opened.notes
         read += opened.read
         if request.save_transform and len(opened.clouds) * len(request.inputs) > 1:
             raise IsotropyError("--save-transform: name one layer of one input with --layers")
-        said: dict[str, list[str]] = {}
+        note_layers: dict[str, list[str]] = {}
         for cloud in opened.clouds:
-            found, about = _measured(cloud, opened.groups, wanted, request)
-            rows += found
-            for note in about:
-                said.setdefault(note, []).append(str(cloud.layer))
-        notes += [_of_layers(note, of, len(opened.clouds)) for note, of in said.items()]
+            measured_rows, cloud_notes = _measure_cloud(cloud, opened.groups, metrics, request)
+            rows += measured_rows
+            for note in cloud_notes:
+                note_layers.setdefault(note, []).append(str(cloud.layer))
+        notes += [
+            _prefix_layers(note, layers, len(opened.clouds)) for note, layers in note_layers.items()
+        ]
     return Result(rows, list(dict.fromkeys(notes)), list(dict.fromkeys(read)))
 
 
-def _of_layers(note: str, layers: list[str], n: int) -> str:
-    """A note, with the layers that it is about if it is not about all."""
+def _prefix_layers(note: str, layers: list[str], n: int) -> str:
+    """Prefix a note with the layers that it is about, unless it is about all."""
     if len(layers) == n:
         return note
     return f"{'layer' if len(layers) == 1 else 'layers'} {', '.join(layers)}: {note}"
 
 
-def _require_sound(request: Request) -> None:
-    for name, least in (("sample", 3), ("clusters", 1), ("components", 0), ("seed", 0)):
+def _validate(request: Request) -> None:
+    for name, minimum in (("sample", 3), ("clusters", 1), ("components", 0), ("seed", 0)):
         value = getattr(request, name)
-        if value is not None and value < least:
-            raise IsotropyError(f"--{name}: expected {least} or more, got {value}")
+        if value is not None and value < minimum:
+            raise IsotropyError(f"--{name}: expected {minimum} or more, got {value}")
     if request.pooling is not None and request.pooling not in get_args(Pooling):
         hint = suggest(request.pooling, get_args(Pooling), "in the help")
         raise IsotropyError(f"--pooling: expected {', '.join(get_args(Pooling))}; {hint}")
@@ -127,7 +129,7 @@ def _require_sound(request: Request) -> None:
 
 
 def _metrics(request: Request) -> list[str] | None:
-    """Names that are asked for; None: all that make sense."""
+    """Parse the option --metrics into names; None: all that the input allows."""
     if request.metrics is None:
         return None
     names = list(dict.fromkeys(name.strip() for name in request.metrics.split(",")))
@@ -138,47 +140,47 @@ def _metrics(request: Request) -> list[str] | None:
     return [name for name in METRICS if name in names]
 
 
-def _open(given: str, request: Request, texts: Column | None, work: Path) -> _Opened:
-    """The clouds of an input, and what is known of their rows."""
+def _open(input_name: str, request: Request, texts: Column | None, work: Path) -> _Opened:
+    """Open an input: its point clouds, and the groups of their rows."""
     layers = None if request.layers is None else [x.strip() for x in request.layers.split(",")]
-    path = Path(given)
-    if path.is_file() or (not path.exists() and path.suffix and not is_hub_id(given)):
+    path = Path(input_name)
+    if path.is_file() or (not path.exists() and path.suffix and not is_hub_id(input_name)):
         if not path.is_file():
             raise IsotropyError(f"{path}: no such file")
         if request.texts is not None or request.pooling is not None:
             raise IsotropyError(f"{path}: --texts and --pooling are for models, this is a file")
         clouds = open_file(path, None if layers == ["all"] else layers, work)
-        groups = {name: _of_rows(request, name, path, None, clouds[0].n) for name in GROUPS}
+        groups = {name: _read_group(request, name, path, None, clouds[0].n) for name in GROUPS}
         return _Opened(clouds, Groups(**groups), [], [path])
     if path.is_dir():
         folder, note = path, []
-    elif is_hub_id(given):
-        folder, revision = fetch_model(given)
-        note = [f"{given}: revision {revision}"]
+    elif is_hub_id(input_name):
+        folder, revision = fetch_model(input_name)
+        note = [f"{input_name}: revision {revision}"]
     else:
-        raise IsotropyError(f"{given}: no such file or folder; a model of a hub is ORG/NAME")
+        raise IsotropyError(f"{input_name}: no such file or folder; a model of a hub is ORG/NAME")
     if texts is None:
-        raise IsotropyError(f"{given}: a model needs texts to embed: --texts FILE[:FIELD]")
-    opened = _embedded(given, folder, layers, request, texts, work)
+        raise IsotropyError(f"{input_name}: a model needs texts to embed: --texts FILE[:FIELD]")
+    opened = _open_model(input_name, folder, layers, request, texts, work)
     return opened._replace(notes=note + opened.notes)
 
 
-def _embedded(
-    given: str,
+def _open_model(
+    input_name: str,
     folder: Path,
     layers: list[str] | None,
     request: Request,
     texts: Column,
     work: Path,
 ) -> _Opened:
-    """The layers of a model, of texts or of their tokens."""
+    """Embed texts, or their tokens, with a model."""
     lines = read_texts(texts)
-    known = {name: _of_rows(request, name, None, texts, len(lines)) for name in GROUPS}
+    text_groups = {name: _read_group(request, name, None, texts, len(lines)) for name in GROUPS}
     chosen = np.arange(len(lines))
     if request.sample is not None and request.pooling != "tokens":
         chosen = sample_rows(len(lines), request.sample, request.seed).numpy()
-    found = embed_texts(
-        given,
+    embedded = embed_texts(
+        input_name,
         folder,
         [lines[i] for i in chosen],
         layers=layers,
@@ -188,85 +190,85 @@ def _embedded(
     )
     groups = Groups(
         **{
-            name: None if values is None else values[chosen][found.texts]
-            for name, values in known.items()
+            name: None if values is None else values[chosen][embedded.texts]
+            for name, values in text_groups.items()
         }
     )
-    if found.types is not None:  # tokens: their pieces and texts are known
+    if embedded.types is not None:  # of tokens, the word pieces and the texts are known
         groups = groups._replace(
-            types=found.types if groups.types is None else groups.types,
-            sentences=found.texts if groups.sentences is None else groups.sentences,
+            types=embedded.types if groups.types is None else groups.types,
+            sentences=embedded.texts if groups.sentences is None else groups.sentences,
         )
-    return _Opened(found.clouds, groups, found.notes, [folder, texts.path])
+    return _Opened(embedded.clouds, groups, embedded.notes, [folder, texts.path])
 
 
-def _of_rows(
+def _read_group(
     request: Request, name: str, input: Path | None, texts: Column | None, n: int
 ) -> np.ndarray | None:
-    """What is known of each row: of a file of its own, a field of the texts, or of the input."""
+    """Read a value per row (labels, types or sentences) from its file, the texts, or the input."""
     value = getattr(request, name)
     if value is None:
         return None
     if Path(value).is_file() or Path(value.rpartition(":")[0]).is_file():
-        source = column(value)
+        source = parse_column(value)
     elif texts is not None:
         source = Column(texts.path, value)
     elif input is not None and input.suffix == ".parquet":
         source = Column(input, value)
     else:
         raise IsotropyError(f"--{name} {value}: no such file; give FILE or FILE:FIELD")
-    found = read_labels(source, name)
-    if len(found) != n:
-        raise IsotropyError(f"--{name}: {source} has {len(found)} rows, the input has {n}")
-    return found
+    labels = read_labels(source, name)
+    if len(labels) != n:
+        raise IsotropyError(f"--{name}: {source} has {len(labels)} rows, the input has {n}")
+    return labels
 
 
-def _measured(
-    cloud: PointCloud, groups: Groups, wanted: list[str] | None, request: Request
+def _measure_cloud(
+    cloud: PointCloud, groups: Groups, requested: list[str] | None, request: Request
 ) -> tuple[list[Row], list[str]]:
-    """Rows of a layer, and notes."""
-    known = {name for name in GROUPS if getattr(groups, name) is not None} | {""}
-    names = [name for name in METRICS if METRICS[name].needs in known]
-    if wanted is not None:
-        for name in wanted:
+    """Measure a cloud: rows of the result, and notes."""
+    available = {name for name in GROUPS if getattr(groups, name) is not None} | {""}
+    names = [name for name in METRICS if METRICS[name].needs in available]
+    if requested is not None:
+        for name in requested:
             if name not in names:
                 raise IsotropyError(f"--metrics {name} needs --{METRICS[name].needs}")
-        names = wanted
+        names = requested
     if groups.labels is not None and len(np.unique(groups.labels)) < 2:
         raise IsotropyError("--labels: expected at least 2 classes, all labels are equal")
     scores = measure_cloud(
         cloud,
         groups,
         names,
-        required=wanted is not None,
+        required=requested is not None,
         sample=request.sample,
         seed=request.seed,
     )
-    about: Row = {"input": cloud.input, "layer": cloud.layer, "n": cloud.n, "d": cloud.d}
+    facts: Row = {"input": cloud.input, "layer": cloud.layer, "n": cloud.n, "d": cloud.d}
     if request.sample is not None:
-        about["n"] = min(cloud.n, request.sample)
+        facts["n"] = min(cloud.n, request.sample)
     if not request.transforms and request.save_transform is None:
-        return [about | scores.columns], scores.notes
+        return [facts | scores.columns], scores.notes
     from isotropy.measure.enhancement import advice, candidates, enhance  # loads scikit-learn: 2 s
 
-    todo = candidates(cloud.d, request.clusters, request.components, request.seed)
-    found = enhance(cloud, todo, request.seed)
+    transforms = candidates(cloud.d, request.clusters, request.components, request.seed)
+    results = enhance(cloud, transforms, request.seed)
     if request.save_transform is not None:
-        _save(found, request.save_transform)
-    rows = [about | {"transform": row.transform} | _columns(row) for row in found]
+        _save(results, request.save_transform)
+    rows = [facts | {"transform": row.transform} | _result_columns(row) for row in results]
     rows[0] |= scores.columns
-    return rows, [*scores.notes, advice(found)]
+    return rows, [*scores.notes, advice(results)]
 
 
-def _columns(row: Enhanced) -> Row:
+def _result_columns(row: Enhanced) -> Row:
     return {"isoscore": row.isoscore, "log10_isotropy_matched": row.matched}
 
 
-def _save(found: list[Enhanced], path: Path) -> None:
+def _save(results: list[Enhanced], path: Path) -> None:
     from isotropy.measure.enhancement import best
     from isotropy.transform_files import save_transform
 
-    top = best(found)
+    top = best(results)
     if top.fitted is None:
         raise IsotropyError("--save-transform: no transform raises IsoScore: nothing to save")
     save_transform(top.fitted, path)

@@ -1,4 +1,4 @@
-"""Metrics of a point cloud by name: of passes over all rows, and of rows in memory."""
+"""Metrics of a point cloud, by name: over all rows in passes, or on rows in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from isotropy.errors import IsotropyError
-from isotropy.measure.clouds import PointCloud, of_array
+from isotropy.measure.clouds import PointCloud, cloud_from_array
 from isotropy.metrics.contextuality import (
     cosine_contributions,
     explainable_variance,
@@ -27,31 +27,31 @@ from isotropy.metrics.partition import StreamingPartition
 from isotropy.metrics.silhouettes import silhouette
 from isotropy.metrics.validation import sample_rows
 
-ROWS_OF_PAIRS = 10_000
-"""Rows that metrics of all pairs see, unless --sample says otherwise."""
+MAX_ROWS_OF_PAIRS = 10_000
+"""Rows that are sampled for metrics of all pairs, unless --sample is given."""
 BYTES_IN_MEMORY = 2**29
-"""Of rows that the other metrics see."""
+"""Memory for the rows of all other metrics that need rows in memory."""
 NEIGHBOURS = 100
-"""Of the local dimension (Cai et al. 2021)."""
+"""Neighbours for the local intrinsic dimension (Cai et al. 2021)."""
 MIN_CONTEXTS = 5
-"""Occurrences of a word of which self-similarity and explainable variance are taken."""
+"""Fewest occurrences of a word for its self-similarity and explainable variance."""
 
 
 class Groups(NamedTuple):
-    """What is known of each row besides its vector, shape (n,); None: nothing.
+    """The groups that each row belongs to, shape (n,) each; None where they are not known.
 
     Attributes:
-        labels: its class.
-        types: its word or word piece.
-        sentences: its sentence.
+        labels: class of each row.
+        types: word or word piece of each row.
+        sentences: sentence of each row.
     """
 
     labels: Any = None
     types: Any = None
     sentences: Any = None
 
-    def of(self, chosen: np.ndarray) -> Groups:
-        """The same of some rows."""
+    def select(self, chosen: np.ndarray) -> Groups:
+        """The groups of some rows."""
         return Groups(*(None if group is None else group[chosen] for group in self))
 
 
@@ -59,10 +59,11 @@ class Metric(NamedTuple):
     """A metric by name.
 
     Attributes:
-        summary: what it is, for the help.
-        cost: "pass": over all rows, none kept; "rows": of rows in memory; "pairs": of all pairs.
-        needs: the field of `Groups` without which it has no meaning; "": none.
-        measure: gives columns of a cloud in memory, shape (n, d); None: measured in a pass.
+        summary: what it measures, for the help.
+        cost: "pass": in a pass over all rows; "rows": on rows in memory; "pairs": on all pairs of
+            rows in memory.
+        needs: the field of `Groups` that it needs; "": none.
+        measure: computes columns from rows in memory, shape (n, d); None: computed in a pass.
     """
 
     summary: str
@@ -72,12 +73,12 @@ class Metric(NamedTuple):
 
 
 def _type_cosines(X: np.ndarray, groups: Groups) -> dict[str, float]:
-    found = type_cosines(X, groups.types)
-    return {"s_inter": found.s_inter, "s_intra": found.s_intra}
+    cosines = type_cosines(X, groups.types)
+    return {"s_inter": cosines.s_inter, "s_intra": cosines.s_intra}
 
 
-def _frequent(X: np.ndarray, types: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of types with at least MIN_CONTEXTS of them."""
+def _select_frequent(X: np.ndarray, types: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of types that occur at least MIN_CONTEXTS times, and the codes of their types."""
     _, codes, counts = np.unique(types, return_inverse=True, return_counts=True)
     kept = counts[codes] >= MIN_CONTEXTS
     if not kept.any():
@@ -86,18 +87,21 @@ def _frequent(X: np.ndarray, types: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _self_similarity(X: np.ndarray, groups: Groups) -> dict[str, float]:
-    return {"self_similarity": float(self_similarity(*_frequent(X, groups.types)).values.mean())}
+    return {
+        "self_similarity": float(self_similarity(*_select_frequent(X, groups.types)).values.mean())
+    }
 
 
 def _explainable_variance(X: np.ndarray, groups: Groups) -> dict[str, float]:
-    found = explainable_variance(*_frequent(X, groups.types))._asdict()
+    estimates = explainable_variance(*_select_frequent(X, groups.types))._asdict()
     return {
-        f"explainable_variance_{name}": float(np.nanmean(values)) for name, values in found.items()
+        f"explainable_variance_{name}": float(np.nanmean(values))
+        for name, values in estimates.items()
     }
 
 
 def _intra_sentence(X: np.ndarray, groups: Groups) -> dict[str, float]:
-    """As published, and that of the same rows shuffled, without which it has no scale."""
+    """Intra-sentence similarity as published, and its null value: that of the rows shuffled."""
     _, codes, counts = np.unique(groups.sentences, return_inverse=True, return_counts=True)
     kept = counts[codes] > 1
     if not kept.any():
@@ -129,7 +133,7 @@ METRICS: dict[str, Metric] = {
         lambda X, _: {"lid_mle": lid_mle(X, NEIGHBOURS)},
     ),
     "largest_contribution": Metric(
-        "share of the mean cosine that one dimension makes", "rows", "", _largest_contribution
+        "largest share of the mean cosine from one dimension", "rows", "", _largest_contribution
     ),
     "silhouette": Metric(
         "mean silhouette of the labels",
@@ -147,10 +151,13 @@ METRICS: dict[str, Metric] = {
         _self_similarity,
     ),
     "explainable_variance": Metric(
-        "share of a type's first component, three estimates", "rows", "types", _explainable_variance
+        "variance of a type that its first component explains, three estimates",
+        "rows",
+        "types",
+        _explainable_variance,
     ),
     "intra_sentence_similarity": Metric(
-        "mean cosine with the sentence's mean, and of shuffled rows",
+        "mean cosine of rows with their sentence's mean; the same of shuffled rows",
         "rows",
         "sentences",
         _intra_sentence,
@@ -160,10 +167,10 @@ METRICS: dict[str, Metric] = {
 
 
 class Scores(NamedTuple):
-    """What is measured of a cloud.
+    """The scores of a cloud.
 
     Attributes:
-        columns: those that have a value.
+        columns: value of each column; metrics without a value have none.
         notes: sentences for the user.
     """
 
@@ -184,80 +191,80 @@ def measure_cloud(
 
     Args:
         cloud: the rows.
-        groups: what is known of them.
+        groups: the groups of the rows.
         metrics: names in METRICS.
-        required: a metric that has no value is an error; else a note.
-        sample: rows that all metrics see, drawn without replacement; None: all, and for metrics of
-            pairs ROWS_OF_PAIRS.
-        seed: of the draws.
+        required: whether a metric that has no value is an error; if not, there is a note.
+        sample: number of rows to measure, drawn without replacement; None: all rows, but at most
+            MAX_ROWS_OF_PAIRS for metrics of pairs.
+        seed: random seed for sampling.
 
     Raises:
         IsotropyError: a required metric has no value.
     """
     if sample is not None and sample < cloud.n:
         chosen = sample_rows(cloud.n, sample, seed).numpy()
-        groups = groups.of(chosen)
-        cloud = of_array(cloud.input, cloud.layer, cloud.rows(chosen))
+        groups = groups.select(chosen)
+        cloud = cloud_from_array(cloud.input, cloud.layer, cloud.rows(chosen))
     scores = Scores({}, [])
-    keep = partial(_keep, scores, cloud.title, required)
-    _in_passes(cloud, metrics, keep)
-    in_memory: dict[int, tuple[np.ndarray, Groups]] = {}
+    keep = partial(_add_scores, scores, cloud.title, required)
+    _measure_passes(cloud, metrics, keep)
+    samples: dict[int, tuple[np.ndarray, Groups]] = {}
     for name in metrics:
         metric = METRICS[name]
         if metric.measure is None:
             continue
-        size = min(cloud.n, _most_rows(metric.cost, cloud.d, sample))
-        if size not in in_memory:
+        size = min(cloud.n, _max_rows(metric.cost, cloud.d, sample))
+        if size not in samples:
             chosen = sample_rows(cloud.n, size, seed).numpy()
-            in_memory[size] = cloud.rows(chosen), groups.of(chosen)
+            samples[size] = cloud.rows(chosen), groups.select(chosen)
             if size < cloud.n:
                 rows = f"on {size:,} of {cloud.n:,} rows"
                 scores.notes.append(f"metrics of {metric.cost}: {rows}")
-        keep(name, partial(metric.measure, *in_memory[size]))
+        keep(name, partial(metric.measure, *samples[size]))
     return Scores(scores.columns, list(dict.fromkeys(scores.notes)))
 
 
-def _keep(
+def _add_scores(
     scores: Scores, title: str, required: bool, name: str, measured: Callable[[], dict[str, float]]
 ) -> None:
-    """Add what a metric gives, what it warns of, or why it has no value."""
+    """Compute a metric; add its columns and warnings, or a note on why it has no value."""
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             scores.columns.update(measured())
-        scores.notes.extend(str(warning.message) for warning in said)
+        scores.notes.extend(str(warning.message) for warning in caught)
     except ValueError as error:
         if required:
             raise IsotropyError(f"{title}: {name}: {error}") from None
         scores.notes.append(f"{name} not measured: {error}")
 
 
-def _most_rows(cost: str, d: int, sample: int | None) -> int:
+def _max_rows(cost: str, d: int, sample: int | None) -> int:
     if cost == "pairs" and sample is None:
-        return ROWS_OF_PAIRS
-    return max(BYTES_IN_MEMORY // (4 * d), ROWS_OF_PAIRS, sample or 0)
+        return MAX_ROWS_OF_PAIRS
+    return max(BYTES_IN_MEMORY // (4 * d), MAX_ROWS_OF_PAIRS, sample or 0)
 
 
-def _in_passes(
+def _measure_passes(
     cloud: PointCloud,
     metrics: Sequence[str],
     keep: Callable[[str, Callable[[], dict[str, float]]], None],
 ) -> None:
-    """Metrics of one pass over the rows, and of a second for I(W)."""
-    wanted = [name for name in metrics if METRICS[name].cost == "pass"]
-    if not wanted:
+    """Compute the metrics of one pass over the rows, and I(W) in a second pass."""
+    requested = [name for name in metrics if METRICS[name].cost == "pass"]
+    if not requested:
         return
     moments, cosine = StreamingIsoScore(cloud.d), StreamingMeanCosine(cloud.d)
-    for block in _shown(cloud, "IsoScore, cosine"):
-        if {"isoscore", "partition_isotropy"} & set(wanted):
+    for block in _with_progress(cloud, "IsoScore, cosine"):
+        if {"isoscore", "partition_isotropy"} & set(requested):
             moments.update(block)
-        if "mean_cosine" in wanted:
+        if "mean_cosine" in requested:
             cosine.update(block)
-    if "isoscore" in wanted:
+    if "isoscore" in requested:
         keep("isoscore", lambda: {"isoscore": moments.compute()})
-    if "mean_cosine" in wanted:
+    if "mean_cosine" in requested:
         keep("mean_cosine", lambda: {"mean_cosine": cosine.compute()})
-    if "partition_isotropy" in wanted:
+    if "partition_isotropy" in requested:
         keep(
             "partition_isotropy",
             lambda: {"log10_isotropy": log10_isotropy(cloud, moments)},
@@ -277,18 +284,18 @@ def root_mean_square(moments: StreamingIsoScore) -> float:
 def log10_isotropy(cloud: PointCloud, moments: StreamingIsoScore, scale: float = 1.0) -> float:
     """log10 of I(W), in a second pass over a cloud, each vector times `scale`."""
     stream = StreamingPartition(second_moment(moments), scale=scale)
-    for block in _shown(cloud, "I(W)"):
+    for block in _with_progress(cloud, "I(W)"):
         stream.update(block)
     return stream.compute(log=True) / math.log(10)
 
 
-def _shown(cloud: PointCloud, what: str) -> Iterator[np.ndarray]:
+def _with_progress(cloud: PointCloud, task: str) -> Iterator[np.ndarray]:
     """The blocks of a cloud, with a progress bar on a terminal."""
     from tqdm import tqdm
 
-    about = f"{cloud.layer} {what}".strip()
+    description = f"{cloud.layer} {task}".strip()
     with tqdm(
-        total=cloud.n, unit="row", unit_scale=True, leave=False, desc=about,
+        total=cloud.n, unit="row", unit_scale=True, leave=False, desc=description,
         disable=not sys.stderr.isatty() or cloud.n * cloud.d < 10**7,
     ) as bar:  # fmt: skip
         for block in cloud.blocks():

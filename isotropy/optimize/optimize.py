@@ -158,7 +158,7 @@ def _advance_to_the_end(run: _Run, checkpoint: Path) -> None:
             if pace.due() and not run.direct:
                 began = perf_counter()
                 _save(checkpoint, descent, run.windows, run.rows, run.objectives)
-                pace.saved_since(began)
+                pace.note_saved(began)
             run.advance()
             bar.update(descent.step - bar.n)
             if quiet and perf_counter() - said > LOG_SECONDS:

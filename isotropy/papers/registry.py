@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from isotropy.context import Context, Results, TokenLayers
-from isotropy.extension import Own
+from isotropy.extension import ResolvedExtension
 from isotropy.figures.spec import FigureSpec
 from isotropy.papers.declare import declared_figures, declared_tables
 from isotropy.spec import Strict
@@ -31,7 +31,7 @@ class PaperStudy(Strict):
             IsotropyError: the first mistake: the field's path, the value, and what is expected.
         """
 
-    def extended(self, own: Own) -> Self | None:
+    def extended(self, extension: ResolvedExtension) -> Self | None:
         """The same of other models and data; None: nothing of it makes sense for them."""
         raise NotImplementedError
 

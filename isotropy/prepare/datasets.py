@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pandera.pandas as pa
 
-from isotropy.errors import IsotropyError, shown
+from isotropy.errors import IsotropyError, format_value
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, Split, WordsSpec
 from isotropy.prepare.table import Dataset
 from isotropy.sources.rows import Row
@@ -205,7 +205,9 @@ def _labels(spec: SentencesSpec, row: Row, number: int) -> list[Any]:
     ]
     for answer in answers:
         if not isinstance(answer["text"], str) or not isinstance(answer["start"], int):
-            raise IsotropyError(f"{place}: expected a text and its place, got {shown(answer)}")
+            raise IsotropyError(
+                f"{place}: expected a text and its place, got {format_value(answer)}"
+            )
         if row.texts[0][answer["start"] : answer["start"] + len(answer["text"])] != answer["text"]:
             raise IsotropyError(
                 f"{place}: the answer {answer['text']!r} does not stand where it says"
@@ -235,7 +237,7 @@ def _require_texts(name: str, rows: Sequence[Row], *, empty: bool = False) -> No
         nothing = not empty and not any(row.texts)
         for text in row.texts:
             if not isinstance(text, str) or nothing:
-                got = "an empty one" if text == "" else shown(text)
+                got = "an empty one" if text == "" else format_value(text)
                 raise IsotropyError(f"{name}: row {number}: expected a text, got {got}")
 
 

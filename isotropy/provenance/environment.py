@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from isotropy.scrub import without_user
+from isotropy.scrub import remove_user
 
 # Distributions whose conda package has another name.
 PYPI_NAME = {
@@ -43,7 +43,7 @@ def describe_environment(threads: int) -> dict[str, Any]:
         "cpu_count": os.cpu_count(),
         "gpu": _gpu(),
         "platform": platform.platform(),
-        "host": without_user(socket.gethostname()),
+        "host": remove_user(socket.gethostname()),
         "slurm_job": _slurm_job(),
     }
 

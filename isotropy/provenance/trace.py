@@ -13,7 +13,7 @@ from rich.tree import Tree
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.palette import STATUS
-from isotropy.printable import for_markdown, for_terminal
+from isotropy.printable import escape_for_markdown, escape_for_terminal
 from isotropy.provenance.address import locate
 from isotropy.provenance.chain import Chain
 from isotropy.provenance.identity import digests
@@ -90,7 +90,7 @@ def mermaid(node: dict[str, Any]) -> str:
         name = box(at)
         if new:
             said = (Path(at["path"]).name, f"{at['rule']}, {at['status']}", at["sha256"][:12])
-            text = "<br/>".join(for_markdown(part).replace('"', "'") for part in said)
+            text = "<br/>".join(escape_for_markdown(part).replace('"', "'") for part in said)
             lines.append(f'  {name}["{text}"]')
         for below in at.get("inputs", []):
             if "rule" in below:
@@ -103,7 +103,7 @@ def mermaid(node: dict[str, Any]) -> str:
 
 def escape(text: str) -> str:
     """A text from a record, for rich: neither markup nor control characters."""
-    return escape_markup(for_terminal(text))
+    return escape_markup(escape_for_terminal(text))
 
 
 def html(node: dict[str, Any]) -> str:

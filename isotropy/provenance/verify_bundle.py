@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 if not __package__:  # run as a file, in a place without the project: what it needs is beside it
     sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
 
-from isotropy.printable import for_terminal
+from isotropy.printable import escape_for_terminal
 from isotropy.provenance.format import (
     LEDGER,
     MAX_RECORD_BYTES,
@@ -328,11 +328,13 @@ def main(arguments: list[str]) -> int:
         findings, summary = verify(*arguments)
     except (OSError, *UNREADABLE, *NO_ZIP) as error:
         said = f"{arguments[0]} cannot be checked: {type(error).__name__}: {error}"
-        print(for_terminal(said))
+        print(escape_for_terminal(said))
         return 2
     for finding in findings:
-        print(for_terminal(finding))
-    print(for_terminal(f"{f'{len(findings)} FINDINGS' if findings else 'INTACT'}: {summary}"))
+        print(escape_for_terminal(finding))
+    print(
+        escape_for_terminal(f"{f'{len(findings)} FINDINGS' if findings else 'INTACT'}: {summary}")
+    )
     return 1 if findings else 0
 
 

@@ -1,5 +1,5 @@
-"""All claims, to search and filter, those that were not attempted on a page of their own; the
-lineage of each unfolds down to digests.
+"""The pages of claims, to search and filter: one of attempted claims, one of the others. The
+lineage of a claim can be unfolded down to digests.
 """
 
 from __future__ import annotations
@@ -20,29 +20,31 @@ SCRIPTS = ("claims.js",)
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
-    """What the page shows.
+    """Make the variables of the page's template.
 
     Args:
-        spec: what defines it.
+        spec: the spec of the page.
         inputs: `claims`: the verdicts; `lineage` and `graph`: jobs behind the results, from the
             summary; `figures`: published values beside ours.
-        folder: where the page lies.
+        folder: folder of the page.
     """
     verdicts = pd.read_parquet(inputs("claims")[0])
     jobs = read_json(inputs("lineage")[0])["jobs"]
     numbers = {job["record"]: i for i, job in enumerate(jobs)}
-    found = families(verdicts)
-    for family in found:
+    all_families = families(verdicts)
+    for family in all_families:
         head = family["head"]
         record = record_of(Path(table_file(head["table"]))).as_posix() if head["table"] else ""
         head["job"] = numbers.get(record)
-    shown = [one for one in found if _belongs(one, attempted=spec.attempted)]
-    by_paper = [
-        (paper, [one for one in shown if one["head"]["paper"] == paper.key])
+    shown = [
+        candidate for candidate in all_families if _belongs(candidate, attempted=spec.attempted)
+    ]
+    paper_families = [
+        (paper, [candidate for candidate in shown if candidate["head"]["paper"] == paper.key])
         for paper in spec.papers
     ]
     return {
-        "by_paper": [(paper, families) for paper, families in by_paper if families],
+        "by_paper": [(paper, families) for paper, families in paper_families if families],
         "setups": {job["keys"]["setup"] for job in jobs if "setup" in job["keys"]},
         "n_claims": len(verdicts),
         "n_attempted": int((verdicts["word"] != "not attempted").sum()),
@@ -54,6 +56,6 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
 
 def _belongs(family: dict[str, Any], *, attempted: bool) -> bool:
-    """Whether a family has claims for the page of those that were attempted, or of the others."""
+    """Whether a family belongs on the page of attempted claims, or on that of the others."""
     head_attempted = family["head"]["word"] != "not attempted"
     return head_attempted if attempted else not head_attempted or family["n_left_out"] > 0

@@ -1,4 +1,4 @@
-"""A figure for a publication: from the tables of a finished study, without badges and notes, as
+"""Draw a figure for a publication from the tables of a finished study: without badges and notes, as
 wide as a column or a page.
 """
 
@@ -34,9 +34,9 @@ from isotropy.provenance.record import read_record
 Style = Literal["page", "paper"]
 Width = Literal["column", "page"]
 INCHES: dict[Width, float] = {"column": 3.03, "page": 6.3}
-"""Of a column and of a page in the style of the ACL: 7.7 and 16 cm."""
-LEAST_POINTS = 5.0
-"""Text is not made smaller."""
+"""Widths of a column and of a page in the ACL's style: 7.7 and 16 cm."""
+MIN_FONT_SIZE = 5.0
+"""Smallest size of text."""
 TICKS: tuple[tuple[Literal["major", "minor"], float, float], ...] = (
     ("major", 1.0, 4.8),
     ("minor", 0.8, 3.2),
@@ -51,23 +51,24 @@ def draw(root: Path, name: str, output: Path, style: Style, width: Width | None)
         root: the folder of the run.
         name: paper and name, as `KEY/figure3`.
         output: a PDF, SVG or PNG. It carries the id of the figure's record.
-        style: `paper` is without badges of originals and stand-ins, and without the note. A
-            rehearsal keeps its banner.
-        width: as wide as a column or a page, with everything in it as much smaller; None: as on
-            the pages of the results.
+        style: `paper` leaves out the badges of originals and stand-ins, and the note. A rehearsal
+            keeps its banner.
+        width: scale the whole figure to the width of a column or a page; None: as on the pages of
+            the results.
 
     Raises:
-        IsotropyError: no such figure, format, or study; a table that is not what its job wrote.
+        IsotropyError: no such figure, format, or study; a table that has changed since its job
+            wrote it.
     """
-    known = {entry.id: entry for one in papers() for entry in one.figures}
-    known |= {entry.id: entry for entry in claims_figures()}
-    if name not in known:
-        raise IsotropyError(f"expected a figure, got {name!r}: {suggest(name, known)}")
+    figures = {entry.id: entry for paper in papers() for entry in paper.figures}
+    figures |= {entry.id: entry for entry in claims_figures()}
+    if name not in figures:
+        raise IsotropyError(f"expected a figure, got {name!r}: {suggest(name, figures)}")
     if output.suffix not in (".pdf", ".svg", ".png"):
         raise IsotropyError(f"expected a name that ends in .pdf, .svg or .png, got {output}")
     record = read_record(record_of(root / figure_file(name)))
     use_style()
-    figure = _figure(root, known[name])
+    figure = _figure(root, figures[name])
     if style == "paper":
         _publish(figure)
     if record.lineage.status == "rehearsal":
@@ -80,7 +81,7 @@ def draw(root: Path, name: str, output: Path, style: Style, width: Width | None)
             save(figure, output, MARK + record.id)
     except UserWarning as error:
         raise IsotropyError(
-            f"{name} has too much in it for a {width}: give --width page, or none"
+            f"{name} does not fit the width of a {width}: use --width page, or leave it out"
         ) from error
     except OSError as error:
         raise IsotropyError(f"{output} cannot be written: {error.strerror}") from error
@@ -88,20 +89,20 @@ def draw(root: Path, name: str, output: Path, style: Style, width: Width | None)
 
 def _figure(root: Path, entry: FigureSpec) -> Figure:
     module = import_module(f"{package(entry.id.split('/')[0])}.figures")
-    made: Figure = getattr(module, entry.function)(*(_table(root, t) for t in entry.tables))
-    return made
+    figure: Figure = getattr(module, entry.function)(*(_table(root, t) for t in entry.tables))
+    return figure
 
 
 def _table(root: Path, name: str) -> pd.DataFrame:
     path = root / table_file(name)
     written = digests(read_record(record_of(path)).outputs).get(table_file(name))
     if not path.is_file() or sha256_file(path) != written:
-        raise IsotropyError(f"{path} is not what its job wrote: run the workflow again")
+        raise IsotropyError(f"{path} has changed since its job wrote it: run the workflow again")
     return pd.read_parquet(path)
 
 
 def _publish(figure: Figure) -> None:
-    """Take badges and the note away."""
+    """Remove status badges and the note."""
     figure.set_label("")
     for axes in figure.findobj(Axes):
         if axes.get_title(loc="right") in STATUS:
@@ -109,12 +110,12 @@ def _publish(figure: Figure) -> None:
 
 
 def _resize(figure: Figure, inches: float) -> None:
-    """Make a figure and all that is in it smaller or larger by one factor."""
+    """Scale a figure, with its text, lines and markers, to a width."""
     width, height = figure.get_size_inches()
     factor = inches / width
     figure.set_size_inches(inches, height * factor)
     for text in figure.findobj(Text):
-        text.set_fontsize(max(text.get_fontsize() * factor, LEAST_POINTS))
+        text.set_fontsize(max(text.get_fontsize() * factor, MIN_FONT_SIZE))
     for line in figure.findobj(Line2D):
         line.set_linewidth(line.get_linewidth() * factor)
         line.set_markersize(line.get_markersize() * factor)
@@ -124,12 +125,12 @@ def _resize(figure: Figure, inches: float) -> None:
         points.set_sizes(points.get_sizes() * factor**2)
     for spine in figure.findobj(Spine):
         spine.set_linewidth(spine.get_linewidth() * factor)
-    for axis in figure.findobj(Axis):  # for ticks that come when the figure is saved
+    for axis in figure.findobj(Axis):  # for ticks that are made when the figure is saved
         for which, points_wide, points_long in TICKS:
             size = axis.get_tick_params(which).get("labelsize", mpl.rcParams["xtick.labelsize"])
             axis.set_tick_params(
                 which,
-                labelsize=max(size * factor, LEAST_POINTS),
+                labelsize=max(size * factor, MIN_FONT_SIZE),
                 width=points_wide * factor,
                 length=points_long * factor,
             )

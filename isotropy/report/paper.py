@@ -1,5 +1,5 @@
-"""A page for each paper: its headline claims, figures and tables, and what was decided where it is
-silent.
+"""The page of a paper: its headline claims, figures and tables, and the study's decisions where the
+paper is silent.
 """
 
 from __future__ import annotations
@@ -19,34 +19,36 @@ from isotropy.papers.locations import package
 from isotropy.provenance.record import read_record
 from isotropy.report.pictures import size
 from isotropy.report.site import SORTABLE
-from isotropy.report.verdicts import count, families, words
+from isotropy.report.verdicts import count_groups, families, verb
 from isotropy.tables.spec import TableSpec
 from isotropy.tables.write import format_cell
 from isotropy.workflow.page_spec import Inputs, PageSpec
 
 SCRIPTS = SORTABLE
 LONGEST_TABLE = 30
-"""Rows; of a longer table the first FIRST_ROWS are shown."""
+"""Most rows of a table that is shown whole; of others the first FIRST_ROWS are shown."""
 FIRST_ROWS = 10
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
-    """What the page shows.
+    """Make the variables of the page's template.
 
     Args:
-        spec: what defines it.
+        spec: the spec of the page.
         inputs: `claims`: the verdicts; `figures`, `notes` (to figures) and `tables`: one
             file of each entry.
-        folder: where the page lies.
+        folder: folder of the page.
     """
     verdicts = pd.read_parquet(inputs("claims")[0])
-    found = families(verdicts[verdicts["paper"] == spec.paper])
+    paper_families = families(verdicts[verdicts["paper"] == spec.paper])
     figures, tables = inputs("figures"), inputs("tables")
     return {
         "paper": next(paper for paper in spec.papers if paper.key == spec.paper),
-        "families": [one for one in found if one["head"]["group"] != "none"],
-        "left_out": [one["head"] for one in found if one["head"]["group"] == "none"],
-        "counts": [(n, words(group, n)) for group, n in count(found).items() if n],
+        "families": [family for family in paper_families if family["head"]["group"] != "none"],
+        "left_out": [
+            family["head"] for family in paper_families if family["head"]["group"] == "none"
+        ],
+        "counts": [(n, verb(group, n)) for group, n in count_groups(paper_families).items() if n],
         "figures": [
             _figure(entry, path, note, folder)
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
@@ -59,8 +61,10 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     }
 
 
-def _entry(entry: FigureSpec | TableSpec, path: Path, folder: Path, room: str) -> dict[str, Any]:
-    """What figures and tables have in common."""
+def _entry(
+    entry: FigureSpec | TableSpec, path: Path, folder: Path, module_file: str
+) -> dict[str, Any]:
+    """Variables that the entries of figures and tables have in common."""
     lineage = read_record(record_of(path)).lineage
     module = package(entry.id.split("/")[0]).replace(".", "/")
     return {
@@ -70,7 +74,7 @@ def _entry(entry: FigureSpec | TableSpec, path: Path, folder: Path, room: str) -
         "section": re.sub(r"^(\d[\d.]*|[A-Z])$", r"section \1", entry.section),
         "link": os.path.relpath(path.with_suffix(""), folder),
         "trace": path.as_posix(),
-        "code": f"{module}/{room}.py, {entry.function}()",
+        "code": f"{module}/{module_file}.py, {entry.function}()",
         "status": lineage.status if lineage.sources else "diagram",
         "reasons": lineage.reasons,
         "tables": entry.tables,
@@ -78,7 +82,7 @@ def _entry(entry: FigureSpec | TableSpec, path: Path, folder: Path, room: str) -
 
 
 def _title(name: str) -> str:
-    """A heading: `figure3` is Figure 3, `cls_layers` Cls layers."""
+    """Make a heading from a name: `figure3` becomes Figure 3, `cls_layers` Cls layers."""
     words = re.sub(r"^(figure|table)(?=\d)", r"\1 ", name).replace("_", " ")
     return words[:1].upper() + words[1:]
 
@@ -94,11 +98,11 @@ def _figure(entry: FigureSpec, path: Path, note: Path, folder: Path) -> dict[str
 def _table(entry: TableSpec, path: Path, folder: Path) -> dict[str, Any]:
     table = pd.read_parquet(path, dtype_backend="numpy_nullable")  # whole numbers stay whole
     shown = table if len(table) <= LONGEST_TABLE else table.head(FIRST_ROWS)
-    same = {name: format_cell(shown[name].iloc[0]) for name in _constant(shown)}
-    shown = shown.drop(columns=list(same))
+    constant = {name: format_cell(shown[name].iloc[0]) for name in _constant(shown)}
+    shown = shown.drop(columns=list(constant))
     return {
         **_entry(entry, path, folder, "tables"),
-        "same": {name: value for name, value in same.items() if value},
+        "same": {name: value for name, value in constant.items() if value},
         "columns": [(str(c), pd.api.types.is_numeric_dtype(table[c])) for c in shown.columns],
         "rows": [[format_cell(v) for v in row] for row in shown.itertuples(index=False)],
         "n_rows": len(table),
@@ -106,8 +110,8 @@ def _table(entry: TableSpec, path: Path, folder: Path) -> dict[str, Any]:
 
 
 def _constant(table: pd.DataFrame) -> list[str]:
-    """Columns of texts, or without any value, that say the same in all of several rows: they stand
-    beside the table, so that its numbers are seen.
+    """Columns of texts, or without values, that are the same in all rows. They are shown beside the
+    table, so that its numbers are easier to see.
     """
     texts = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c])]
     empty = [c for c in table.columns if table[c].isna().all()]
@@ -117,8 +121,8 @@ def _constant(table: pd.DataFrame) -> list[str]:
 
 
 def _markdown(text: str) -> Markup:
-    """Markdown as HTML: no markup of its own passes, and no links, which lead to other places from
-    here.
+    """Convert Markdown to HTML without the HTML in it, and without links, whose relative targets
+    would be wrong on this page.
     """
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.disable(["link", "image", "autolink"])

@@ -1,4 +1,4 @@
-"""Pictures on pages."""
+"""Sizes of pictures on pages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import struct
 from pathlib import Path
 
 PIXELS_PER_CSS_PIXEL = 2
-"""Figures are drawn with twice the dots of a usual screen."""
+"""Figures have twice the resolution of a usual screen."""
 
 
 def size(png: Path) -> tuple[int, int]:
-    """Width and height of a PNG on a page, from its header (PNG specification, 11.2.1), so that
-    nothing moves while pictures load.
+    """Width and height of a PNG on a page, from its header (PNG specification, 11.2.1). They keep
+    the layout fixed while pictures load.
     """
     with png.open("rb") as stream:
         width, height = struct.unpack(">II", stream.read(24)[16:])

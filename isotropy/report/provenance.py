@@ -1,5 +1,5 @@
-"""How the run went: jobs over time, what each stage made and cost, which packages did it, and every
-job with its digests.
+"""The page on the run: jobs over time, outputs and cost of each stage, versions of packages, and
+all jobs with their digests.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ STAGES = (
     "claims",
     "figures",
 )
-"""From sources to figures; others follow."""
+"""Stages in the order of the workflow; others follow."""
 MOST_JOBS = 400
-"""Jobs that the page lists, the longest; all are in the summary."""
+"""Most jobs that the page lists: the longest ones; all are in the summary."""
 MOST_INPUTS = 12
 CHART_WIDTH = 900
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
-    """What the page shows.
+    """Make the variables of the page's template.
 
     Args:
-        spec: what defines it.
+        spec: the spec of the page.
         inputs: `lineage` and `run`: the summary of the run.
-        folder: where the page lies.
+        folder: folder of the page.
     """
     lineage, run = (read_json(inputs(name)[0]) for name in ("lineage", "run"))
     times = {timing["record"]: timing for timing in run["jobs"]}
@@ -62,30 +62,32 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
 
 def _stages(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Jobs, seconds and memory of each stage, and whose results it reads, in the order of the way
-    through the workflow.
+    """Jobs, seconds and memory of each stage, and the stages whose results it reads, in the
+    workflow's order.
     """
-    names = sorted({job["stage"] for job in jobs}, key=lambda n: (n not in STAGES, _place(n), n))
+    names = sorted(
+        {job["stage"] for job in jobs}, key=lambda n: (n not in STAGES, _stage_index(n), n)
+    )
     return [
         {
             "name": name,
-            "jobs": len(of_stage),
-            "seconds": sum(job["seconds"] for job in of_stage),
-            "memory": max(job["peak_memory_bytes"] for job in of_stage),
-            "reads": _stages_of(jobs, {i for job in of_stage for i in job["reads"]}),
+            "jobs": len(stage_jobs),
+            "seconds": sum(job["seconds"] for job in stage_jobs),
+            "memory": max(job["peak_memory_bytes"] for job in stage_jobs),
+            "reads": _count_by_stage(jobs, {i for job in stage_jobs for i in job["reads"]}),
         }
         for name in names
-        if (of_stage := [job for job in jobs if job["stage"] == name])
+        if (stage_jobs := [job for job in jobs if job["stage"] == name])
     ]
 
 
-def _stages_of(jobs: list[dict[str, Any]], numbers: set[int]) -> list[tuple[str, int]]:
-    """Stages of some jobs, and how many of them are of each."""
+def _count_by_stage(jobs: list[dict[str, Any]], numbers: set[int]) -> list[tuple[str, int]]:
+    """Count some jobs, given by their numbers, by stage."""
     counts = Counter(jobs[i]["stage"] for i in numbers)
-    return sorted(counts.items(), key=lambda pair: _place(pair[0]))
+    return sorted(counts.items(), key=lambda pair: _stage_index(pair[0]))
 
 
-def _place(stage: str) -> int:
+def _stage_index(stage: str) -> int:
     return STAGES.index(stage) if stage in STAGES else len(STAGES)
 
 
@@ -93,15 +95,15 @@ def _chart(jobs: list[dict[str, Any]]) -> dict[str, Any]:
     """Jobs as bars over time, one line for each stage."""
     starts = [datetime.fromisoformat(job["started"]).timestamp() for job in jobs]
     first = min(starts)
-    whole = max(s + job["seconds"] for s, job in zip(starts, jobs, strict=True)) - first or 1.0
+    duration = max(s + job["seconds"] for s, job in zip(starts, jobs, strict=True)) - first or 1.0
     lines = {stage["name"]: i for i, stage in enumerate(_stages(jobs))}
     return {
-        "minutes": whole / 60,
+        "minutes": duration / 60,
         "lines": lines,
         "bars": [
             {
-                "x": round((start - first) / whole * CHART_WIDTH, 1),
-                "width": round(max(job["seconds"] / whole * CHART_WIDTH, 1.0), 1),
+                "x": round((start - first) / duration * CHART_WIDTH, 1),
+                "width": round(max(job["seconds"] / duration * CHART_WIDTH, 1.0), 1),
                 "line": lines[job["stage"]],
             }
             for start, job in zip(starts, jobs, strict=True)
@@ -110,18 +112,18 @@ def _chart(jobs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _packages(environments: list[dict[str, Any]], locked: dict[str, str]) -> list[dict[str, Any]]:
-    """Each environment against the lock: what has another version, and what the lock lacks."""
+    """Compare environments with the lock file: packages of other versions, packages not in it."""
     return [
         {
-            "jobs": one["jobs"],
-            "python": one["python"],
-            "n": len(one["packages"]),
+            "jobs": environment["jobs"],
+            "python": environment["python"],
+            "n": len(environment["packages"]),
             "other": [
                 (name, version, locked[name])
-                for name, version in sorted(one["packages"].items())
+                for name, version in sorted(environment["packages"].items())
                 if name in locked and version.split("+")[0] != locked[name]
             ],
-            "unlocked": sorted(name for name in one["packages"] if name not in locked),
+            "unlocked": sorted(name for name in environment["packages"] if name not in locked),
         }
-        for one in environments
+        for environment in environments
     ]

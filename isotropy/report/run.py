@@ -1,5 +1,5 @@
-"""The summary of a run, for its pages: which job made what from what, when and where; the state of
-all files at that time.
+"""Summarize a run for its pages: inputs, outputs, time and machine of each job, and the state of
+all files.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from isotropy.provenance.format import LEDGER, ledger_bytes, read_ledger
 from isotropy.provenance.record import Record
 
 KEYS = ("setup", "seed", "dataset")
-"""Fields of specs by which a claim's row chooses among the inputs of its table."""
+"""Fields of specs by which the row of a claim selects among the inputs of its table."""
 MOST_FINDINGS = 20
 
 
 GRAPH = "lineageOfClaims"
-"""Variable of the script `graph`."""
+"""Name of the variable in the script `Summary.graph`."""
 
 
 class Summary(NamedTuple):
-    """What follows from results alone, the same as a script, and what belongs to this run."""
+    """The lineage of the results, the same as a script, and what is particular to this run."""
 
     lineage: dict[str, Any]
     """jobs: record, rule, status, determinism, seeds, keys, outputs with SHA-256, inputs; sources:
     as records have them, and their files."""
     graph: str
-    """Each job for a page that unfolds lineages: rule, beginning of the names of its files, their
-    ends with digests, numbers of the jobs whose files it read, setup, seed."""
+    """JavaScript with a list per job, for the page that unfolds lineages: rule, common beginning of
+    its files' names, their ends with digests, numbers of the jobs whose files it read, setup and
+    seed."""
     run: dict[str, Any]
     """files by state, findings, ledger, times and machines of jobs, environments."""
 
@@ -42,8 +43,8 @@ def summarize(root: Path, results: list[Path], threads: int) -> Summary:
 
     Args:
         root: the folder of the run, to which the results are relative.
-        results: files; all that they stand on counts as well.
-        threads: threads that digest files.
+        results: files; all files that they were made from are included.
+        threads: number of threads that digest files.
     """
     chain = Chain(root)
     starts = sorted({name for path in results if (name := chain.producer(path.as_posix()))})
@@ -74,7 +75,7 @@ def summarize(root: Path, results: list[Path], threads: int) -> Summary:
 
 
 def stage(record: str) -> str:
-    """The stage that a job belongs to: the folder of its record, or its name at the top."""
+    """The stage of a job: the top folder of its record, or the record's name if it has none."""
     return Path(record).relative_to(RESULTS).parts[0].removesuffix(RECORD_SUFFIX)
 
 
@@ -128,14 +129,14 @@ def _timing(name: str, record: Record) -> dict[str, Any]:
         "seconds": record.seconds,
         "peak_memory_bytes": record.peak_memory_bytes,
         "threads": environment["threads"],
-        "host": _known(environment.get("host")),
-        "cpu": _known(environment.get("cpu")),
-        "gpu": _known(environment.get("gpu")),
+        "host": _describe(environment.get("host")),
+        "cpu": _describe(environment.get("cpu")),
+        "gpu": _describe(environment.get("gpu")),
     }
 
 
-def _known(value: Any) -> str | None:
-    """A field of an environment in words; None: not known, and the record has the reason."""
+def _describe(value: Any) -> str | None:
+    """A field of an environment as text; None: unknown, for a reason that the record has."""
     if isinstance(value, dict):
         value = value.get("name", value.get("value"))
     return None if value is None else str(value)
@@ -145,12 +146,12 @@ def _environments(records: dict[str, Record]) -> list[dict[str, Any]]:
     """Different sets of packages, and how many jobs ran in each."""
     counts: Counter[str] = Counter()
     for record in records.values():
-        found = {"python": record.environment.python, "packages": record.environment.packages}
-        counts[json.dumps(found, sort_keys=True)] += 1
+        environment = {"python": record.environment.python, "packages": record.environment.packages}
+        counts[json.dumps(environment, sort_keys=True)] += 1
     return [{"jobs": n, **json.loads(text)} for text, n in counts.most_common()]
 
 
 def _ledger(root: Path) -> dict[str, Any]:
-    """How many lines the ledger has, and the digest of the last, which stands for all of them."""
+    """Number of lines in the ledger, and the digest of the last one, which covers all of them."""
     lines = read_ledger(ledger_bytes(root / RESULTS / LEDGER))[2]
     return {"lines": len(lines), "head": lines[-1]}

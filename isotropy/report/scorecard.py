@@ -10,15 +10,15 @@ import pandas as pd
 from isotropy.claims.spec import OF_NO_MODEL
 from isotropy.claims.wording import expectation, explanation
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS
-from isotropy.report.verdicts import count_words, interval, number
+from isotropy.report.verdicts import count_words, format_interval, format_number
 from isotropy.workflow.page_spec import Inputs, PageSpec
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
-    """What the page shows.
+    """Make the variables of the page's template.
 
     Args:
-        spec: what defines it.
+        spec: the spec of the page.
         inputs: `scorecard`: verdicts by model; `figures`: its picture.
         folder: where the page lies.
     """
@@ -39,12 +39,12 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
 
 def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
-    """Headlines of a paper, each with a cell per model; None: no number for that model."""
-    found = []
+    """Headline claims of a paper, each with a cell per model; None: no number for that model."""
+    headlines = []
     for name, group in table.groupby("id", sort=False):
         first = group.iloc[0]
         cells = {row["model"]: _cell(row) for row in group.to_dict("records")}
-        found.append(
+        headlines.append(
             {
                 "id": name,
                 "statement": first["statement"],
@@ -54,7 +54,7 @@ def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
                 "cells": [cells.get(model) for model in models],
             }
         )
-    return found
+    return headlines
 
 
 def _cell(row: dict[Any, Any]) -> dict[str, str]:
@@ -65,12 +65,12 @@ def _cell(row: dict[Any, Any]) -> dict[str, str]:
         "sign": SIGNS[GROUPS[word]],
         "status": row["status"],
         "detail": explanation(row),
-        "obtained": number(row["obtained"]),
-        "interval": interval(row["low"], row["high"]),
+        "obtained": format_number(row["obtained"]),
+        "interval": format_interval(row["low"], row["high"]),
     }
 
 
 def _counts(rows: pd.DataFrame) -> str:
-    """How many headlines hold for a model, in words."""
+    """How many headline claims of a model hold, fail or are undecided, in words."""
     groups = [GROUPS[word] for word in rows["word"]]
     return count_words({group: groups.count(group) for group in SIGNS})

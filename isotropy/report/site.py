@@ -1,5 +1,5 @@
-"""What all pages of the results have in common: layout, style, navigation, and rules for the
-browser: no request to anywhere, no script but the site's own.
+"""Layout, style and navigation of all pages of the results, and their content security policy: no
+requests to other sites, no scripts but the site's own.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from isotropy.workflow.page_spec import PageSpec
 
 FOLDER = Path(__file__).parent
 SCRIPTS = ("site.js",)
-"""On every page."""
+"""Scripts of every page."""
 SORTABLE = ("site.sortable.js", "site.sortable.a11y.js")
-"""For pages with tables: sortable-tablesort 4.1.7 by Jonas Earendel, in the public domain
+"""Scripts of pages with tables: sortable-tablesort 4.1.7 by Jonas Earendel, in the public domain
 (Unlicense)."""
 INDEX = "index.html"
 
@@ -34,15 +34,15 @@ def render(
     scripts: tuple[str, ...] = (),
     status: Status = "stand-in",
 ) -> str:
-    """A page as HTML, everything in it escaped.
+    """Render a page as HTML; all values are escaped.
 
     Args:
-        spec: what defines it; its template is `<kind>.html`.
-        content: what the template shows, by name.
-        folder: where the page lies, relative to the folder of the run.
-        mark: the mark of its record.
-        scripts: of this page, besides SCRIPTS.
-        status: of what it shows; on pages of a rehearsal a banner says so.
+        spec: the spec of the page; its template is `<kind>.html`.
+        content: variables of the template, by name.
+        folder: folder of the page, relative to the folder of the run.
+        mark: the mark of the page's record.
+        scripts: scripts of this page, besides SCRIPTS.
+        status: status of the results on it; pages of a rehearsal have a banner.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
@@ -58,7 +58,7 @@ def render(
         mark=mark,
         up="" if up == "./" else up,
         navigation=_navigation(spec),
-        policy=_policy(code, others=spec.kind == "claims"),
+        policy=_policy(code, allow_files=spec.kind == "claims"),
         style=Markup((FOLDER / "site.css").read_text("utf8")),  # noqa: S704 - our own files
         code=[Markup(text) for text in code],  # noqa: S704
         colours={**STATUS, **VERDICTS},
@@ -68,7 +68,7 @@ def render(
 
 
 def _navigation(spec: PageSpec) -> list[tuple[str, str, bool]]:
-    """Address below the results, name, and whether it is this page."""
+    """Links of the navigation: path below the results, name, and whether it is this page."""
     papers = [
         (f"site/{paper.key}.html", paper.key, spec.paper == paper.key) for paper in spec.papers
     ]
@@ -79,14 +79,14 @@ def _navigation(spec: PageSpec) -> list[tuple[str, str, bool]]:
     return [(INDEX, "Overview", spec.kind == "overview"), *papers, *pages]
 
 
-def _policy(code: list[str], *, others: bool) -> str:
-    """What the page may load: pictures beside it, its own style, and these scripts; `others`: also
-    scripts that lie beside it.
+def _policy(code: list[str], *, allow_files: bool) -> str:
+    """Content security policy of a page: pictures beside it, its own style, and these scripts;
+    with `allow_files` also script files beside it.
     """
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in code)
     scripts = " ".join(f"'sha256-{digest}'" for digest in digests)
-    beside = " 'self' file:" if others else ""
+    file_sources = " 'self' file:" if allow_files else ""
     return (
         f"default-src 'none'; img-src 'self' file: data:; style-src 'unsafe-inline'; "
-        f"script-src {scripts}{beside}; base-uri 'none'; form-action 'none'"
+        f"script-src {scripts}{file_sources}; base-uri 'none'; form-action 'none'"
     )

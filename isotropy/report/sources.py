@@ -1,4 +1,4 @@
-"""Everything that was fetched: from where, under which licence, and the digest of each file."""
+"""The page of fetched sources: origin, licence, and the digest of each file."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from isotropy.workflow.page_spec import Inputs, PageSpec
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
-    """What the page shows.
+    """Make the variables of the page's template.
 
     Args:
-        spec: what defines it.
+        spec: the spec of the page.
         inputs: `lineage`: the sources behind the results, from the summary.
-        folder: where the page lies.
+        folder: folder of the page.
     """
     fetched = read_json(inputs("lineage")[0])["sources"]
     return {
         "fetched": [
-            {**source, "files": one["files"], "bytes": sum(size for *_, size in one["files"])}
-            for one in fetched
-            for source in one["sources"]
+            {**source, "files": record["files"], "bytes": sum(size for *_, size in record["files"])}
+            for record in fetched
+            for source in record["sources"]
         ]
     }

@@ -1,4 +1,4 @@
-"""Verdicts as pages show them: claims in families, each with its numbers, and a small plot of the
+"""Prepare verdicts for pages: claims in families, each with its numbers, and a small plot of the
 published value beside ours.
 """
 
@@ -18,43 +18,43 @@ from isotropy.tables.write import format_cell
 
 PLOT_WIDTH, PLOT_MARGIN = 160, 8
 MOST_LINES = 24
-"""Of a plot of a family's cases; there is none for more."""
+"""Most lines in the plot of a family's cases; a family with more has no plot."""
 
 
 def families(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
-    """Families of claims, in the order of the table: each its headline and its cases."""
-    found = []
+    """Group verdicts into families, in the order of the table: a headline claim and its cases."""
+    result = []
     for _, rows in verdicts.groupby("family", sort=False):
         raw = [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
         shown = [_claim(row) for row in raw]
-        head = next(one for one in shown if one["headline"])
-        cases = [one for one in shown if not one["headline"]]
+        head = next(claim for claim in shown if claim["headline"])
+        cases = [claim for claim in shown if not claim["headline"]]
         for case, label in zip(cases, _labels(head, cases), strict=True):
             case["label"] = label
-        _address(cases, {head["id"]})
-        attempted = [one for one in cases if one["word"] != "not attempted"]
+        _set_addresses(cases, {head["id"]})
+        attempted = [claim for claim in cases if claim["word"] != "not attempted"]
         left_out: dict[str, list[dict[str, Any]]] = {}
         for case in cases:
             if case["word"] == "not attempted":
-                # Which number is missing, the case says itself.
+                # The missing number is named in the case itself.
                 reason = f"{case['reason']}{' them' if case['missing_case'] else ''}"
                 left_out.setdefault(reason, []).append(case)
-        _share(head, attempted)
-        head["plots"] = _overview([row for row in raw if not row["headline"]])
-        found.append(
+        _move_shared_facts(head, attempted)
+        head["plots"] = _family_plot([row for row in raw if not row["headline"]])
+        result.append(
             {
                 "head": head,
                 "cases": attempted,
-                "unit": Counter(one["unit"] for one in cases or [head]).most_common(1)[0][0],
+                "unit": Counter(claim["unit"] for claim in cases or [head]).most_common(1)[0][0],
                 "left_out": left_out,
                 "n_left_out": len(cases) - len(attempted),
             }
         )
-    return found
+    return result
 
 
 def _labels(head: dict[str, Any], cases: list[dict[str, Any]]) -> list[str]:
-    """What a case has besides its headline: its set-up, where the statements are the same."""
+    """A label per case: its set-up where all statements are equal, else how they differ."""
     statements = [case["statement"] for case in cases]
     counts = Counter(statements)
     if len(counts) == 1 and len(cases) > 1 and all(case["setup"] for case in cases):
@@ -66,9 +66,9 @@ def _labels(head: dict[str, Any], cases: list[dict[str, Any]]) -> list[str]:
     return labels(statements)
 
 
-def _address(cases: list[dict[str, Any]], taken: set[str]) -> None:
-    """Give each case an address of its own on its page: its id, and its set-up where several cases
-    have that id.
+def _set_addresses(cases: list[dict[str, Any]], taken: set[str]) -> None:
+    """Give each case a unique anchor on its page: its id, with its set-up where several cases have
+    that id. `taken` holds the anchors in use.
     """
     counts = Counter(case["id"] for case in cases)
     for case in cases:
@@ -82,8 +82,8 @@ def _address(cases: list[dict[str, Any]], taken: set[str]) -> None:
 
 
 def labels(statements: list[str]) -> list[str]:
-    """What tells each of several statements from the others: without the words with which all
-    begin and end.
+    """Shorten statements to the words that distinguish them: without those with which all begin or
+    end.
 
     Examples:
         >>> labels(["It rises: MiniLM, layer 1.", "It rises: mpnet, layer 1."])
@@ -103,37 +103,41 @@ def labels(statements: list[str]) -> list[str]:
     ]
 
 
-def _share(head: dict[str, Any], cases: list[dict[str, Any]]) -> None:
-    """Leave to the headline what all cases have in common, and why they are stand-ins."""
-    of_head = head["facts"].get("stands on")
+def _move_shared_facts(head: dict[str, Any], cases: list[dict[str, Any]]) -> None:
+    """Move facts that all cases share to the headline; drop a status that the headline covers."""
+    head_status = head["facts"].get("stands on")
     for case in cases:
         status, reasons = case["facts"].get("stands on", ("", []))
-        if of_head is not None and status == of_head[0] and set(reasons) <= set(of_head[1]):
+        if (
+            head_status is not None
+            and status == head_status[0]
+            and set(reasons) <= set(head_status[1])
+        ):
             case["facts"].pop("stands on", None)
     for name in [*(cases[0]["facts"] if len(cases) > 1 else [])]:
         values = [case["facts"].get(name) for case in cases]
-        same = all(value == values[0] for value in values)
-        if same and head["facts"].get(name, values[0]) == values[0]:
+        is_same = all(value == values[0] for value in values)
+        if is_same and head["facts"].get(name, values[0]) == values[0]:
             head["facts"][name] = values[0]
             for case in cases:
                 del case["facts"][name]
 
 
-def count(found: list[dict[str, Any]]) -> dict[str, int]:
-    """Headlines by group, every group named."""
-    counts = Counter(family["head"]["group"] for family in found)
+def count_groups(family_list: list[dict[str, Any]]) -> dict[str, int]:
+    """Number of headline claims in each group of verdicts, including empty groups."""
+    counts = Counter(family["head"]["group"] for family in family_list)
     return {group: counts[group] for group in SIGNS}
 
 
-def words(group: str, n: int) -> str:
-    """What `n` claims of a group do."""
-    one, many = {
+def verb(group: str, n: int) -> str:
+    """The verb for `n` claims of a group of verdicts, such as "hold"."""
+    singular, plural = {
         "holds": ("holds", "hold"),
         "fails": ("fails", "fail"),
         "undecided": ("is undecided", "are undecided"),
         "none": ("has no number here", "have no number here"),
     }[group]
-    return one if n == 1 else many
+    return singular if n == 1 else plural
 
 
 def _claim(row: dict[str, Any]) -> dict[str, Any]:
@@ -153,9 +157,9 @@ def _claim(row: dict[str, Any]) -> dict[str, Any]:
         "detail": detail,
         "reason": row["reason"],
         "missing_case": row["missing_case"],
-        "published": number(row["published"]),
-        "obtained": number(row["obtained"]),
-        "interval": interval(row["low"], row["high"]),
+        "published": format_number(row["published"]),
+        "obtained": format_number(row["obtained"]),
+        "interval": format_interval(row["low"], row["high"]),
         "setup": row["setup"],
         "table": row["table"] if row["record"] else "",
         "facts": _facts(row),
@@ -164,8 +168,8 @@ def _claim(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _facts(row: dict[str, Any]) -> dict[str, Any]:
-    """What is known of a claim beside its numbers, by name; `stands on` is the status, and what
-    makes a stand-in of it; `numbers` the table and its column.
+    """Facts about a claim besides its numbers, by name: `stands on` is its status and the
+    deviations that make it a stand-in, `numbers` its table and column.
     """
     reasons = [part for part in row["deviations"].split("; ") if part]
     facts = {
@@ -179,19 +183,19 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value}
 
 
-def interval(low: float, high: float) -> str:
-    """Nothing for an interval that is not there, or is one number."""
+def format_interval(low: float, high: float) -> str:
+    """Format an interval; empty if it is missing, or a single number."""
     return "" if math.isnan(low) or low == high else f"{low:.4g} to {high:.4g}"
 
 
 def count_words(counts: Mapping[str, int]) -> str:
     """Counts by group in words: `5 hold, 1 fails`."""
-    return ", ".join(f"{n} {words(group, n)}" for group, n in counts.items() if n)
+    return ", ".join(f"{n} {verb(group, n)}" for group, n in counts.items() if n)
 
 
 def _units(n: float, unit: str) -> str:
-    """How many units an interval is over; a deterministic number has none. How many cases a
-    headline has, its detail says.
+    """The units that an interval is over, in words; a deterministic number has none. Empty for
+    cases, which the detail of a headline counts.
     """
     if pd.isna(n) or unit == "cases":
         return ""
@@ -200,38 +204,38 @@ def _units(n: float, unit: str) -> str:
     return f"{int(n):,} {unit.removesuffix('s') if n == 1 else unit}"
 
 
-def number(value: float) -> str:
-    """Nothing for what is not there; counts in full, other numbers with four digits."""
+def format_number(value: float) -> str:
+    """Format a number: whole ones in full, others with four digits; empty if missing."""
     if math.isnan(value):
         return ""
     return f"{value:,.0f}" if value.is_integer() else format_cell(value)
 
 
 def _plot(row: dict[str, Any]) -> dict[str, float] | None:
-    """Where the published value or the bound, ours and its interval lie on a line of PLOT_WIDTH;
-    None: there is only one number to show.
+    """Positions of the published value or bound, our value and its interval on a line of
+    PLOT_WIDTH; None if there is only one number to show.
     """
     values = _values(row)
     return None if values is None else next(iter(_scaled([values])), None)
 
 
 def _values(row: dict[str, Any]) -> dict[str, float] | None:
-    """What a plot shows of a claim; None: we have no number."""
+    """Values of a claim that a plot shows; None if we have no number."""
     if not math.isfinite(row["obtained"]):
         return None
     low, high = (row["obtained"] if math.isnan(row[end]) else row[end] for end in ("low", "high"))
-    known = {
+    values = {
         "published": row["published"],
         "bound": row["bound"],
         "low": low,
         "high": high,
         "obtained": row["obtained"],
     }
-    return {name: value for name, value in known.items() if math.isfinite(value)}
+    return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def _scaled(rows: list[dict[str, float]]) -> list[dict[str, float]]:
-    """The same on one line of PLOT_WIDTH; nothing where all are equal."""
+    """Scale values to positions on a line of PLOT_WIDTH; empty if all values are equal."""
     values = [value for row in rows for value in row.values()]
     if not values or max(values) == min(values):
         return []
@@ -242,8 +246,8 @@ def _scaled(rows: list[dict[str, float]]) -> list[dict[str, float]]:
     ]
 
 
-def _overview(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """The cases of a family that have a published value, on one scale."""
+def _family_plot(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
+    """Plot positions of the cases that have a published value, on one scale."""
     compared = [v for row in rows if (v := _values(row)) and "published" in v]
     comparable = len({row["column"] for row in rows}) == 1 and len(compared) <= MOST_LINES
     return _scaled(compared) if comparable else []

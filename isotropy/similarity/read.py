@@ -10,7 +10,7 @@ import pandas as pd
 from isotropy.prepare.table import read_items, targets, text_rows
 from isotropy.similarity.spec import SimilaritySpec, TuningSpec
 from isotropy.similarity.token_cloud import SentenceCloud, token_cloud, word_cloud
-from isotropy.sources.fetched import fetched
+from isotropy.sources.fetched import read_fetched
 from isotropy.sources.formats import read_vectors
 
 
@@ -33,7 +33,7 @@ def read_cloud(spec: SimilaritySpec | TuningSpec, inputs: dict[str, Path]) -> Se
         )
     source = inputs["vectors_source"]
     texts = list(pd.read_parquet(inputs["texts"])["text"])
-    return word_cloud(items, texts, read_vectors(fetched(source).content, source))
+    return word_cloud(items, texts, read_vectors(read_fetched(source).content, source))
 
 
 def read_columns(

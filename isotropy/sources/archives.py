@@ -18,18 +18,18 @@ from typing import IO
 from isotropy.errors import IsotropyError
 
 _ZIP = (".zip", ".whl")
-# RuntimeError and NotImplementedError: what zipfile says of encrypted members and unknown
+# zipfile raises RuntimeError for encrypted members, and NotImplementedError for an unknown
 # compression.
 _DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError),
     *(RuntimeError, NotImplementedError, subprocess.CalledProcessError),
 )
 MAX_RATIO, MIN_LIMIT = 100, 100_000_000
-"""What is unpacked has at most MAX_RATIO times the bytes of its archive, or MIN_LIMIT if that is
-more: texts shrink to a tenth, an archive that was made to fill the disk to a thousandth."""
+"""Limit on the unpacked size: MAX_RATIO times the archive's own size, or MIN_LIMIT bytes if that is
+more. Texts compress about tenfold; an archive that was made to fill the disk, a thousandfold."""
 CHUNK = 1 << 20
-OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
-"""Errors of the place that is written to, not of what comes."""
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+"""Errors of the destination (full, read-only, no permission), not of the archive."""
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 
 
@@ -47,8 +47,8 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
 
     Args:
         archive: the file.
-        members: name of the file to write -> path in the archive; a name that ends with / ->
-            pattern of paths.
+        members: name of the file to write -> path in the archive. A name that ends with / is a
+            folder, and its value a glob pattern for the members that go there.
         destination: an existing folder.
 
     Raises:
@@ -62,25 +62,25 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
                 _copy(archive, members, destination, [i.filename for i in z.infolist()], z.open)
         elif name.endswith(_TAR):
             with tarfile.open(archive) as t:
-                _from_tar(archive, t, members, destination)
+                _copy_from_tar(archive, t, members, destination)
         elif name.endswith(".deb"):
-            with tarfile.open(fileobj=io.BytesIO(_tar_of(archive))) as t:
-                _from_tar(archive, t, members, destination)
+            with tarfile.open(fileobj=io.BytesIO(_extract_tar(archive))) as t:
+                _copy_from_tar(archive, t, members, destination)
         else:
             raise IsotropyError(f"{archive.name}: not a zip, wheel, tar or Debian package")
     except _DAMAGED as error:
-        if isinstance(error, OSError) and error.errno in OF_THE_DISK:
+        if isinstance(error, OSError) and error.errno in DISK_ERRORS:
             raise
         raise IsotropyError(
             f"{archive.name} cannot be unpacked ({error}): it is damaged or incomplete"
         ) from error
 
 
-def decompressed(path: Path) -> bytes:
-    """The bytes in a gzip file.
+def decompress(path: Path) -> bytes:
+    """Decompress a gzip file.
 
     Raises:
-        IsotropyError: broken, or more bytes than MAX_RATIO allows.
+        IsotropyError: damaged file, or more bytes than MAX_RATIO allows.
     """
     try:
         with gzip.open(path) as stream:
@@ -95,7 +95,7 @@ def decompressed(path: Path) -> bytes:
 
 
 def _limit(archive: Path) -> int:
-    """Bytes that an archive may have unpacked."""
+    """Most bytes that the members of an archive may have together."""
     return max(MIN_LIMIT, MAX_RATIO * archive.stat().st_size)
 
 
@@ -106,9 +106,9 @@ def _too_large(archive: Path) -> IsotropyError:
     )
 
 
-def _tar_of(archive: Path) -> bytes:
-    """The tar in a Debian package: dpkg-deb only unpacks, the package's maintainer scripts are not
-    touched.
+def _extract_tar(archive: Path) -> bytes:
+    """Extract the tar archive in a Debian package. dpkg-deb only unpacks it, and runs none of its
+    maintainer scripts.
     """
     command = ["dpkg-deb", "--fsys-tarfile", str(archive)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -117,13 +117,13 @@ def _tar_of(archive: Path) -> bytes:
         if len(packed) > _limit(archive):
             process.kill()
             raise _too_large(archive)
-        _, said = process.communicate()
+        _, errors = process.communicate()
     if process.returncode != 0:
-        raise subprocess.CalledProcessError(process.returncode, command, packed, said)
+        raise subprocess.CalledProcessError(process.returncode, command, packed, errors)
     return packed
 
 
-def _from_tar(
+def _copy_from_tar(
     archive: Path, tar: tarfile.TarFile, members: dict[str, str], destination: Path
 ) -> None:
     def open_member(name: str) -> IO[bytes]:
@@ -150,33 +150,35 @@ def _copy(
                 f"{archive.name}: member {name!r} would be written outside its folder; archive "
                 "refused"
             )
-    left = _limit(archive)
-    by_path = {name.removeprefix("./"): name for name in names}
-    for target, member in _expanded(members, by_path).items():
-        if member not in by_path:
+    remaining = _limit(archive)
+    member_names = {name.removeprefix("./"): name for name in names}
+    for target, member in _expand_patterns(members, member_names).items():
+        if member not in member_names:
             raise IsotropyError(f"{archive.name}: no member {member!r}")
         path = destination / target
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open_member(by_path[member]) as source, path.open("wb") as sink:
-            left -= _write(source, sink, left)
-        if left < 0:
+        with open_member(member_names[member]) as source, path.open("wb") as sink:
+            remaining -= _write(source, sink, remaining)
+        if remaining < 0:
             raise _too_large(archive)
 
 
-def _write(source: IO[bytes], sink: IO[bytes], most: int) -> int:
-    """Copy until there is no more, or more than `most` bytes; returns how many."""
+def _write(source: IO[bytes], sink: IO[bytes], limit: int) -> int:
+    """Copy a stream, stop once more than `limit` bytes are copied, and return their number."""
     n = 0
-    while n <= most and (chunk := source.read(CHUNK)):
+    while n <= limit and (chunk := source.read(CHUNK)):
         n += sink.write(chunk)
     return n
 
 
-def _expanded(members: dict[str, str], paths: Iterable[str]) -> dict[str, str]:
-    """Members with the patterns of folders written out; one that fits nothing stays, and is then
-    missed.
+def _expand_patterns(members: dict[str, str], paths: Iterable[str]) -> dict[str, str]:
+    """Replace glob patterns by the members that they match. A pattern without a match is kept, so
+    that the caller reports a missing member.
     """
-    found: dict[str, str] = {}
+    expanded: dict[str, str] = {}
     for target, member in members.items():
-        fitting = fnmatch.filter(paths, member) if target.endswith("/") else []
-        found |= {target + PurePosixPath(path).name: path for path in fitting} or {target: member}
-    return found
+        matches = fnmatch.filter(paths, member) if target.endswith("/") else []
+        expanded |= {target + PurePosixPath(path).name: path for path in matches} or {
+            target: member
+        }
+    return expanded

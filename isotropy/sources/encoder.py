@@ -1,5 +1,5 @@
-"""How a model makes embeddings: a part of its entry in the registry, and of the specs of what is
-made with it.
+"""Settings of a sentence encoder: part of a model's entry in the registry, and of the spec of each
+job that embeds with the model.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Fetch a source: try its origins in the configured order, verify what came, publish it whole or
-not at all.
+"""Fetch a source: try its origins in the configured order, verify the delivered files, and publish
+all of them or none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from isotropy.errors import IsotropyError
 from isotropy.files import remove, sha256_file
 from isotropy.sources import clients
-from isotropy.sources.archives import OF_THE_DISK
+from isotropy.sources.archives import DISK_ERRORS
 from isotropy.sources.fetched import FetchedSource
 from isotropy.sources.formats import read_rows
 from isotropy.sources.rows import verify_rows
@@ -22,12 +22,12 @@ from isotropy.spec import Spec
 
 log = logging.getLogger(__name__)
 
-HAVE_ROWS = ("dataset", "corpus", "lexicon")
-"""Kinds of sources that `read_rows` reads, and so have a digest of rows."""
+KINDS_WITH_ROWS = ("dataset", "corpus", "lexicon")
+"""Kinds of sources that consist of rows (`read_rows`), which have a digest of their own."""
 
 
 class FetchSpec(Spec):
-    """What defines a fetched source."""
+    """The spec of a fetched source."""
 
     machine_fields = frozenset({"mirror", "local", "folders"})
 
@@ -36,36 +36,36 @@ class FetchSpec(Spec):
     order: list[Tier]
     mirror: str | None = None
     local: dict[str, Sha256] = {}
-    """Digests of the mirror's files that the registry has none for: an edited one is fetched
-    again."""
+    """Digests of those files in the mirror for which the registry has none, so that an edited file
+    is fetched again."""
     folders: list[str] = []
-    """Where the folders of its origins on this machine are, in their order; the source has their
-    last parts."""
+    """Absolute paths of the source's local folders, in the order of its origins; in `source` only
+    the last part of each path is left."""
     trust_on_first_use: bool
 
 
-def digests_of_local(source: Source, usable: Sequence[Origin], mirror: Path) -> dict[str, str]:
-    """Digests of those files of a mirror that are there and that the registry has no digest of.
+def mirror_digests(source: Source, usable: Sequence[Origin], mirror: Path) -> dict[str, str]:
+    """Digests of those existing files in a mirror for which the registry has none.
 
     Args:
         source: the source.
-        usable: its origins that may be tried.
-        mirror: the folder.
+        usable: the origins that may be tried.
+        mirror: the mirror folder.
     """
-    unknown = [o for o in usable if isinstance(o, MirrorOrigin) and not source.pins(o)]
+    unknown = [o for o in usable if isinstance(o, MirrorOrigin) and not source.can_verify(o)]
     named = {name for o in unknown for name in ([o.archive] if o.archive else o.files.values())}
-    found = {}
+    digests = {}
     for name in sorted(named):
-        with suppress(OSError):  # the fetch says what is wrong with it
+        with suppress(OSError):  # the fetch itself reports an unreadable file
             if (mirror / name).is_file():
-                now = (mirror / name).stat()
-                found[name] = _sha256(mirror / name, now.st_size, now.st_mtime_ns)
-    return found
+                stat = (mirror / name).stat()
+                digests[name] = _sha256(mirror / name, stat.st_size, stat.st_mtime_ns)
+    return digests
 
 
 @cache
 def _sha256(path: Path, size: int, changed: int) -> str:
-    """Digest of a file, taken once for each size and time of change."""
+    """Digest of a file, cached by its size and time of modification."""
     return sha256_file(path)
 
 
@@ -78,14 +78,15 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
         destination: where the payload files go.
 
     Returns:
-        What came, and the origins that were tried before, each with the reason why it was not used.
+        The fetched source, and the origins that were tried before, each with the reason why it was
+        not used.
 
     Raises:
-        IsotropyError: no origin could be reached (with the reason for each), or what came is not
-            what the registry expects.
+        IsotropyError: no origin could be used (with the reason for each), or the delivered files
+            are not those that the registry expects.
     """
     downloads.mkdir(parents=True, exist_ok=True)
-    origins = spec.source.usable(spec.order, mirror=bool(spec.mirror))
+    origins = spec.source.usable_origins(spec.order, mirror=bool(spec.mirror))
     if not origins:
         raise IsotropyError(
             f"source {spec.id}: none of its origins is in sources.order ({', '.join(spec.order)})"
@@ -93,17 +94,17 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
     not_used: list[str] = []
     for origin in origins:
         try:
-            _try(spec, origin, downloads, destination)
+            _fetch_from(spec, origin, downloads, destination)
         except clients.Unavailable as error:
-            reason = " ".join(str(error).split()).rstrip(".")  # clients say it in paragraphs
+            reason = " ".join(str(error).split()).rstrip(".")  # errors can have several lines
             not_used.append(f"{origin.describe()}: {reason}")
             log.info("%s: not used: %s", spec.id, reason)
             for leftover in destination.iterdir():
                 remove(leftover)
             continue
-        found = _fetched(spec, origin)
-        log.info("%s: %s (%s)", spec.id, found.content.title, found.status)
-        return found, not_used
+        result = _describe(spec, origin)
+        log.info("%s: %s (%s)", spec.id, result.content.title, result.status)
+        return result, not_used
     raise IsotropyError(
         f"source {spec.id}: no origin could be used. "
         + "; ".join(not_used)
@@ -112,21 +113,21 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
     )
 
 
-def _try(spec: FetchSpec, origin: Origin, downloads: Path, destination: Path) -> None:
+def _fetch_from(spec: FetchSpec, origin: Origin, downloads: Path, destination: Path) -> None:
     """Get a source from one origin, verified.
 
     Raises:
-        clients.Unavailable: the next origin is to be tried.
-        IsotropyError: it delivered, and what came is wrong.
+        clients.Unavailable: this origin cannot be used; try the next.
+        IsotropyError: the origin delivered wrong or unreadable files.
     """
     try:
         log.info("%s: trying %s", spec.id, origin.describe())
-        _require_known(spec, origin)
+        _require_digest(spec, origin)
         _deliver(spec, origin, downloads, destination)
         _verify(spec, origin, destination)
     except (IsotropyError, OSError) as error:
-        if not (isinstance(error, OSError) and error.errno in OF_THE_DISK):
-            remove(downloads)  # what is wrong is not to be resumed by the next run
+        if not (isinstance(error, OSError) and error.errno in DISK_ERRORS):
+            remove(downloads)  # so that the next run does not resume a wrong download
         if isinstance(error, IsotropyError):
             raise
         raise IsotropyError(f"source {spec.id}: {error}") from error
@@ -141,11 +142,11 @@ def _verify(spec: FetchSpec, origin: Origin, folder: Path) -> None:
     content = spec.source.contents[origin.content]
     for name, expected in content.files.items():
         clients.require_sha256(folder / name, expected, f"{name} of source {spec.id}")
-    if spec.source.kind in HAVE_ROWS:
+    if spec.source.kind in KINDS_WITH_ROWS:
         verify_rows(content, read_rows(content, folder))
 
 
-def _fetched(spec: FetchSpec, origin: Origin) -> FetchedSource:
+def _describe(spec: FetchSpec, origin: Origin) -> FetchedSource:
     content = spec.source.contents[origin.content]
     return FetchedSource(
         id=spec.id,
@@ -158,9 +159,9 @@ def _fetched(spec: FetchSpec, origin: Origin) -> FetchedSource:
     )
 
 
-def _require_known(spec: FetchSpec, origin: Origin) -> None:
-    """Refuse what could not be verified, unless the configuration trusts it."""
-    if not spec.source.pins(origin) and not spec.trust_on_first_use:
+def _require_digest(spec: FetchSpec, origin: Origin) -> None:
+    """Refuse an origin whose files cannot be verified, unless the configuration trusts it."""
+    if not spec.source.can_verify(origin) and not spec.trust_on_first_use:
         raise clients.Unavailable(
             "its sha256 is not known: set sources.trust_on_first_use to accept what comes and "
             "record it"
@@ -170,16 +171,18 @@ def _require_known(spec: FetchSpec, origin: Origin) -> None:
 def _deliver(spec: FetchSpec, origin: Origin, downloads: Path, destination: Path) -> None:
     match origin.type:
         case "hub":
-            clients.from_hub(origin, downloads, destination)
+            clients.fetch_from_hub(origin, downloads, destination)
         case "url":
-            clients.from_url(origin, downloads, destination)
+            clients.fetch_from_url(origin, downloads, destination)
         case "mirror":
-            clients.from_mirror(origin, Path(spec.mirror or ""), destination)
+            clients.fetch_from_mirror(origin, Path(spec.mirror or ""), destination)
         case "package":
-            clients.from_package(origin, downloads, destination)
+            clients.fetch_from_package(origin, downloads, destination)
         case "file":
-            here = [one for one in spec.source.origins if one.type == "file"]
-            folder = spec.folders[here.index(origin)] if spec.folders else origin.folder
-            clients.from_folder(origin, Path(folder), destination)
+            local_origins = [
+                candidate for candidate in spec.source.origins if candidate.type == "file"
+            ]
+            folder = spec.folders[local_origins.index(origin)] if spec.folders else origin.folder
+            clients.fetch_from_folder(origin, Path(folder), destination)
         case "random":
             raise IsotropyError(f"source {spec.id} is made by the rule initialize_model")

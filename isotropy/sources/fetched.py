@@ -1,4 +1,4 @@
-"""What a fetched folder says of itself."""
+"""The description of a fetched source, in the file `source.json` beside its files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ FACTS = "source.json"  # beside the payload
 
 
 class FetchedSource(Strict):
-    """What really came: written as `source.json`, and into the records of everything made from
-    it.
+    """A source as it was fetched: written as `source.json`, and into the records of all results
+    made from it.
     """
 
     id: str
@@ -25,6 +25,6 @@ class FetchedSource(Strict):
     citation: str
 
 
-def fetched(folder: Path) -> FetchedSource:
-    """What a fetched folder holds."""
+def read_fetched(folder: Path) -> FetchedSource:
+    """Read the description of a fetched source from its folder."""
     return FetchedSource.model_validate_json((folder / FACTS).read_text("utf8"))

@@ -1,8 +1,8 @@
 """Formats of payload files, and the readers that are loaded by a format's name.
 
 The format `hub-parquet` is read by the module `isotropy.sources.readers.hub_parquet`. This module
-imports no reader and lists none: a new one is a new file, and changes the code of no job but those
-whose sources have its format (`modules`).
+neither imports nor lists readers: a new reader is a new file, and changes the code digest of only
+those jobs whose sources have its format (`modules`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from isotropy.errors import IsotropyError, shown, suggest
+from isotropy.errors import IsotropyError, format_value, suggest
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content, Source
 from isotropy.sources.vectors import StaticVectors
@@ -28,7 +28,7 @@ _UNREADABLE = (
 
 
 @cache
-def known() -> list[str]:
+def known_formats() -> list[str]:
     """All formats, sorted: one per module of `isotropy.sources.readers`."""
     files = Path(__file__).with_name("readers").glob("[a-z]*.py")
     return sorted(file.stem.replace("_", "-") for file in files)
@@ -36,87 +36,89 @@ def known() -> list[str]:
 
 def modules(source: Source) -> list[str]:
     """Dotted names of the readers that contents of a source may need, sorted."""
-    return sorted({_module(c.format) for c in source.contents.values() if c.format is not None})
+    return sorted(
+        {_module_name(c.format) for c in source.contents.values() if c.format is not None}
+    )
 
 
 def read_rows(content: Content, folder: Path) -> list[Row]:
-    """All rows of a data set, lexicon or corpus in canonical order.
+    """Read all rows of a data set, lexicon or corpus in canonical order.
 
     Raises:
-        IsotropyError: the files do not have the format that the registry says, or it is one of
+        IsotropyError: the files cannot be read in the registry's format, or it is a format of
             vectors.
     """
-    found = _read(content, folder)
-    if isinstance(found, StaticVectors):
-        raise _wrong(content, "of rows", "one of vectors")
-    rows: list[Row] = found
-    return _numbered(content, rows) if content.label_names else rows
+    payload = _call_reader(content, folder)
+    if isinstance(payload, StaticVectors):
+        raise _format_error(content, "of rows", "one of vectors")
+    rows: list[Row] = payload
+    return _number_classes(content, rows) if content.label_names else rows
 
 
-def _numbered(content: Content, rows: list[Row]) -> list[Row]:
-    """Rows with class numbers for names of classes."""
+def _number_classes(content: Content, rows: list[Row]) -> list[Row]:
+    """Replace the names of classes by their numbers."""
     numbers = {name: number for number, name in enumerate(content.label_names)}
     for place, row in enumerate(rows, start=1):
         if str(row.label) not in numbers:
             hint = suggest(str(row.label), content.label_names, "in label_names")
             raise IsotropyError(
-                f"{content.title}: row {place}: no class {shown(row.label)}; {hint}"
+                f"{content.title}: row {place}: no class {format_value(row.label)}; {hint}"
             )
     return [row._replace(label=numbers[str(row.label)]) for row in rows]
 
 
 def read_vectors(content: Content, folder: Path) -> StaticVectors:
-    """All words and vectors of static embeddings.
+    """Read all words and vectors of static embeddings.
 
     Raises:
-        IsotropyError: the files do not have the format that the registry says, or it is one of
+        IsotropyError: the files cannot be read in the registry's format, or it is a format of
             rows.
     """
-    found = _read(content, folder)
-    if not isinstance(found, StaticVectors):
-        raise _wrong(content, "of vectors", "one of rows")
-    return found
+    payload = _call_reader(content, folder)
+    if not isinstance(payload, StaticVectors):
+        raise _format_error(content, "of vectors", "one of rows")
+    return payload
 
 
 def label_names(content: Content) -> list[str]:
     """Names of a lexicon's labels, in the order of the classes.
 
     Raises:
-        IsotropyError: rows of this format have no labels with names.
+        IsotropyError: the format has no named labels.
     """
     names: list[str] | None = getattr(_reader(content), "LABEL_NAMES", None)
     if names is None:
-        raise _wrong(content, "of a lexicon with labels", "one without")
+        raise _format_error(content, "of a lexicon with labels", "one without")
     return names
 
 
-def _module(format: str) -> str:
+def _module_name(format: str) -> str:
     return f"{READERS}.{format.replace('-', '_')}"
 
 
 def _reader(content: Content) -> ModuleType:
-    if content.format not in known():
-        hint = suggest(str(content.format), known(), "in isotropy/sources/readers")
+    if content.format not in known_formats():
+        hint = suggest(str(content.format), known_formats(), "in isotropy/sources/readers")
         raise IsotropyError(
             f"{content.title}: expected a format with a reader, got {content.format!r}; {hint}"
         )
-    return import_module(_module(content.format))
+    return import_module(_module_name(content.format))
 
 
-def _read(content: Content, folder: Path) -> Any:
-    """What a reader gives: rows, as a list, or vectors."""
+def _call_reader(content: Content, folder: Path) -> Any:
+    """Call the reader of a format: a list of rows, or vectors."""
     reader = _reader(content)
     try:
-        found = reader.read(content, folder)
-        return found if isinstance(found, StaticVectors) else list(found)
+        payload = reader.read(content, folder)
+        return payload if isinstance(payload, StaticVectors) else list(payload)
     except _UNREADABLE as error:
-        said = f"no column or key {error}" if isinstance(error, KeyError) else str(error)
+        reason = f"no column or key {error}" if isinstance(error, KeyError) else str(error)
         raise IsotropyError(
-            f"{content.title}: not readable as {content.format} ({said})"
+            f"{content.title}: not readable as {content.format} ({reason})"
         ) from error
 
 
-def _wrong(content: Content, expected: str, got: str) -> IsotropyError:
+def _format_error(content: Content, expected: str, got: str) -> IsotropyError:
     return IsotropyError(
         f"{content.title}: expected a format {expected}, got {content.format}, {got}"
     )

@@ -1,4 +1,4 @@
-"""What readers of lexicons share: rows per word, parts of speech, WordNet's data files."""
+"""Shared by the readers of lexicons: rows per word, parts of speech, WordNet's data files."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from isotropy.sources.rows import Row
 PARTS_OF_SPEECH = ["noun", "verb", "adjective", "adverb"]
 
 
-def by_word(labels: Iterable[tuple[str, str]]) -> Iterator[Row]:
-    """A row per word with all its labels, both in alphabetical order, from pairs of word and
-    label.
+def group_by_word(labels: Iterable[tuple[str, str]]) -> Iterator[Row]:
+    """Group pairs of word and label into one row per word with all its labels, both in
+    alphabetical order.
     """
-    found: dict[str, set[str]] = {}
+    grouped: dict[str, set[str]] = {}
     for word, label in labels:
-        found.setdefault(word, set()).add(label)
-    for word in sorted(found):
-        yield Row((word,), sorted(found[word]))
+        grouped.setdefault(word, set()).add(label)
+    for word in sorted(grouped):
+        yield Row((word,), sorted(grouped[word]))
 
 
 def synsets(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each synset of a data file: the number of its lexicographer file, and its lemmas in lower
-    case.
+    """Parse a data file of WordNet: for each synset, the number of its lexicographer file, and its
+    lemmas in lower case.
     """
     for line in path.read_text("utf8").split("\n"):
         if not line or line.startswith("  "):  # the licence at the top

@@ -1,4 +1,4 @@
-"""Folders of models, as transformers and sentence-transformers lay them out."""
+"""Read the layout of model folders of transformers and sentence-transformers."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError, shown
+from isotropy.errors import IsotropyError, format_value
 from isotropy.files import read_json
 
-LONGEST = 512
-"""Tokens of a text, where neither the model nor its tokenizer says how many it reads."""
+DEFAULT_MAX_LENGTH = 512
+"""Longest text in tokens, where neither the model nor its tokenizer states one."""
 
 
 class Layout(NamedTuple):
-    """A model's folder as transformers or sentence-transformers lay it out.
+    """The layout of a model folder of transformers or sentence-transformers.
 
     Attributes:
         transformer: the folder with config.json and weights.
-        pooling: how sentence-transformers makes a vector of a text; None: the folder does not say.
-        normalize: whether it then divides by the norm.
-        max_length: of a text, in tokens; None: the folder does not say.
-        left_out: modules that follow and are not applied to hidden layers.
+        pooling: how sentence-transformers pools token vectors; None: the folder does not say.
+        normalize: whether sentence-transformers divides the pooled vector by its norm.
+        max_length: longest text in tokens; None: the folder does not say.
+        left_out: further modules of sentence-transformers, which are not applied to hidden layers.
     """
 
     transformer: Path
@@ -32,17 +32,18 @@ class Layout(NamedTuple):
 
 
 def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
-    """How a model's folder is laid out.
+    """Read the layout of a model's folder.
 
     Args:
         folder: the folder.
-        weights: files that it would have if it were complete; None: those that are there.
+        weights: names of the complete model's files, where the folder lacks some; None: the files
+            in the folder.
 
     Raises:
-        IsotropyError: no configuration, no weights that can be read safely, code of its own, or
-            JSON that is none.
+        IsotropyError: no configuration, no weights that can be read safely, a model that needs
+            custom code, or invalid JSON.
     """
-    modules = _json(folder / "modules.json") if (folder / "modules.json").is_file() else []
+    modules = _read_json(folder / "modules.json") if (folder / "modules.json").is_file() else []
     if not isinstance(modules, list) or not all(isinstance(m, dict) for m in modules):
         raise IsotropyError(f"{folder / 'modules.json'}: expected a list of modules")
     kinds = {str(m.get("type", "")).rpartition(".")[2]: str(m.get("path", "")) for m in modules}
@@ -58,7 +59,7 @@ def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
     )
 
 
-def _json(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     try:
         return read_json(path)
     except (ValueError, RecursionError) as error:
@@ -66,16 +67,16 @@ def _json(path: Path) -> Any:
 
 
 def _require_model(folder: Path, complete: Sequence[str] | None) -> None:
-    """Stop for a folder that is no model, or one that could be read only by running its code."""
+    """Refuse a folder that is no model, or whose model can be read only by running its code."""
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     suffixes = {Path(name).suffix for name in complete or names}
     if not (folder / "config.json").is_file() and not any(folder.glob("*.gguf")):
         raise IsotropyError(f"{folder}: expected a model, got a folder without config.json")
     if (folder / "config.json").is_file():
-        config = _json(folder / "config.json")
+        config = _read_json(folder / "config.json")
         if not isinstance(config, dict):
             raise IsotropyError(f"{folder / 'config.json'}: expected an object with fields")
-        _require_known(folder, config)
+        _require_supported(folder, config)
     if suffixes & {".safetensors", ".gguf"}:
         return
     if suffixes & {".bin", ".pt"}:
@@ -87,7 +88,7 @@ def _require_model(folder: Path, complete: Sequence[str] | None) -> None:
     raise IsotropyError(f"{folder}: no weights (model.safetensors) in the folder")
 
 
-def _require_known(folder: Path, config: dict[str, Any]) -> None:
+def _require_supported(folder: Path, config: dict[str, Any]) -> None:
     from transformers import CONFIG_MAPPING
 
     kind = config.get("model_type")
@@ -98,12 +99,14 @@ def _require_known(folder: Path, config: dict[str, Any]) -> None:
             f"{folder}: the model needs code of its own (auto_map), which is never run here: embed "
             "with it yourself and measure the vectors, saved by numpy.save"
         )
-    raise IsotropyError(f"{folder}: config.json: model_type {shown(kind)} is not in transformers")
+    raise IsotropyError(
+        f"{folder}: config.json: model_type {format_value(kind)} is not in transformers"
+    )
 
 
 def _pooling(folder: Path) -> str:
-    """How sentence-transformers pools: by the name that newer versions write, or by flags."""
-    config = _json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    """How sentence-transformers pools: newer versions write a name, older ones flags."""
+    config = _read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     name = str(config.get("pooling_mode", ""))
     flags = {
         "pooling_mode_mean_tokens": "mean",
@@ -117,13 +120,13 @@ def _pooling(folder: Path) -> str:
 
 
 def _max_length(folder: Path) -> int | None:
-    """Longest text that the folder declares, in tokens."""
+    """Longest text in tokens, as declared in the folder."""
     for name, key in (
         ("sentence_bert_config.json", "max_seq_length"),
         ("tokenizer_config.json", "model_max_length"),
     ):
-        found = _json(folder / name) if (folder / name).is_file() else {}
-        value = found.get(key) if isinstance(found, dict) else None
+        config = _read_json(folder / name) if (folder / name).is_file() else {}
+        value = config.get(key) if isinstance(config, dict) else None
         if isinstance(value, int) and 3 <= value < 10**6:
             return value
     return None

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError, shown
-from isotropy.sources.entries import Mistake, control, source
+from isotropy.errors import IsotropyError, format_value
+from isotropy.sources.entries import EntryError, parse_control, parse_source
 from isotropy.sources.sizes import Size
 from isotropy.sources.spec import Source, Tier
 from isotropy.spec import Strict
-from isotropy.templates import fill, members, read_yaml
+from isotropy.templates import expand_family, fill, read_yaml
 
 __all__ = ["FILES", "Registry", "Source", "Tier", "load_registry"]
 
@@ -29,7 +29,7 @@ LOCAL = "local/sources.yaml"
 them, and git ignores them."""
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
-"""Ids of sources become parts of paths."""
+"""Pattern of the ids of sources, which become parts of paths."""
 
 
 class Registry(Strict):
@@ -37,8 +37,8 @@ class Registry(Strict):
 
     sources: dict[str, Source]
     sizes: dict[str, Size] = {}
-    """Sizes of the sources whose entries have one. No spec has them, so that a corrected size
-    fetches nothing again."""
+    """Sizes of sources, where the entry states one. They are in no spec, so that correcting a size
+    makes no job run again."""
 
 
 class _Entry(NamedTuple):
@@ -51,8 +51,8 @@ def load_registry(folder: Path) -> Registry:
     """Read and validate the registry's files.
 
     Raises:
-        IsotropyError: no such folder or file, bad YAML, an id that two entries have, or an entry
-            that does not fit; with the file, the entry and the field.
+        IsotropyError: a missing folder or file, invalid YAML, a duplicate id, or an invalid entry;
+            the message names the file, the entry and the field.
     """
     files = {path: _sections(path) for path in _files(folder)}
     citations = _citations(files)
@@ -71,15 +71,15 @@ def load_registry(folder: Path) -> Registry:
             continue
         try:
             kind = FILES.get(entry.file.stem) if entry.file.parent == folder else None
-            sources[entry.id], size = source(kind, entry.value, citations)
-        except Mistake as error:
+            sources[entry.id], size = parse_source(kind, entry.value, citations)
+        except EntryError as error:
             raise _error(entry.file, entry.id, str(error), error.field) from error
         if size is not None:
             sizes[entry.id] = size
     for entry in controls:
         try:
-            like, sources[entry.id] = control(entry.value, sources)
-        except Mistake as error:
+            like, sources[entry.id] = parse_control(entry.value, sources)
+        except EntryError as error:
             raise _error(entry.file, entry.id, str(error), error.field) from error
         if like in sizes:
             sizes[entry.id] = sizes[like]
@@ -87,20 +87,23 @@ def load_registry(folder: Path) -> Registry:
 
 
 def _error(file: Path, entry: str, message: str, field: str = "") -> IsotropyError:
-    """A mistake in the registry, with its place."""
+    """An error in the registry, with its file, entry and field."""
     return IsotropyError(f"source registry {file}: {entry}{'.' * bool(field)}{field}: {message}")
 
 
 def _files(folder: Path) -> list[Path]:
     """The registry's files in a folder, in the order of `FILES`."""
     expected = ", ".join(f"{stem}.yaml" for stem in FILES)
-    found = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-    strange = sorted(set(found) - set(FILES))
-    if strange or not found:
-        got = f"{strange[0]}.yaml" if strange else "no such file"
+    paths = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    unknown = sorted(set(paths) - set(FILES))
+    if unknown or not paths:
+        got = f"{unknown[0]}.yaml" if unknown else "no such file"
         raise IsotropyError(f"source registry {folder}: expected files {expected}, got {got}")
-    own = folder.parent / LOCAL
-    return [*(found[stem] for stem in FILES if stem in found), *([own] if own.is_file() else [])]
+    local_file = folder.parent / LOCAL
+    return [
+        *(paths[stem] for stem in FILES if stem in paths),
+        *([local_file] if local_file.is_file() else []),
+    ]
 
 
 def _sections(path: Path) -> dict[str, dict[Any, Any]]:
@@ -114,29 +117,29 @@ def _sections(path: Path) -> dict[str, dict[Any, Any]]:
         raise IsotropyError(f"source registry {path}: expected the keys sources and citations")
     for key, section in data.items():
         if not isinstance(section, dict):
-            raise _error(path, key, f"expected a mapping, got {shown(section)}")
+            raise _error(path, key, f"expected a mapping, got {format_value(section)}")
     return data
 
 
 def _citations(files: dict[Path, dict[str, dict[Any, Any]]]) -> dict[str, str]:
     """The citations of all files, by key."""
-    found: dict[str, str] = {}
+    citations: dict[str, str] = {}
     for path, sections in files.items():
         for key, text in sections.get("citations", {}).items():
-            if key in found:
+            if key in citations:
                 raise _error(path, f"citations.{key}", "duplicate key, also in another file")
             if not isinstance(text, str):
-                raise _error(path, f"citations.{key}", f"expected text, got {shown(text)}")
-            found[key] = text
-    return found
+                raise _error(path, f"citations.{key}", f"expected text, got {format_value(text)}")
+            citations[key] = text
+    return citations
 
 
 def _entries(files: dict[Path, dict[str, dict[Any, Any]]]) -> Iterator[_Entry]:
-    """All entries, families written out."""
+    """All entries; families (`isotropy.templates`) are expanded."""
     for path, sections in files.items():
         for template, value in sections.get("sources", {}).items():
             try:
-                for values, one in members(value):
-                    yield _Entry(path, str(fill(template, values)), fill(one, values))
+                for values, entry in expand_family(value):
+                    yield _Entry(path, str(fill(template, values)), fill(entry, values))
             except ValueError as error:
                 raise _error(path, template, str(error)) from error

@@ -8,13 +8,13 @@ import hashlib
 import json
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError, shown
+from isotropy.errors import IsotropyError, format_value
 from isotropy.sources.spec import Content
 
 
 class Row(NamedTuple):
-    """One row of a data set, lexicon or corpus: its texts, and its label: a class number, a score,
-    answers, names in a lexicon, or None for none.
+    """One row of a data set, lexicon or corpus: its texts and its label. A label is a class number,
+    a score, a question's answers, a lexicon's list of names, or None.
     """
 
     texts: tuple[str, ...]
@@ -25,21 +25,21 @@ def verify_rows(content: Content, rows: list[Row]) -> None:
     """Compare rows with what the registry expects: count, unique texts, digest.
 
     Raises:
-        IsotropyError: the first of them that differs, with both values; or a row with something
-            that is no text.
+        IsotropyError: the first of these that differs, with both values; or a row with a value
+            that is not a text.
     """
     for number, row in enumerate(rows, start=1):
         for text in row.texts:
             if not _is_unicode(text):
                 raise IsotropyError(
-                    f"{content.title}: row {number}: expected a text, got {shown(text)}"
+                    f"{content.title}: row {number}: expected a text, got {format_value(text)}"
                 )
-    found = {
+    actual = {
         "rows": len(rows),
         "unique_texts": len({text for row in rows for text in row.texts}),
         "content_sha256": content_sha256(rows),
     }
-    for field, value in found.items():
+    for field, value in actual.items():
         expected = getattr(content, field)
         if expected is not None and expected != value:
             raise IsotropyError(

@@ -1,5 +1,5 @@
-"""How large a source is, for the costs of a study. No job's result depends on it: it stands beside
-the source, not in it.
+"""Sizes of sources, for estimating the cost of a study. No result depends on them, so they are kept
+beside the sources, not in them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class ModelSize(Strict):
     weights: Positive
     """Multiplications that a token takes in the layers, in millions."""
     width: Count
-    """Numbers per token and layer."""
+    """Dimensions of a token vector in each layer."""
     layers: Count
     gigabytes: Positive
-    """Of its files."""
+    """Size of the model's files."""
     causal: bool = False
     """Whether it is a decoder: no token sees those after it."""
     positions: Count = 512
-    """Tokens that it has positions for, as far as papers' settings ask for them."""
+    """Longest input in tokens; more than the papers' settings need is not counted."""
 
 
 class VectorsSize(Strict):
@@ -36,13 +36,13 @@ class VectorsSize(Strict):
     points: Count
     """Words."""
     width: Count
-    """Numbers per word."""
+    """Dimensions of a word vector."""
     gigabytes: Positive
-    """Of its files."""
+    """Size of the vectors' files."""
 
 
 class TextsSize(Strict):
-    """Size of a data set, corpus or lexicon, as far as its contents do not say it."""
+    """Size of a data set, corpus or lexicon, as far as its contents do not state it."""
 
     rows: Count | None = None
     tokens: Count | None = None

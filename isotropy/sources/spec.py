@@ -22,28 +22,28 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Revision = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Tier = Literal["hub", "url", "mirror", "package"]
 """Kinds of origins, as `sources.order` ranks them."""
-HERE = ("file", "random")
-"""Kinds of origins that need no network and no choice: tried before all others."""
+LOCAL_KINDS = ("file", "random")
+"""Kinds of origins that need no network: tried before those in `sources.order`."""
 
 
-def _inside(path: str) -> str:
-    """A path below some folder."""
+def _require_inside(path: str) -> str:
+    """Require a relative path that does not leave its folder."""
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or not pure.parts or "\0" in path:
         raise ValueError(f"expected a path inside its folder, got {path!r}")
     return path
 
 
-Inside = Annotated[str, AfterValidator(_inside)]
+Inside = Annotated[str, AfterValidator(_require_inside)]
 
 
 class _Origin(Strict):
     content: str
     """Which of the source's contents this origin delivers."""
     files: dict[str, str]
-    """Payload file name -> path in the repository, mirror folder, archive or package. Of an archive
-    or package, a name that ends with / is a folder, and the path a pattern for the files that go
-    there."""
+    """Payload file name -> path in the repository, mirror folder, archive or package. For an
+    archive or package, a name that ends with / is a folder, and its path a glob pattern for the
+    members that go there."""
 
     @field_validator("files")
     @classmethod
@@ -51,7 +51,7 @@ class _Origin(Strict):
         if not files:
             raise ValueError("expected at least one file, got none")
         for path in (*files, *files.values()):
-            _inside(path)
+            _require_inside(path)
         return files
 
 
@@ -69,8 +69,8 @@ class HubOrigin(_Origin):
 
 
 class UrlOrigin(_Origin):
-    """A file at an address; an archive's members are named by `files`, a plain file maps to
-    itself.
+    """A file at a URL. For an archive, `files` names its members; a plain file is the only one in
+    `files`.
     """
 
     type: Literal["url"]
@@ -142,8 +142,8 @@ class PackageOrigin(_Origin):
 
     def describe(self) -> str:
         """One line for logs, records and pages."""
-        cut = f", in {len(self.pieces)} packages" if self.pieces else ""
-        return f"{self.client} package {self.package} {self.version}{cut}"
+        pieces = f", in {len(self.pieces)} packages" if self.pieces else ""
+        return f"{self.client} package {self.package} {self.version}{pieces}"
 
 
 class FileOrigin(_Origin):
@@ -159,13 +159,13 @@ class FileOrigin(_Origin):
 
 
 class RandomOrigin(_Origin):
-    """A model of the same architecture as another, with fresh weights: a control for training."""
+    """A model of the same architecture as another, with random weights: a control for training."""
 
     type: Literal["random"]
     like: str
-    """The model, by its id in the registry."""
+    """Id in the registry of the model with the same architecture."""
     seed: Annotated[int, Field(ge=0, lt=2**32)]
-    """Of the weights."""
+    """Random seed of the weights."""
 
     def describe(self) -> str:
         """One line for logs, records and pages."""
@@ -184,24 +184,24 @@ Format = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 
 
 class Content(Strict):
-    """What a source delivers, and how it is recognised whatever way it came."""
+    """What a source delivers, and how it is verified, whichever origin delivered it."""
 
     status: Status
     """`original`: the paper's own input. `stand-in`: a substitute; what is made from it never
     counts as a reproduction. `rehearsal`: synthetic; what is made from it has no verdict."""
     title: str
-    """What it is, as captions name it."""
+    """Its name in captions."""
     format: Format | None = None
-    """How it is read (`isotropy.sources.formats`); null for models."""
+    """Format of its files (`isotropy.sources.formats`); null for models."""
     text_fields: list[str] = []
-    """Columns of the texts, where the format leaves them open."""
+    """Names of the text columns, for formats that do not fix them."""
     label_field: str | None = "label"
-    """Column of the label, where the format leaves it open; null: there is none."""
+    """Name of the label column, for formats that do not fix it; null: no labels."""
     label_names: list[str] = []
-    """Values of that column, in the order of the classes, where they are names; none where they are
-    class numbers or scores."""
+    """Names of the classes in the order of their numbers, where the label column holds names; empty
+    where it holds class numbers or scores."""
     files: dict[str, Sha256] = {}
-    """Digests of payload files, where every origin has the same bytes."""
+    """Digests of payload files, for files that are the same at every origin."""
     rows: int | None = None
     unique_texts: int | None = None
     content_sha256: Sha256 | None = None
@@ -218,27 +218,27 @@ class Source(Strict):
     encoder: Encoder | None = None
     contents: dict[str, Content]
     origins: Annotated[list[Origin], Field(min_length=1)]
-    """In order of preference within a kind; `sources.order` ranks the kinds."""
+    """Origins in order of preference within a kind; `sources.order` ranks the kinds."""
 
-    def pins(self, origin: Origin) -> bool:
+    def can_verify(self, origin: Origin) -> bool:
         """Whether what an origin delivers can be verified: by row digest, by its files' digests, or
         by the archive's.
         """
         content = self.contents[origin.content]
-        whole = set(origin.files) <= set(content.files)
-        known = content.content_sha256 or whole or getattr(origin, "sha256", None)
-        return bool(known) or origin.type == "random"
+        has_file_digests = set(origin.files) <= set(content.files)
+        digest = content.content_sha256 or has_file_digests or getattr(origin, "sha256", None)
+        return bool(digest) or origin.type == "random"
 
-    def usable(self, order: Sequence[Tier], *, mirror: bool) -> list[Origin]:
-        """The origins that may be tried: those on this machine, then in the order of their kinds;
-        those of a mirror only if there is one.
+    def usable_origins(self, order: Sequence[Tier], *, mirror: bool) -> list[Origin]:
+        """The origins that may be tried: those on this machine, then the others in the order of
+        their kinds; mirror origins only if a mirror is configured.
         """
-        ranks: dict[str, int] = {kind: i for i, kind in enumerate((*HERE, *order))}
+        ranks: dict[str, int] = {kind: i for i, kind in enumerate((*LOCAL_KINDS, *order))}
         usable = [o for o in self.origins if o.type in ranks and (o.type != "mirror" or mirror)]
         return sorted(usable, key=lambda o: ranks[o.type])
 
-    def portable(self) -> tuple[Source, list[str]]:
-        """The source without where its folders are on this machine, and where they are."""
+    def split_folders(self) -> tuple[Source, list[str]]:
+        """The source with only the last part of each local folder, and the full paths."""
         folders = [o.folder for o in self.origins if isinstance(o, FileOrigin)]
         origins = [
             o.model_copy(update={"folder": f"/{PurePosixPath(o.folder).name}"})
@@ -249,8 +249,8 @@ class Source(Strict):
         return self.model_copy(update={"origins": origins}), folders
 
     @property
-    def control(self) -> RandomOrigin | None:
-        """How its weights are drawn, if they are; None for all that is fetched."""
+    def random_origin(self) -> RandomOrigin | None:
+        """The origin of a model with random weights; None for sources that are fetched."""
         return next((o for o in self.origins if o.type == "random"), None)
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Tables as text: rows with a header, and mistakes by line and column."""
+"""Read CSV tables with a header; errors name the line and the column."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from isotropy.errors import shown
+from isotropy.errors import format_value
 from isotropy.sources.spec import Content
 
 
@@ -17,10 +17,10 @@ def read_csv(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
 
     Args:
         path: the file.
-        columns: those that it must have.
+        columns: names that the header must contain.
 
     Raises:
-        ValueError: no such column, or a row with fewer or more fields than the header.
+        ValueError: a missing column, or a row with fewer or more fields than the header.
     """
     with path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.DictReader(stream)
@@ -43,11 +43,11 @@ def read_csv(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
             yield reader.line_num, row
 
 
-def whole_number(text: str, place: str) -> int:
-    """A class number.
+def parse_whole_number(text: str, place: str) -> int:
+    """Parse a class number.
 
     Raises:
-        ValueError: no whole number, with its place.
+        ValueError: not a whole number; the message begins with `place`.
     """
     try:
         return int(text)
@@ -55,12 +55,12 @@ def whole_number(text: str, place: str) -> int:
         raise ValueError(f"{place}: expected a whole number, got {text!r}") from None
 
 
-def own_label(content: Content, row: Mapping[str, Any], place: str) -> Any:
-    """The label of a row of a user's own data: the name of its class as text, where the content
-    names the classes, else a score; None where there are no labels.
+def parse_label(content: Content, row: Mapping[str, Any], place: str) -> Any:
+    """The label of a row of a user's data: the name of its class where the content lists class
+    names, else a score; None where the data have no labels.
 
     Raises:
-        ValueError: no score, with its place.
+        ValueError: a score that is not a number; the message begins with `place`.
     """
     if content.label_field is None:
         return None
@@ -71,10 +71,10 @@ def own_label(content: Content, row: Mapping[str, Any], place: str) -> Any:
         return float(value)
     except (TypeError, ValueError):
         field = content.label_field
-        raise ValueError(f"{place}, {field}: expected a score, got {shown(value)}") from None
+        raise ValueError(f"{place}, {field}: expected a score, got {format_value(value)}") from None
 
 
 def class_name(value: Any) -> str:
     """A class as text: 1 and 1.0 are the same."""
-    whole = isinstance(value, float) and value.is_integer()
-    return str(int(value)) if whole else str(value)
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if is_whole else str(value)

@@ -1,4 +1,4 @@
-"""Texts and labels of files: lines, JSON lines, CSV, Parquet."""
+"""Read texts and labels from files: lines, JSON lines, CSV, Parquet."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isotropy.errors import IsotropyError, shown, suggest
+from isotropy.errors import IsotropyError, format_value, suggest
 from isotropy.sources.table_text import read_csv
 
 FORMATS = (".txt", ".jsonl", ".csv", ".parquet")
 
 
 class Column(NamedTuple):
-    """A file, and the field of it that is meant; None: its only one."""
+    """A file, and the name of a field in it; None: the file's only field, or a default."""
 
     path: Path
     field: str | None
@@ -26,71 +26,74 @@ class Column(NamedTuple):
         return str(self.path) if self.field is None else f"{self.path}:{self.field}"
 
 
-def column(text: str) -> Column:
-    """What the user means by FILE or FILE:FIELD. A file whose name has a colon is found, too.
+def parse_column(text: str) -> Column:
+    """Parse FILE or FILE:FIELD. The name of an existing file may contain a colon.
 
     Raises:
         IsotropyError: no such file.
     """
     path = Path(text)
     file, mark, field = text.rpartition(":")
-    whole = path.exists() or not mark
-    found = Column(path, None) if whole else Column(Path(file), field)
-    if not found.path.is_file():
-        raise IsotropyError(f"{found.path}: no such file")
-    return found
+    is_path = path.exists() or not mark
+    result = Column(path, None) if is_path else Column(Path(file), field)
+    if not result.path.is_file():
+        raise IsotropyError(f"{result.path}: no such file")
+    return result
 
 
-def read_texts(wanted: Column) -> list[str]:
-    """The texts of a file; the field `text` if none is named and there are several.
+def read_texts(column: Column) -> list[str]:
+    """Read the texts of a file; from the field `text`, if none is named and there are several.
 
     Raises:
-        IsotropyError: not readable, a text that is empty or no text, or fewer than two.
+        IsotropyError: an unreadable file, an empty text, a value that is not a text, or fewer than
+            two texts.
     """
-    texts = read_values(wanted, default="text")
+    texts = read_values(column, default="text")
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
-            raise IsotropyError(f"{wanted}: text {number}: expected a text, got {shown(text)}")
+            raise IsotropyError(
+                f"{column}: text {number}: expected a text, got {format_value(text)}"
+            )
         if not text.strip():
-            raise IsotropyError(f"{wanted}: text {number} is empty: leave it out")
+            raise IsotropyError(f"{column}: text {number} is empty: leave it out")
     if len(texts) < 2:
-        raise IsotropyError(f"{wanted}: expected at least 2 texts, got {len(texts)}")
+        raise IsotropyError(f"{column}: expected at least 2 texts, got {len(texts)}")
     return [str(text) for text in texts]
 
 
-def read_labels(wanted: Column, name: str) -> np.ndarray:
-    """Labels of a file, as an array of texts or numbers.
+def read_labels(column: Column, name: str) -> np.ndarray:
+    """Read the labels of a file as an array of texts.
 
     Raises:
-        IsotropyError: not readable, or one is missing.
+        IsotropyError: an unreadable file, or a missing label.
     """
-    values = read_values(wanted, default=name)
+    values = read_values(column, default=name)
     for number, value in enumerate(values, start=1):
         if value is None or value == "" or value != value:
-            raise IsotropyError(f"{wanted}: {name} {number} is missing")
+            raise IsotropyError(f"{column}: {name} {number} is missing")
         if isinstance(value, list | dict):
             raise IsotropyError(
-                f"{wanted}: {name} {number}: expected a number or a text, got {shown(value)}"
+                f"{column}: {name} {number}: expected a number or a text, got {format_value(value)}"
             )
     return np.array([str(value) for value in values])
 
 
-def read_values(wanted: Column, default: str) -> list[object]:
-    """The values of a field, in the order of the file."""
-    path = wanted.path
+def read_values(column: Column, default: str) -> list[object]:
+    """Read the values of a field; `default` is its name if none is named and there are several."""
+    path = column.path
     if not path.stat().st_size:
         raise IsotropyError(f"{path}: the file is empty")
     try:
         match path.suffix.lower():
             case ".csv":
-                return _of_csv(wanted, default)
+                return _read_csv(column, default)
             case ".jsonl" | ".json" | ".ndjson":
-                return _of_json_lines(wanted, default)
+                return _read_json_lines(column, default)
             case ".parquet":
-                return _of_parquet(wanted, default)
+                return _read_parquet(column, default)
             case ".txt":
-                if wanted.field is not None:
-                    raise IsotropyError(f"{path}: lines of text have no field {wanted.field!r}")
+                if column.field is not None:
+                    raise IsotropyError(f"{path}: lines of text have no field {column.field!r}")
                 lines = path.read_text("utf-8-sig").split("\n")
                 return list(lines[:-1] if lines[-1] == "" else lines)
     except UnicodeDecodeError as error:
@@ -99,55 +102,57 @@ def read_values(wanted: Column, default: str) -> list[object]:
             f"{path}: expected UTF-8, got byte {byte:#04x} at {error.start}: save it as UTF-8"
         ) from None
     except (ValueError, csv.Error) as error:
-        about = str(error) if path.name in str(error) else f"{path.name}: {error}"
-        raise IsotropyError(str(path.parent / about)) from None
+        message = str(error) if path.name in str(error) else f"{path.name}: {error}"
+        raise IsotropyError(str(path.parent / message)) from None
     raise IsotropyError(
         f"{path}: expected one of {', '.join(FORMATS)}, got {path.suffix or 'no suffix'}"
     )
 
 
-def _of_csv(wanted: Column, default: str) -> list[object]:
-    with wanted.path.open(encoding="utf-8-sig", newline="") as stream:
+def _read_csv(column: Column, default: str) -> list[object]:
+    with column.path.open(encoding="utf-8-sig", newline="") as stream:
         names = next(csv.reader(stream), [])
-    field = _field(wanted, names, default)
-    return [row[field] for _, row in read_csv(wanted.path, [field])]
+    field = _choose_field(column, names, default)
+    return [row[field] for _, row in read_csv(column.path, [field])]
 
 
-def _of_json_lines(wanted: Column, default: str) -> list[object]:
+def _read_json_lines(column: Column, default: str) -> list[object]:
     values: list[object] = []
-    with wanted.path.open(encoding="utf-8-sig") as stream:
+    with column.path.open(encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, start=1):
             if not line.strip():
                 continue
-            place = f"{wanted.path.name}, line {number}"
+            place = f"{column.path.name}, line {number}"
             try:
                 row = json.loads(line)
             except (json.JSONDecodeError, RecursionError) as error:
                 raise ValueError(f"{place}: expected a line of JSON: {error}") from None
             if not isinstance(row, dict):
-                raise ValueError(f"{place}: expected an object with fields, got {shown(row)}")
-            field = _field(wanted, list(row), default, f", line {number}")
+                raise ValueError(
+                    f"{place}: expected an object with fields, got {format_value(row)}"
+                )
+            field = _choose_field(column, list(row), default, f", line {number}")
             values.append(row[field])
     return values
 
 
-def _of_parquet(wanted: Column, default: str) -> list[object]:
+def _read_parquet(column: Column, default: str) -> list[object]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        field = _field(wanted, pq.read_schema(wanted.path).names, default)
-        values: list[object] = pq.read_table(wanted.path, columns=[field])[field].to_pylist()
+        field = _choose_field(column, pq.read_schema(column.path).names, default)
+        values: list[object] = pq.read_table(column.path, columns=[field])[field].to_pylist()
         return values
     except pa.ArrowInvalid as error:
-        first = str(error).splitlines()[0]
-        raise IsotropyError(f"{wanted.path}: not readable as .parquet: {first}") from None
+        first_line = str(error).splitlines()[0]
+        raise IsotropyError(f"{column.path}: not readable as .parquet: {first_line}") from None
 
 
-def _field(wanted: Column, names: Sequence[str], default: str, where: str = "") -> str:
-    """The field that is meant among those of a file."""
-    field = wanted.field or (names[0] if len(names) == 1 else default)
+def _choose_field(column: Column, names: Sequence[str], default: str, location: str = "") -> str:
+    """The field to read: the named one, else the file's only one, else the default."""
+    field = column.field or (names[0] if len(names) == 1 else default)
     if field not in names:
         hint = suggest(field, names, "in the file")
-        raise IsotropyError(f"{wanted.path}{where}: no field {field!r}; {hint}")
+        raise IsotropyError(f"{column.path}{location}: no field {field!r}; {hint}")
     return field

@@ -1,4 +1,4 @@
-"""Uncertainty of fine-tuned models over the items of their validation sets, from their answers."""
+"""Uncertainty of a fine-tuned model's score over the items of its validation set."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def performance_draws(
 
     Args:
         run: facts about the model.
-        answers: label and predicted, or exact_match and f1 of a span; a row per item.
-        resamples: how many.
-        seed: the same resamples for every model of a task.
+        answers: a row per item, with columns label and predicted, or exact_match and f1 for spans.
+        resamples: number of resamples.
+        seed: random seed; the same seed gives the same resamples for every model of a task.
 
     Returns:
-        shape (resamples,), times 100 as the performance is.
+        Performance in percent, shape (resamples,).
     """
     spans = answers["predicted"].isna().all()
     metric, names = ("mean", [run.metric]) if spans else (run.metric, ["predicted", "label"])
     columns = [answers[name].dropna().to_numpy(dtype=np.float64) for name in names]
     draws = score_draws(metric, columns[0][None], columns[-1], resamples=resamples, seed=seed)
-    found: np.ndarray = draws[0]
-    return found
+    performance: np.ndarray = draws[0]
+    return performance
 
 
 def error_of_change(
@@ -39,9 +39,9 @@ def error_of_change(
     """Standard error over items of the mean difference in performance of two methods.
 
     Args:
-        runs: of one task and model, with their answers; each seed with both methods.
-        better: kind of a method.
-        worse: kind of the other.
+        runs: all runs of one task and model, with their answers; each seed has both methods.
+        better: kind of the first method.
+        worse: kind of the method that is subtracted.
     """
     draws = [
         np.stack([performance_draws(run, answers) for run, answers in runs if run.method.kind == k])

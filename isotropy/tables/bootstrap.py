@@ -1,4 +1,4 @@
-"""Paired bootstrap over the items of a test set: both sides of a comparison are drawn together."""
+"""Paired bootstrap over the items of a test set: both sides of a comparison see the same items."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 RESAMPLES = 2000
-BY_PAIRS = "paired bootstrap over items, seeds drawn outside"
-"""For the column `interval_method`."""
-_BLOCK = 200  # resamples at a time, for memory
+PAIRED_BOOTSTRAP = "paired bootstrap over items, seeds drawn outside"
+"""Value of the column `interval_method`."""
+_BLOCK = 200  # resamples that are computed at a time, to bound memory
 
 
 def spearman_draws(
@@ -17,28 +17,28 @@ def spearman_draws(
 ) -> np.ndarray:
     """Spearman's rho of each row of `values` with `scores`, in resamples of the items.
 
-    A resample is a number of times that each item counts. Values are sorted once, and their ranks
-    in a resample follow from sums of these numbers; equal values share the mean of their ranks.
+    A resample is a count for each item. Values are sorted once, and their ranks in a resample are
+    cumulative sums of the counts; equal values share the mean of their ranks.
 
     Args:
         values: shape (m, n); one row per method and seed.
         scores: shape (n,).
-        resamples: how many.
-        seed: the same resamples for every row, and for every call with as many items.
+        resamples: number of resamples.
+        seed: random seed; the same seed and number of items give the same resamples.
 
     Returns:
-        shape (m, resamples); NaN where a resample has one value only.
+        Correlations, shape (m, resamples); NaN where all values of a resample are equal.
 
     Source:
         Efron & Tibshirani (1993), chapters 6 and 10.
     """
     values, scores = np.atleast_2d(values).astype(np.float64), np.asarray(scores, np.float64)
-    found = np.empty((len(values), resamples))
+    rho = np.empty((len(values), resamples))
     for block, counts in _resamples(len(scores), resamples, seed):
-        of_scores = _centred_ranks(scores, counts)
+        score_ranks = _centred_ranks(scores, counts)
         for i, row in enumerate(values):
-            found[i, block] = _correlation(_centred_ranks(row, counts), of_scores, counts)
-    return found
+            rho[i, block] = _correlation(_centred_ranks(row, counts), score_ranks, counts)
+    return rho
 
 
 def _resamples(n: int, resamples: int, seed: int) -> Iterator[tuple[slice, np.ndarray]]:
@@ -53,7 +53,7 @@ def _resamples(n: int, resamples: int, seed: int) -> Iterator[tuple[slice, np.nd
 def score_draws(
     metric: str,
     predicted: np.ndarray,
-    right: np.ndarray,
+    target: np.ndarray,
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -64,64 +64,66 @@ def score_draws(
         metric: accuracy, f1 (of class 1), matthews, pearson, spearman; or mean, for items that
             have a score each, such as the F1 of an answer, in percent.
         predicted: shape (m, n); one row per method and seed.
-        right: shape (n,); of no account for mean.
-        resamples: how many.
-        seed: the same resamples for every row, and for every call with as many items.
+        target: true labels or scores, shape (n,); ignored for mean.
+        resamples: number of resamples.
+        seed: random seed; the same seed and number of items give the same resamples.
 
     Returns:
-        shape (m, resamples); NaN where a resample has no such score; 0 for a correlation of
-        predictions that are all alike.
+        Scores, shape (m, resamples); NaN where a resample has no such score; 0 for a correlation of
+        predictions that are all equal.
     """
     if metric == "spearman":
-        found = 100 * spearman_draws(predicted, right, resamples=resamples, seed=seed)
-        found[np.ptp(predicted, axis=1) == 0] = 0
-        return found
-    found = np.empty((len(predicted), resamples))
-    for block, counts in _resamples(len(right), resamples, seed):
+        scores = 100 * spearman_draws(predicted, target, resamples=resamples, seed=seed)
+        scores[np.ptp(predicted, axis=1) == 0] = 0
+        return scores
+    scores = np.empty((len(predicted), resamples))
+    for block, counts in _resamples(len(target), resamples, seed):
         for i, row in enumerate(predicted):
-            found[i, block] = _SCORES[metric](row, right, counts)
-    return found
+            scores[i, block] = _SCORES[metric](row, target, counts)
+    return scores
 
 
-def _mean(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _mean(row: np.ndarray, target: np.ndarray, counts: np.ndarray) -> np.ndarray:
     mean: np.ndarray = counts @ row / len(row)
     return mean
 
 
-def _accuracy(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    return _mean(100.0 * (row == right), right, counts)
+def _accuracy(row: np.ndarray, target: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    return _mean(100.0 * (row == target), target, counts)
 
 
-def _f1(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    both = counts @ ((row == 1) & (right == 1))
-    each = counts @ (row == 1) + counts @ (right == 1)
-    f1: np.ndarray = 200 * both / np.maximum(each, 1)
+def _f1(row: np.ndarray, target: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    n_both = counts @ ((row == 1) & (target == 1))
+    n_positive = counts @ (row == 1) + counts @ (target == 1)
+    f1: np.ndarray = 200 * n_both / np.maximum(n_positive, 1)
     return f1
 
 
-def _matthews(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Of any number of classes (Gorodkin 2004); 0 where one side has one class, as scikit-learn."""
+def _matthews(row: np.ndarray, target: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Matthews correlation of K classes (Gorodkin 2004); like scikit-learn 0 if a side has one."""
     n = len(row)
-    classes = np.union1d(row, right)
-    said, true = (counts @ (side[:, None] == classes).astype(np.float64) for side in (row, right))
-    covariance = n * (counts @ (row == right)) - (said * true).sum(axis=1)
-    spread = (n**2 - (said**2).sum(axis=1)) * (n**2 - (true**2).sum(axis=1))
+    classes = np.union1d(row, target)
+    n_predicted, n_true = (
+        counts @ (side[:, None] == classes).astype(np.float64) for side in (row, target)
+    )
+    covariance = n * (counts @ (row == target)) - (n_predicted * n_true).sum(axis=1)
+    spread = (n**2 - (n_predicted**2).sum(axis=1)) * (n**2 - (n_true**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: np.ndarray = np.where(spread > 0, 100 * covariance / np.sqrt(spread), 0)
-    return found
+        matthews: np.ndarray = np.where(spread > 0, 100 * covariance / np.sqrt(spread), 0)
+    return matthews
 
 
-def _pearson(row: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    if np.ptp(row) == 0:  # as `isotropy.finetune.scores.regression_scores`
+def _pearson(row: np.ndarray, target: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    if np.ptp(row) == 0:  # as in `isotropy.finetune.scores.regression_scores`
         return np.zeros(len(counts))
-    x, y = (side - side.mean() for side in (row, right))
+    x, y = (side - side.mean() for side in (row, target))
     n = len(row)
-    of_x, of_y = counts @ x, counts @ y
-    covariance = counts @ (x * y) - of_x * of_y / n
-    spread = (counts @ x**2 - of_x**2 / n) * (counts @ y**2 - of_y**2 / n)
+    sum_x, sum_y = counts @ x, counts @ y
+    covariance = counts @ (x * y) - sum_x * sum_y / n
+    spread = (counts @ x**2 - sum_x**2 / n) * (counts @ y**2 - sum_y**2 / n)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: np.ndarray = 100 * covariance / np.sqrt(spread)
-    return found
+        pearson: np.ndarray = 100 * covariance / np.sqrt(spread)
+    return pearson
 
 
 _SCORES = {
@@ -138,7 +140,7 @@ def mean_of_seeds(draws: np.ndarray, *, seed: int = 0) -> np.ndarray:
 
     Args:
         draws: shape (seeds, resamples): a statistic of each seed in each resample of the items.
-        seed: of the draws of seeds.
+        seed: random seed for drawing the seeds.
     """
     n_seeds, resamples = draws.shape
     chosen = np.random.default_rng([seed, 1]).integers(n_seeds, size=(n_seeds, resamples))
@@ -151,7 +153,7 @@ def items_error(better: np.ndarray, worse: np.ndarray) -> float:
 
     Args:
         better: shape (seeds, resamples): the score of each seed in each resample.
-        worse: the same of the other method.
+        worse: the same for the method that is subtracted.
     """
     return float(np.nanstd((better - worse).mean(axis=0), ddof=1))
 

@@ -1,4 +1,4 @@
-"""Runs as tables read them: the facts about each, and its rows."""
+"""Read runs for tables: the facts about each run, and its rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FACTS: dict[RunKind, str] = {
     "tuning": "isotropy.similarity.spec:TuningFacts",
     "classified": "isotropy.similarity.spec:ClassificationFacts",
 }
-"""What describes a run of each kind: module and class, loaded by name."""
+"""Class that holds the facts about a run of each kind, as module:class; loaded by name."""
 
 
 def read_runs(
@@ -32,7 +32,7 @@ def read_runs(
     """Runs with the facts about them.
 
     Args:
-        kind: what the runs are (`FACTS`).
+        kind: kind of the runs (a key of `FACTS`).
         facts: a JSON file per run.
         tables: a Parquet file per run, in the same order.
     """
@@ -50,15 +50,15 @@ def long_table(parts: Iterable[tuple[dict[str, object], pd.DataFrame]]) -> pd.Da
 
 
 def deviate(table: pd.DataFrame, rows: pd.Series, reason: str) -> pd.DataFrame:
-    """Make some rows stand-ins, unless they are of a rehearsal, and say why.
+    """Add a deviation to some rows, and turn originals among them into stand-ins.
 
     Args:
-        table: with the columns `status` and `deviations`.
+        table: a table with the columns `status` and `deviations`.
         rows: whether each row deviates.
-        reason: how.
+        reason: the deviation, in words.
     """
-    known, lower = table["deviations"], rows & (table["status"] == "original")
-    more = known.where(known == "", known + "; ") + reason
+    deviations, demoted = table["deviations"], rows & (table["status"] == "original")
+    extended = deviations.where(deviations == "", deviations + "; ") + reason
     return table.assign(
-        status=table["status"].mask(lower, "stand-in"), deviations=known.mask(rows, more)
+        status=table["status"].mask(demoted, "stand-in"), deviations=deviations.mask(rows, extended)
     )

@@ -1,4 +1,4 @@
-"""What defines a table, and the published numbers that it sets beside ours."""
+"""Specs of tables, and the published numbers that tables show beside ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RunKind = Literal[
 RunPart = Literal[
     "steps", "layers", "points", "silhouettes", "pairs", "answers", "words", "dimensions"
 ]
-"""Tables of a run, besides its rows."""
+"""Additional tables of a run, besides its main one."""
 
 
 class PublishedNumber(Strict):
@@ -39,29 +39,29 @@ class PublishedNumber(Strict):
 
 
 class TableSpec(Spec):
-    """What defines a table; also its entry on the paper's page."""
+    """The spec of a table, which is also its entry on the paper's page."""
 
     id: str
     """Paper and name: `results/tables/<id>.parquet`, `.csv`, `.md`."""
     function: str
-    """Function in the paper's `tables.py`. Its arguments: runs, tables, published numbers, as far
-    as named."""
+    """Function in the paper's `tables.py`. Its arguments are the runs, tables and published numbers
+    that this spec names, in this order."""
     runs: str | None = None
     """Runs that it is made from: a group in the paper's `study.py`."""
     kind: RunKind | None = None
-    """Of these runs."""
+    """Kind of these runs."""
     part: RunPart | None = None
-    """Which of the tables of a run, where it has several."""
+    """Which table of a run, where it has several; null: its main one."""
     tables: list[str] = []
     """Tables that it is made from."""
     published: list[PublishedNumber] | None = None
-    """What the paper prints, for the tables that set it beside our numbers."""
+    """Numbers that the paper prints, for tables that show them beside ours."""
     rehearsal: bool = False
-    """Whether the study is a rehearsal: of a table that is made from nothing, no source says so."""
+    """Whether the study is a rehearsal, which a table without inputs cannot learn from a source."""
     repeats: str | None = None
     """Field of the paper's configuration that holds the seeds behind a value, or their number."""
     needs: str | None = None
-    """Part of the paper without which there is no such table."""
+    """Part of the paper's study that the table needs; without it there is no such table."""
     section: str
     """Section of the paper."""
     caption: str

@@ -1,4 +1,4 @@
-"""Write a table three times: Parquet for programs, CSV for spreadsheets, Markdown for readers."""
+"""Write a table in three formats: Parquet for programs, CSV for spreadsheets, Markdown to read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from isotropy.parquet import write_parquet
-from isotropy.printable import for_markdown
+from isotropy.printable import escape_for_markdown
 
 
 class Writer(Protocol):
-    """What gives temporary paths for named outputs, and the mark of their record: a job."""
+    """The part of a job that writes tables: its named outputs, and the mark of its record."""
 
     mark: str
 
@@ -33,22 +33,22 @@ def write_all(job: Writer, table: pd.DataFrame) -> None:
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
-    """CSV with every digit (the shortest text that reads back to the same number); the one format
-    without a mark.
+    """Write CSV with every digit (the shortest text that reads back to the same number). It is the
+    only format without the mark of its record.
     """
     table.to_csv(path, index=False, lineterminator="\n")
 
 
 def write_markdown(path: Path, table: pd.DataFrame, mark: str) -> None:
-    """A Markdown table, four significant digits, and the mark of its record as a comment."""
+    """Write a Markdown table with four significant digits; its record's mark is a comment."""
     lines = [_row([str(c) for c in table.columns]), _row(["---"] * len(table.columns))]
     lines += [_row([format_cell(v) for v in row]) for row in table.itertuples(index=False)]
     path.write_text("\n".join(lines) + f"\n\n<!-- {mark} -->\n", "utf8")
 
 
 def format_cell(value: object) -> str:
-    """A cell for readers: grouped integers, four significant digits, nothing for what is not
-    there.
+    """Format a cell to be read: grouped integers, four significant digits, empty for missing
+    values.
     """
     if value is None or value is pd.NA:
         return ""
@@ -62,4 +62,4 @@ def format_cell(value: object) -> str:
 
 
 def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(for_markdown(cell) for cell in cells) + " |"
+    return "| " + " | ".join(escape_for_markdown(cell) for cell in cells) + " |"

@@ -1,5 +1,5 @@
-"""What a study will cost: hours, disk and memory of each job, from its spec, the sizes of its
-sources (`config/sources/`) and measured rates (`config/rates.yaml`).
+"""Estimate what a study will cost: hours, disk and memory of each job, from its spec, the sizes of
+its sources (`config/sources/`) and measured rates (`config/rates.yaml`).
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Work = Literal[
     "show",
 ]
 GIGA = 10**9
-STARTED = 0.4 * GIGA
-"""Bytes of a job's interpreter with its libraries."""
-MOST_WORDS = 50000
-"""Words of a lexicon that have vectors, at most."""
+PROCESS_BYTES = 0.4 * GIGA
+"""Memory of a job's interpreter with its libraries, in bytes."""
+MAX_WORDS = 50000
+"""Most words of a lexicon that are assumed to have vectors."""
 
 
 class Rate(Strict):
-    """Work per second, in units of 10^9, and seconds before it begins."""
+    """Work per second, in units of 10^9, and seconds before the work begins."""
 
     cpu: Positive
     gpu: Positive
@@ -63,82 +63,82 @@ class Rate(Strict):
 
 
 class Hardware(Strict):
-    """What the rates were measured on."""
+    """The hardware on which the rates were measured."""
 
     cpu: str
     gpu: str
 
 
 class Rates(Strict):
-    """Speeds, and what is reckoned with where the registry has no size."""
+    """Measured speeds, and a default for sizes that the registry does not state."""
 
     hardware: Hardware
     tokens_per_text: Positive
-    """Of data sets whose entry in the registry says nothing of tokens."""
+    """Default for data sets whose registry entry states no number of tokens."""
     rates: dict[Work, Rate]
 
 
 class Cost(NamedTuple):
-    """What a job takes."""
+    """Estimated cost of a job."""
 
     gpu: bool
     seconds: float
     disk: float
-    """Bytes that it leaves."""
+    """Size of its outputs in bytes."""
     memory: float
-    """Bytes, at most."""
+    """Largest memory in bytes."""
 
 
 def read_rates(path: Path) -> Rates:
-    """Rates from a file.
+    """Read measured rates from a file.
 
     Raises:
-        IsotropyError: it is not there, or holds something else.
+        IsotropyError: the file does not exist, or does not hold valid rates.
     """
     try:
         rates = Rates.model_validate(yaml.safe_load(path.read_text("utf8")))
     except ValidationError as error:
         raise IsotropyError(f"{path}: {first_mistake(error, Rates)}") from error
     except (OSError, ValueError, yaml.YAMLError) as error:
-        why = " ".join(str(error).split())
-        raise IsotropyError(f"{path}: expected a file of rates: {why}") from error
+        reason = " ".join(str(error).split())
+        raise IsotropyError(f"{path}: expected a file of rates: {reason}") from error
     if absent := set(get_args(Work)) - set(rates.rates):
         raise IsotropyError(f"{path} lacks the rates of {', '.join(sorted(absent))}")
     return rates
 
 
 class Needs(NamedTuple):
-    """What a job has to do and to hold."""
+    """Work, disk and memory that a job needs, independent of the machine."""
 
     work: dict[Work, float]
-    """Amounts, by kind."""
+    """Amount of each kind of work."""
     disk: float
-    """Bytes that it leaves."""
+    """Size of its outputs in bytes."""
     memory: float
-    """Bytes of its data."""
+    """Memory of its data in bytes."""
 
 
-# What counts as empty; no entry of the registry may say so, hence without validation.
+# Stand for unknown sizes. Not validated, since the registry accepts no sizes of zero.
 NO_MODEL = ModelSize.model_construct(weights=0, width=0, layers=1, gigabytes=0)
 NO_VECTORS = VectorsSize.model_construct(points=0, width=0, gigabytes=0)
 
 
 @dataclass
 class CostModel:
-    """Costs of the results of a plan.
+    """Estimates the costs of the results of a plan.
 
     Attributes:
         plan: the plan.
-        rates: speeds.
-        unknown: sources whose size is not known: jobs on them count as empty.
+        rates: measured speeds.
+        unknown: sources of unknown size, which are counted as empty.
     """
 
     plan: Plan
     rates: Rates
     unknown: set[str] = field(default_factory=set)
 
-    def of(self, stem: str) -> Cost:
-        """Cost of one result, by its stem."""
+    def cost(self, stem: str) -> Cost:
+        """Cost of the job of one result, given its stem."""
         spec = self.plan.spec(stem)
         needs = _needs(spec, self)
         gpu = (
@@ -149,10 +149,10 @@ class CostModel:
         for kind, amount in needs.work.items():
             rate = self.rates.rates[kind]
             seconds += rate.start + amount / ((rate.gpu if gpu else rate.cpu) * GIGA)
-        return Cost(gpu, seconds, needs.disk, STARTED + needs.memory)
+        return Cost(gpu, seconds, needs.disk, PROCESS_BYTES + needs.memory)
 
     def merges(self, spec: Spec) -> bool:
-        """Whether a job only puts token vectors together, which others have extracted."""
+        """Whether a job only merges token vectors that other jobs have extracted."""
         return isinstance(spec, TokensSpec) and self.plan.study.config.compute.shards > 1
 
     def dataset(self, name: str) -> DataSpec:
@@ -162,28 +162,28 @@ class CostModel:
     def rows(self, spec: DataSpec) -> tuple[int, int]:
         """Items and distinct texts of a data set."""
         if isinstance(spec, WordsSpec):
-            items = spec.n_items or min(self._whole(spec.lexicon)[0], MOST_WORDS)
+            items = spec.n_items or min(self._whole(spec.lexicon)[0], MAX_WORDS)
             return items, items
         rows, texts = self._whole(spec.source)
-        items = _part(spec, rows)
+        items = _count_items(spec, rows)
         return items, round(texts * items / rows) if rows else 0
 
     def texts(self, dataset: str) -> int:
         """Distinct texts of a data set."""
         return self.rows(self.dataset(dataset))[1]
 
-    def items(self, dataset: str, most: int | None = None) -> int:
-        """Items of a data set, or of a part of it."""
+    def items(self, dataset: str, limit: int | None = None) -> int:
+        """Number of items of a data set, at most `limit`."""
         items = self.rows(self.dataset(dataset))[0]
-        return items if most is None else min(items, most)
+        return items if limit is None else min(items, limit)
 
     def columns(self, dataset: str) -> int:
-        """2 for pairs of texts."""
+        """Texts per item of a data set: 2 for pairs, else 1."""
         items, texts = self.rows(self.dataset(dataset))
         return 2 if texts > 1.2 * items else 1
 
     def tokens(self, dataset: str, texts: float) -> float:
-        """Tokens of a number of texts of a data set; of a whole corpus, those that it has."""
+        """Tokens in `texts` texts of a data set; for a whole corpus, as the registry states."""
         spec = self.dataset(dataset)
         size = TextsSize() if isinstance(spec, WordsSpec) else self._texts_size(spec.source)
         if size.tokens is not None and not getattr(spec, "blocks", None):
@@ -222,8 +222,8 @@ class CostModel:
         return size if isinstance(size, TextsSize) else TextsSize()
 
     def _whole(self, source: str) -> tuple[int, int]:
-        """Rows and distinct texts of a source: those that the first of its contents with a number
-        of rows has, or its size.
+        """Rows and distinct texts of a source, from the first content that states its rows, else
+        from the size in the registry.
         """
         for content in self.plan.study.registry.sources[source].contents.values():
             if content.rows is not None:
@@ -234,8 +234,8 @@ class CostModel:
         return rows or 0, rows or 0
 
 
-def _part(spec: SentencesSpec | CorpusSpec, rows: int) -> int:
-    """Items that a data set has of its source's rows."""
+def _count_items(spec: SentencesSpec | CorpusSpec, rows: int) -> int:
+    """Number of items that a data set takes from the rows of its source."""
     if isinstance(spec, CorpusSpec):
         return min(rows, spec.blocks.n_blocks * spec.blocks.n_lines) if spec.blocks else rows
     items = min(rows, spec.sample.n_items) if spec.sample else rows
@@ -245,14 +245,14 @@ def _part(spec: SentencesSpec | CorpusSpec, rows: int) -> int:
     return round(items * (held_out if spec.split.part == "validation" else 1 - held_out))
 
 
-def _loaded(model: ModelSize) -> float:
-    """Bytes of a model in memory, with what a batch takes."""
+def _model_memory(model: ModelSize) -> float:
+    """Memory of a model and a batch, in bytes."""
     return 2 * GIGA * model.gigabytes + GIGA / 2
 
 
 @singledispatch
 def _needs(spec: Spec, costs: CostModel) -> Needs:
-    """What the job of a spec needs: of tables, figures and pages, the same for all."""
+    """Needs of the job of a spec. The default is for tables, figures and pages."""
     return Needs({"show": 0}, 5e5, 0)
 
 
@@ -275,22 +275,22 @@ def _(spec: EmbedSpec, costs: CostModel) -> Needs:
     texts, model = costs.texts(spec.dataset), costs.model(spec.model)
     size = 4 * texts * model.width
     work = 2e6 * model.weights * costs.tokens(spec.dataset, texts)
-    return Needs({"encode": work}, size, _loaded(model) + 2 * size)
+    return Needs({"encode": work}, size, _model_memory(model) + 2 * size)
 
 
 @_needs.register(TokensSpec)
 @_needs.register(ShardSpec)
 def _(spec: TokensSpec | ShardSpec, costs: CostModel) -> Needs:
     share = 1 / spec.shards if isinstance(spec, ShardSpec) else 1.0
-    own = spec.tokens if isinstance(spec, ShardSpec) else spec
-    model = costs.model(own.model)
-    tokens = share * costs.tokens(own.dataset, costs.texts(own.dataset))
-    size = 4 * tokens * model.width * len(own.layers)
+    tokens_spec = spec.tokens if isinstance(spec, ShardSpec) else spec
+    model = costs.model(tokens_spec.model)
+    tokens = share * costs.tokens(tokens_spec.dataset, costs.texts(tokens_spec.dataset))
+    size = 4 * tokens * model.width * len(tokens_spec.layers)
     if costs.merges(spec):
         return Needs({"read": tokens}, size, 0)
-    # Shares are removed once they are put together
-    kept = 0 if isinstance(spec, ShardSpec) else size
-    return Needs({"encode": 2e6 * model.weights * tokens}, kept, _loaded(model))
+    # Shards are removed once they are merged
+    disk = 0 if isinstance(spec, ShardSpec) else size
+    return Needs({"encode": 2e6 * model.weights * tokens}, disk, _model_memory(model))
 
 
 @_needs.register
@@ -304,15 +304,15 @@ def _(spec: LookUpSpec, costs: CostModel) -> Needs:
 def _(spec: OptimizeSpec, costs: CostModel) -> Needs:
     dataset = costs.dataset(spec.dataset)
     items, texts = costs.rows(dataset)
-    of_words = costs.is_static(spec.embedding)
-    width = (costs.vectors if of_words else costs.model)(spec.embedding).width
+    is_static = costs.is_static(spec.embedding)
+    width = (costs.vectors if is_static else costs.model)(spec.embedding).width
     sampled = spec.measure.sample_size is not None and spec.measure.sample_size < items
     # A pair of texts is an item of twice the width.
     columns = 2 if isinstance(dataset, SentencesSpec) and texts > 1.2 * items else 1
     measured = min(items, spec.measure.sample_size or items)
     work = 2.0 * spec.updates * measured**2 * width * columns
-    # Embeddings, their gradient and what the optimizer keeps of each number; what is measured,
-    # in the order of its classes, and that at the steps of a window.
+    # Embeddings, their gradient and the optimizer's state; the measured items, sorted by class, and
+    # these at each step of a window.
     at_once = 12.0 if sampled else 12.0 + 4 * (NODES + 1)
     memory = GIGA / 2 + 24.0 * texts * width + at_once * measured * width * columns
     return Needs({"optimize_sampled" if sampled else "optimize": work}, 1e6, memory)
@@ -321,20 +321,20 @@ def _(spec: OptimizeSpec, costs: CostModel) -> Needs:
 @_needs.register
 def _(spec: FinetuneSpec, costs: CostModel) -> Needs:
     model, training = costs.model(spec.model), spec.training
-    items, known = costs.items(spec.train, training.n_train), costs.items(spec.validation)
-    # Items of the training set are its texts, or pairs of them.
+    items, n_validation = costs.items(spec.train, training.n_train), costs.items(spec.validation)
+    # An item of the training set is a text, or a pair of texts.
     long = min(costs.tokens(spec.train, 1) * costs.columns(spec.train), training.max_length)
     long = training.max_length if training.pad_to_max_length else long
     updates = training.epochs * ceil(items / training.batch_size)
     trained = 6e6 * model.weights * updates * training.batch_size * long
     shrunk = training.epochs * training.shrinkage_tokens / (long * model.layers)
-    read = 2e6 * model.weights * long * (known + shrunk)
-    # Distances of all sentences in all layers: TwoNN, and silhouettes.
-    pairs = 4.0 * known**2 * model.width * model.layers
+    read = 2e6 * model.weights * long * (n_validation + shrunk)
+    # Distances between all sentences in all layers, for TwoNN and silhouettes.
+    pairs = 4.0 * n_validation**2 * model.width * model.layers
     states = (
         4 * 4e6 * model.weights + 40.0 * training.batch_size * long * model.width * model.layers
     )
-    memory = _loaded(model) + states + 4 * known * model.width * (model.layers + 1)
+    memory = _model_memory(model) + states + 4 * n_validation * model.width * (model.layers + 1)
     return Needs({"train": trained, "encode": read, "score": pairs}, 2e6, memory)
 
 
@@ -359,19 +359,19 @@ def _(spec: LayerSpec, costs: CostModel) -> Needs:
 
 @_needs.register
 def _(spec: ContextsSpec, costs: CostModel) -> Needs:
-    size = _of_sentences(spec.datasets, spec.model, costs)
+    size = _token_values(spec.datasets, spec.model, costs)
     repeated = len(spec.units) + len(spec.variants) - 1
     return Needs({"contexts": size * repeated}, 1e6, 16 * size)
 
 
 @_needs.register
 def _(spec: StaticWordsSpec, costs: CostModel) -> Needs:
-    size = _of_sentences(spec.datasets, spec.model, costs)
+    size = _token_values(spec.datasets, spec.model, costs)
     return Needs({"contexts": size * len(spec.layers) / 2}, 1e6, 16 * size)
 
 
-def _of_sentences(datasets: list[str], model: str, costs: CostModel) -> float:
-    """Numbers in the token vectors of data sets, in one layer."""
+def _token_values(datasets: list[str], model: str, costs: CostModel) -> float:
+    """Number of values in the token vectors of data sets, in one layer."""
     tokens = sum(costs.tokens(name, costs.texts(name)) for name in datasets)
     return tokens * costs.model(model).width
 
@@ -387,20 +387,20 @@ def _(spec: VectorsSpec, costs: CostModel) -> Needs:
 @_needs.register
 def _(spec: SimilaritySpec, costs: CostModel) -> Needs:
     clustered = sum(m in CLUSTERED for m in spec.methods) * spec.n_clusterings
-    size = _cloud(spec, costs)
+    size = _cloud_values(spec, costs)
     times = clustered + len(spec.cluster_counts) * spec.n_clusterings / 2 + 0.5
     return Needs({"similarity": size * times}, 5e5, 24 * size)
 
 
 @_needs.register
 def _(spec: TuningSpec, costs: CostModel) -> Needs:
-    size = _cloud(spec, costs)
+    size = _cloud_values(spec, costs)
     times = len(spec.n_clusters) * len(spec.n_components) * spec.n_clusterings
     return Needs({"similarity": size * times}, 5e5, 24 * size)
 
 
-def _cloud(spec: SimilaritySpec | TuningSpec, costs: CostModel) -> float:
-    """Numbers in the vectors that are post-processed."""
+def _cloud_values(spec: SimilaritySpec | TuningSpec, costs: CostModel) -> float:
+    """Number of values in the vectors that are post-processed."""
     if costs.is_static(spec.embedding):
         vectors = costs.vectors(spec.embedding)
         return float(vectors.points * vectors.width)
@@ -420,7 +420,7 @@ def _(spec: ClassifySpec, costs: CostModel) -> Needs:
 
 
 class Total(NamedTuple):
-    """What the jobs of a stage take together."""
+    """Cost of all jobs of a stage together."""
 
     jobs: int
     gpu_hours: float
@@ -429,20 +429,22 @@ class Total(NamedTuple):
     longest: float
     """Hours of the longest job."""
     disk: float
-    """Gigabytes that are there at the end."""
+    """Gigabytes of all outputs."""
     memory: float
-    """Gigabytes of the largest job."""
+    """Gigabytes of memory of the largest job."""
 
 
 def totals(costs: CostModel) -> dict[str, Total]:
-    """What a study takes, per stage and in all, if nothing of it is there yet."""
+    """Cost of a study per stage and in total, assuming that no result exists yet."""
     stages: dict[str, list[Cost]] = {}
     for stem in costs.plan.stems():
-        first, *below = stem.split("/")
-        stage = first if below and first != "site" else "report"
-        stages.setdefault(stage, []).append(costs.of(stem))
-    found = {stage: _total(own) for stage, own in stages.items()}
-    return found | {"all": _total([cost for own in stages.values() for cost in own])}
+        first, *rest = stem.split("/")
+        stage = first if rest and first != "site" else "report"
+        stages.setdefault(stage, []).append(costs.cost(stem))
+    stage_totals = {stage: _total(stage_costs) for stage, stage_costs in stages.items()}
+    return stage_totals | {
+        "all": _total([cost for stage_costs in stages.values() for cost in stage_costs])
+    }
 
 
 def _total(costs: list[Cost]) -> Total:

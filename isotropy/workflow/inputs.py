@@ -8,7 +8,7 @@ import re
 from isotropy.context import fetched, prepared
 from isotropy.embed.spec import EmbedSpec, InitializeSpec, LookUpSpec, ShardSpec, TokensSpec
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
-from isotropy.sources.fetch import FetchSpec, digests_of_local
+from isotropy.sources.fetch import FetchSpec, mirror_digests
 from isotropy.spec import Spec
 from isotropy.workflow.parts import Parts
 
@@ -37,7 +37,7 @@ def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
     """Its inputs, by name."""
     match path:
         case ["fetch", source]:
-            control = parts.context.registry[source].control
+            control = parts.context.registry[source].random_origin
             return {} if control is None else {"like": [fetched(control.like)]}
         case ["prepare", name]:
             dataset = parts.context.datasets[name]
@@ -60,10 +60,10 @@ def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
 def _fetch(parts: Parts, name: str) -> FetchSpec | InitializeSpec:
     """Mirror and trust are named only where they can make a difference."""
     source, sources = parts.context.registry[name], parts.study.config.sources
-    if source.control is not None:
-        return InitializeSpec(id=name, source=source, origin=source.control)
-    usable = source.usable(sources.order, mirror=sources.mirror is not None)
-    portable, folders = source.portable()
+    if source.random_origin is not None:
+        return InitializeSpec(id=name, source=source, origin=source.random_origin)
+    usable = source.usable_origins(sources.order, mirror=sources.mirror is not None)
+    portable, folders = source.split_folders()
     mirror = sources.mirror if any(o.type == "mirror" for o in usable) else None
     return FetchSpec(
         id=name,
@@ -71,11 +71,11 @@ def _fetch(parts: Parts, name: str) -> FetchSpec | InitializeSpec:
         folders=folders,
         order=sources.order,
         mirror=None if mirror is None else os.path.relpath(parts.project / mirror, parts.folder),
-        local=digests_of_local(source, usable, parts.project / mirror)
+        local=mirror_digests(source, usable, parts.project / mirror)
         if mirror is not None and sources.trust_on_first_use
         else {},
         trust_on_first_use=sources.trust_on_first_use
-        and any(not source.pins(origin) for origin in source.origins),
+        and any(not source.can_verify(origin) for origin in source.origins),
     )
 
 

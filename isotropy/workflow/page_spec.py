@@ -1,4 +1,4 @@
-"""What defines the pages of the results."""
+"""Specs of the pages of the results."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from isotropy.spec import Spec, Strict
 from isotropy.tables.spec import TableSpec
 
 Inputs = Callable[[str], list[Path]]
-"""Paths of a named input of a page."""
+"""Function that gives the paths of a named input of a page."""
 Kind = Literal["overview", "paper", "claims", "scorecard", "sources", "provenance"]
 
 
 class PaperEntry(Strict):
-    """A paper as pages name it."""
+    """A paper, as it is described on the pages."""
 
     key: str
     title: str
     reference: str
     says: str
-    """What it says, in one sentence."""
+    """The paper's main result, in one sentence."""
     lead: str | None = None
-    """On the overview: its figure that says most, of those that the study draws."""
+    """Its most telling figure, for the overview; null: the study does not draw it."""
     lead_caption: str = ""
 
 
 class PageSpec(Spec):
-    """What defines one page."""
+    """The spec of one page."""
 
     kind: Kind
     """The module of `isotropy.report` that makes it."""
     study: str
     papers: list[PaperEntry]
-    """All papers, for the way through the site."""
+    """All papers, for the navigation."""
     paper: str | None = None
     """The paper that the page is about."""
     attempted: bool = True
-    """Of the pages of claims: those that the study attempts, or the others."""
+    """For pages of claims: whether they show attempted claims, or the others."""
     figures: list[FigureSpec] = []
     tables: list[TableSpec] = []
     decisions: str = ""
-    """What was decided and where the study deviates, as Markdown: from the paper's docs page."""
+    """Decisions and deviations of the study, as Markdown from the paper's docs page."""
     protocol: list[Line] = []
-    """What the study does beside the paper's text."""
+    """The study's protocol, line by line, beside the paper's."""
     locked: dict[str, str] = {}
-    """Versions of packages by `requirements.lock`."""
+    """Version of each package in `requirements.lock`."""
 
 
 class RunSpec(Spec):
-    """What defines the summary of a run."""
+    """The spec of the summary of a run."""
 
     study: str

@@ -6,12 +6,12 @@ from safetensors.numpy import save_file
 from isotropy.embed.spec import LookUpSpec
 from isotropy.embed.words import look_up
 from isotropy.job import Job
-from isotropy.sources.fetched import fetched
+from isotropy.sources.fetched import read_fetched
 from isotropy.sources.formats import read_vectors
 
 with Job(snakemake, LookUpSpec) as job:
     texts = list(pd.read_parquet(job.input["texts"])["text"])
     source = job.input["vectors_source"]
-    vectors = look_up(read_vectors(fetched(source).content, source), texts)
+    vectors = look_up(read_vectors(read_fetched(source).content, source), texts)
     with job.write("vectors") as path:
         save_file({"vectors": vectors}, path, metadata={"record": job.mark})

@@ -5,7 +5,7 @@ from isotropy.geometry.spec import StaticWordsFacts, StaticWordsSpec
 from isotropy.geometry.static_words import measure_layers, read_benchmark
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.sources.fetched import fetched
+from isotropy.sources.fetched import read_fetched
 from isotropy.sources.formats import read_vectors
 
 with Job(snakemake, StaticWordsSpec) as job:
@@ -13,7 +13,7 @@ with Job(snakemake, StaticWordsSpec) as job:
     folders = job.inputs("tokens")
     sentences = read_sentences(folders, job.inputs("texts"))
     files = zip(spec.vectors, job.inputs("vectors_source"), strict=True)
-    tables = {name: read_vectors(fetched(file).content, file) for name, file in files}
+    tables = {name: read_vectors(read_fetched(file).content, file) for name, file in files}
     files = zip(job.inputs("benchmark_items"), job.inputs("benchmark_texts"), strict=True)
     benchmarks = {
         name: read_benchmark(*of_name) for name, of_name in zip(spec.benchmarks, files, strict=True)

@@ -6,13 +6,13 @@ from isotropy.geometry.lid import lid_scores
 from isotropy.geometry.spec import VectorsFacts, VectorsSpec
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
-from isotropy.sources.fetched import fetched
+from isotropy.sources.fetched import read_fetched
 from isotropy.sources.formats import read_vectors
 
 with Job(snakemake, VectorsSpec) as job:
     spec, source = job.spec, job.input["vectors_source"]
     job.seeds = {f"seed{s}": s for s in spec.seeds}
-    vectors = read_vectors(fetched(source).content, source).vectors
+    vectors = read_vectors(read_fetched(source).content, source).vectors
     rows = [{"seed": seed, **lid_scores(vectors, spec.lid, seed)} for seed in spec.seeds]
     with job.write("rows") as path:
         write_parquet(path, pd.DataFrame(rows), job.mark)

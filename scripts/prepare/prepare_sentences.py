@@ -5,11 +5,11 @@ from isotropy.parquet import write_parquet
 from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import write_items
-from isotropy.sources.fetched import fetched
+from isotropy.sources.fetched import read_fetched
 from isotropy.sources.formats import read_rows
 
 with Job(snakemake, SentencesSpec) as job:
-    source = fetched(job.input["source"])
+    source = read_fetched(job.input["source"])
     texts, items, dataset = prepare_sentences(
         job.spec, read_rows(source.content, job.input["source"])
     )

@@ -5,18 +5,18 @@ from isotropy.parquet import write_parquet
 from isotropy.prepare.datasets import prepare_words
 from isotropy.prepare.spec import WordsSpec
 from isotropy.prepare.table import write_items
-from isotropy.sources.fetched import fetched
+from isotropy.sources.fetched import read_fetched
 from isotropy.sources.formats import label_names, read_rows, read_vectors
 
 with Job(snakemake, WordsSpec) as job:
     lexicon, vectors, lists = job.input["lexicon"], job.input["vectors"], job.inputs("word_list")
-    content = fetched(lexicon).content
+    content = read_fetched(lexicon).content
     texts, items, dataset = prepare_words(
         job.spec,
         read_rows(content, lexicon),
         label_names(content),
-        read_vectors(fetched(vectors).content, vectors),
-        read_rows(fetched(lists[0]).content, lists[0]) if lists else None,
+        read_vectors(read_fetched(vectors).content, vectors),
+        read_rows(read_fetched(lists[0]).content, lists[0]) if lists else None,
     )
     if job.spec.n_items is not None:
         job.lineage.deviate(["words chosen by frequency, not from the authors' list"])

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from isotropy.errors import IsotropyError
-from isotropy.printable import for_terminal
+from isotropy.printable import escape_for_terminal
 from isotropy.provenance.audit import GOOD, verify_all
 from isotropy.provenance.bundle import export
 from isotropy.provenance.checkout import Checkout
@@ -141,7 +141,7 @@ class Run:
             return None
         try:
             findings, summary = verify(str(target))
-            for_terminal("\n".join([*findings, summary])).encode()
+            escape_for_terminal("\n".join([*findings, summary])).encode()
         except (OSError, *UNREADABLE, *NO_ZIP):
             return None  # exit code 2, in one line
         # Descriptions in the bundle's list are the exporter's words, and not checked.
@@ -185,7 +185,7 @@ class Run:
             findings = verify_all(self.folder, self.checkout, threads=1)
         except IsotropyError:
             return None
-        for_terminal(" ".join(f"{f.path} {f.detail}" for f in findings)).encode()
+        escape_for_terminal(" ".join(f"{f.path} {f.detail}" for f in findings)).encode()
         bad = [f for f in findings if f.state not in GOOD]
         return None if bad or may_be_quiet else f"{said}: not found"
 
@@ -258,7 +258,7 @@ def main() -> int:
     arguments = parser.parse_args()
     counts, missed = campaign(arguments.n, arguments.seed)
     for line in missed:
-        print(for_terminal(line))
+        print(escape_for_terminal(line))
     shown = ", ".join(f"{count} of {kind}" for kind, count in counts.items())
     print(f"{sum(counts.values())} mutations ({shown}): {len(missed)} missed")
     return 1 if missed else 0

@@ -13,7 +13,7 @@ import pytest
 
 from isotropy.errors import IsotropyError
 from isotropy.sources import clients
-from isotropy.sources.archives import CHUNK, MIN_LIMIT, decompressed, extract
+from isotropy.sources.archives import CHUNK, MIN_LIMIT, decompress, extract
 from tests.unit.reviews import FILES, zipped
 
 
@@ -141,7 +141,7 @@ def test_what_unpacks_to_a_thousand_times_its_size_is_refused(tmp_path: Path, ki
     (tmp_path / "out").mkdir()
     with pytest.raises(IsotropyError, match="is refused: it unpacks to more than 100,000,000"):
         if kind == "gz":
-            decompressed(archive)
+            decompress(archive)
         else:
             extract(archive, {"zeros": "zeros"}, tmp_path / "out")
     written = sum(p.stat().st_size for p in (tmp_path / "out").iterdir())

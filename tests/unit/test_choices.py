@@ -34,7 +34,9 @@ STUDIES = ("config/paper.yaml", "config/smoke.yaml", "config/gallery.yaml")
 
 def plan(project: Path, *files: str, **overrides: object) -> Plan:
     configured = [project / "config.yaml", *(project / file for file in files)]
-    study = load_study(read_configuration(configured, dict(overrides)), project, mirror_there=False)
+    study = load_study(
+        read_configuration(configured, dict(overrides)), project, require_mirror=False
+    )
     return Plan(study, project, project)
 
 

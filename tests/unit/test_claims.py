@@ -23,7 +23,7 @@ from isotropy.claims.wording import expectation, explanation, sentence
 from isotropy.claims.write import readable
 from isotropy.errors import IsotropyError
 from isotropy.papers.registry import KEYS, Paper, paper, papers
-from isotropy.templates import fill, members, read_yaml
+from isotropy.templates import expand_family, fill, read_yaml
 from tests.conftest import Workflow
 from tests.unit.entries import TABLES
 
@@ -459,7 +459,7 @@ def test_every_printed_number_is_tested_or_listed(key: str) -> None:
     numbers = one.published()
     tested, listed = set(), set()
     for entry in read_yaml(one.folder / "claims.yaml"):
-        for values, member in members(entry):
+        for values, member in expand_family(entry):
             keys = fill(member.get("published"), values)
             if keys is not None and "value" not in keys:
                 tested.update(n.model_dump_json() for n in fitting(keys, numbers))

@@ -70,16 +70,16 @@ def test_the_headlines_need_few_gpu_hours(project: Path) -> None:
 
 def test_sizes_follow_from_specs(project: Path) -> None:
     known = estimate(project)
-    part = known.of("embed/polarity-part/tokens/all-MiniLM-L6-v2")
+    part = known.cost("embed/polarity-part/tokens/all-MiniLM-L6-v2")
     assert part.disk == pytest.approx(500 * 28 * 384 * 4 * 7)  # texts, tokens, width, bytes, layers
-    assert known.of("fetch/all-MiniLM-L6-v2").disk == 0.09 * GIGA
-    one, other = (known.of(f"geometry/cai2021/brown/all-MiniLM-L6-v2/layer{n}") for n in (1, 6))
+    assert known.cost("fetch/all-MiniLM-L6-v2").disk == 0.09 * GIGA
+    one, other = (known.cost(f"geometry/cai2021/brown/all-MiniLM-L6-v2/layer{n}") for n in (1, 6))
     assert one == other
     larger = estimate(
         project, rajaee2021=known.plan.study.config.rajaee2021.model_dump() | {"n_clusterings": 50}
     )  # type: ignore[union-attr]
     stem = "similarity/rajaee2021/polarity-part/all-MiniLM-L6-v2/layer1"
-    assert larger.of(stem).seconds > 5 * known.of(stem).seconds
+    assert larger.cost(stem).seconds > 5 * known.cost(stem).seconds
 
 
 def test_shards_share_the_work(project: Path) -> None:
@@ -90,7 +90,7 @@ def test_shards_share_the_work(project: Path) -> None:
         f"{TOKENS}/tokens/{MODEL}"
     )
     one, quarter = (
-        known.of(stem)
+        known.cost(stem)
         for known, stem in (
             (whole, f"{TOKENS}/tokens/{MODEL}"),
             (parts, f"{TOKENS}/shards/{MODEL}/1-of-4"),
@@ -98,7 +98,7 @@ def test_shards_share_the_work(project: Path) -> None:
     )
     start = whole.rates.rates["encode"].start
     assert quarter.seconds - start == pytest.approx((one.seconds - start) / 4)
-    merged = parts.of(f"{TOKENS}/tokens/{MODEL}")
+    merged = parts.cost(f"{TOKENS}/tokens/{MODEL}")
     assert merged.disk == one.disk
     assert merged.seconds < one.seconds
     assert quarter.disk == 0

@@ -14,7 +14,7 @@ from isotropy.embed.sentence_encoder import SentenceEncoder, batches, embed
 from isotropy.embed.words import look_up
 from isotropy.errors import IsotropyError
 from isotropy.sources.encoder import Encoder
-from isotropy.sources.fetched import fetched
+from isotropy.sources.fetched import read_fetched
 from isotropy.sources.formats import read_rows
 from isotropy.sources.vectors import StaticVectors
 
@@ -30,7 +30,7 @@ def encoder(minilm: Path) -> SentenceEncoder:
 def texts(minilm: Path) -> list[str]:
     """Real sentences, one far longer than the model reads, one empty."""
     polarity = minilm.parent / "polarity"
-    rows = read_rows(fetched(polarity).content, polarity)[:150]
+    rows = read_rows(read_fetched(polarity).content, polarity)[:150]
     return [*(row.texts[0] for row in rows), "word " * 400, ""]
 
 

@@ -19,7 +19,7 @@ from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
 from isotropy.provenance.code import code_identity
 from isotropy.provenance.environment import PYPI_NAME, normalized_name
-from isotropy.sources.formats import READERS, known
+from isotropy.sources.formats import READERS, known_formats
 from isotropy.workflow.config import schema
 from isotropy.workflow.page_spec import Kind
 from tests import architecture
@@ -83,7 +83,7 @@ def loaded_by_name(project: Path, rule: str) -> list[str]:
     if rule == "write_pages":
         return [f"isotropy.report.{kind}" for kind in get_args(Kind)]
     named = {
-        "readers": [f"{READERS}.{name.replace('-', '_')}" for name in known()],
+        "readers": [f"{READERS}.{name.replace('-', '_')}" for name in known_formats()],
         "protocol": [f"isotropy.papers.{key}.protocol" for key in KEYS],
     }
     text = "".join(path.read_text("utf8") for path in (project / "rules").glob("*.smk"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.extension import Own, OwnModel
+from isotropy.extension import ResolvedExtension, UserModel
 from isotropy.papers.registry import KEYS
 from isotropy.sources.registry import load_registry
 from isotropy.workflow.config import Study, load_study, read_configuration
@@ -31,19 +31,19 @@ def stems(found: Study, project: Path) -> list[str]:
 @pytest.mark.parametrize("layers", [1, 2, 5, 6, 7, 12, 24, 30, 80])
 def test_layers_are_spread(layers: int) -> None:
     """All of a shallow model; six of a deep one, with both ends, at about equal distances."""
-    model = OwnModel("m", layers, 768, 512, causal=False)
-    spread = model.spread()
+    model = UserModel("m", layers, 768, 512, causal=False)
+    spread = model.measured_layers()
     assert (spread[0], spread[-1], len(spread)) == (1, layers, min(layers, 6))
     steps = {b - a for a, b in pairwise(spread)}
     assert max(steps, default=1) - min(steps, default=1) <= 1
-    assert set(model.ends()) <= set(spread)
-    assert {1, layers} <= set(model.ends())
+    assert set(model.outer_layers()) <= set(spread)
+    assert {1, layers} <= set(model.outer_layers())
 
 
 def test_components_follow_the_width() -> None:
     """BERT's at its width; at least one."""
-    assert OwnModel("m", 12, 768, 512, causal=False).components() == (12, 15)
-    assert OwnModel("m", 2, 16, 32, causal=False).components() == (1, 1)
+    assert UserModel("m", 12, 768, 512, causal=False).components() == (12, 15)
+    assert UserModel("m", 2, 16, 32, causal=False).components() == (1, 1)
 
 
 def test_an_encoder_takes_the_place_of_the_papers_models(project: Path) -> None:
@@ -188,10 +188,10 @@ def test_setups_that_would_have_one_name(project: Path, tmp_path: Path) -> None:
 
 def test_a_model_with_few_positions(project: Path) -> None:
     """Windows and texts are no longer than what it reads."""
-    model = OwnModel("all-MiniLM-L6-v2", 6, 384, 100, causal=False, positions=100)
+    model = UserModel("all-MiniLM-L6-v2", 6, 384, 100, causal=False, positions=100)
     raw = read_configuration([project / "config.yaml"], {})
     chosen = load_study(raw, project).chosen()
-    found = Own([model], [])
+    found = ResolvedExtension([model], [])
     assert chosen["cai2021"].extended(found).window == 100  # type: ignore[union-attr]
     rudman = chosen["rudman2024"].extended(found)
     assert rudman.training.max_length == 100  # type: ignore[union-attr]

@@ -420,7 +420,7 @@ def test_many_panels_of_points_take_little_memory(
         save(figure, tmp_path / f"{name}.svg", "m")
         assert (tmp_path / f"{name}.svg").read_text().count("<image") == 12
     figure.set_layout_engine("none")
-    with figure_style._pixels_of_panels(figure, skip=False):
+    with figure_style._merge_rasterized(figure, skip=False):
         figure.savefig(tmp_path / "b.png", dpi=200)
     figure.savefig(tmp_path / "a.png", dpi=200)
     one, other = (plt.imread(tmp_path / f"{name}.png") for name in "ab")

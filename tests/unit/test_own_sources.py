@@ -377,7 +377,7 @@ def test_labels_that_readers_could_lose(place: Path) -> None:
 def test_a_record_does_not_say_where_a_folder_is(place: Path, tiny: Path) -> None:
     """The same bytes elsewhere are the same source."""
     run("add", str(tiny))
-    source, folders = registry(place).sources["tiny-bert"].portable()
+    source, folders = registry(place).sources["tiny-bert"].split_folders()
     spec = FetchSpec(
         id="x", source=source, order=["hub"], folders=folders, trust_on_first_use=False
     )

@@ -40,7 +40,7 @@ def test_readers_of_the_registry_exist(project: Path) -> None:
             assert reader.read.__annotations__["return"] == gives, content.format
             assert reader.__doc__, content.format
             assert reader.read.__doc__, content.format
-    assert named | set(OF_USERS.values()) == set(formats.known())
+    assert named | set(OF_USERS.values()) == set(formats.known_formats())
 
 
 def test_modules_of_a_source(project: Path) -> None:

@@ -16,7 +16,7 @@ from isotropy.palette import STATUS, VERDICTS
 from isotropy.report import verdicts
 from isotropy.report.paper import _constant
 from isotropy.report.provenance import _packages
-from isotropy.report.verdicts import GROUPS, SIGNS, count, families, labels
+from isotropy.report.verdicts import GROUPS, SIGNS, count_groups, families, labels
 
 NAN = float("nan")
 
@@ -55,7 +55,7 @@ def test_a_family_is_its_headline_and_its_cases() -> None:
     assert found["n_left_out"] == 2
     assert list(found["left_out"]) == ["the study makes no number for them"]
     assert found["head"]["words"] == "inconsistent contradicted"
-    assert count([found]) == {"holds": 0, "fails": 1, "undecided": 0, "none": 0}
+    assert count_groups([found]) == {"holds": 0, "fails": 1, "undecided": 0, "none": 0}
     # Published, interval and our number on a line from 8 to 152.
     assert found["cases"][0]["plot"] == {"published": 8, "low": 56, "high": 152, "obtained": 104}
 

@@ -13,7 +13,7 @@ import pytest
 
 from isotropy.errors import IsotropyError
 from isotropy.sources import clients
-from isotropy.sources.fetch import digests_of_local
+from isotropy.sources.fetch import mirror_digests
 from isotropy.sources.spec import Tier
 from tests.unit.hub import REVISION, Hub
 from tests.unit.reviews import FILES, HUB, MIRROR, NEGATIVE, POSITIVE, run, source, zipped
@@ -119,15 +119,15 @@ def test_an_edited_local_file_is_another_spec(tmp_path: Path, folder: Path) -> N
     does, another file would not be accepted anyway."""
     order: list[Tier] = ["mirror"]
     unknown = source(MIRROR, content_sha256=None)
-    usable = unknown.usable(order, mirror=True)
-    before = digests_of_local(unknown, usable, folder)
+    usable = unknown.usable_origins(order, mirror=True)
+    before = mirror_digests(unknown, usable, folder)
     assert before == {n: hashlib.sha256(data).hexdigest() for n, data in FILES.items()}
     (folder / "rt-polarity.pos").write_bytes(b"grand .\n")
-    after = digests_of_local(unknown, usable, folder)
+    after = mirror_digests(unknown, usable, folder)
     assert {name for name in before if before[name] != after[name]} == {"rt-polarity.pos"}
-    assert digests_of_local(source(MIRROR), usable, folder) == {}
+    assert mirror_digests(source(MIRROR), usable, folder) == {}
     (folder / "rt-polarity.pos").unlink()
-    assert list(digests_of_local(unknown, usable, folder)) == ["rt-polarity.neg"]
+    assert list(mirror_digests(unknown, usable, folder)) == ["rt-polarity.neg"]
 
 
 def test_what_to_do_is_possible(tmp_path: Path, folder: Path) -> None:

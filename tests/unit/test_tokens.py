@@ -17,7 +17,7 @@ from isotropy.embed.sentence_encoder import Pieces, SentenceEncoder, embed
 from isotropy.embed.tokens import Extraction, extract, extract_shard
 from isotropy.errors import IsotropyError
 from isotropy.sources.encoder import Encoder
-from isotropy.sources.fetched import fetched
+from isotropy.sources.fetched import read_fetched
 from isotropy.sources.formats import read_rows
 
 
@@ -31,7 +31,7 @@ def encoder(minilm: Path) -> SentenceEncoder:
 @pytest.fixture(scope="module")
 def texts(minilm: Path) -> list[str]:
     polarity = minilm.parent / "polarity"
-    rows = read_rows(fetched(polarity).content, polarity)[:60]
+    rows = read_rows(read_fetched(polarity).content, polarity)[:60]
     return [*(row.texts[0] for row in rows), "word " * 100, "ok"]
 
 

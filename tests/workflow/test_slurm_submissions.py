@@ -148,7 +148,7 @@ def rules_within_estimate(workflow: Workflow, jobs: list[Planned]) -> set[str]:
     compared = set()
     for job in jobs:
         if job.rule not in LOCAL:
-            cost = costs.of(job.stem)
+            cost = costs.cost(job.stem)
             assert cost.memory / 1e6 <= job.resources["mem_mb"], job.stem
             assert cost.seconds / 60 <= job.resources["runtime"], job.stem
             compared.add(job.rule)

@@ -1,4 +1,4 @@
-"""What a study of Cai et al. 2021 chooses, and the measurements that follow from it."""
+"""The settings of a study of Cai et al. 2021, and the measurements that they define."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from isotropy.context import Context, Result, Results, TokenLayers, fetched, token_vectors
-from isotropy.extension import Own
-from isotropy.field_types import DROPPABLE, Seeds, distinct, rising
+from isotropy.extension import ResolvedExtension
+from isotropy.field_types import DROPPABLE, Seeds, ascending, distinct
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid, TypesName, Variant, VectorsSpec
 from isotropy.papers.registry import Paper, PaperPlan, PaperStudy
 from isotropy.spec import Strict
 
 
 class Contextual(Strict):
-    """How one model is measured."""
+    """The measurements of one model."""
 
     corpora: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Names from `datasets`: corpora."""
     layers: Annotated[
-        list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(rising)
+        list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(ascending)
     ]
     """Hidden layers: 1 is the first block's output. The embedding layer is not read."""
     variants: Annotated[list[Variant], AfterValidator(distinct)] = []
-    """What is measured besides all tokens as they are: without the first of each window, without
+    """Variants to measure besides all tokens unchanged: without the first of each window, without
     massive activations, or with standardized dimensions. For decoders, whose first tokens and few
     largest dimensions can hide the rest."""
 
@@ -47,7 +47,7 @@ class Cai2021(PaperStudy):
     """Tokens that a model reads at once: all lines, each with its special tokens, are one stream,
     cut without regard to lines; 512 in the authors' code."""
     types: Annotated[list[TypesName], Field(min_length=1), AfterValidator(distinct)]
-    """What types are; the authors' are subwords."""
+    """Units that are taken as types; the authors take subwords."""
     clustering: Clustering
     """How clusters are found."""
     lid: Lid
@@ -55,7 +55,7 @@ class Cai2021(PaperStudy):
     n_points: Annotated[int, Field(ge=10)]
     """Tokens in the pictures of a layer."""
     seeds: Seeds
-    """Of k-means, samples and queries; the authors seed nothing."""
+    """Random seeds of k-means, samples and queries; the authors set none."""
 
     def check(self, context: Context) -> None:
         """Refuse names that do not exist and choices that do not fit."""
@@ -66,29 +66,29 @@ class Cai2021(PaperStudy):
         for i, name in enumerate(self.vectors):
             context.require_source(f"cai2021.vectors.{i}", name, "vectors")
 
-    def extended(self, own: Own) -> Cai2021 | None:
-        """Models on the study's corpora and on others, beside static vectors; decoders in all
-        variants of their tokens.
+    def extended(self, extension: ResolvedExtension) -> Cai2021 | None:
+        """The study with a user's models, on its own and the user's corpora, beside static vectors;
+        decoders in all variants of their tokens. None: there are no models.
         """
-        if not own.models:
+        if not extension.models:
             return None
-        corpora = [c for model in self.models.values() for c in model.corpora] + own.corpora
+        corpora = [c for model in self.models.values() for c in model.corpora] + extension.corpora
         models = {
             model.name: Contextual(
                 corpora=list(dict.fromkeys(corpora)),
-                layers=model.spread(),
+                layers=model.measured_layers(),
                 variants=["no-first", "no-massive", "standardized"] if model.causal else [],
             )
-            for model in own.models
+            for model in extension.models
         }
         return self.changed(
             models=models,
-            vectors=list(dict.fromkeys(self.vectors + own.vectors)),
-            window=min(self.window, own.positions),
+            vectors=list(dict.fromkeys(self.vectors + extension.vectors)),
+            window=min(self.window, extension.positions),
         )
 
     def parts(self) -> list[str]:
-        """Parts that not every study has: tables of others are left out."""
+        """Optional parts that this study has; tables of other parts are left out."""
         return ["variants"] if any(model.variants for model in self.models.values()) else []
 
     def measured(self) -> list[tuple[str, str, int]]:
@@ -105,17 +105,17 @@ KEY = "cai2021"
 
 
 def plan(study: Cai2021, context: Context) -> PaperPlan:
-    """Every layer of every model on every corpus, and the vectors of Table 3."""
+    """Plan the jobs: every layer of every model on every corpus, and the vectors of Table 3."""
     layers: Results = {
         f"geometry/{KEY}/{dataset}/{model}/layer{layer}": Result(
-            partial(_layer, study, context, dataset, model, layer),
+            partial(_layer_spec, study, context, dataset, model, layer),
             {"tokens": [token_vectors(dataset, model)]},
         )
         for dataset, model, layer in study.measured()
     }
     vectors: Results = {
         f"geometry/{KEY}/vectors/{name}": Result(
-            partial(_vectors, study, name), {"vectors_source": [fetched(name)]}
+            partial(_vectors_spec, study, name), {"vectors_source": [fetched(name)]}
         )
         for name in study.vectors
     }
@@ -128,15 +128,17 @@ def plan(study: Cai2021, context: Context) -> PaperPlan:
     return PaperPlan(layers | vectors, groups, frozenset(study.parts()), tokens)
 
 
-def _layer(study: Cai2021, context: Context, dataset: str, model: str, layer: int) -> LayerSpec:
+def _layer_spec(
+    study: Cai2021, context: Context, dataset: str, model: str, layer: int
+) -> LayerSpec:
     fields = {"window", "types", "clustering", "lid", "n_points", "seeds"}
     corpus = context.datasets[dataset].model_dump(include={"source", "empty"})
-    own = {"paper": KEY, "dataset": dataset, "model": model, "layer": layer}
-    own["variants"] = ["all", *study.models[model].variants]
-    return LayerSpec.model_validate(own | corpus | study.model_dump(include=fields))
+    setup_fields = {"paper": KEY, "dataset": dataset, "model": model, "layer": layer}
+    setup_fields["variants"] = ["all", *study.models[model].variants]
+    return LayerSpec.model_validate(setup_fields | corpus | study.model_dump(include=fields))
 
 
-def _vectors(study: Cai2021, name: str) -> VectorsSpec:
+def _vectors_spec(study: Cai2021, name: str) -> VectorsSpec:
     return VectorsSpec(paper=KEY, vectors=name, lid=study.lid, seeds=study.seeds)
 
 

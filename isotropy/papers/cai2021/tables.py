@@ -1,8 +1,8 @@
 """Tables of Cai, Huang, Bian & Church 2021. `setup` is a corpus with a model, or static vectors.
 
 The local intrinsic dimension (LID) has two estimates: the conventional one, and the published one,
-which takes squares of distances for distances and so is half of it. They stand beside each other,
-and only the published one beside the paper's.
+which takes squares of distances for distances and so is half of it. Tables have both, and compare
+only the published one with the paper's numbers.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _STATEMENTS: dict[str, tuple[str, Literal["above", "below"], float]] = {
     "clustering and centring lower S_inter": ("s_inter_reduction", "above", 0),
     "S_intra is above S_inter within clusters": ("s_intra_minus_inter_adjusted", "above", 0),
 }
-"""Statements of the paper: the column of `directions` that each is about, and the bound beyond
-which it holds in a layer, which is that of its claim (a test compares)."""
-_WHERE = {"dataset", "embedding", "layer", "data", "model", "status", "deviations"}
+"""Statements of the paper: for each, a column of `directions`, and the side of a bound on which it
+holds in a layer. The bound is that of the claim (a test compares them)."""
+_SETUP_FACTS = {"dataset", "embedding", "layer", "data", "model", "status", "deviations"}
 
 
 @table(
@@ -55,30 +55,30 @@ _WHERE = {"dataset", "embedding", "layer", "data", "model", "status", "deviation
     ),
 )
 def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """LID of contextual and static vectors (Table 3): mean over layers, as the paper's most
-    probably is; mean over seeds.
+    """LID of contextual and static vectors (Table 3): mean over layers, as most probably in the
+    paper, and over seeds.
     """
     contextual = _subwords(layers).rename(columns={"n_tokens": "n"})
     rows = []
     for kind, measured in (("contextual", contextual), ("static", vectors)):
         for key, group in measured.groupby(FACTS, sort=False, dropna=False):
             per_seed = group.groupby("seed")[LID].mean()
-            found: dict[str, object] = dict(zip(FACTS, key, strict=True)) | {
+            row: dict[str, object] = dict(zip(FACTS, key, strict=True)) | {
                 "kind": kind,
                 "n": group["n"].iloc[0],
             }
-            found |= {
+            row |= {
                 "d": group["d"].iloc[0],
                 "n_layers": group["layer"].nunique() if kind == "contextual" else 0,
             }
-            found |= {name: per_seed[name].mean() for name in LID} | {
+            row |= {name: per_seed[name].mean() for name in LID} | {
                 f"{name}_sd": per_seed[name].std(ddof=1) for name in LID
             }
-            rows.append(found | {"n_seeds": len(per_seed)})
+            rows.append(row | {"n_seeds": len(per_seed)})
     table = pd.DataFrame(rows)
     printed = published[published["locator"] == "Table 3"]
     for name, quantity in {"published_n": "n", "published_lid": "lid"}.items():
-        table[name] = _printed(table, printed, quantity)
+        table[name] = _published_values(table, printed, quantity)
     return table
 
 
@@ -96,15 +96,15 @@ def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """IsoScore and mean cosine of all tokens per layer, beside those that Rudman et al. (2022)
     found with the same stream.
     """
-    chosen = _subwords(layers)
+    subwords = _subwords(layers)
     columns = [*FACTS, "layer", "n_tokens", "d", "isoscore", "mean_cosine"]
-    table: pd.DataFrame = chosen[chosen["seed"] == chosen["seed"].min()][columns].reset_index(
+    table: pd.DataFrame = subwords[subwords["seed"] == subwords["seed"].min()][columns].reset_index(
         drop=True
     )
     printed = published[published["locator"] == "IsoScore (2022), WikiText-2"]
     for name in ("isoscore", "mean_cosine"):
         values = [
-            _printed(table.iloc[[i]], printed, f"{name} layer {layer}")[0]
+            _published_values(table.iloc[[i]], printed, f"{name} layer {layer}")[0]
             for i, layer in enumerate(table["layer"].tolist())
         ]
         table[f"published_{name}"] = values
@@ -122,17 +122,17 @@ def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     ),
 )
 def directions(layers: pd.DataFrame) -> pd.DataFrame:
-    """What the claims are about, per corpus, model, layer and seed.
+    """The quantities of the claims, per corpus, model, layer and seed.
 
-    `low` are layers of the first third, two at least.
+    `low` marks the layers of the first third, at least two.
     """
     return _directions(_subwords(layers))
 
 
 def _directions(chosen: pd.DataFrame) -> pd.DataFrame:
     deepest = chosen.groupby("setup")["layer"].transform("max")
-    kept = [*FACTS, "layer", "s_inter", "s_intra", "position_share", *ROLL, *LID]
-    table = chosen[kept].assign(
+    columns = [*FACTS, "layer", "s_inter", "s_intra", "position_share", *ROLL, *LID]
+    table = chosen[columns].assign(
         seed=chosen["seed"].astype(str),
         low=chosen["layer"] <= np.maximum(2, deepest // 3),
         has_clusters=(chosen["n_clusters"] > 1).astype(float),
@@ -156,12 +156,15 @@ def _directions(chosen: pd.DataFrame) -> pd.DataFrame:
     ),
 )
 def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
-    """Conventional LID by cosines of each layer against that of each static vectors, with the same
-    seed: of all points (`n` and `n_static`), and of an equal number, on which it depends.
+    """Conventional LID by cosines of each layer against each set of static vectors, with the
+    same seed: on all points (`n`, `n_static`), and on equally many, since it depends on their
+    number.
     """
-    chosen = _subwords(layers)
+    subwords = _subwords(layers)
     lid = ["lid_cosine", "lid_cosine_equal_n"]
-    own = chosen[[*FACTS, "layer", "seed", *lid, "n_tokens"]].rename(columns={"n_tokens": "n"})
+    contextual = subwords[[*FACTS, "layer", "seed", *lid, "n_tokens"]].rename(
+        columns={"n_tokens": "n"}
+    )
     static = vectors[["embedding", "seed", *lid, "n", "status", "deviations"]].rename(
         columns={
             "embedding": "vectors",
@@ -172,36 +175,36 @@ def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
             "deviations": "deviations_static",
         }
     )
-    pairs = own.merge(static, on="seed").assign(seed=lambda t: t["seed"].astype(str))
+    pairs = contextual.merge(static, on="seed").assign(seed=lambda t: t["seed"].astype(str))
     pairs["setup"] = pairs["setup"] + " against " + pairs["vectors"]
     pairs["static_minus_contextual"] = pairs["lid_static"] - pairs["lid_cosine"]
     equal = pairs["lid_static_equal_n"] - pairs["lid_cosine_equal_n"]
     pairs["static_minus_contextual_equal_n"] = equal
-    for why in pairs.loc[pairs["status_static"] != "original", "deviations_static"].unique():
-        own = (pairs["status_static"] != "original") & (pairs["deviations_static"] == why)
-        pairs = deviate(pairs, own, str(why) or "of stand-in vectors")
+    for reason in pairs.loc[pairs["status_static"] != "original", "deviations_static"].unique():
+        contextual = (pairs["status_static"] != "original") & (pairs["deviations_static"] == reason)
+        pairs = deviate(pairs, contextual, str(reason) or "of stand-in vectors")
     return pairs.drop(columns=["status_static", "deviations_static"])
 
 
-def _facts(about: dict[str, object]) -> dict[str, object]:
-    return {"setup": f"{about['dataset']}, {about['embedding']}", **about}
+def _with_setup(facts: dict[str, object]) -> dict[str, object]:
+    return {"setup": f"{facts['dataset']}, {facts['embedding']}", **facts}
 
 
 def _subwords(layers: pd.DataFrame) -> pd.DataFrame:
-    """The authors' types, or those that there are."""
-    own = layers[layers["types"] == "subwords"]
-    return own if len(own) else layers
+    """Rows with the authors' types, subwords; all rows if there are none."""
+    subwords = layers[layers["types"] == "subwords"]
+    return subwords if len(subwords) else layers
 
 
 def _words_stand_in(table: pd.DataFrame) -> pd.DataFrame:
     return deviate(table, table["types"] != "subwords", "types are words, not sub-words")
 
 
-def _printed(rows: pd.DataFrame, published: pd.DataFrame, quantity: str) -> list[float]:
+def _published_values(rows: pd.DataFrame, published: pd.DataFrame, quantity: str) -> list[float]:
     """The published value of each row's data set and model; NaN where there is none."""
-    chosen = published[published["quantity"] == quantity]
+    selected = published[published["quantity"] == quantity]
     values = {
-        (str(p["dataset"]), str(p["model"])): float(p["value"]) for p in chosen.to_dict("records")
+        (str(p["dataset"]), str(p["model"])): float(p["value"]) for p in selected.to_dict("records")
     }
     return [
         values.get((d, e), math.nan)
@@ -217,10 +220,10 @@ def _printed(rows: pd.DataFrame, published: pd.DataFrame, quantity: str) -> list
     caption="Every score of every layer: cosines, clusters, local dimension, IsoScore.",
 )
 def layers(runs: LayerRuns) -> pd.DataFrame:
-    """Every score of every layer: a row per corpus, model, layer, kind of types and seed. The
-    authors' types are subwords.
+    """Every score of every layer: a row per corpus, model, layer, kind of types and seed. Rows with
+    other types than the authors' subwords are stand-ins.
     """
-    return _words_stand_in(_of_all_tokens(_scores(runs)))
+    return _words_stand_in(_without_variants(_scores(runs)))
 
 
 @table(
@@ -236,7 +239,8 @@ def layers(runs: LayerRuns) -> pd.DataFrame:
 )
 def variants(runs: LayerRuns) -> pd.DataFrame:
     """Every score of the layers that have variants (without first tokens or massive activations,
-    standardized): a row per corpus, model, layer, variant and seed, all tokens among them.
+    standardized): a row per corpus, model, layer, variant and seed; `all` is the variant with all
+    tokens.
     """
     table = _subwords(_words_stand_in(_scores(runs)))
     several = table.groupby("setup")["variant"].transform("nunique") > 1
@@ -255,7 +259,7 @@ def variants(runs: LayerRuns) -> pd.DataFrame:
     caption="What the claims on variants are about, per model, layer, variant and seed.",
 )
 def variant_directions(variants: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on variants are about: the columns of `directions`, and which variant."""
+    """The quantities of the claims on variants: the columns of `directions`, and the variant."""
     return _directions(variants).assign(variant=variants["variant"].to_numpy())
 
 
@@ -272,23 +276,23 @@ def variant_directions(variants: pd.DataFrame) -> pd.DataFrame:
 )
 def turns(variants: pd.DataFrame) -> pd.DataFrame:
     """In how many layers each statement of the paper holds, per variant (mean over seeds), and
-    whether that turns the statement as it is read of all tokens.
+    whether a variant reverses the answer that all tokens give.
     """
     rows = []
-    known = variant_directions(variants)
-    about = ["setup", "dataset", "embedding", "data", "model"]
-    for key, setup in known.groupby(about, sort=False):
+    per_seed = variant_directions(variants)
+    setup_columns = ["setup", "dataset", "embedding", "data", "model"]
+    for key, setup in per_seed.groupby(setup_columns, sort=False):
         for statement, (column, kind, bound) in _STATEMENTS.items():
             counts = {
                 str(variant): (
                     group["layer"].nunique(),
-                    int(_holds(_by_layer(group, column), kind, bound).sum()),
+                    int(_holds(_layer_means(group, column), kind, bound).sum()),
                 )
                 for variant, group in setup.groupby("variant", sort=False)
             }
-            read = {name: _is_read_as_true(statement, *count) for name, count in counts.items()}
+            read = {name: _holds_overall(statement, *count) for name, count in counts.items()}
             rows += [
-                dict(zip(about, key, strict=True))
+                dict(zip(setup_columns, key, strict=True))
                 | {"statement": statement, "variant": name, "n_layers": n, "n_hold": n_hold}
                 | {"holds": read[name], "turns": read[name] != read["all"]}
                 for name, (n, n_hold) in counts.items()
@@ -301,31 +305,31 @@ def turns(variants: pd.DataFrame) -> pd.DataFrame:
 
 
 def _holds(values: pd.Series, kind: str, bound: float) -> pd.Series:
-    """Whether a statement holds, layer by layer, by more than rounding."""
+    """Whether a statement holds, layer by layer, by more than a rounding error."""
     rounded = values.round(9)
-    found: pd.Series = rounded > bound if kind == "above" else rounded < bound
-    return found
+    holds: pd.Series = rounded > bound if kind == "above" else rounded < bound
+    return holds
 
 
-def _by_layer(group: pd.DataFrame, column: str) -> pd.Series:
-    found: pd.Series = group.groupby("layer")[column].mean()
-    return found
+def _layer_means(group: pd.DataFrame, column: str) -> pd.Series:
+    means: pd.Series = group.groupby("layer")[column].mean()
+    return means
 
 
-def _is_read_as_true(statement: str, n_layers: int, n_hold: int) -> bool:
-    """In every layer; of clusters, in more than half of them."""
+def _holds_overall(statement: str, n_layers: int, n_hold: int) -> bool:
+    """Whether a statement holds in every layer; the one on clusters, in more than half of them."""
     return 2 * n_hold > n_layers if "more than one" in statement else n_hold == n_layers
 
 
 def _scores(runs: LayerRuns, facts: set[str] | None = None) -> pd.DataFrame:
-    """Rows of all layers, with some of the facts about each, or all."""
-    return long_table((_facts(run.model_dump(include=facts)), rows) for run, rows in runs)
+    """Rows of all layers, with the named facts about each layer; None: all facts."""
+    return long_table((_with_setup(run.model_dump(include=facts)), rows) for run, rows in runs)
 
 
-def _of_all_tokens(table: pd.DataFrame) -> pd.DataFrame:
-    """Without variants."""
-    own = table[table["variant"] == "all"].drop(columns=["variant", "n_dropped"], errors="ignore")
-    return own.reset_index(drop=True)
+def _without_variants(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of all tokens, without those of variants."""
+    rows = table[table["variant"] == "all"].drop(columns=["variant", "n_dropped"], errors="ignore")
+    return rows.reset_index(drop=True)
 
 
 @table(
@@ -338,7 +342,7 @@ def _of_all_tokens(table: pd.DataFrame) -> pd.DataFrame:
 )
 def silhouettes(runs: LayerRuns) -> pd.DataFrame:
     """Silhouette for each number of clusters that was tried, per layer, kind of types and seed."""
-    return _words_stand_in(_of_all_tokens(_scores(runs, _WHERE)))
+    return _words_stand_in(_without_variants(_scores(runs, _SETUP_FACTS)))
 
 
 @table(
@@ -356,7 +360,7 @@ def points(runs: LayerRuns) -> pd.DataFrame:
     """A part of the tokens of each layer on its first three principal components, and on those of
     its largest cluster.
     """
-    return _words_stand_in(_of_all_tokens(_scores(runs, _WHERE)))
+    return _words_stand_in(_without_variants(_scores(runs, _SETUP_FACTS)))
 
 
 @table(

@@ -1,4 +1,4 @@
-"""What a study of Ethayarajh 2019 chooses, and the measurements that follow from it."""
+"""The settings of a study of Ethayarajh 2019, and the measurements that they define."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from isotropy.context import (
     token_vectors,
 )
 from isotropy.errors import IsotropyError
-from isotropy.extension import Own
-from isotropy.field_types import DROPPABLE, Name, distinct, rising
+from isotropy.extension import ResolvedExtension
+from isotropy.field_types import DROPPABLE, Name, ascending, distinct
 from isotropy.geometry.spec import ContextsSpec, StaticWordsSpec, Unit, Variant
 from isotropy.papers.registry import Paper, PaperPlan, PaperStudy
 from isotropy.prepare.spec import WordsSpec
@@ -27,17 +27,17 @@ from isotropy.spec import Strict
 
 
 class Contextual(Strict):
-    """How one model is measured."""
+    """The measurements of one model."""
 
     texts: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Names from `texts`."""
     layers: Annotated[
-        list[Annotated[int, Field(ge=0)]], Field(min_length=1), AfterValidator(rising)
+        list[Annotated[int, Field(ge=0)]], Field(min_length=1), AfterValidator(ascending)
     ]
     """Hidden layers; 0 is the embedding layer, which the paper counts as one."""
     unit: Unit
-    """What stands for a word where claims are tested: the authors' words of BERT are pieces, those
-    of GPT-2 words."""
+    """Unit that is taken as a word where claims are tested: the authors take word pieces of BERT,
+    and words of GPT-2."""
 
 
 class Benchmarks(Strict):
@@ -50,28 +50,28 @@ class Benchmarks(Strict):
 
 
 class Ethayarajh2019(PaperStudy):
-    """How contextual each layer's vectors of words are."""
+    """How context-specific the word vectors of each layer are."""
 
     texts: Annotated[dict[Name, Annotated[list[str], Field(min_length=1)]], DROPPABLE]
-    """Names from `datasets` that together are the sentences, by a name of their own; a sentence
-    that several have counts once."""
+    """Collections of sentences, by name: lists of names from `datasets`. A sentence that occurs
+    several times counts once."""
     models: Annotated[dict[str, Contextual], Field(min_length=1), DROPPABLE]
     """Models of the source registry."""
     units: Annotated[list[Unit], Field(min_length=1), AfterValidator(distinct)]
-    """What stands for a word: all are measured, and must hold the `unit` of each model."""
+    """Units that are taken as words: all are measured. Must contain the `unit` of each model."""
     variants: Annotated[list[Variant], AfterValidator(distinct)]
-    """What is measured besides all words as they are: without the first of each sentence, without
+    """Variants to measure besides all words unchanged: without the first of each sentence, without
     massive activations, or with standardized dimensions."""
     min_contexts: Annotated[int, Field(ge=2)]
-    """Different sentences in which a word must stand; 5 in the paper."""
+    """Fewest distinct sentences in which a word must occur; 5 in the paper."""
     n_baseline: Annotated[int, Field(ge=2)]
     """Random words behind the baseline of explainable variance; 1,000 in the paper."""
     n_draws: Annotated[int, Field(ge=2)]
-    """Draws of them; one in the paper."""
+    """Number of draws of random words; one in the paper."""
     benchmarks: Benchmarks | None
-    """null: not attempted."""
+    """Static vectors on benchmarks of word similarity; null: not attempted."""
     seed: Annotated[int, Field(ge=0)]
-    """Of draws; the authors seed nothing."""
+    """Random seed of draws; the authors set none."""
 
     @model_validator(mode="after")
     def _complete(self) -> Ethayarajh2019:
@@ -102,31 +102,31 @@ class Ethayarajh2019(PaperStudy):
                 path = f"ethayarajh2019.benchmarks.vectors.{i}"
                 context.require_source(path, vectors, "vectors")
 
-    def extended(self, own: Own) -> Ethayarajh2019 | None:
-        """Models on the study's texts and on others: encoders by word pieces, decoders by the first
-        piece of each word, as the paper.
+    def extended(self, extension: ResolvedExtension) -> Ethayarajh2019 | None:
+        """The study with a user's models, on its own and the user's texts: encoders by word pieces,
+        decoders by the first piece of each word, as in the paper. None: there are no models.
         """
-        if not own.models:
+        if not extension.models:
             return None
-        texts = self.texts | {name: [name] for name in own.texts}
-        used = [name for model in self.models.values() for name in model.texts] + own.texts
+        texts = self.texts | {name: [name] for name in extension.texts}
+        used = [name for model in self.models.values() for name in model.texts] + extension.texts
         models = {
             model.name: Contextual(
                 texts=list(dict.fromkeys(used)),
-                layers=[0, *model.spread()],
+                layers=[0, *model.measured_layers()],
                 unit="first" if model.causal else "pieces",
             )
-            for model in own.models
+            for model in extension.models
         }
         units = dict.fromkeys([*self.units, *(model.unit for model in models.values())])
         return self.changed(texts=texts, models=models, units=list(units))
 
     def parts(self) -> list[str]:
-        """Parts that not every study has: tables of others are left out."""
+        """Optional parts that this study has; tables of other parts are left out."""
         return ["benchmarks"] if self.benchmarks is not None else []
 
     def measured(self) -> list[Measured]:
-        """All models on all texts."""
+        """All measurements: each model on each of its collections of texts."""
         return [
             Measured(texts, self.texts[texts], name, model.layers, model.unit)
             for name, model in self.models.items()
@@ -148,40 +148,41 @@ KEY = "ethayarajh2019"
 
 
 def plan(study: Ethayarajh2019, context: Context) -> PaperPlan:
-    """Every layer of every model on its texts, and static vectors on benchmarks."""
+    """Plan the jobs: every layer of every model on its texts, static vectors on benchmarks."""
     layers: Results = {
-        f"geometry/{KEY}/contexts/{one.texts}/{one.model}/layer{layer}": Result(
-            partial(_layer, study, one, layer), _sentences(one)
+        f"geometry/{KEY}/contexts/{measured.texts}/{measured.model}/layer{layer}": Result(
+            partial(_layer_spec, study, measured, layer), _sentence_inputs(measured)
         )
-        for one in study.measured()
-        for layer in one.layers
+        for measured in study.measured()
+        for layer in measured.layers
     }
     static: Results = {}
     if study.benchmarks is not None:
-        beside = _benchmarks(study.benchmarks)
+        benchmark_inputs = _benchmark_inputs(study.benchmarks)
         static = {
-            f"geometry/{KEY}/static/{one.texts}/{one.model}": Result(
-                partial(_static, study, study.benchmarks, one), _sentences(one) | beside
+            f"geometry/{KEY}/static/{measured.texts}/{measured.model}": Result(
+                partial(_static_spec, study, study.benchmarks, measured),
+                _sentence_inputs(measured) | benchmark_inputs,
             )
-            for one in study.measured()
+            for measured in study.measured()
         }
     layers_of: dict[tuple[str, str], set[int]] = {}
-    for one in study.measured():
-        for dataset in one.datasets:
-            layers_of.setdefault((dataset, one.model), set()).update(one.layers)
-    tokens = [TokenLayers(*key, sorted(found), None) for key, found in layers_of.items()]
+    for measured in study.measured():
+        for dataset in measured.datasets:
+            layers_of.setdefault((dataset, measured.model), set()).update(measured.layers)
+    tokens = [TokenLayers(*key, sorted(numbers), None) for key, numbers in layers_of.items()]
     groups = {"layers": list(layers), "static": list(static)}
     return PaperPlan(layers | static, groups, frozenset(study.parts()), tokens)
 
 
-def _sentences(one: Measured) -> dict[str, list[str]]:
+def _sentence_inputs(measured: Measured) -> dict[str, list[str]]:
     return {
-        "tokens": [token_vectors(dataset, one.model) for dataset in one.datasets],
-        "texts": [prepared(dataset, "texts") for dataset in one.datasets],
+        "tokens": [token_vectors(dataset, measured.model) for dataset in measured.datasets],
+        "texts": [prepared(dataset, "texts") for dataset in measured.datasets],
     }
 
 
-def _benchmarks(benchmarks: Benchmarks) -> dict[str, list[str]]:
+def _benchmark_inputs(benchmarks: Benchmarks) -> dict[str, list[str]]:
     return {
         "benchmark_items": [prepared(name, "items") for name in benchmarks.datasets],
         "benchmark_texts": [prepared(name, "texts") for name in benchmarks.datasets],
@@ -189,14 +190,14 @@ def _benchmarks(benchmarks: Benchmarks) -> dict[str, list[str]]:
     }
 
 
-def _layer(study: Ethayarajh2019, one: Measured, layer: int) -> ContextsSpec:
+def _layer_spec(study: Ethayarajh2019, measured: Measured, layer: int) -> ContextsSpec:
     return ContextsSpec(
         paper=KEY,
-        texts=one.texts,
-        datasets=one.datasets,
-        model=one.model,
+        texts=measured.texts,
+        datasets=measured.datasets,
+        model=measured.model,
         layer=layer,
-        unit=one.unit,
+        unit=measured.unit,
         units=study.units,
         variants=["all", *study.variants],
         min_contexts=study.min_contexts,
@@ -206,13 +207,15 @@ def _layer(study: Ethayarajh2019, one: Measured, layer: int) -> ContextsSpec:
     )
 
 
-def _static(study: Ethayarajh2019, benchmarks: Benchmarks, one: Measured) -> StaticWordsSpec:
+def _static_spec(
+    study: Ethayarajh2019, benchmarks: Benchmarks, measured: Measured
+) -> StaticWordsSpec:
     return StaticWordsSpec(
         paper=KEY,
-        texts=one.texts,
-        datasets=one.datasets,
-        model=one.model,
-        layers=one.layers,
+        texts=measured.texts,
+        datasets=measured.datasets,
+        model=measured.model,
+        layers=measured.layers,
         min_contexts=study.min_contexts,
         benchmarks=benchmarks.datasets,
         vectors=benchmarks.vectors,

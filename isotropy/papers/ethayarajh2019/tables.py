@@ -1,5 +1,5 @@
-"""Tables of Ethayarajh 2019. `setup` is a collection of texts with a model; `main` rows are those
-of the unit that stands for the model's words.
+"""Tables of Ethayarajh 2019. `setup` is a collection of texts with a model; `main` marks rows of
+the unit that claims take as the model's words.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ COUNTS = {
     "intra_loo_null": "n_sentences",
     "intra_loo_excess": "n_sentences",
 } | {f"mev_{name}{end}": "n_words" for name in ESTIMATES for end in ("", "_matched", "_excess")}
-"""Quantities with a standard error, and what it is over."""
-LESS = {
+"""Quantities with a standard error, and the column that counts the units it is over."""
+ADJUSTED = {
     "self_similarity_adjusted": ("self_similarity", "baseline_cosine"),
     "intra_adjusted": ("intra", "baseline_cosine"),
     **{f"mev_{n}_adjusted": (f"mev_{n}", f"mev_{n}_baseline") for n in ESTIMATES},
 }
-"""Quantities adjusted as in the paper: the raw one less its baseline."""
-NAMED = ("and", "of", "'s", "the", "to")
+"""Adjusted quantities, as in the paper: the raw quantity, and the baseline to subtract."""
+PAPER_WORDS = ("and", "of", "'s", "the", "to")
 """The words with the lowest self-similarity in ELMo (section 4.1)."""
 OTHER_KINDS = ("mean", "first component, centred")
 """Kinds of static vectors that are ours, beside the paper's."""
 STOP_WORDS = """a about after all also an and are as at be been but by can do for from had has have
 he her his i if in into is it its more my no not of on one or our out she so some than that the
 their them then there they this to up was we were what when which who will with would you"""
-"""The commonest function words of English."""
+"""The most frequent function words of English."""
 
 
 STATEMENTS: dict[str, tuple[str, str, float, bool]] = {
@@ -86,7 +86,7 @@ STATEMENTS: dict[str, tuple[str, str, float, bool]] = {
         )
     },
 }
-"""Statements: quantity, side, bound, and whether of hidden layers only."""
+"""For each statement: quantity, side of the bound, bound, and whether only for hidden layers."""
 
 
 @table(
@@ -99,23 +99,23 @@ STATEMENTS: dict[str, tuple[str, str, float, bool]] = {
     ),
 )
 def statements(measures: pd.DataFrame) -> pd.DataFrame:
-    """In how many layers each statement of the paper holds, by estimator, unit and variant: the
-    whole interval lies on its side.
+    """In how many layers each statement of the paper holds, by estimator, unit and variant. It
+    holds where the whole interval lies on the statement's side of the bound.
     """
     rows = []
     keys = ["setup", "texts", "embedding", "data", "model", "unit", "variant", "main"]
     for statement, (quantity, side, bound, hidden) in STATEMENTS.items():
-        own = measures[measures["quantity"] == quantity]
-        own = own[own["layer"] > 0] if hidden else own
-        for key, group in own.groupby(keys, sort=False):
+        selected = measures[measures["quantity"] == quantity]
+        selected = selected[selected["layer"] > 0] if hidden else selected
+        for key, group in selected.groupby(keys, sort=False):
             above = side == "above"
             holds = group["value_low"] > bound if above else group["value_high"] < bound
             fails = group["value_high"] < bound if above else group["value_low"] > bound
-            known = {"statement": statement, "quantity": quantity, "n_layers": len(group)}
-            known |= {"n_hold": int(holds.sum()), "n_fail": int(fails.sum())}
-            known |= {"least": group["value"].min(), "largest": group["value"].max()}
-            known |= {c: group[c].iloc[0] for c in ("status", "deviations")}
-            rows.append(dict(zip(keys, key, strict=True)) | known)
+            row_facts = {"statement": statement, "quantity": quantity, "n_layers": len(group)}
+            row_facts |= {"n_hold": int(holds.sum()), "n_fail": int(fails.sum())}
+            row_facts |= {"least": group["value"].min(), "largest": group["value"].max()}
+            row_facts |= {c: group[c].iloc[0] for c in ("status", "deviations")}
+            rows.append(dict(zip(keys, key, strict=True)) | row_facts)
     return pd.DataFrame(rows)
 
 
@@ -136,25 +136,30 @@ def table1(runs: StaticRuns, published: pd.DataFrame) -> pd.DataFrame:
     """Static vectors on benchmarks of word similarity (Table 1): Spearman's rho with people's
     scores, with its bootstrap interval over pairs.
 
-    All pairs count, a word without vector having the mean of all, as in the authors' evaluation;
-    `covered` are the pairs whose words all vectors have.
+    All pairs count, and a word without a vector gets the mean of all vectors, as in the authors'
+    evaluation; `covered` marks pairs whose words are in all sets of vectors.
     """
     rows = []
     for facts, pairs in runs:
         for key, group in pairs.groupby(["benchmark", "layer", "vectors"], sort=False):
             benchmark, layer, vectors = str(key[0]), int(str(key[1])), str(key[2])
-            about = _facts(facts)
+            setup_facts = _with_setup(facts)
             name = vectors if layer < 0 else f"{facts.embedding}, layer {layer}"
-            known = {"benchmark": benchmark, "layer": layer, "static": name, "vectors": vectors}
-            rows.append(about | known | _rho(group, "") | _rho(group[group["covered"]], "_covered"))
+            row_facts = {"benchmark": benchmark, "layer": layer, "static": name, "vectors": vectors}
+            rows.append(
+                setup_facts
+                | row_facts
+                | _rho(group, "")
+                | _rho(group[group["covered"]], "_covered")
+            )
     table = pd.DataFrame(rows)
     printed = published[published["locator"] == "Table 1"]
     values = {
         (p["dataset"], p["model"], p["quantity"]): p["value"] for p in printed.to_dict("records")
     }
     keys = zip(table["benchmark"], table["embedding"], table["layer"], strict=True)
-    own = [values.get((b, e, f"table 1 layer {n}"), math.nan) for b, e, n in keys]
-    table["published"] = pd.Series(own).where(table["vectors"] == "first component")
+    printed_values = [values.get((b, e, f"table 1 layer {n}"), math.nan) for b, e, n in keys]
+    table["published"] = pd.Series(printed_values).where(table["vectors"] == "first component")
     return table
 
 
@@ -180,20 +185,25 @@ def static_differences(runs: StaticRuns) -> pd.DataFrame:
         for benchmark, group in covered.groupby("benchmark", sort=False):
             wide = group.pivot_table(index="pair", columns=["vectors", "layer"], values="cosine")
             scores = group.drop_duplicates("pair").set_index("pair").loc[wide.index, "score"]
-            own = wide["first component"]
-            lower, upper = own[own.columns[own.columns > 0]].iloc[:, [0, -1]].to_numpy().T
-            others = {
+            first_components = wide["first component"]
+            lower, upper = (
+                first_components[first_components.columns[first_components.columns > 0]]
+                .iloc[:, [0, -1]]
+                .to_numpy()
+                .T
+            )
+            other_vectors = {
                 name: wide[name][-1].to_numpy()
                 for name in wide.columns.unique("vectors")
                 if name != "first component"
             }
-            for name, worse in ({"upper layer": upper} | others).items():
-                known = {"benchmark": benchmark, "against": name, "n_items": len(scores)}
-                rows.append(_facts(facts) | known | _rho_difference(lower, worse, scores))
+            for name, worse in ({"upper layer": upper} | other_vectors).items():
+                row_facts = {"benchmark": benchmark, "against": name, "n_items": len(scores)}
+                rows.append(_with_setup(facts) | row_facts | _rho_difference(lower, worse, scores))
     return pd.DataFrame(rows)
 
 
-def _facts(facts: ContextsFacts | StaticWordsFacts) -> dict[str, object]:
+def _with_setup(facts: ContextsFacts | StaticWordsFacts) -> dict[str, object]:
     return {"setup": f"{facts.texts}, {facts.embedding}", **facts.model_dump()}
 
 
@@ -220,33 +230,33 @@ def _difference(layers: pd.DataFrame, name: str, raw: str, less: str) -> pd.Data
     )
 
 
-def _exactly(layers: pd.DataFrame, name: str) -> pd.DataFrame:
+def _without_interval(layers: pd.DataFrame, name: str) -> pd.DataFrame:
     return layers[KEYS].assign(quantity=name, value=layers[name])
 
 
-def _nothing(name: str) -> dict[str, float]:
+def _empty_interval(name: str) -> dict[str, float]:
     return {f"{name}_low": math.nan, f"{name}_high": math.nan}
 
 
-def _rho(group: pd.DataFrame, end: str) -> dict[str, float]:
+def _rho(group: pd.DataFrame, suffix: str) -> dict[str, float]:
     """Spearman's rho of the pairs of a group, with its interval; NaN with fewer than four."""
-    names = [f"rho{end}", f"rho{end}_low", f"rho{end}_high"]
+    names = [f"rho{suffix}", f"rho{suffix}_low", f"rho{suffix}_high"]
     cosines, scores = group["cosine"].to_numpy(), group["score"].to_numpy()
-    found = [math.nan] * 3
+    values = [math.nan] * 3
     if len(group) > 3 and np.ptp(cosines) > 0:
         rho = pd.Series(cosines).corr(pd.Series(scores), method="spearman")
-        found = [rho, *percentiles(spearman_draws(cosines, scores))]
-    return {f"n_items{end}": len(group), **dict(zip(names, found, strict=True))}
+        values = [rho, *percentiles(spearman_draws(cosines, scores))]
+    return {f"n_items{suffix}": len(group), **dict(zip(names, values, strict=True))}
 
 
 def _rho_difference(better: np.ndarray, worse: np.ndarray, scores: pd.Series) -> dict[str, float]:
     """Difference of two rhos on the same pairs; NaN with fewer than four pairs."""
-    both = np.stack([better, worse])
-    if len(scores) < 4 or (np.ptp(both, axis=1) == 0).any():
-        return {"difference": math.nan, **_nothing("difference")}
-    draws = spearman_draws(both, scores.to_numpy())
+    cosines = np.stack([better, worse])
+    if len(scores) < 4 or (np.ptp(cosines, axis=1) == 0).any():
+        return {"difference": math.nan, **_empty_interval("difference")}
+    draws = spearman_draws(cosines, scores.to_numpy())
     people = pd.Series(scores.to_numpy())
-    rho = [pd.Series(row).corr(people, method="spearman") for row in both]
+    rho = [pd.Series(row).corr(people, method="spearman") for row in cosines]
     low, high = percentiles(draws[0] - draws[1])
     return {"difference": rho[0] - rho[1], "difference_low": low, "difference_high": high}
 
@@ -263,27 +273,37 @@ def _rho_difference(better: np.ndarray, worse: np.ndarray, scores: pd.Series) ->
     ),
 )
 def stop_words(runs: LayerRuns) -> pd.DataFrame:
-    """Where function words stand among all words by self-similarity: share of words with a lower
-    one, per layer, of each word that the paper names and the mean over function words, which are
-    the items of its interval.
+    """Rank of function words among all words by self-similarity: the share of words with a lower
+    one, per layer. There are rows for the words that the paper names, and for the mean over
+    function words, with its interval over these.
     """
     rows = []
     for facts, words in runs:
         rank = words["self_similarity"].rank(method="average")
         share = ((rank - 1) / max(len(words) - 1, 1)).to_numpy()
         lower = words["name"].str.lower().str.lstrip("▁Ġ")
-        about = _facts(facts) | {"n_words": len(words), "hidden": facts.layer > 0}
-        for name in NAMED:
-            of_name = share[(lower == name).to_numpy()]
-            if len(of_name):
-                known = {"word": name, "n_items": len(of_name), "share_below": of_name.mean()}
-                rows.append(about | known | _nothing("share_below"))
-        own = share[lower.isin(STOP_WORDS.split()).to_numpy()]
-        if len(own) > 1:
-            half = Z * own.std(ddof=1) / math.sqrt(len(own))
-            known = {"word": "function words", "n_items": len(own), "share_below": own.mean()}
-            low, high = own.mean() - half, own.mean() + half
-            rows.append(about | known | {"share_below_low": low, "share_below_high": high})
+        setup_facts = _with_setup(facts) | {"n_words": len(words), "hidden": facts.layer > 0}
+        for name in PAPER_WORDS:
+            word_shares = share[(lower == name).to_numpy()]
+            if len(word_shares):
+                row_facts = {
+                    "word": name,
+                    "n_items": len(word_shares),
+                    "share_below": word_shares.mean(),
+                }
+                rows.append(setup_facts | row_facts | _empty_interval("share_below"))
+        function_shares = share[lower.isin(STOP_WORDS.split()).to_numpy()]
+        if len(function_shares) > 1:
+            half = Z * function_shares.std(ddof=1) / math.sqrt(len(function_shares))
+            row_facts = {
+                "word": "function words",
+                "n_items": len(function_shares),
+                "share_below": function_shares.mean(),
+            }
+            low, high = function_shares.mean() - half, function_shares.mean() + half
+            rows.append(
+                setup_facts | row_facts | {"share_below_low": low, "share_below_high": high}
+            )
     return pd.DataFrame(rows)
 
 
@@ -299,15 +319,15 @@ def stop_words(runs: LayerRuns) -> pd.DataFrame:
 )
 def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Every quantity of every layer with its 95 % interval over words or sentences, as published
-    and as it should be, beside the paper's number.
+    and corrected, beside the paper's number.
 
-    Adjusted is less the baseline, as in the paper; excess is over what the same number of random
-    tokens gives. Errors of both parts are added as squares.
+    `adjusted` is minus the baseline, as in the paper; `excess` is minus the value for as many
+    random tokens. The squares of the errors of both parts are added.
     """
     parts = [_with_interval(layers, name, count) for name, count in COUNTS.items()]
-    parts += [_difference(layers, name, *both) for name, both in LESS.items()]
+    parts += [_difference(layers, name, *terms) for name, terms in ADJUSTED.items()]
     parts += [
-        _exactly(layers, name)
+        _without_interval(layers, name)
         for name in layers.columns
         if name.startswith("mean_cosine") or name.endswith("_formula") or name.endswith("_below")
     ]
@@ -318,9 +338,9 @@ def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     table["interval_method"] = "normal, over words or sentences"
     printed = {(p["model"], p["quantity"]): p["value"] for p in published.to_dict("records")}
     keys = zip(table["embedding"], table["quantity"], table["layer"], strict=True)
-    own = [printed.get((e, f"{q} layer {n}"), math.nan) for e, q, n in keys]
+    printed_values = [printed.get((e, f"{q} layer {n}"), math.nan) for e, q, n in keys]
     main = table["main"] & (table["variant"] == "all")
-    return table.assign(published=pd.Series(own, index=table.index).where(main))
+    return table.assign(published=pd.Series(printed_values, index=table.index).where(main))
 
 
 @table(
@@ -332,7 +352,7 @@ def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 )
 def layers(runs: LayerRuns) -> pd.DataFrame:
     """Every score of every layer: a row per texts, model, layer, unit and variant."""
-    table = long_table((_facts(facts), rows) for facts, rows in runs)
+    table = long_table((_with_setup(facts), rows) for facts, rows in runs)
     table["main"] = table["unit"] == table["main_unit"]
     table = deviate(table, ~table["main"], "words by another unit")
     for variant in table.loc[table["variant"] != "all", "variant"].unique():
@@ -350,7 +370,7 @@ def layers(runs: LayerRuns) -> pd.DataFrame:
 )
 def dimensions(runs: LayerRuns) -> pd.DataFrame:
     """Dimensions that contribute most to the mean cosine of all words, per layer and variant."""
-    return long_table((_facts(facts), rows) for facts, rows in runs)
+    return long_table((_with_setup(facts), rows) for facts, rows in runs)
 
 
 @table(
@@ -360,8 +380,8 @@ def dimensions(runs: LayerRuns) -> pd.DataFrame:
     caption="The numbers of the authors' result files, layer by layer.",
 )
 def published_layers(published: pd.DataFrame) -> pd.DataFrame:
-    """What the paper and its result files say of each layer: a row per model, quantity, layer."""
+    """Numbers of each layer in the paper and its result files: a row per model, quantity, layer."""
     parts = published["quantity"].str.extract(r"^(?P<quantity>\w+) layer (?P<layer>\d+)$")
-    own = published[["locator", "model", "value", "trust"]].join(parts)
-    table = own[own["locator"].str.startswith("Figure")].astype({"layer": int})
+    selected = published[["locator", "model", "value", "trust"]].join(parts)
+    table = selected[selected["locator"].str.startswith("Figure")].astype({"layer": int})
     return table.assign(status="original").reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""What a study of Mickus et al. 2024 chooses, and the trajectories that follow."""
+"""The settings of a study of Mickus et al. 2024, and the trajectories that they define."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from isotropy.context import Context, Result, Results, embedded, prepared, require_known
 from isotropy.errors import IsotropyError
-from isotropy.extension import Own
+from isotropy.extension import ResolvedExtension
 from isotropy.field_types import DROPPABLE, Name, Seeds
 from isotropy.optimize.spec import Evaluation, Loss, OptimizeSpec
 from isotropy.papers.registry import Paper, PaperPlan, PaperStudy
@@ -19,9 +19,9 @@ from isotropy.spec import Strict
 Group = Literal["section3", "glue", "sensitivity"]
 
 
-def _no_double_hyphen(names: dict[str, Setup]) -> dict[str, Setup]:
-    if found := [name for name in names if "--" in name]:
-        raise ValueError(f"{found[0]!r}: two hyphens stand before the name of a variant")
+def _refuse_double_hyphen(names: dict[str, Setup]) -> dict[str, Setup]:
+    if reserved := [name for name in names if "--" in name]:
+        raise ValueError(f"{reserved[0]!r}: two hyphens are reserved for names of variants")
     return names
 
 
@@ -37,7 +37,7 @@ class Setup(Strict):
     bias: bool
     """Whether the linear classifier has a bias."""
     mean_norm: Annotated[float, Field(gt=0)] | None = None
-    """Scale the starting vectors by one factor to this mean Euclidean norm; null: as they come."""
+    """Mean Euclidean norm to which the initial vectors are scaled; null: they are not scaled."""
     seeds: Seeds | None = None
     """Initializations of the classifier; null: those of the study."""
 
@@ -46,10 +46,10 @@ class Setup(Strict):
         dataset = context.require_items(f"{path}.dataset", self.dataset)
         if isinstance(dataset, SentencesSpec):
             context.require_sentences(f"{path}.dataset", self.dataset, "single-label")
-        fitting = "binary_cross_entropy" if isinstance(dataset, WordsSpec) else "cross_entropy"
-        if self.loss != fitting:
+        expected = "binary_cross_entropy" if isinstance(dataset, WordsSpec) else "cross_entropy"
+        if self.loss != expected:
             raise IsotropyError(
-                f"config: {path}.loss: expected {fitting!r} for {self.dataset}, got {self.loss!r}"
+                f"config: {path}.loss: expected {expected!r} for {self.dataset}, got {self.loss!r}"
             )
         context.require_embedding(f"{path}.embedding", self.embedding, dataset)
         if isinstance(dataset, WordsSpec) and self.embedding != dataset.vectors:
@@ -76,7 +76,7 @@ class Glue(Strict):
 
 
 class Sensitivity(Strict):
-    """Setups of section 3 again, with one thing changed at a time: learning rate, bias, sampled
+    """Setups of section 3 with one setting changed at a time: learning rate, bias, sampled
     metrics.
     """
 
@@ -89,13 +89,13 @@ class Sensitivity(Strict):
 
 
 class Trajectory(Strict):
-    """One setup as it is run, under a name of its own."""
+    """A run of a setup, or of a variant of it."""
 
     group: Group
     base: str
-    """The setup, or the task, that it is or is a variant of."""
+    """Name of the setup, or of the task, that is run or varied."""
     variant: str | None
-    """What is changed; null: nothing."""
+    """The setting that is changed, in words; null: none."""
     setup: Setup
     seeds: list[int]
     updates: int
@@ -107,7 +107,7 @@ class Mickus2024(PaperStudy):
     """Isotropy, Clusters, and Classifiers: direct optimization of embeddings."""
 
     setups: Annotated[
-        dict[Name, Setup], Field(min_length=1), AfterValidator(_no_double_hyphen), DROPPABLE
+        dict[Name, Setup], Field(min_length=1), AfterValidator(_refuse_double_hyphen), DROPPABLE
     ]
     """Setups to run, by name."""
     seeds: Seeds
@@ -117,11 +117,11 @@ class Mickus2024(PaperStudy):
     learning_rate: Annotated[float, Field(gt=0)]
     """Adam's learning rate; the other hyper-parameters are PyTorch's defaults."""
     measure: Evaluation
-    """How IsoScore and silhouette are taken."""
+    """How IsoScore and silhouette are measured."""
     glue: Glue | None
     """Appendix A; null: not attempted."""
     sensitivity: Sensitivity | None
-    """What changes the results; null: not attempted."""
+    """Variants that show what changes the results; null: not attempted."""
 
     def check(self, context: Context) -> None:
         """Refuse names that do not exist and choices that do not fit."""
@@ -137,41 +137,45 @@ class Mickus2024(PaperStudy):
         for i, name in enumerate(self.sensitivity.setups):
             require_known(f"mickus2024.sensitivity.setups.{i}", name, self.setups, "setup")
         for name in self.sensitivity.setups:
-            own = self.setups[name].seeds or self.seeds
-            if unknown := set(self.sensitivity.seeds) - set(own):
+            seeds = self.setups[name].seeds or self.seeds
+            if unknown := set(self.sensitivity.seeds) - set(seeds):
                 raise IsotropyError(
                     f"config: mickus2024.sensitivity.seeds: expected seeds of {name}, got "
                     f"{min(unknown)}, which leaves nothing to compare with"
                 )
 
-    def extended(self, own: Own) -> Mickus2024 | None:
-        """Models on polarity and on other data with classes; vectors on the data sets of words."""
-        sentences = {name: one for name, one in self.setups.items() if one.loss == "cross_entropy"}
-        words = {name: one for name, one in self.setups.items() if name not in sentences}
+    def extended(self, extension: ResolvedExtension) -> Mickus2024 | None:
+        """The study with a user's models, on its sentences and the user's data with classes;
+        vectors on its data sets of words. None: there is nothing to run.
+        """
+        sentences = {
+            name: setup for name, setup in self.setups.items() if setup.loss == "cross_entropy"
+        }
+        words = {name: setup for name, setup in self.setups.items() if name not in sentences}
         sentences |= {
             dataset: Setup(dataset=dataset, embedding="", loss="cross_entropy", bias=True)
-            for dataset in own.classes
+            for dataset in extension.classes
         }
-        found = [
-            (f"{name}-{model.name}", one.model_copy(update={"embedding": model.name}))
-            for model in own.models
-            for name, one in sentences.items()
+        setups = [
+            (f"{name}-{model.name}", setup.model_copy(update={"embedding": model.name}))
+            for model in extension.models
+            for name, setup in sentences.items()
         ]
-        for vectors in own.vectors:
-            for name, one in words.items():
-                same = one.embedding == vectors
-                dataset = one.dataset if same else own.words(one.dataset, vectors)
+        for vectors in extension.vectors:
+            for name, setup in words.items():
+                is_same = setup.embedding == vectors
+                dataset = setup.dataset if is_same else extension.words_name(setup.dataset, vectors)
                 update = {"dataset": dataset, "embedding": vectors}
-                found.append((f"{name}-{vectors}", one.model_copy(update=update)))
-        names = [name for name, _ in found]
+                setups.append((f"{name}-{vectors}", setup.model_copy(update=update)))
+        names = [name for name, _ in setups]
         if repeated := [name for name in names if names.count(name) > 1]:
             raise IsotropyError(
                 f"config: extension: {repeated[0]!r} would name two set-ups of mickus2024: give a "
                 "model or data set another name"
             )
-        if not found:
+        if not setups:
             return None
-        return self.changed(setups=dict(found), glue=None, sensitivity=None)
+        return self.changed(setups=dict(setups), glue=None, sensitivity=None)
 
     def trajectories(self) -> dict[str, Trajectory]:
         """All trajectories by name: section 3, then Appendix A, then the variants."""
@@ -215,7 +219,7 @@ class Mickus2024(PaperStudy):
 
 
 def _variants(name: str, run: Trajectory, sensitivity: Sensitivity) -> dict[str, Trajectory]:
-    """A trajectory with one thing changed at a time."""
+    """Variants of a trajectory, each with one setting changed."""
     no_bias = run.setup.model_copy(update={"bias": not run.setup.bias})
     sampled = run.measure.model_copy(update={"sample_size": sensitivity.sample_size})
     changes: dict[str, tuple[str, dict[str, object]]] = {
@@ -235,7 +239,7 @@ def _variants(name: str, run: Trajectory, sensitivity: Sensitivity) -> dict[str,
 
 
 def plan(study: Mickus2024, context: Context) -> PaperPlan:
-    """Trajectories of section 3, of Appendix A (GLUE), and with one thing changed at a time."""
+    """Plan the trajectories of section 3, of Appendix A (GLUE), and of the variants."""
     results: Results = {}
     groups: dict[str, list[str]] = {}
     for name, run in study.trajectories().items():

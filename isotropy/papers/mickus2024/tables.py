@@ -32,12 +32,12 @@ FACTS = {
 }
 FACTS |= {"error_bound"}
 SCORES = ("isoscore", "silhouette")
-AGREES = 0.01  # the tolerance of the claims on correlations, see claims.yaml
+TOLERANCE = 0.01  # the tolerance of the claims on correlations, see claims.yaml
 NOT_ATTEMPTED = "not attempted: not in this study's configuration"
 SIMPLEX_DIMENSIONS = (20, 64, 384)
 SPREADS = (0.0, 0.03, 0.5)
-POINTS = 10  # per cluster
-BOTH = 0.9  # a cloud with IsoScore and silhouette above it is isotropic and clustered
+POINTS_PER_CLUSTER = 10  # per cluster
+MIN_SCORE = 0.9  # with IsoScore and silhouette above this, a cloud is isotropic and clustered
 # The paper's names
 ENCODERS = {
     "all-MiniLM-L6-v2": "miniLM",
@@ -64,7 +64,7 @@ def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for setup in dict.fromkeys(run.setup for run, _ in runs):
         run = next(r for r, _ in runs if r.setup == setup)
-        known = _published(published, run.dataset, run.model)
+        printed = _published_numbers(published, run.dataset, run.model)
         rows.append(
             {
                 "setup": setup,
@@ -75,9 +75,9 @@ def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
                 "status": run.status,
                 "deviations": run.deviations,
                 "n_items": run.n_items,
-                "published_n_items": known["value"].get("n_items"),
+                "published_n_items": printed["value"].get("n_items"),
                 "n_params": run.n_params,
-                "published_n_params": known["value"].get("n_params"),
+                "published_n_params": printed["value"].get("n_params"),
                 "n_vectors": run.n_vectors,
                 "dim": run.dim,
                 "n_labels": run.n_labels,
@@ -129,26 +129,26 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         summary = pd.DataFrame(
             [{"seed": "mean", **numbers.mean()}, {"seed": "sd", **numbers.std(ddof=1)}]
         )
-        both = pd.concat([values, summary], ignore_index=True)
+        setup_rows = pd.concat([values, summary], ignore_index=True)
         for i, name in enumerate(
             ("base", "dataset", "model", "bias", "status", "deviations", "data", "embedding")
         ):
-            both.insert(i, name, group[name].iloc[0])
-        both.insert(0, "setup", setup)
-        both["updates"] = group["step"].max()
-        both["error_bound"] = group["error_bound"].max()
-        known = _published(published, group["dataset"].iloc[0], group["model"].iloc[0])
-        mean = both["seed"] == "mean"
-        both["published_pearson_r"] = np.where(
-            mean, known["value"].get("pearson_r", np.nan), np.nan
+            setup_rows.insert(i, name, group[name].iloc[0])
+        setup_rows.insert(0, "setup", setup)
+        setup_rows["updates"] = group["step"].max()
+        setup_rows["error_bound"] = group["error_bound"].max()
+        printed = _published_numbers(published, group["dataset"].iloc[0], group["model"].iloc[0])
+        mean = setup_rows["seed"] == "mean"
+        setup_rows["published_pearson_r"] = np.where(
+            mean, printed["value"].get("pearson_r", np.nan), np.nan
         )
-        both["published_spearman_below"] = np.where(
-            mean, known["value"].get("spearman_rho_upper_bound", np.nan), np.nan
+        setup_rows["published_spearman_below"] = np.where(
+            mean, printed["value"].get("spearman_rho_upper_bound", np.nan), np.nan
         )
-        both["published_trust"] = np.where(
-            mean, known["trust"].get("pearson_r", "nothing published"), ""
+        setup_rows["published_trust"] = np.where(
+            mean, printed["trust"].get("pearson_r", "nothing published"), ""
         )
-        rows.append(both)
+        rows.append(setup_rows)
     return pd.concat(rows, ignore_index=True)
 
 
@@ -163,9 +163,7 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     ),
 )
 def seeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Section 3.2: standard deviation (ddof = 1) over seeds, at most at any step and on average
-    over steps.
-    """
+    """Section 3.2: standard deviation (ddof = 1) over seeds, its maximum and mean over steps."""
     rows = []
     for _, group in table.groupby("setup", sort=False):
         row = {
@@ -201,7 +199,7 @@ def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     done = {(run.dataset, run.model): run for run, _ in runs}
     rows = []
     for task, model in _cells(published, done):
-        run, known = done.get((task, model)), _published(published, task, model)
+        run, printed = done.get((task, model)), _published_numbers(published, task, model)
         rows.append(
             {
                 "task": task,
@@ -209,9 +207,9 @@ def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
                 "status": NOT_ATTEMPTED if run is None else run.status,
                 "deviations": "" if run is None else run.deviations,
                 "n_items": None if run is None else run.n_items,
-                "published_n_items": known["value"].get("n_items"),
+                "published_n_items": printed["value"].get("n_items"),
                 "n_params": None if run is None else run.n_params,
-                "published_n_params": known["value"].get("n_params"),
+                "published_n_params": printed["value"].get("n_params"),
                 "n_vectors": None if run is None else run.n_vectors,
             }
         )
@@ -232,8 +230,8 @@ def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     ),
 )
 def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Table 3: Pearson's r and Spearman's rho per task and encoder, mean over seeds; why a cell of
-    the paper is empty.
+    """Table 3: Pearson's r and Spearman's rho per task and encoder, mean over seeds; `status` tells
+    why a cell of the paper is empty.
     """
     done = {
         (row["dataset"], row["model"]): row for _, row in table[table["seed"] == "mean"].iterrows()
@@ -274,29 +272,31 @@ def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 def sensitivity(
     main: pd.DataFrame, variants: pd.DataFrame, published: pd.DataFrame
 ) -> pd.DataFrame:
-    """What changes the result of a setup: one row per setup and variant, mean over the variant's
-    seeds.
+    """How each variant changes the result of a setup: one row per setup and variant, mean over the
+    variant's seeds.
 
     `trend` says whether IsoScore falls, silhouette rises, and the two are negatively correlated;
-    `near_published` whether Pearson's r is within AGREES of the published value;
+    `near_published` whether Pearson's r is within TOLERANCE of the published one;
     `changes_the_verdict` whether either differs from the setup itself.
     """
     rows: list[dict[str, object]] = []
     for base, group in variants.groupby("base", sort=False):
-        printed = _published(published, group["dataset"].iloc[0], group["model"].iloc[0])
-        known = printed["value"].get("pearson_r", np.nan)
-        own = main[(main["setup"] == base) & main["seed"].isin(group["seed"].unique())].assign(
+        printed = _published_numbers(published, group["dataset"].iloc[0], group["model"].iloc[0])
+        published_r = printed["value"].get("pearson_r", np.nan)
+        baseline = main[(main["setup"] == base) & main["seed"].isin(group["seed"].unique())].assign(
             variant="as configured"
         )
         first = len(rows)
-        for variant, steps in pd.concat([own, group]).groupby("variant", sort=False):
+        for variant, steps in pd.concat([baseline, group]).groupby("variant", sort=False):
             values = pd.DataFrame([_correlate(s) for _, s in steps.groupby("seed")])
-            rows.append(_trend(str(base), str(variant), steps, values, known))
+            rows.append(_trend(str(base), str(variant), steps, values, published_r))
             if variant == "as configured":
                 rest = values.drop(columns=["pearson_r", "spearman_rho"])
                 without = rest.rename(columns=lambda c: c.removesuffix("_without_step_0"))
                 rows.append(
-                    _trend(str(base), "without step 0", steps[steps["step"] > 0], without, known)
+                    _trend(
+                        str(base), "without step 0", steps[steps["step"] > 0], without, published_r
+                    )
                 )
         for row in rows[first:]:
             row["published_trust"] = printed["trust"].get("pearson_r", "")
@@ -327,9 +327,10 @@ def appendix_b(runs: Trajectories) -> pd.DataFrame:
     """
     rows = []
     for run, _ in runs:
-        for when, found in zip(("before", "after"), run.objectives, strict=True):
+        for when, objectives in zip(("before", "after"), run.objectives, strict=True):
             bound, hinged = (
-                np.nan if x is None else x for x in (found.sample_triplet, found.sample_hinged)
+                np.nan if x is None else x
+                for x in (objectives.sample_triplet, objectives.sample_hinged)
             )
             rows.append(
                 {
@@ -341,9 +342,9 @@ def appendix_b(runs: Trajectories) -> pd.DataFrame:
                     "deviations": run.deviations,
                     "seed": str(run.seed),
                     "when": when,
-                    "equation_5": found.triplet,
-                    "equation_1": found.silhouette,
-                    "above_equation_1": found.triplet - found.silhouette,
+                    "equation_5": objectives.triplet,
+                    "equation_1": objectives.silhouette,
+                    "above_equation_1": objectives.triplet - objectives.silhouette,
                     "equation_5_of_sample": bound,
                     "triplet_objective_of_sample": hinged,
                     "above_triplet_objective": bound - hinged,
@@ -367,10 +368,10 @@ def simplices() -> pd.DataFrame:
     Their centres are the vertices of a regular simplex with edges of length 1, in K - 1 of the d
     dimensions; `spread` is the standard deviation of points about them, over all dimensions.
     Without spread the participation ratio is K - 1, hence `expected` = (K - 2)/(d - 1).
-    `lesser_above` is by how much the lesser of IsoScore and silhouette is above BOTH: positive for
-    a cloud that is isotropic and clustered.
+    `lesser_above` is by how much the smaller of IsoScore and silhouette is above MIN_SCORE:
+    positive for a cloud that is isotropic and clustered.
     """
-    # Here, since no other table needs torch, which takes seconds to load.
+    # Imported here: no other table needs torch, which takes seconds to load.
     from isotropy.metrics.isoscores import isoscore
     from isotropy.metrics.silhouettes import silhouette
 
@@ -391,7 +392,7 @@ def simplices() -> pd.DataFrame:
                         "silhouette": clustered,
                         "expected": (n_clusters - 2) / (d - 1),
                         "isoscore_error": abs(score - (n_clusters - 2) / (d - 1)),
-                        "lesser_above": min(score, clustered) - BOTH,
+                        "lesser_above": min(score, clustered) - MIN_SCORE,
                         "status": "original",
                         "deviations": "",
                         "data": "clusters on the vertices of a simplex",
@@ -401,12 +402,14 @@ def simplices() -> pd.DataFrame:
 
 
 def _simplex(d: int, n_clusters: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
-    """Points about the vertices of a regular simplex, shape (K * POINTS, d), and their clusters."""
+    """POINTS_PER_CLUSTER points about each vertex of a regular simplex, and their clusters."""
     vertices = np.zeros((n_clusters, d))
     vertices[:, : n_clusters - 1] = scipy.linalg.helmert(n_clusters).T / np.sqrt(2)
     draws = np.random.default_rng([d, n_clusters])
-    noise = draws.standard_normal((n_clusters * POINTS, d)) * (spread / np.sqrt(d))
-    return np.repeat(vertices, POINTS, axis=0) + noise, np.repeat(np.arange(n_clusters), POINTS)
+    noise = draws.standard_normal((n_clusters * POINTS_PER_CLUSTER, d)) * (spread / np.sqrt(d))
+    return np.repeat(vertices, POINTS_PER_CLUSTER, axis=0) + noise, np.repeat(
+        np.arange(n_clusters), POINTS_PER_CLUSTER
+    )
 
 
 @table(
@@ -420,9 +423,10 @@ def _simplex(d: int, n_clusters: int, spread: float) -> tuple[np.ndarray, np.nda
     ),
 )
 def limits(runs: Trajectories) -> pd.DataFrame:
-    """Where the study's own classes lie against (K - 2)/(d - 1), at the first and the last step.
+    """IsoScore and silhouette of the study's classes at the first and the last step, beside the
+    limit (K - 2)/(d - 1) for tight and equally distant clusters.
 
-    `limit` is NaN where so many clusters cannot be equally distant: K - 1 > d.
+    `limit` is NaN where K clusters cannot be equally distant, because K - 1 > d.
     """
     rows = []
     for run, steps in runs:
@@ -449,9 +453,9 @@ def _trend(
     base: str, variant: str, steps: pd.DataFrame, values: pd.DataFrame, published: float
 ) -> dict[str, object]:
     mean = values.mean()
-    ends = steps.groupby("step")[list(SCORES)].mean().iloc[[0, -1]]
-    falls = ends["isoscore"].iloc[1] < ends["isoscore"].iloc[0]
-    rises = ends["silhouette"].iloc[1] > ends["silhouette"].iloc[0]
+    first_and_last = steps.groupby("step")[list(SCORES)].mean().iloc[[0, -1]]
+    falls = first_and_last["isoscore"].iloc[1] < first_and_last["isoscore"].iloc[0]
+    rises = first_and_last["silhouette"].iloc[1] > first_and_last["silhouette"].iloc[0]
     return {
         "setup": base,
         "variant": variant,
@@ -460,26 +464,26 @@ def _trend(
         "pearson_r": mean["pearson_r"],
         "pearson_r_sd": values["pearson_r"].std(ddof=1),
         "spearman_rho": mean["spearman_rho"],
-        "isoscore_change": ends["isoscore"].diff().iloc[1],
-        "silhouette_change": ends["silhouette"].diff().iloc[1],
+        "isoscore_change": first_and_last["isoscore"].diff().iloc[1],
+        "silhouette_change": first_and_last["silhouette"].diff().iloc[1],
         "trend": "holds" if falls and rises and mean["pearson_r"] < 0 else "does not hold",
         "published_pearson_r": published,
-        "near_published": "yes" if abs(mean["pearson_r"] - published) <= AGREES else "no",
+        "near_published": "yes" if abs(mean["pearson_r"] - published) <= TOLERANCE else "no",
     }
 
 
 def _cells(published: pd.DataFrame, done: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Pairs of task and encoder: the paper's, encoder by encoder, then others of the study."""
     printed = published[published["locator"] == "Table 2"]
-    known = sorted(
+    paper_cells = sorted(
         set(zip(printed["dataset"], printed["model"], strict=True)),
         key=lambda c: (list(ENCODERS).index(c[1]), c[0]),
     )
-    return [*known, *(cell for cell in done if cell not in known)]
+    return [*paper_cells, *(cell for cell in done if cell not in paper_cells)]
 
 
-def _published(published: pd.DataFrame, dataset: str, model: str) -> pd.DataFrame:
-    """What the paper prints for a data set and model, by quantity; nothing for another pair."""
+def _published_numbers(published: pd.DataFrame, dataset: str, model: str) -> pd.DataFrame:
+    """Published numbers of a data set and model, by quantity; empty where the paper has none."""
     return published[(published["dataset"] == dataset) & (published["model"] == model)].set_index(
         "quantity"
     )
@@ -523,8 +527,8 @@ def _correlate(steps: pd.DataFrame) -> dict[str, float]:
     caption="The same for the setups with one thing changed at a time.",
 )
 def trajectories(runs: Trajectories) -> pd.DataFrame:
-    """Trajectories in one long table: the facts of each run that figures need, then a row per
-    step.
+    """All trajectories in one long table: a row per step, with the facts about the run that figures
+    need.
     """
     parts = [
         pd.DataFrame([run.model_dump(include=FACTS)]).merge(steps, how="cross")

@@ -1,5 +1,5 @@
-"""What a study of Rajaee & Pilehvar 2021 and Rajaee & Sheikhi 2020 chooses, and the measurements
-that follow from it.
+"""The settings of a study of Rajaee & Pilehvar 2021 and Rajaee & Sheikhi 2020, and the measurements
+that they define.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from isotropy.context import (
     token_vectors,
 )
 from isotropy.errors import IsotropyError
-from isotropy.extension import Own, OwnModel
-from isotropy.field_types import DROPPABLE, Name, Seeds, distinct, rising
+from isotropy.extension import ResolvedExtension, UserModel
+from isotropy.field_types import DROPPABLE, Name, Seeds, ascending, distinct
 from isotropy.files import RESULTS
 from isotropy.finetune import plan as finetune
 from isotropy.finetune.spec import Method, Metric
@@ -41,24 +41,23 @@ from isotropy.similarity.spec import (
 )
 from isotropy.spec import Strict
 
-Layers = Annotated[list[Annotated[int, Field(ge=0)]], AfterValidator(rising)]
-Counts = Annotated[list[Annotated[int, Field(ge=1)]], AfterValidator(rising)]
+Layers = Annotated[list[Annotated[int, Field(ge=0)]], AfterValidator(ascending)]
+Counts = Annotated[list[Annotated[int, Field(ge=1)]], AfterValidator(ascending)]
 
 
 class Encoding(Strict):
-    """How one model, or static vectors, are measured."""
+    """The measurements of one model, or of static vectors."""
 
     datasets: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
-    """Names from `datasets`: pairs with a score; of other sentences only the isotropy is
-    measured."""
+    """Names from `datasets`: pairs with a score; for other sentences only isotropy is measured."""
     layers: Layers = []
     """Hidden layers for all methods; 0 is the embedding layer. Empty for static vectors."""
     isotropy_layers: Layers = []
     """Hidden layers whose isotropy is measured, on `isotropy_dataset`."""
     parameters: Parameters | None
-    """Clusters and components; null: chosen by `tuning`."""
+    """Numbers of clusters and components; null: chosen by `tuning`."""
     drop_tokens: DroppedTokens = "special"
-    """Tokens that do not count."""
+    """Tokens that are left out."""
 
     def check(self, name: str, context: Context) -> None:
         """Refuse names that do not exist and choices that do not fit."""
@@ -85,7 +84,7 @@ class Encoding(Strict):
 
 
 class Tuning(Strict):
-    """The choice of numbers: the highest Spearman correlation."""
+    """The choice of the numbers of clusters and components, by the highest Spearman correlation."""
 
     dataset: str
     """A name from `datasets`: pairs with a score."""
@@ -107,26 +106,26 @@ class ClassTask(Strict):
 
 
 class Frozen(Strict):
-    """The layer of a model whose token vectors are features, and the numbers of the methods."""
+    """The layer of a model whose token vectors are features, and the methods' parameters."""
 
     layer: Annotated[int, Field(ge=0)]
     """Hidden layer; 0 is the embedding layer."""
     parameters: Parameters
-    """Clusters and components."""
+    """Numbers of clusters and components."""
 
 
-def own_parameters(model: OwnModel) -> Parameters:
-    """The paper's clusters of BERT, and its components in proportion to the width."""
-    clustered, whole = model.components()
+def default_parameters(model: UserModel) -> Parameters:
+    """As the paper for BERT: its number of clusters, its components in proportion to the width."""
+    n_per_cluster, n_global = model.components()
     clusters = AUTHORS["bert-base-uncased"].n_clusters
-    return Parameters(n_clusters=clusters, n_components=clustered, n_components_global=whole)
+    return Parameters(n_clusters=clusters, n_components=n_per_cluster, n_components_global=n_global)
 
 
 class Classification(Strict):
     """Classification on frozen features."""
 
     tasks: Annotated[dict[Name, ClassTask], Field(min_length=1), DROPPABLE]
-    """Tasks that there are, by name."""
+    """Available tasks, by name; `run_tasks` selects among them."""
     run_tasks: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Tasks to run."""
     embeddings: Annotated[dict[str, Frozen], Field(min_length=1), DROPPABLE]
@@ -140,21 +139,21 @@ class Classification(Strict):
     mlp: Mlp
     """The authors' classifier."""
     seeds: Seeds
-    """Of clustering, initialization and order."""
+    """Random seeds of clustering, initialization and order of items."""
 
-    def extended(self, own: Own) -> Classification:
-        """The same of other models, with other data besides."""
-        tasks = own_tasks(own, ClassTask)
-        two = [name for name in tasks if len(own.names(name)) == 2]
+    def extended(self, extension: ResolvedExtension) -> Classification:
+        """The section with a user's models, on its own and the user's tasks of two classes."""
+        tasks = own_tasks(extension, ClassTask)
+        two = [name for name in tasks if len(extension.class_names(name)) == 2]
         embeddings = {
-            model.name: Frozen(layer=model.layers, parameters=own_parameters(model))
-            for model in own.models
+            model.name: Frozen(layer=model.layers, parameters=default_parameters(model))
+            for model in extension.models
         }
         fields = {
             "tasks": self.tasks | {name: tasks[name] for name in two},
             "run_tasks": [*self.run_tasks, *two],
             "embeddings": embeddings,
-            "max_length": min([self.max_length, *(m.max_length for m in own.models)]),
+            "max_length": min([self.max_length, *(m.max_length for m in extension.models)]),
         }
         return Classification.model_validate(dict(self) | fields)
 
@@ -193,16 +192,16 @@ class ClusterFineTuning(FineTuning):
     n_components: Annotated[int, Field(ge=1)]
     """Components removed from each cluster; the slides do not say."""
 
-    def extended(self, own: Own) -> ClusterFineTuning | None:
-        """The same of encoders, with other data besides; None: there are no encoders."""
-        if not own.encoders:
+    def extended(self, extension: ResolvedExtension) -> ClusterFineTuning | None:
+        """The section with a user's encoders, on its own and the user's tasks; None: no encoder."""
+        if not extension.encoders:
             return None
-        tasks = own_tasks(own, Task)
+        tasks = own_tasks(extension, Task)
         fields = {
             "tasks": self.tasks | tasks,
             "run_tasks": [*self.run_tasks, *tasks],
-            "models": [model.name for model in own.encoders],
-            "training": self.training.no_longer_than(own.positions),
+            "models": [model.name for model in extension.encoders],
+            "training": self.training.no_longer_than(extension.positions),
         }
         return ClusterFineTuning.model_validate(dict(self) | fields)
 
@@ -241,8 +240,8 @@ class Rajaee2021(PaperStudy):
     clusterer: Clusterer
     """How clusters are found."""
     repeat_texts: bool
-    """A sentence that occurs in several pairs counts as often in the cloud, as in the authors'
-    code."""
+    """Whether a sentence that occurs in several pairs is as often in the point cloud, as in the
+    authors' code."""
     isotropy_dataset: str | None
     """A name from `datasets`, for the isotropy of each layer and the effect of the number of
     clusters; null: none."""
@@ -251,7 +250,7 @@ class Rajaee2021(PaperStudy):
     plot_dataset: str | None
     """A name from `datasets`, whose tokens are drawn before and after the method; null: none."""
     tuning: Tuning | None
-    """How numbers are chosen; null: not."""
+    """How the numbers of clusters and components are chosen; null: they are not."""
     classification: Classification | None
     """Classification on frozen features; null: not attempted."""
     finetuning: ClusterFineTuning | None
@@ -284,12 +283,14 @@ class Rajaee2021(PaperStudy):
             if name is not None:
                 context.require_sentences(f"rajaee2021.{field}", name)
         measured = self.measured().values()
-        if self.plot_dataset is not None and not any(one.plotted for one in measured):
+        if self.plot_dataset is not None and not any(
+            measurement.plotted for measurement in measured
+        ):
             raise IsotropyError(
                 f"config: rajaee2021.plot_dataset: no embedding has {self.plot_dataset!r} "
                 "among its datasets, or kmeans is not among methods"
             )
-        if self.cluster_counts and not any(one.cluster_counts for one in measured):
+        if self.cluster_counts and not any(measurement.cluster_counts for measurement in measured):
             raise IsotropyError(
                 "config: rajaee2021.cluster_counts: no embedding has a layer both in layers and in "
                 "isotropy_layers"
@@ -297,17 +298,18 @@ class Rajaee2021(PaperStudy):
         if self.tuning is not None:
             path = "rajaee2021.tuning.dataset"
             context.require_sentences(path, self.tuning.dataset, "regression")
-        for part in (self.finetuning, self.classification):
-            if part is not None:
-                part.check(context)
+        for section in (self.finetuning, self.classification):
+            if section is not None:
+                section.check(context)
 
-    def extended(self, own: Own) -> Rajaee2021 | None:
-        """Models on the study's sentences, on other sentences and pairs; vectors on its words;
-        classification with the last layer, and fine-tuned encoders.
+    def extended(self, extension: ResolvedExtension) -> Rajaee2021 | None:
+        """The study with a user's models, on its own and the user's sentences and pairs; static
+        vectors; classification with the last layer; fine-tuned encoders. None: there is nothing to
+        run.
         """
-        models = {model.name: self._encoding(model, own) for model in own.models}
+        models = {model.name: self._encoding(model, extension) for model in extension.models}
         vectors = [e for e in self.embeddings.values() if not e.layers]
-        static = {name: e for name in own.vectors for e in vectors[:1]}
+        static = {name: e for name in extension.vectors for e in vectors[:1]}
         if not models and not static:
             return None
         fields: dict[str, Any] = {"embeddings": models | static, "tuning": None}
@@ -316,62 +318,67 @@ class Rajaee2021(PaperStudy):
             fields |= {"classification": None, "finetuning": None}
             return self.changed(**fields)
         if self.classification is not None:
-            fields["classification"] = self.classification.extended(own)
+            fields["classification"] = self.classification.extended(extension)
         if self.finetuning is not None:
-            fields["finetuning"] = self.finetuning.extended(own)
+            fields["finetuning"] = self.finetuning.extended(extension)
         return self.changed(**fields)
 
-    def _encoding(self, model: OwnModel, own: Own) -> Encoding:
-        """How a model is measured."""
+    def _encoding(self, model: UserModel, extension: ResolvedExtension) -> Encoding:
+        """The measurements of a user's model."""
         studied = [d for e in self.embeddings.values() if e.layers for d in e.datasets]
-        parts = [f"{name}-part" for name in own.classes]
+        parts = [f"{name}-part" for name in extension.classes]
         return Encoding(
-            datasets=list(dict.fromkeys([*studied, *parts, *own.scores])),
-            layers=model.ends(),
-            isotropy_layers=[0, *model.spread()] if self.isotropy_dataset else [],
-            parameters=own_parameters(model),
+            datasets=list(dict.fromkeys([*studied, *parts, *extension.scores])),
+            layers=model.outer_layers(),
+            isotropy_layers=[0, *model.measured_layers()] if self.isotropy_dataset else [],
+            parameters=default_parameters(model),
         )
 
-    def is_tuned(self, one: Measurement) -> bool:
-        """Whether the numbers of a measurement are chosen by the tuning: those without clusters
-        need none.
+    def is_tuned(self, measurement: Measurement) -> bool:
+        """Whether the tuning chooses the parameters of a measurement; with the method `none` alone
+        there are none to choose.
         """
-        return self.embeddings[one.embedding].parameters is None and len(one.methods) > 1
+        return (
+            self.embeddings[measurement.embedding].parameters is None
+            and len(measurement.methods) > 1
+        )
 
     def parts(self) -> list[str]:
-        """Parts that the study has beside the measurements: tables and figures of others are left
-        out.
-        """
-        there = {
-            "plotted": any(one.plotted for one in self.measured().values()),
-            "isotropy-by-layer": any(one.profiled for one in self.measured().values()),
-            "cluster-counts": any(one.cluster_counts for one in self.measured().values()),
+        """Optional parts that this study has; tables and figures of other parts are left out."""
+        present = {
+            "plotted": any(measurement.plotted for measurement in self.measured().values()),
+            "isotropy-by-layer": any(
+                measurement.profiled for measurement in self.measured().values()
+            ),
+            "cluster-counts": any(
+                measurement.cluster_counts for measurement in self.measured().values()
+            ),
             "tuning": any(e.parameters is None for e in self.embeddings.values()),
             "classification": self.classification is not None,
             "finetuning": self.finetuning is not None,
         }
-        return [name for name, yes in there.items() if yes]
+        return [name for name, is_present in present.items() if is_present]
 
     def measured(self) -> dict[str, Measurement]:
-        """All measurements, by the end of their path: data set, embedding, layer."""
-        found: dict[str, Measurement] = {}
+        """All measurements, by stem: data set, embedding, layer."""
+        measurements: dict[str, Measurement] = {}
         for name, encoding in self.embeddings.items():
             layers: list[int | None] = [*encoding.layers] or [None]
-            both = set(encoding.layers) & set(encoding.isotropy_layers)
-            wanted = [
+            common_layers = set(encoding.layers) & set(encoding.isotropy_layers)
+            settings = [
                 (dataset, layer, self.methods) for dataset in encoding.datasets for layer in layers
             ]
             if self.isotropy_dataset is not None:
-                wanted += [
+                settings += [
                     (self.isotropy_dataset, layer, ["none"]) for layer in encoding.isotropy_layers
                 ]
-            for dataset, layer, methods in wanted:
+            for dataset, layer, methods in settings:
                 profiled = dataset == self.isotropy_dataset and layer in encoding.isotropy_layers
-                more = self.cluster_counts if profiled and layer in both else []
+                counts = self.cluster_counts if profiled and layer in common_layers else []
                 plotted = dataset == self.plot_dataset and "kmeans" in methods
-                one = Measurement(dataset, name, layer, methods, more, profiled, plotted)
-                found.setdefault(one.stem, one)
-        return found
+                measurement = Measurement(dataset, name, layer, methods, counts, profiled, plotted)
+                measurements.setdefault(measurement.stem, measurement)
+        return measurements
 
 
 class Measurement(NamedTuple):
@@ -387,34 +394,36 @@ class Measurement(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """The end of its path."""
+        """The last parts of its path: data set, embedding, layer."""
         layer = "words" if self.layer is None else f"layer{self.layer}"
         return f"{self.dataset}/{self.embedding}/{layer}"
 
 
 KEY = "rajaee2021"
 TUNING = "-tuning"
-"""How the last part of the path of a choice of numbers ends."""
+"""Suffix of the stem of a tuning."""
 
 
 def plan(study: Rajaee2021, context: Context) -> PaperPlan:
-    """Measurements, choices of numbers, classifications, fine-tuned models."""
+    """Plan the measurements, tunings, classifications and fine-tuned models."""
     measured = study.measured()
     measurements = {
-        _stem(one): Result(partial(_similarity, study, one), _inputs(study, one, context))
-        for one in measured.values()
+        _stem(measurement): Result(
+            partial(_similarity_spec, study, measurement), _inputs(study, measurement, context)
+        )
+        for measurement in measured.values()
     }
     tunings: Results = {}
-    for one in measured.values():
-        if study.tuning is not None and study.is_tuned(one):
-            make = partial(_tuning, study, study.tuning, one)
-            cloud = _cloud(study.tuning.dataset, one.embedding, context)
-            tunings[_tuning_stem(study.tuning, one)] = Result(make, cloud)
-    classified = _classified(study, context)
+    for measurement in measured.values():
+        if study.tuning is not None and study.is_tuned(measurement):
+            make = partial(_tuning_spec, study, study.tuning, measurement)
+            cloud = _cloud_inputs(study.tuning.dataset, measurement.embedding, context)
+            tunings[_tuning_stem(study.tuning, measurement)] = Result(make, cloud)
+    classified = _classification_results(study, context)
     results = measurements | tunings | classified
     groups = {
         "similarity": list(measurements),
-        "plotted": [_stem(one) for one in measured.values() if one.plotted],
+        "plotted": [_stem(measurement) for measurement in measured.values() if measurement.plotted],
         "tuning": list(tunings),
         "classification": list(classified),
     }
@@ -422,27 +431,27 @@ def plan(study: Rajaee2021, context: Context) -> PaperPlan:
         runs = study.finetuning.runs()
         results |= finetune.results(KEY, study.finetuning, runs, context)
         groups["clustered"] = finetune.stems(KEY, runs, study.finetuning.seeds)
-    return PaperPlan(results, groups, frozenset(study.parts()), _tokens(study))
+    return PaperPlan(results, groups, frozenset(study.parts()), _token_layers(study))
 
 
-def _stem(one: Measurement) -> str:
-    return f"similarity/{KEY}/{one.stem}"
+def _stem(measurement: Measurement) -> str:
+    return f"similarity/{KEY}/{measurement.stem}"
 
 
-def _tuning_stem(tuning: Tuning, one: Measurement) -> str:
-    """The choice of a measurement's numbers."""
-    return f"{_stem(one._replace(dataset=tuning.dataset))}{TUNING}"
+def _tuning_stem(tuning: Tuning, measurement: Measurement) -> str:
+    """Stem of the tuning that chooses the parameters of a measurement."""
+    return f"{_stem(measurement._replace(dataset=tuning.dataset))}{TUNING}"
 
 
-def _inputs(study: Rajaee2021, one: Measurement, context: Context) -> dict[str, list[str]]:
-    inputs = _cloud(one.dataset, one.embedding, context)
-    if study.tuning is not None and study.is_tuned(one):
-        inputs |= {"tuning": [f"{RESULTS}/{_tuning_stem(study.tuning, one)}.json"]}
+def _inputs(study: Rajaee2021, measurement: Measurement, context: Context) -> dict[str, list[str]]:
+    inputs = _cloud_inputs(measurement.dataset, measurement.embedding, context)
+    if study.tuning is not None and study.is_tuned(measurement):
+        inputs |= {"tuning": [f"{RESULTS}/{_tuning_stem(study.tuning, measurement)}.json"]}
     return inputs
 
 
-def _cloud(dataset: str, embedding: str, context: Context) -> dict[str, list[str]]:
-    """Items, and token vectors, or texts and static vectors."""
+def _cloud_inputs(dataset: str, embedding: str, context: Context) -> dict[str, list[str]]:
+    """Inputs that make a point cloud: items, with token vectors, or texts and static vectors."""
     items = {"dataset": [prepared(dataset, "items")]}
     if context.registry[embedding].kind == "model":
         return items | {"tokens": [token_vectors(dataset, embedding)]}
@@ -452,8 +461,8 @@ def _cloud(dataset: str, embedding: str, context: Context) -> dict[str, list[str
     }
 
 
-def _similarity(study: Rajaee2021, one: Measurement) -> SimilaritySpec:
-    encoding = study.embeddings[one.embedding]
+def _similarity_spec(study: Rajaee2021, measurement: Measurement) -> SimilaritySpec:
+    encoding = study.embeddings[measurement.embedding]
     return SimilaritySpec(
         paper=KEY,
         drop_tokens=encoding.drop_tokens,
@@ -461,16 +470,16 @@ def _similarity(study: Rajaee2021, one: Measurement) -> SimilaritySpec:
         parameters=encoding.parameters,
         n_clusterings=study.n_clusterings,
         clusterer=study.clusterer,
-        **one._asdict(),
+        **measurement._asdict(),
     )
 
 
-def _tuning(study: Rajaee2021, tuning: Tuning, one: Measurement) -> TuningSpec:
+def _tuning_spec(study: Rajaee2021, tuning: Tuning, measurement: Measurement) -> TuningSpec:
     return TuningSpec(
         paper=KEY,
-        embedding=one.embedding,
-        layer=one.layer,
-        drop_tokens=study.embeddings[one.embedding].drop_tokens,
+        embedding=measurement.embedding,
+        layer=measurement.layer,
+        drop_tokens=study.embeddings[measurement.embedding].drop_tokens,
         repeat_texts=study.repeat_texts,
         n_clusterings=study.n_clusterings,
         clusterer=study.clusterer,
@@ -478,22 +487,22 @@ def _tuning(study: Rajaee2021, tuning: Tuning, one: Measurement) -> TuningSpec:
     )
 
 
-def _classified(study: Rajaee2021, context: Context) -> Results:
-    chosen = study.classification
-    if chosen is None:
+def _classification_results(study: Rajaee2021, context: Context) -> Results:
+    classification = study.classification
+    if classification is None:
         return {}
     results: Results = {}
-    for task in chosen.run_tasks:
-        datasets = chosen.tasks[task].model_dump(include={"train", "validation"})
-        for embedding in chosen.embeddings:
-            make = partial(_classify, study, chosen, task, embedding, context)
+    for task in classification.run_tasks:
+        datasets = classification.tasks[task].model_dump(include={"train", "validation"})
+        for embedding in classification.embeddings:
+            make = partial(_classify_spec, study, classification, task, embedding, context)
             inputs = sides(datasets) | {"model": [fetched(embedding)]}
             results[f"similarity/{KEY}/classification/{task}/{embedding}"] = Result(make, inputs)
     return results
 
 
-def _classify(
-    study: Rajaee2021, chosen: Classification, task: str, embedding: str, context: Context
+def _classify_spec(
+    study: Rajaee2021, classification: Classification, task: str, embedding: str, context: Context
 ) -> ClassifySpec:
     fields = {"methods", "n_train", "max_length", "mlp", "seeds"}
     return ClassifySpec.model_validate(
@@ -503,29 +512,32 @@ def _classify(
             "embedding": embedding,
             "encoder": context.registry[embedding].encoder,
             "clusterer": study.clusterer,
-            **chosen.tasks[task].model_dump(),
-            **chosen.embeddings[embedding].model_dump(),
-            **chosen.model_dump(include=fields),
+            **classification.tasks[task].model_dump(),
+            **classification.embeddings[embedding].model_dump(),
+            **classification.model_dump(include=fields),
             **context.compute.for_encoders(),
         }
     )
 
 
-def _tokens(study: Rajaee2021) -> list[TokenLayers]:
-    """Layers of models that measurements and the tuning read."""
-    wanted = [(one.dataset, one.embedding, one.layer) for one in study.measured().values()]
+def _token_layers(study: Rajaee2021) -> list[TokenLayers]:
+    """Layers of token vectors that the measurements and the tuning read."""
+    needed = [
+        (measurement.dataset, measurement.embedding, measurement.layer)
+        for measurement in study.measured().values()
+    ]
     if study.tuning is not None:
-        wanted += [
+        needed += [
             (study.tuning.dataset, name, layer)
             for name, encoding in study.embeddings.items()
             if encoding.parameters is None
             for layer in encoding.layers
         ]
     layers: dict[tuple[str, str], set[int]] = {}
-    for dataset, embedding, layer in wanted:
+    for dataset, embedding, layer in needed:
         if layer is not None:
             layers.setdefault((dataset, embedding), set()).add(layer)
-    return [TokenLayers(*key, sorted(found), None) for key, found in layers.items()]
+    return [TokenLayers(*key, sorted(numbers), None) for key, numbers in layers.items()]
 
 
 PAPER = Paper(

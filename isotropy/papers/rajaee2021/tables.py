@@ -1,9 +1,9 @@
 """Tables of Rajaee & Sheikhi 2020 (slides) and Rajaee & Pilehvar 2021; the two have different
-protocols and own columns.
+protocols, and columns of their own.
 
-Isotropy is log10 of I(W): that of decoder models has no place in double precision. `setup` is a
-data set with a model and a layer; `seed` numbers the clusterings, and what does not cluster stands
-there once, with seed 0.
+Isotropy is log10 of I(W), since I(W) of decoders is too small for double precision. `setup` is a
+data set with a model and a layer; `seed` numbers the clusterings, and methods that do not cluster
+have one row, with seed 0.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from isotropy.similarity.spec import (
 )
 from isotropy.tables.answers import error_of_change
 from isotropy.tables.bootstrap import (
-    BY_PAIRS,
+    PAIRED_BOOTSTRAP,
     items_error,
     mean_of_seeds,
     percentiles,
     score_draws,
     spearman_draws,
 )
-from isotropy.tables.items import BY_ITEMS, interval, rows_have_learned
+from isotropy.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
 from isotropy.tables.runs import deviate, long_table
 
 MeasuredRuns = Sequence[tuple[SimilarityFacts, pd.DataFrame]]
 """Facts about each data set in each layer, and a row per method and run, or per token."""
 TunedRuns = Sequence[tuple[TuningFacts, pd.DataFrame]]
-"""Each choice of numbers, and its trials."""
+"""Facts about each tuning, and its trials."""
 ClassifiedRuns = Sequence[tuple[ClassificationFacts, pd.DataFrame]]
 """Facts about each classification on frozen features, and its scores."""
 FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
@@ -61,7 +61,7 @@ ISOTROPY_GAINS = {
     "orders_matched": "log10_isotropy_matched",
     "isoscore": "isoscore",
 }
-"""Name of a gain -> column that it is of."""
+"""Prefix of a gain's name -> column that the gain is in."""
 COMPARISONS = {
     "gain": ("kmeans", "none"),
     "cluster_minus_global": ("kmeans", "abtt"),
@@ -72,7 +72,7 @@ COMPARISONS = {
     "kmeans_minus_kmeans_mean": ("kmeans", "kmeans-mean"),
     "gmm_minus_kmeans_mean": ("gmm", "kmeans-mean"),
 }
-"""Name of a difference -> the two methods."""
+"""Name of a difference -> the method, and the method that is subtracted."""
 # Pairs that Dzubur (2022) counts, after contact with the authors, and in the official releases.
 PAIRS = {
     "sts12": (3101, 3108),
@@ -88,9 +88,9 @@ PAIRS = {
 }
 
 
-_OF_FINE_TUNING = ["task", "embedding", "data", "model", "status", "deviations", "metric"]
-_INSIDE = ("cluster", "none")
-"""Kinds of methods that are compared inside fine-tuning."""
+_FINETUNING_FACTS = ["task", "embedding", "data", "model", "status", "deviations", "metric"]
+_COMPARED_METHODS = ("cluster", "none")
+"""Kinds of methods that fine-tuning compares."""
 
 
 @table(
@@ -110,9 +110,9 @@ def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """The six methods (2020 slides): mean and sd over runs per data set, model and layer, beside
     what the slides print.
     """
-    summary = _summary(_of_methods(measurements))
+    summary = _summary(_method_rows(measurements))
     printed = published[published["locator"].isin(["slides, comparison", "slides, seven sets"])]
-    return _beside(
+    return _add_published(
         summary,
         printed,
         {"pearson": "pearson", "spearman": "spearman", "log10_isotropy": "isotropy"},
@@ -135,13 +135,13 @@ def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """No, global and cluster-based post-processing (2021, Tables 2 and 6), with the number of pairs
     beside Dzubur's.
     """
-    chosen = _of_methods(measurements)
-    summary = _summary(chosen[chosen["method"].isin(PAPER_METHODS)])
+    compared = _method_rows(measurements)
+    summary = _summary(compared[compared["method"].isin(PAPER_METHODS)])
     for i, name in enumerate(("n_pairs_dzubur", "n_pairs_official")):
         counts = [PAIRS[d][i] if d in PAIRS else None for d in summary["dataset"]]
         summary[name] = pd.Series(counts, dtype="Int64")
     printed = published[published["locator"].isin(["Table 2", "Table 6"])]
-    table = _beside(summary, printed, {"spearman": "spearman", "log10_isotropy": "isotropy"})
+    table = _add_published(summary, printed, {"spearman": "spearman", "log10_isotropy": "isotropy"})
     # The paper's baselines are most probably of sentences, its other rows of tokens.
     none = table["method"] == "none"
     table["published_log10_isotropy_sentences"] = table["published_log10_isotropy"].where(none)
@@ -161,18 +161,22 @@ def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     ),
 )
 def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """The effect of the number of clusters (2021, Table 1): isotropy after k-means and the mean of
-    each cluster.
+    """The effect of the number of clusters (2021, Table 1): isotropy after subtracting the mean of
+    each cluster of k-means.
     """
-    whole = measurements[
+    counted_setups = measurements[
         measurements["setup"].isin(measurements.loc[measurements["part"] == "clusters", "setup"])
     ]
-    chosen = whole[(whole["part"] == "clusters") | (whole["method"] == "none")]
-    rows = _summary(chosen, "n_clusters")
+    selected = counted_setups[
+        (counted_setups["part"] == "clusters") | (counted_setups["method"] == "none")
+    ]
+    rows = _summary(selected, "n_clusters")
     rows["quantity"] = ["none" if pd.isna(k) else f"k={k}" for k in rows["n_clusters"]]
     rows.loc[rows["layer"] != LAST, "quantity"] = ""
-    found = _printed(rows, _values(published[published["locator"] == "Table 1"]))
-    return rows.assign(published_log10_isotropy=_log10(found)).drop(
+    printed = _published_values(
+        rows, _published_by_key(published[published["locator"] == "Table 1"])
+    )
+    return rows.assign(published_log10_isotropy=_log10(printed)).drop(
         columns=["quantity", *_similarity_columns(rows)]
     )
 
@@ -187,11 +191,13 @@ def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 )
 def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Isotropy of every layer without post-processing (2021, Table 5)."""
-    chosen = measurements[(measurements["method"] == "none") & measurements["profiled"]]
-    rows = chosen[[*FACTS, "n_tokens", "d", "log10_isotropy"]].reset_index(drop=True)
+    selected = measurements[(measurements["method"] == "none") & measurements["profiled"]]
+    rows = selected[[*FACTS, "n_tokens", "d", "log10_isotropy"]].reset_index(drop=True)
     rows["quantity"] = [f"layer {layer:.0f}" for layer in rows["layer"]]
-    found = _printed(rows, _values(published[published["locator"] == "Table 5"]))
-    return rows.assign(published_log10_isotropy=_log10(found)).drop(columns="quantity")
+    printed = _published_values(
+        rows, _published_by_key(published[published["locator"] == "Table 5"])
+    )
+    return rows.assign(published_log10_isotropy=_log10(printed)).drop(columns="quantity")
 
 
 @table(
@@ -203,14 +209,14 @@ def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 )
 def against_input(table5: pd.DataFrame) -> pd.DataFrame:
     """Each hidden layer against the input, layer 0: by how many orders of magnitude its I(W) is
-    above, and whether it is more anisotropic; per data set and model (the setup).
+    larger, and whether it is more anisotropic; per data set and model (the setup).
     """
     rows = table5.assign(setup=table5["dataset"] + ", " + table5["embedding"])
     inputs = rows[rows["layer"] == 0].set_index("setup")["log10_isotropy"]
     hidden = rows[(rows["layer"] > 0) & rows["setup"].isin(inputs.index)].reset_index(drop=True)
     orders = hidden["log10_isotropy"] - hidden["setup"].map(inputs)
-    own = [*FACTS, "log10_isotropy"]
-    return hidden[own].assign(orders=orders, more_anisotropic=(orders < 0).astype(float))
+    columns = [*FACTS, "log10_isotropy"]
+    return hidden[columns].assign(orders=orders, more_anisotropic=(orders < 0).astype(float))
 
 
 @table(
@@ -247,19 +253,21 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     for key, group in per_seed.groupby(
         [*keys, "method", "title", "clustering", "classifier"], sort=False
     ):
-        found = dict(zip([*keys, "method", "title", "clustering", "classifier"], key, strict=True))
+        row = dict(zip([*keys, "method", "title", "clustering", "classifier"], key, strict=True))
         for name in ("best", "last", "log10_isotropy"):
-            found |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
+            row |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
         n_items, metric = int(group["n_validation"].iloc[0]), str(group["metric"].iloc[0])
         low, high = interval(group["best"].to_numpy(dtype=float), n_items, metric)
-        found |= {"best_low": low, "best_high": high, "n_items": n_items}
-        rows.append(found | {"n_seeds": len(group), "interval_method": BY_ITEMS})
+        row |= {"best_low": low, "best_high": high, "n_items": n_items}
+        rows.append(row | {"n_seeds": len(group), "interval_method": SEEDS_AND_ITEMS})
     table = pd.DataFrame(rows)
-    values = _values(published[published["locator"] == "Table 3"])
+    values = _published_by_key(published[published["locator"] == "Table 3"])
     authors = (table["classifier"] == "mlp") & table["clustering"].isin(["none", "transductive"])
     authors &= table["metric"] == np.where(table["task"] == "cola", "matthews", "accuracy")
-    found_values = _printed(table.assign(dataset=table["task"], quantity=table["method"]), values)
-    return table.assign(published=np.where(authors, found_values, math.nan))
+    printed = _published_values(
+        table.assign(dataset=table["task"], quantity=table["method"]), values
+    )
+    return table.assign(published=np.where(authors, printed, math.nan))
 
 
 @table(
@@ -285,61 +293,63 @@ def finetuning(
     error over items of the change (paired bootstrap), and isotropy of first tokens, last layer.
     """
     errors = {
-        setup: error_of_change([r for r in fine_tuned if _fine_tuned(r[0]) == setup], *_INSIDE)
-        for setup in dict.fromkeys(_fine_tuned(run) for run, _ in fine_tuned)
+        setup: error_of_change(
+            [r for r in fine_tuned if _finetuning_setup(r[0]) == setup], *_COMPARED_METHODS
+        )
+        for setup in dict.fromkeys(_finetuning_setup(run) for run, _ in fine_tuned)
     }
     last = cls_layers[cls_layers["layer"] == cls_layers.groupby("setup")["layer"].transform("max")]
-    printed = _values(published[published["locator"] == "slides, fine-tuning"])
+    printed = _published_by_key(published[published["locator"] == "slides, fine-tuning"])
     none = last[last["method"] == "none"]
     learned = {str(s): rows_have_learned(group) for s, group in none.groupby("setup")}
     rows = []
     for (setup, seed), group in last.groupby(["setup", "seed"], sort=False):
-        by = group.set_index("method")
-        facts = group.iloc[0][_OF_FINE_TUNING].to_dict()
+        rows_by_method = group.set_index("method")
+        facts = group.iloc[0][_FINETUNING_FACTS].to_dict()
         key = (facts["task"], facts["embedding"])
-        own_printed = printed if facts["metric"] == "accuracy" else {}
-        found = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
+        printed_accuracy = printed if facts["metric"] == "accuracy" else {}
+        row = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
         for method in ("none", "cluster"):
-            own = by.loc[method]
-            found |= {
-                f"{method}_performance": own["performance"],
-                f"{method}_log10_isotropy": own["log10_isotropy"],
+            method_row = rows_by_method.loc[method]
+            row |= {
+                f"{method}_performance": method_row["performance"],
+                f"{method}_log10_isotropy": method_row["log10_isotropy"],
             }
-            found |= {
-                f"{method}_published": own_printed.get((*key, f"{method}_accuracy"), math.nan)
+            row |= {
+                f"{method}_published": printed_accuracy.get((*key, f"{method}_accuracy"), math.nan)
             }
             isotropy = _log10([printed.get((*key, f"{method}_isotropy"), math.nan)])[0]
-            found |= {f"{method}_published_log10_isotropy": isotropy}
-        found["none_mean_norm"] = by.loc["none", "mean_norm"]
-        found["performance_change"] = found["cluster_performance"] - found["none_performance"]
-        found["performance_change_items_error"] = errors[str(setup)]
-        found["isotropy_change"] = found["cluster_log10_isotropy"] - found["none_log10_isotropy"]
-        rows.append(found)
+            row |= {f"{method}_published_log10_isotropy": isotropy}
+        row["none_mean_norm"] = rows_by_method.loc["none", "mean_norm"]
+        row["performance_change"] = row["cluster_performance"] - row["none_performance"]
+        row["performance_change_items_error"] = errors[str(setup)]
+        row["isotropy_change"] = row["cluster_log10_isotropy"] - row["none_log10_isotropy"]
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _facts(run: SimilarityFacts) -> dict[str, object]:
-    where = "words" if run.layer is None else f"layer {run.layer}"
+def _with_setup(run: SimilarityFacts) -> dict[str, object]:
+    layer_name = "words" if run.layer is None else f"layer {run.layer}"
     facts = {
-        "setup": f"{run.dataset}, {run.embedding}, {where}",
+        "setup": f"{run.dataset}, {run.embedding}, {layer_name}",
         **run.model_dump(exclude={"parameters"}),
     }
     return facts | {"layer": math.nan if run.layer is None else float(run.layer)}
 
 
-def _of_methods(measurements: pd.DataFrame) -> pd.DataFrame:
-    """Without the rows that show the effect of k alone, and without setups where nothing is
-    post-processed.
+def _method_rows(measurements: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the methods: without those on the number of clusters, and without setups that have
+    only one method.
     """
-    own = measurements[measurements["part"] == "methods"]
-    several = own.groupby("setup")["method"].transform("nunique") > 1
-    return own[several]
+    method_rows = measurements[measurements["part"] == "methods"]
+    several = method_rows.groupby("setup")["method"].transform("nunique") > 1
+    return method_rows[several]
 
 
-def _summary(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
+def _summary(rows: pd.DataFrame, *extra_keys: str) -> pd.DataFrame:
     """Mean and sd over runs per setup and method."""
-    keys = [*FACTS, "n_pairs", "n_tokens", "method", "title", *more]
-    found = []
+    keys = [*FACTS, "n_pairs", "n_tokens", "method", "title", *extra_keys]
+    summaries = []
     for key, group in rows.groupby(keys, sort=False, dropna=False):
         row: dict[str, object] = dict(zip(keys, key, strict=True))
         for name in (
@@ -355,32 +365,40 @@ def _summary(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
         n_pairs = int(group["n_pairs"].iloc[0])
         for name in ("pearson", "spearman"):
             values = group[name].to_numpy(dtype=float)
-            known = n_pairs > 3 and np.isfinite(values).all()
-            ends = interval(values, n_pairs, name) if known else (math.nan, math.nan)
-            row |= {f"{name}_low": ends[0], f"{name}_high": ends[1]}
-        found.append(row | {"n_runs": len(group), "n_items": n_pairs, "interval_method": BY_ITEMS})
-    return pd.DataFrame(found)
+            has_interval = n_pairs > 3 and np.isfinite(values).all()
+            bounds = interval(values, n_pairs, name) if has_interval else (math.nan, math.nan)
+            row |= {f"{name}_low": bounds[0], f"{name}_high": bounds[1]}
+        summaries.append(
+            row | {"n_runs": len(group), "n_items": n_pairs, "interval_method": SEEDS_AND_ITEMS}
+        )
+    return pd.DataFrame(summaries)
 
 
 def _similarity_columns(table: pd.DataFrame) -> list[str]:
     return [c for c in table.columns if c.startswith(("pearson", "spearman"))]
 
 
-def _beside(
+def _add_published(
     summary: pd.DataFrame, published: pd.DataFrame, columns: dict[str, str]
 ) -> pd.DataFrame:
-    """A published column beside each of ours that `columns` names, by quantity; isotropy as log10;
-    of the papers' layer.
+    """Add published values, in the papers' layer only.
+
+    Args:
+        summary: our values.
+        published: the published values.
+        columns: column of ours -> quantity in `published`; isotropy is added as log10.
     """
-    of_paper = summary["layer"] == LAST
+    is_paper_layer = summary["layer"] == LAST
     for column, quantity in columns.items():
-        own = summary.assign(quantity=(summary["method"] + f" {quantity}").where(of_paper, ""))
-        values = _printed(own, _values(published))
+        with_quantity = summary.assign(
+            quantity=(summary["method"] + f" {quantity}").where(is_paper_layer, "")
+        )
+        values = _published_values(with_quantity, _published_by_key(published))
         summary[f"published_{column}"] = _log10(values) if quantity == "isotropy" else values
     return summary
 
 
-def _values(published: pd.DataFrame) -> dict[tuple[str, str, str], float]:
+def _published_by_key(published: pd.DataFrame) -> dict[tuple[str, str, str], float]:
     """Published values by data set, model and quantity."""
     return {
         (str(p["dataset"]), str(p["model"]), str(p["quantity"])): float(p["value"])
@@ -388,7 +406,7 @@ def _values(published: pd.DataFrame) -> dict[tuple[str, str, str], float]:
     }
 
 
-def _printed(rows: pd.DataFrame, values: dict[tuple[str, str, str], float]) -> list[float]:
+def _published_values(rows: pd.DataFrame, values: dict[tuple[str, str, str], float]) -> list[float]:
     """The published value of each row's data set, model and quantity; NaN where there is none."""
     names = rows["dataset"].str.removesuffix("-quoted")
     return [
@@ -403,22 +421,22 @@ def _log10(values: list[float]) -> list[float]:
     return [math.log10(v) if v > 0 else math.nan for v in values]
 
 
-def _paired(rows: pd.DataFrame) -> Iterator[tuple[dict[str, object], dict[str, pd.Series]]]:
-    """Per setup and run of k-means: facts, and the row of each method, that of the same run where a
-    method has several.
+def _paired_runs(rows: pd.DataFrame) -> Iterator[tuple[dict[str, object], dict[str, pd.Series]]]:
+    """Yield facts and the row of each method, per setup and run of k-means. A method with several
+    runs has the row of the same seed.
     """
     for _, group in rows.groupby("setup", sort=False):
         clustered = group[group["method"] == "kmeans"]
-        for _, own in clustered.iterrows():
+        for _, clustered_row in clustered.iterrows():
             run = {}
-            for method, of_method in group.groupby("method"):
-                same = of_method[of_method["seed"] == own["seed"]]
-                run[str(method)] = (same if len(same) else of_method).iloc[0]
-            facts = {name: own[name] for name in FACTS}
-            yield facts | {"seed": str(own["seed"])}, run
+            for method, method_rows in group.groupby("method"):
+                same_seed = method_rows[method_rows["seed"] == clustered_row["seed"]]
+                run[str(method)] = (same_seed if len(same_seed) else method_rows).iloc[0]
+            facts = {name: clustered_row[name] for name in FACTS}
+            yield facts | {"seed": str(clustered_row["seed"])}, run
 
 
-def _of(run: dict[str, pd.Series], method: str, column: str) -> float:
+def _value(run: dict[str, pd.Series], method: str, column: str) -> float:
     return float(run[method][column]) if method in run else math.nan
 
 
@@ -429,19 +447,19 @@ def _facts_first(rows: list[dict[str, object]]) -> pd.DataFrame:
 
 
 def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
-    """Per method, classifier and seed: the score of the epoch that the authors keep, and of the
+    """Per method, classifier and seed: the score at the epoch that the authors report, and at the
     last.
 
-    They keep the best accuracy, and of equal ones the smallest loss.
+    They report the epoch with the best accuracy, and among equal ones that with the smallest loss.
     """
     keys = ["setup", "method", "clustering", "classifier", "seed"]
     ordered = convergence.sort_values("epoch", kind="stable")
     ranked = ordered.sort_values(["accuracy", "loss"], ascending=[False, True], kind="stable")
     best = ranked.drop_duplicates(keys)[[*keys, "score", "epoch"]]
     last = ordered.groupby(keys, sort=False).agg(last=("score", "last")).reset_index()
-    found = best.rename(columns={"score": "best"}).merge(last, on=keys)
+    scores = best.rename(columns={"score": "best"}).merge(last, on=keys)
     facts = convergence.drop_duplicates(keys).drop(columns=["epoch", "score"])
-    return facts.merge(found, on=keys, how="left", validate="one_to_one")
+    return facts.merge(scores, on=keys, how="left", validate="one_to_one")
 
 
 @table(
@@ -456,17 +474,17 @@ def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
     ),
 )
 def directions(measurements: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on isotropy are about: by how many orders of magnitude I(W) rises, per setup
-    and run; the same at equal norm, and IsoScore, which do not depend on the length of vectors.
+    """The quantities of the claims on isotropy, per setup and run: by how many orders of magnitude
+    I(W) rises; the same at equal norm, and IsoScore, which do not depend on the length of vectors.
     """
     rows = []
-    for facts, run in _paired(_of_methods(measurements)):
-        found: dict[str, object] = {}
+    for facts, run in _paired_runs(_method_rows(measurements)):
+        row: dict[str, object] = {}
         for name, column in ISOTROPY_GAINS.items():
-            own = run["kmeans"][column]
-            found[f"{name}_gain"] = own - run["none"][column]
-            found[f"{name}_cluster_minus_global"] = own - _of(run, "abtt", column)
-        rows.append(found | facts)
+            clustered_value = run["kmeans"][column]
+            row[f"{name}_gain"] = clustered_value - run["none"][column]
+            row[f"{name}_cluster_minus_global"] = clustered_value - _value(run, "abtt", column)
+        rows.append(row | facts)
     return _facts_first(rows)
 
 
@@ -483,22 +501,22 @@ def directions(measurements: pd.DataFrame) -> pd.DataFrame:
     ),
 )
 def directions_similarity(runs: MeasuredRuns) -> pd.DataFrame:
-    """What the claims on similarity are about: differences of Spearman correlations (times 100),
+    """The quantities of the claims on similarity: differences of Spearman correlations (times 100),
     one row per setup, with 95 % intervals for new pairs and new clusterings (paired bootstrap).
     """
     rows = []
     for run, pairs in runs:
         if pairs.empty or pairs["method"].nunique() < 2:
             continue
-        facts = _facts(run)
+        facts = _with_setup(run)
         row = {name: facts[name] for name in FACTS} | {"n_items": run.n_pairs}
-        rows.append(row | {"interval_method": BY_PAIRS} | _gains(pairs))
+        rows.append(row | {"interval_method": PAIRED_BOOTSTRAP} | _gains(pairs))
     columns = [*FACTS, "n_items", "interval_method"]
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
 
 
 def _gains(pairs: pd.DataFrame) -> dict[str, float]:
-    """Each comparison of two methods on the same pairs: difference, and its interval."""
+    """Each comparison of two methods on the same pairs of texts: difference and its interval."""
     wide = pairs.pivot(index=["method", "seed"], columns="pair", values="cosine")
     scores = pairs.drop_duplicates("pair").set_index("pair").loc[wide.columns, "score"].to_numpy()
     resampled = spearman_draws(wide.to_numpy(), scores)
@@ -506,15 +524,15 @@ def _gains(pairs: pd.DataFrame) -> dict[str, float]:
     for method, rows in wide.groupby("method").indices.items():
         rho = [scipy.stats.spearmanr(row, scores).statistic for row in wide.to_numpy()[rows]]
         means[method] = 100 * float(np.mean(rho))
-        # Runs of different methods have nothing in common but their number
+        # Each method has its own draws: equal seeds of different methods are independent runs
         seed = list(METHOD_TITLES).index(str(method))
         draws[method] = 100 * mean_of_seeds(resampled[rows], seed=seed)
-    found: dict[str, float] = {}
+    gains: dict[str, float] = {}
     for name, (better, worse) in COMPARISONS.items():
         if better in draws and worse in draws:
             low, high = percentiles(draws[better] - draws[worse])
-            found |= {name: means[better] - means[worse], f"{name}_low": low, f"{name}_high": high}
-    return found
+            gains |= {name: means[better] - means[worse], f"{name}_low": low, f"{name}_high": high}
+    return gains
 
 
 @table(
@@ -532,7 +550,7 @@ def _gains(pairs: pd.DataFrame) -> dict[str, float]:
     ),
 )
 def classification_directions(runs: ClassifiedRuns, convergence: pd.DataFrame) -> pd.DataFrame:
-    """What the claims on classification are about: best scores against those without
+    """The quantities of the claims on classification: best scores minus those without
     post-processing, per setup and seed, with the standard error over items of their mean over seeds
     (paired bootstrap).
     """
@@ -542,7 +560,9 @@ def classification_directions(runs: ClassifiedRuns, convergence: pd.DataFrame) -
     learned = {
         str(setup): rows_have_learned(group, "best") for setup, group in none.groupby("setup")
     }
-    errors = {_classified(run): _gain_errors(run, answers, per_seed) for run, answers in runs}
+    errors = {
+        _classification_setup(run): _gain_errors(run, answers, per_seed) for run, answers in runs
+    }
     for (setup, seed), group in per_seed.groupby(["setup", "seed"], sort=False):
         best = group.set_index(["method", "clustering", "classifier"])["best"]
         if "kmeans" not in best.index.get_level_values(0):
@@ -550,26 +570,26 @@ def classification_directions(runs: ClassifiedRuns, convergence: pd.DataFrame) -
         facts = group.iloc[0][
             ["task", "embedding", "data", "model", "status", "deviations"]
         ].to_dict()
-        found = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
+        row = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
         for clustering in ("transductive", "inductive"):
             for classifier in ("mlp", "logistic"):
                 gain = best["kmeans", clustering, classifier] - best["none", "none", classifier]
-                found[f"{clustering}_{classifier}_gain"] = gain
-        rows.append(found | errors[str(setup)])
+                row[f"{clustering}_{classifier}_gain"] = gain
+        rows.append(row | errors[str(setup)])
     return pd.DataFrame(rows)
 
 
 def _gain_errors(
     run: ClassificationFacts, answers: pd.DataFrame, per_seed: pd.DataFrame
 ) -> dict[str, float]:
-    """Standard error over items of each gain, of the answers at the epochs that count."""
+    """Standard error over items of each gain, from the answers at the best epochs."""
     keys = ["method", "clustering", "classifier", "seed"]
-    epochs = per_seed.loc[per_seed["setup"] == _classified(run), [*keys, "epoch"]]
+    epochs = per_seed.loc[per_seed["setup"] == _classification_setup(run), [*keys, "epoch"]]
     wide = answers.merge(epochs).pivot(index=keys, columns="item", values="predicted")
-    right = answers.drop_duplicates("item").set_index("item").loc[wide.columns, "right"].to_numpy()
+    target = answers.drop_duplicates("item").set_index("item").loc[wide.columns, "right"].to_numpy()
     draws = {
-        str(key): score_draws(run.metric, own.to_numpy(), right)
-        for key, own in wide.groupby(keys[:3])
+        str(key): score_draws(run.metric, predictions.to_numpy(), target)
+        for key, predictions in wide.groupby(keys[:3])
     }
     return {
         f"{clustering}_{classifier}_gain_items_error": items_error(
@@ -582,8 +602,8 @@ def _gain_errors(
     }
 
 
-def _classified(run: ClassificationFacts) -> str:
-    """The setup of a classification."""
+def _classification_setup(run: ClassificationFacts) -> str:
+    """Name of the setup of a classification."""
     return f"{run.task}, {run.embedding}, layer {run.layer}"
 
 
@@ -599,7 +619,7 @@ def _classified(run: ClassificationFacts) -> str:
     ),
 )
 def tuning(runs: TunedRuns) -> pd.DataFrame:
-    """All numbers that were tried, and whether they were chosen."""
+    """All numbers of clusters and components that were tried, and whether they were chosen."""
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
         chosen = run.parameters
@@ -624,8 +644,8 @@ def tuning(runs: TunedRuns) -> pd.DataFrame:
 )
 def measurements(runs: MeasuredRuns) -> pd.DataFrame:
     """One row per data set, model, layer, method and run."""
-    table = long_table((_facts(run), rows) for run, rows in runs)
-    # Table 5 has all layers, Table 1 the last.
+    table = long_table((_with_setup(run), rows) for run, rows in runs)
+    # The paper measures all layers in Table 5, but only the last in Table 1.
     hidden = (table["part"] == "clusters") & (table["layer"] != LAST)
     table = deviate(table, hidden, "Table 1 is of the last layer")
     return table.assign(title=table["method"].map(METHOD_TITLES))
@@ -644,7 +664,7 @@ def measurements(runs: MeasuredRuns) -> pd.DataFrame:
 )
 def words(runs: MeasuredRuns) -> pd.DataFrame:
     """Tokens in the plane of their first two principal components, before and after the method."""
-    return long_table((_facts(run), rows) for run, rows in runs)
+    return long_table((_with_setup(run), rows) for run, rows in runs)
 
 
 @table(
@@ -663,7 +683,7 @@ def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
     """
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
-        facts: dict[str, object] = {"setup": _classified(run)}
+        facts: dict[str, object] = {"setup": _classification_setup(run)}
         facts |= run.model_dump(exclude={"parameters"}) | run.parameters.model_dump()
         parts.append((facts, rows.assign(score=rows[run.metric])))
     return long_table(parts).assign(title=lambda t: t["method"].map(METHOD_TITLES))
@@ -682,13 +702,13 @@ def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
     ),
 )
 def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """First tokens of every fine-tuned model layer by layer: isotropy, and the share of the mean in
-    the vectors.
+    """First tokens of every fine-tuned model layer by layer: isotropy, and the norm of their mean
+    relative to the mean of their norms.
     """
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, layers in fine_tuned:
         facts: dict[str, object] = {
-            "setup": _fine_tuned(run),
+            "setup": _finetuning_setup(run),
             "task": run.task,
             "embedding": run.model,
         }
@@ -711,9 +731,9 @@ def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     return long_table(parts)
 
 
-_OF_FINE_TUNING += ["n_train", "updates", "chance"]
+_FINETUNING_FACTS += ["n_train", "updates", "chance"]
 
 
-def _fine_tuned(run: FinetuneFacts) -> str:
-    """The setup of a fine-tuned model."""
+def _finetuning_setup(run: FinetuneFacts) -> str:
+    """Name of the setup of a fine-tuned model."""
     return f"{run.task}, {run.model}"

@@ -1,4 +1,4 @@
-"""What a study of Rudman & Eickhoff 2024 chooses, and the runs that follow from it."""
+"""The settings of a study of Rudman & Eickhoff 2024, and the runs that they define."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from isotropy.context import Context, Result, Results, embedded
-from isotropy.extension import Own
+from isotropy.extension import ResolvedExtension
 from isotropy.field_types import distinct
 from isotropy.finetune import plan as finetune
 from isotropy.finetune.spec import Method
@@ -17,8 +17,8 @@ from isotropy.geometry.spec import PointCloud, Stability, StabilitySpec
 from isotropy.papers.registry import Paper, PaperPlan, PaperStudy
 
 
-def _lambdas(values: list[float]) -> list[float]:
-    """Distinct to six digits, which is what paths have of them, and not 0."""
+def _validate_lambdas(values: list[float]) -> list[float]:
+    """Require values that are not 0, and distinct to the six digits that paths have of them."""
     distinct([f"{value:g}" for value in values])
     if 0 in values:
         raise ValueError("lambdas must not contain 0: the model without penalty is always included")
@@ -28,7 +28,7 @@ def _lambdas(values: list[float]) -> list[float]:
 class Rudman2024(FineTuning, PaperStudy):
     """Stable Anisotropic Regularization: fine-tuning with I-STAR and CosReg."""
 
-    lambdas: Annotated[list[float], Field(min_length=1), AfterValidator(_lambdas)]
+    lambdas: Annotated[list[float], Field(min_length=1), AfterValidator(_validate_lambdas)]
     """lambda of I-STAR, not 0: the model without penalty is always included."""
     zetas: Annotated[
         list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1), AfterValidator(distinct)
@@ -37,11 +37,11 @@ class Rudman2024(FineTuning, PaperStudy):
     cosreg: float | None
     """lambda of CosReg; null: not attempted."""
     istar_layers: Literal["all", "last"]
-    """Hidden layers that I-STAR sees."""
+    """Hidden layers that the penalty of I-STAR is applied to."""
     cosreg_layers: Literal["all", "last"]
-    """Hidden layers that CosReg sees."""
+    """Hidden layers that the penalty of CosReg is applied to."""
     stability: Stability
-    """Figure 4."""
+    """IsoScore* of samples of point clouds (Figure 4)."""
 
     def check(self, context: Context) -> None:
         """Refuse names that do not exist and choices that do not fit."""
@@ -52,22 +52,22 @@ class Rudman2024(FineTuning, PaperStudy):
                 dataset = context.require_items(f"{path}.dataset", cloud.dataset)
                 context.require_embedding(f"{path}.embedding", cloud.embedding, dataset)
 
-    def extended(self, own: Own) -> Rudman2024 | None:
-        """Encoders on the study's tasks, and on other data with classes."""
-        if not own.encoders:
+    def extended(self, extension: ResolvedExtension) -> Rudman2024 | None:
+        """The study with a user's encoders, on its own and the user's tasks; None: no encoders."""
+        if not extension.encoders:
             return None
-        tasks = own_tasks(own, Task)
+        tasks = own_tasks(extension, Task)
         clouds = {n: c for n, c in self.stability.clouds.items() if c.embedding is None} | {
             f"{name}-{model.name}": cloud.model_copy(update={"embedding": model.name})
             for name, cloud in self.stability.clouds.items()
-            for model in own.encoders
+            for model in extension.encoders
             if cloud.embedding is not None
         }
         return self.changed(
             tasks=self.tasks | tasks,
             run_tasks=[*self.run_tasks, *tasks],
-            models=[model.name for model in own.encoders],
-            training=self.training.no_longer_than(own.positions),
+            models=[model.name for model in extension.encoders],
+            training=self.training.no_longer_than(extension.positions),
             stability=self.stability.model_copy(update={"clouds": clouds}),
         )
 
@@ -84,8 +84,8 @@ class Rudman2024(FineTuning, PaperStudy):
         return self.runs_of(methods)
 
     def shown(self) -> dict[str, FinetuneRun]:
-        """Runs whose points and activations are drawn: none, CosReg, the smallest and largest
-        lambda at the first zeta.
+        """Runs whose points and activations are drawn: no penalty, CosReg, and I-STAR with the
+        smallest and the largest lambda at the first zeta.
         """
         ends, zeta = (min(self.lambdas), max(self.lambdas)), self.zetas[0]
         return {
@@ -100,10 +100,10 @@ KEY = "rudman2024"
 
 
 def plan(study: Rudman2024, context: Context) -> PaperPlan:
-    """Every task with every model, method and seed; and the clouds of Figure 4."""
+    """Plan the jobs: every task, model, method and seed; and the clouds of Figure 4."""
     runs = study.runs()
     results = finetune.results(KEY, study, runs, context)
-    clouds = _clouds(study)
+    clouds = _cloud_results(study)
     return PaperPlan(
         results | clouds,
         groups={
@@ -114,18 +114,20 @@ def plan(study: Rudman2024, context: Context) -> PaperPlan:
     )
 
 
-def _clouds(study: Rudman2024) -> Results:
+def _cloud_results(study: Rudman2024) -> Results:
     """Samples of point clouds: drawn from a distribution, or embeddings."""
     results: Results = {}
     for name, cloud in study.stability.clouds.items():
         inputs = {}
         if cloud.dataset is not None and cloud.embedding is not None:
             inputs = {"embeddings": [embedded(cloud.dataset, cloud.embedding)]}
-        results[f"geometry/{KEY}/{name}"] = Result(partial(_stability, study, name, cloud), inputs)
+        results[f"geometry/{KEY}/{name}"] = Result(
+            partial(_stability_spec, study, name, cloud), inputs
+        )
     return results
 
 
-def _stability(study: Rudman2024, name: str, cloud: PointCloud) -> StabilitySpec:
+def _stability_spec(study: Rudman2024, name: str, cloud: PointCloud) -> StabilitySpec:
     common = study.stability.model_dump(exclude={"clouds"})
     return StabilitySpec(paper=KEY, name=name, cloud=cloud, **common)
 

@@ -19,7 +19,7 @@ from isotropy.papers.declare import table
 from isotropy.papers.rudman2024.protocol import TASKS
 from isotropy.tables.answers import performance_draws
 from isotropy.tables.bootstrap import items_error
-from isotropy.tables.items import BY_ITEMS, interval, rows_have_learned
+from isotropy.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
 from isotropy.tables.runs import deviate, long_table
 
 FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
@@ -29,13 +29,13 @@ SampledClouds = Sequence[tuple[StabilityFacts, pd.DataFrame]]
 
 POINTS_SHOWN = 1000
 SHOWN = ["label", "predicted", "x", "y"]
-PUBLISHED_BATCH = 700  # points of the paper's figure on stability, as others quote it
+PUBLISHED_BATCH = 700  # sample size in the paper's figure on stability, as quoted by others
 METRICS = ["accuracy", "f1", "matthews", "pearson", "spearman", "exact_match"]
 NAMES = {"none": "none", "cosreg": "CosReg", "istar": "I-STAR"}
 
 
 Answers = Mapping[tuple[object, object, object], tuple[FinetuneFacts, pd.DataFrame]]
-"""By setup, method and seed."""
+"""Facts and items of each run, by setup, method and seed."""
 _ABOUT = ["status", "deviations", "data", "embedding"]
 _CASE = ["setup", "seed", *_ABOUT]
 """Columns of a table without rows."""
@@ -60,9 +60,12 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for (model, task), group in table.groupby(["model", "task"], sort=False):
-        for name, chosen in _methods(group):
-            values = chosen["performance"]
-            metric, n_items = chosen["metric"].iloc[0], int(chosen["n_validation"].iloc[0])
+        for name, method_rows in _methods(group):
+            values = method_rows["performance"]
+            metric, n_items = (
+                method_rows["metric"].iloc[0],
+                int(method_rows["n_validation"].iloc[0]),
+            )
             low, high = interval(values.to_numpy(dtype=float), n_items, metric)
             rows.append(
                 {
@@ -70,17 +73,17 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
                     "task": task,
                     "method": name,
                     "metric": metric,
-                    "strength": chosen["strength"].iloc[0],
-                    "zeta": chosen["zeta"].iloc[0],
+                    "strength": method_rows["strength"].iloc[0],
+                    "zeta": method_rows["zeta"].iloc[0],
                     "performance": values.mean(),
                     "performance_sd": values.std(ddof=1),
                     "performance_low": low,
                     "performance_high": high,
                     "n_seeds": len(values),
                     "n_items": n_items,
-                    "interval_method": BY_ITEMS,
-                    "isoscore_star": chosen["isoscore_star"].mean(),
-                    **_standing(chosen),
+                    "interval_method": SEEDS_AND_ITEMS,
+                    "isoscore_star": method_rows["isoscore_star"].mean(),
+                    **_common_status(method_rows),
                 }
             )
     return pd.DataFrame(rows)
@@ -104,10 +107,11 @@ def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
     """Figure 6: performance averaged over tasks, per model (the setup) and seed.
 
     `istar` has, per task, the negative lambda and the zeta that are best on the other seeds, so
-    that what chooses is not what is reported; `istar_mean` is the mean over all negative lambdas,
-    `istar_best` the best of them on the reported seeds (see `table1`). Tasks that models without
-    penalty did not learn are left out, and named. `…_items_error` is the standard error over the
-    items of the tasks of a mean over seeds (paired bootstrap).
+    that the choice does not depend on the reported scores; `istar_mean` is the mean over all
+    negative lambdas, `istar_best` the best of them on the reported seeds (see `table1`). Tasks that
+    models without penalty did not learn are left out, and listed in `not_learned`.
+    `…_items_error` is the standard error of a mean over seeds over the items of the tasks (paired
+    bootstrap).
     """
     rows = []
     answers = {
@@ -115,29 +119,33 @@ def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
         for run, items in fine_tuned
         for row in [_facts(run)]
     }
-    for model, every in table.groupby("model", sort=False):
-        learned = {task: _learned(of_task) for task, of_task in every.groupby("task", sort=False)}
-        group = every[every["task"].map(learned)]
-        facts = _standing(every)
-        if absent := [task for task in TASKS if task not in set(every["task"])]:
-            why = f"without the tasks {', '.join(absent)}"
+    for model, model_rows in table.groupby("model", sort=False):
+        learned = {
+            task: _learned(task_rows) for task, task_rows in model_rows.groupby("task", sort=False)
+        }
+        group = model_rows[model_rows["task"].map(learned)]
+        facts = _common_status(model_rows)
+        if absent := [task for task in TASKS if task not in set(model_rows["task"])]:
+            reason = f"without the tasks {', '.join(absent)}"
             facts = {
                 "status": "stand-in",
-                "deviations": "; ".join(d for d in (facts["deviations"], why) if d),
+                "deviations": "; ".join(d for d in (facts["deviations"], reason) if d),
             }
-        about = {
+        model_facts = {
             "setup": model,
             "model": model,
             "n_tasks": group["task"].nunique(),
             "learned": bool(any(learned.values())),
-            "not_learned": ", ".join(str(task) for task, well in learned.items() if not well),
+            "not_learned": ", ".join(
+                str(task) for task, is_learned in learned.items() if not is_learned
+            ),
             **facts,
             "data": "; ".join(dict.fromkeys(group["data"])),
-            "embedding": every["embedding"].iloc[0],
+            "embedding": model_rows["embedding"].iloc[0],
         }
-        seeds = sorted(every["seed"].unique())
+        seeds = sorted(model_rows["seed"].unique())
         errors = _average_errors(group, seeds, answers)
-        rows += [about | {"seed": str(s), **_average(group, s), **errors} for s in seeds]
+        rows += [model_facts | {"seed": str(s), **_average(group, s), **errors} for s in seeds]
     return pd.DataFrame(rows)
 
 
@@ -149,9 +157,9 @@ def _average_errors(
     """
     draws = {}
     for name in NAMES:
-        found = [_average_draws(group, seed, name, answers) for seed in seeds]
-        known = [of_seed for of_seed in found if of_seed is not None]
-        draws[name] = np.stack(known) if len(known) == len(seeds) > 0 else None
+        seed_draws = [_average_draws(group, seed, name, answers) for seed in seeds]
+        complete = [item for item in seed_draws if item is not None]
+        draws[name] = np.stack(complete) if len(complete) == len(seeds) > 0 else None
     errors = {}
     for name, other in (("istar", "none"), ("istar", "cosreg"), ("none", "cosreg")):
         better, worse = draws[name], draws[other]
@@ -164,68 +172,68 @@ def _average_draws(
     group: pd.DataFrame, seed: int, name: str, answers: Answers
 ) -> np.ndarray | None:
     """The average over tasks of one method and seed, in resamples of the items of each task."""
-    found = []
-    for i, (_, of_task) in enumerate(group.groupby("task")):
+    task_draws = []
+    for i, (_, task_rows) in enumerate(group.groupby("task")):
         if name == "istar":
-            method = _method_on_other_seeds(of_task, seed)
+            method = _method_on_other_seeds(task_rows, seed)
         else:
-            method = next(iter(of_task.loc[of_task["kind"] == name, "method"]), None)
-        one = answers.get((of_task["setup"].iloc[0], method, seed))
-        if one is None:
+            method = next(iter(task_rows.loc[task_rows["kind"] == name, "method"]), None)
+        run_answers = answers.get((task_rows["setup"].iloc[0], method, seed))
+        if run_answers is None:
             return None
-        found.append(performance_draws(*one, seed=i))
-    return np.mean(found, axis=0) if found else None
+        task_draws.append(performance_draws(*run_answers, seed=i))
+    return np.mean(task_draws, axis=0) if task_draws else None
 
 
 def _average(group: pd.DataFrame, seed: int) -> dict[str, float]:
     """Means over tasks of one model and seed, and their differences."""
-    own = group[group["seed"] == seed]
-    found = {
+    seed_rows = group[group["seed"] == seed]
+    means = {
         "istar": _mean(_chosen_on_other_seeds(g, seed) for _, g in group.groupby("task")),
-        "istar_mean": _mean(_negative(own).groupby("task")["performance"].mean()),
-        "istar_best": _mean(_best_of(g, seed) for _, g in group.groupby("task")),
+        "istar_mean": _mean(_negative(seed_rows).groupby("task")["performance"].mean()),
+        "istar_best": _mean(_best_performance(g, seed) for _, g in group.groupby("task")),
     }
     for kind in ("none", "cosreg"):
-        found[kind] = _mean(own.loc[own["kind"] == kind, "performance"])
+        means[kind] = _mean(seed_rows.loc[seed_rows["kind"] == kind, "performance"])
     for name in ("istar", "istar_mean", "istar_best"):
-        found[f"{name}_minus_none"] = found[name] - found["none"]
-    found["istar_minus_cosreg"] = found["istar"] - found["cosreg"]
-    found["none_minus_cosreg"] = found["none"] - found["cosreg"]
-    return found
+        means[f"{name}_minus_none"] = means[name] - means["none"]
+    means["istar_minus_cosreg"] = means["istar"] - means["cosreg"]
+    means["none_minus_cosreg"] = means["none"] - means["cosreg"]
+    return means
 
 
-def _chosen_on_other_seeds(of_task: pd.DataFrame, seed: int) -> float:
+def _chosen_on_other_seeds(task_rows: pd.DataFrame, seed: int) -> float:
     """Performance of the negative lambda and zeta that are best on the other seeds; NaN where
     there are several of them and no other seed.
     """
-    method = _method_on_other_seeds(of_task, seed)
-    own = of_task[(of_task["method"] == method) & (of_task["seed"] == seed)]
-    return float(own["performance"].mean())
+    method = _method_on_other_seeds(task_rows, seed)
+    selected = task_rows[(task_rows["method"] == method) & (task_rows["seed"] == seed)]
+    return float(selected["performance"].mean())
 
 
-def _method_on_other_seeds(of_task: pd.DataFrame, seed: int) -> str | None:
+def _method_on_other_seeds(task_rows: pd.DataFrame, seed: int) -> str | None:
     """The negative lambda and zeta that are best on the other seeds; None where there are several
     of them and no other seed.
     """
-    negative = _negative(of_task)
+    negative = _negative(task_rows)
     others = negative[negative["seed"] != seed].groupby("method", sort=False)["performance"].mean()
     if others.empty and negative["method"].nunique() != 1:
         return None
     return str(negative["method"].iloc[0] if others.empty else others.idxmax())
 
 
-def _best_of(of_task: pd.DataFrame, seed: int) -> float:
+def _best_performance(task_rows: pd.DataFrame, seed: int) -> float:
     """Performance of the negative lambda and zeta that are best on all seeds."""
-    best = dict(_methods(of_task)).get(NAMES["istar"])
+    best = dict(_methods(task_rows)).get(NAMES["istar"])
     if best is None:
         return np.nan
     return float(best.loc[best["seed"] == seed, "performance"].mean())
 
 
 def _mean(values: Iterable[float]) -> float:
-    """Mean; NaN of nothing."""
-    found = [float(value) for value in values]
-    return float(np.mean(found)) if found else np.nan
+    """Mean; NaN if there are no values."""
+    numbers = [float(value) for value in values]
+    return float(np.mean(numbers)) if numbers else np.nan
 
 
 @table(
@@ -240,11 +248,11 @@ def _mean(values: Iterable[float]) -> float:
     ),
 )
 def directions(table: pd.DataFrame) -> pd.DataFrame:
-    """What the claims are about, per setup and seed: how geometry and performance go with lambda
-    and with each other.
+    """The quantities of the claims, per setup and seed: how geometry and performance vary with
+    lambda and with each other.
 
-    Performance is NaN where models without penalty did not learn the task: differences between them
-    would be noise.
+    Performance is NaN where models without penalty did not learn the task, since differences would
+    be noise.
     """
     rows = []
     several = table["zeta"].nunique() > 1
@@ -252,9 +260,9 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
         learned = _learned(group)
         for zeta in sorted(group["zeta"].dropna().unique()):
             setup = f"{name}, zeta {zeta:g}" if several else str(name)
-            for seed, of_seed in group.groupby("seed"):
+            for seed, seed_rows in group.groupby("seed"):
                 rows.append(
-                    {"setup": setup, **_direction(of_seed, zeta, learned), "seed": str(seed)}
+                    {"setup": setup, **_direction(seed_rows, zeta, learned), "seed": str(seed)}
                 )
     return pd.DataFrame(rows)
 
@@ -267,19 +275,23 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
     caption="By how much IsoScore* changes from each lambda to the next, per seed.",
 )
 def steps(table: pd.DataFrame) -> pd.DataFrame:
-    """By how much IsoScore* changes from each lambda to the next, per setup, zeta and seed; no
-    penalty stands at lambda = 0.
+    """By how much IsoScore* changes from each lambda to the next, per setup, zeta and seed. The
+    model without penalty counts as lambda = 0.
     """
     rows = []
     several = table["zeta"].nunique() > 1
     for name, group in table.groupby("setup", sort=False):
         for zeta in sorted(group["zeta"].dropna().unique()):
-            for seed, of_seed in group.groupby("seed"):
-                along = _along(of_seed, zeta)
-                own = of_seed.iloc[0][["task", "model", "data", "embedding"]].to_dict()
-                facts = own | _of_zeta(of_seed, zeta) | {"seed": str(seed), "zeta": zeta}
+            for seed, seed_rows in group.groupby("seed"):
+                ordered_runs = _sort_by_lambda(seed_rows, zeta)
+                setup_facts = seed_rows.iloc[0][["task", "model", "data", "embedding"]].to_dict()
+                facts = (
+                    setup_facts
+                    | _status_for_zeta(seed_rows, zeta)
+                    | {"seed": str(seed), "zeta": zeta}
+                )
                 facts["setup"] = f"{name}, zeta {zeta:g}" if several else str(name)
-                ordered = along[["strength", "isoscore_star"]].to_numpy(dtype=float)
+                ordered = ordered_runs[["strength", "isoscore_star"]].to_numpy(dtype=float)
                 for (a, before), (b, after) in pairwise(ordered):
                     step = f"λ {a:g} to {b:g}".replace("-", "−")
                     rows.append(facts | {"step": step, "isoscore_star_change": after - before})
@@ -294,23 +306,23 @@ def steps(table: pd.DataFrame) -> pd.DataFrame:
     caption="What CosReg changes against no penalty, per seed: mean cosine, and IsoScore*.",
 )
 def cosreg(table: pd.DataFrame) -> pd.DataFrame:
-    """What CosReg changes against no penalty, per setup and seed: the mean cosine of sentence
-    embeddings of the last layer, and IsoScore*, as a ratio.
+    """CosReg against no penalty, per setup and seed: the change of the mean cosine of sentence
+    embeddings of the last layer, and the ratio of IsoScore*.
     """
     rows: list[dict[str, object]] = []
     for (_, seed), group in table.groupby(["setup", "seed"], sort=False):
-        by_kind = group.drop_duplicates("kind").set_index("kind")
-        if {"none", "cosreg"} <= set(by_kind.index):
-            none, own = by_kind.loc["none"], by_kind.loc["cosreg"]
+        kind_rows = group.drop_duplicates("kind").set_index("kind")
+        if {"none", "cosreg"} <= set(kind_rows.index):
+            none, regularized = kind_rows.loc["none"], kind_rows.loc["cosreg"]
             cosine = "sentence_mean_cosine_last"
-            both = group[group["kind"].isin(["none", "cosreg"])]
+            compared = group[group["kind"].isin(["none", "cosreg"])]
             rows.append(
                 {
-                    **own[["setup", "task", "model", "data", "embedding"]],
-                    **_standing(both),
+                    **regularized[["setup", "task", "model", "data", "embedding"]],
+                    **_common_status(compared),
                     "seed": str(seed),
-                    "mean_cosine_change": own[cosine] - none[cosine],
-                    "isoscore_star_ratio": own["isoscore_star"] / none["isoscore_star"],
+                    "mean_cosine_change": regularized[cosine] - none[cosine],
+                    "isoscore_star_ratio": regularized["isoscore_star"] / none["isoscore_star"],
                 }
             )
     nothing = [*_CASE, "mean_cosine_change", "isoscore_star_ratio"]
@@ -328,19 +340,23 @@ def cosreg(table: pd.DataFrame) -> pd.DataFrame:
     ),
 )
 def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
-    """What shrinkage changes: performance of I-STAR with negative lambda, mean over them, minus
-    that without shrinkage (zeta = 0), per setup with its zeta, and seed.
+    """The effect of shrinkage: mean performance of I-STAR over negative lambdas, minus that without
+    shrinkage (zeta = 0), per setup and zeta, and seed.
     """
     rows = []
     istar = table[(table["kind"] == "istar") & (table["strength"] < 0)]
     for (name, seed), group in istar.groupby(["setup", "seed"], sort=False):
         bare = group.loc[group["zeta"] == 0, "performance"]
         learned = _learned(table[table["setup"] == name])
-        for zeta, own in group[group["zeta"] > 0].groupby("zeta"):
+        for zeta, zeta_rows in group[group["zeta"] > 0].groupby("zeta"):
             if len(bare):
-                facts = own.iloc[0][["task", "model", "data", "embedding"]].to_dict()
-                facts |= _standing(own) | {"learned": learned, "zeta": zeta, "seed": str(seed)}
-                gain = own["performance"].mean() - bare.mean()
+                facts = zeta_rows.iloc[0][["task", "model", "data", "embedding"]].to_dict()
+                facts |= _common_status(zeta_rows) | {
+                    "learned": learned,
+                    "zeta": zeta,
+                    "seed": str(seed),
+                }
+                gain = zeta_rows["performance"].mean() - bare.mean()
                 setup = f"{name}, zeta {zeta:g}"
                 rows.append({"setup": setup, **facts, "performance_gain": gain})
     return pd.DataFrame(rows, columns=None if rows else [*_CASE, "learned", "performance_gain"])
@@ -359,19 +375,20 @@ def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
     ),
 )
 def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """All-But-The-Top on the sentence embeddings of models without penalty: a linear model on them,
-    before and after. The number of components, the items and the linear model are ours.
+    """All-But-The-Top on the sentence embeddings of models without penalty: performance of a linear
+    model on them before and after. The paper does not state the number of components, the items and
+    the linear model; they are ours.
     """
     probed = [(run, {p.method: p for p in run.probes}) for run, _ in fine_tuned if run.probes]
     rows = []
-    for run, found in probed:
-        before, after = found["none"].performance, found["abtt"].performance
+    for run, probes in probed:
+        before, after = probes["none"].performance, probes["abtt"].performance
         facts = _facts(run)
         row = {name: facts[name] for name in ("setup", "task", "model", "seed", *_ABOUT)}
         row |= {"metric": run.metric, "head": run.performance, "chance": run.chance}
         row |= {"n_validation": run.n_validation, "linear": before, "linear_after_abtt": after}
-        row |= {"change": after - before, "n_components": found["abtt"].n_components}
-        rows.append(row | {"n_embeddings": found["abtt"].n_train})
+        row |= {"change": after - before, "n_components": probes["abtt"].n_components}
+        rows.append(row | {"n_embeddings": probes["abtt"].n_train})
     if not rows:
         return pd.DataFrame(columns=[*_CASE, "learned", "linear", "linear_after_abtt", "change"])
     table = pd.DataFrame(rows)
@@ -394,16 +411,16 @@ def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
     """The claims of Figure 4, one row per cloud and zeta (the setup) and repeat (the seed).
 
-    `relative_error` is that of IsoScore* in samples of about PUBLISHED_BATCH points. `difference_…`
-    is what it differs from the IsoScore of the same samples, as a share of that (of few points both
-    are near 0); `difference_falls` by how much less in the largest samples than in the smallest,
-    NaN for zeta = 0, where the two are one, and where the largest samples have no more points than
-    dimensions.
+    `relative_error` is the error of IsoScore* in samples of about PUBLISHED_BATCH points, relative
+    to the whole cloud. `difference_…` is the difference of IsoScore* from IsoScore of the same
+    samples, relative to IsoScore (both are near 0 for few points). `difference_falls` is how much
+    smaller it is in the largest samples than in the smallest; it is NaN for zeta = 0, where both
+    scores are the same, and where the largest samples have no more points than dimensions.
     """
     rows = []
     for (name, repeat), group in table.groupby(["setup", "repeat"], sort=False):
         score = group.pivot_table(index="n", columns="zeta", values="isoscore_star").sort_index()
-        whole = float(group["whole"].iloc[0])
+        whole_score = float(group["whole"].iloc[0])
         batch = min(score.index, key=lambda n: abs(n - PUBLISHED_BATCH))
         enough = score.index[-1] > group["d"].iloc[0]
         for zeta in score.columns:
@@ -418,9 +435,9 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
                     **{c: group[c].iloc[0] for c in ("model", *_ABOUT)},
                     "n": int(batch),
                     "value": float(score.loc[batch, zeta]),
-                    "whole": whole,
-                    "relative_value": float(score.loc[batch, zeta]) / whole,
-                    "relative_error": abs(float(score.loc[batch, zeta]) / whole - 1),
+                    "whole": whole_score,
+                    "relative_value": float(score.loc[batch, zeta]) / whole_score,
+                    "relative_error": abs(float(score.loc[batch, zeta]) / whole_score - 1),
                     "n_small": int(score.index[0]),
                     "n_large": int(score.index[-1]),
                     "difference_small": float(difference[0]),
@@ -433,18 +450,18 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _standing(rows: pd.DataFrame) -> dict[str, str]:
-    """Status of all rows together, and in what they deviate."""
-    found = [d for text in rows["deviations"].unique() for d in text.split("; ") if d]
+def _common_status(rows: pd.DataFrame) -> dict[str, str]:
+    """The common status of rows, and all their deviations."""
+    deviations = [d for text in rows["deviations"].unique() for d in text.split("; ") if d]
     original = (rows["status"] == "original").all()
     return {
         "status": "original" if original else "stand-in",
-        "deviations": "; ".join(dict.fromkeys(found)),
+        "deviations": "; ".join(dict.fromkeys(deviations)),
     }
 
 
 def _facts(run: FinetuneFacts) -> dict[str, object]:
-    """What every row says of its run."""
+    """The facts about a run that every row has."""
     method = run.method
     return {
         "setup": f"{run.task}--{run.model}",
@@ -465,7 +482,7 @@ def _facts(run: FinetuneFacts) -> dict[str, object]:
 
 
 def _label(run: FinetuneFacts) -> str:
-    """Method, lambda and zeta, for readers."""
+    """Label of a run: its method, lambda and zeta."""
     parts = [NAMES[run.method.kind]]
     parts += (
         [] if run.method.strength is None else [f"λ = {run.method.strength:g}".replace("-", "−")]
@@ -475,20 +492,20 @@ def _label(run: FinetuneFacts) -> str:
 
 
 def _negative(rows: pd.DataFrame) -> pd.DataFrame:
-    """I-STAR with negative lambda; zeta = 0, which is without shrinkage, is not the paper's method
-    but its ablation.
+    """Rows of I-STAR with negative lambda and positive zeta: zeta = 0, without shrinkage, is only
+    an ablation in the paper.
     """
     return rows[(rows["kind"] == "istar") & (rows["strength"] < 0) & (rows["zeta"] > 0)]
 
 
 def _learned(group: pd.DataFrame) -> bool:
-    """Whether models without penalty learned the task (`has_learned`); of one task and model."""
+    """Whether models without penalty learned the task (`has_learned`), for one task and model."""
     return rows_have_learned(group[group["kind"] == "none"])
 
 
 def _methods(group: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Rows of a task and model by method; of I-STAR those of the best negative lambda and zeta, if
-    there is one.
+    """Yield the rows of a task and model, method by method; I-STAR with its best negative
+    lambda and zeta, if there is one.
     """
     for kind in ("none", "cosreg"):
         if (group["kind"] == kind).any():
@@ -500,12 +517,12 @@ def _methods(group: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, object]:
-    """Directions of one setup, seed and zeta."""
+    """The row of `directions` for one setup, seed and zeta."""
     group = group if learned else group.assign(performance=np.nan)
     first = group.iloc[0]
     none = group[group["kind"] == "none"].iloc[0]
     istar = group[(group["kind"] == "istar") & (group["zeta"] == zeta)]
-    along = _along(group, zeta)
+    ordered_runs = _sort_by_lambda(group, zeta)
     negative, positive = istar[istar["strength"] < 0], istar[istar["strength"] > 0]
     cosreg = group[group["kind"] == "cosreg"]
 
@@ -514,39 +531,43 @@ def _direction(group: pd.DataFrame, zeta: float, learned: bool) -> dict[str, obj
 
     return {
         **first[["task", "model", "data", "embedding", "metric"]],
-        **_of_zeta(group, zeta),
+        **_status_for_zeta(group, zeta),
         "zeta": zeta,
         "learned": learned,
-        "n_lambdas": len(along),
-        "lambda_isoscore_rho": _rho(along["strength"], along["isoscore_star"]),
+        "n_lambdas": len(ordered_runs),
+        "lambda_isoscore_rho": _rho(ordered_runs["strength"], ordered_runs["isoscore_star"]),
         "isoscore_star_change_positive": change(positive, "isoscore_star"),
         "isoscore_star_change_negative": change(negative, "isoscore_star"),
-        "isoscore_performance_r": _r(along["isoscore_star"], along["performance"]),
-        "isoscore_performance_rho": _rho(along["isoscore_star"], along["performance"]),
+        "isoscore_performance_r": _r(ordered_runs["isoscore_star"], ordered_runs["performance"]),
+        "isoscore_performance_rho": _rho(
+            ordered_runs["isoscore_star"], ordered_runs["performance"]
+        ),
         "performance_change_negative": change(negative, "performance"),
         "performance_change_positive": change(positive, "performance"),
         "performance_change_cosreg": change(cosreg, "performance"),
         "isoscore_star_change_cosreg": change(cosreg, "isoscore_star"),
         "mean_cosine_change_cosreg": change(cosreg, "sentence_mean_cosine_last"),
-        "lambda_two_nn_rho": _rho(along["strength"], along["two_nn_mean"]),
-        "isoscore_silhouette_rho": _rho(along["isoscore_star"], along["silhouette_last"]),
+        "lambda_two_nn_rho": _rho(ordered_runs["strength"], ordered_runs["two_nn_mean"]),
+        "isoscore_silhouette_rho": _rho(
+            ordered_runs["isoscore_star"], ordered_runs["silhouette_last"]
+        ),
     }
 
 
-def _along(group: pd.DataFrame, zeta: float) -> pd.DataFrame:
-    """Runs of one setup and seed in the order of lambda; no penalty stands at 0."""
+def _sort_by_lambda(group: pd.DataFrame, zeta: float) -> pd.DataFrame:
+    """Runs of one setup and seed in the order of lambda; no penalty counts as lambda = 0."""
     istar = group[(group["kind"] == "istar") & (group["zeta"] == zeta)]
     none = group[group["kind"] == "none"].iloc[:1].assign(strength=0.0)
     return pd.concat([istar, none]).sort_values("strength")
 
 
-def _of_zeta(group: pd.DataFrame, zeta: float) -> dict[str, str]:
-    """Status of a setup: the paper's method has shrinkage."""
-    found = _standing(group)
+def _status_for_zeta(group: pd.DataFrame, zeta: float) -> dict[str, str]:
+    """Status and deviations of a setup; without shrinkage (zeta = 0) it is a stand-in."""
+    status = _common_status(group)
     if zeta > 0:
-        return found
-    why = "; ".join([d for d in (found["deviations"], "no shrinkage (zeta 0)") if d])
-    return {"status": "stand-in", "deviations": why}
+        return status
+    deviations = "; ".join([d for d in (status["deviations"], "no shrinkage (zeta 0)") if d])
+    return {"status": "stand-in", "deviations": deviations}
 
 
 def _rho(x: pd.Series, y: pd.Series) -> float:
@@ -555,7 +576,7 @@ def _rho(x: pd.Series, y: pd.Series) -> float:
 
 
 def _r(x: pd.Series, y: pd.Series) -> float:
-    """Pearson's r; NaN as above."""
+    """Pearson's r; NaN where a value is missing, or one side does not vary."""
     return _correlation(x, y, lambda a, b: scipy.stats.pearsonr(a, b).statistic)
 
 
@@ -678,13 +699,13 @@ def stability(clouds: SampledClouds) -> pd.DataFrame:
     """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the
     whole cloud.
     """
-    known = {"data", "embedding", "status", "deviations", "d", "shrinkage_points"}
+    columns = {"data", "embedding", "status", "deviations", "d", "shrinkage_points"}
     return long_table(
         (
             {
                 "setup": run.name,
                 "model": run.cloud.embedding or "",
-                **run.model_dump(include=known),
+                **run.model_dump(include=columns),
                 "whole": run.isoscore,
             },
             rows,

@@ -1,4 +1,4 @@
-"""Add a source of one's own to the registry, and say how to use it."""
+"""Add a user's own source to the registry, and print how to use it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import yaml
 
 from isotropy.errors import IsotropyError
 from isotropy.sources.own import entry, models, texts
-from isotropy.sources.own.hub import HUB, Repository, repository
-from isotropy.sources.own.models import Found
+from isotropy.sources.own.hub import HUB, Repository, find_repository
+from isotropy.sources.own.models import NewEntry
 from isotropy.sources.registry import Registry, load_registry
 from isotropy.sources.spec import HubOrigin
 
@@ -19,8 +19,8 @@ REGISTRY = Path("config/sources")
 NO_CHECKOUT = "{} is not a checkout of isotropy (no config/sources): run there, or give --project"
 
 
-class Wanted(NamedTuple):
-    """What is asked for: the arguments of `isotropy sources add`."""
+class AddRequest(NamedTuple):
+    """The arguments of `isotropy sources add`."""
 
     what: str
     text: list[str]
@@ -33,34 +33,34 @@ class Wanted(NamedTuple):
     replace: bool = False
 
 
-def add_source(project: Path, wanted: Wanted) -> list[str]:
-    """Write the entry.
+def add_source(project: Path, request: AddRequest) -> list[str]:
+    """Write the entry of a user's own source.
 
     Args:
         project: the checkout.
-        wanted: what is asked for.
+        request: the arguments of the command.
 
     Returns:
         Lines for the user; lines of configuration are indented.
 
     Raises:
-        IsotropyError: what cannot be done, in one sentence; nothing is written.
+        IsotropyError: the source cannot be added; nothing is written.
     """
     if not (project / REGISTRY).is_dir():
         raise IsotropyError(NO_CHECKOUT.format(project))
-    _require_fitting(wanted)
+    _check_options(request)
     registry = load_registry(project / REGISTRY)
-    name, found, cite = _found(registry, wanted)
+    name, new_entry, cite = _make_entry(registry, request)
     file = entry.local_file(project / REGISTRY)
-    entry.add(file, registry, name, found.entry, cite, replace=wanted.replace)
+    entry.add(file, registry, name, new_entry.entry, cite, replace=request.replace)
     return [
         f"{file}: added {name}",
-        *(f"  {line}" for line in found.about),
+        *(f"  {line}" for line in new_entry.about),
         "",
         f"To study it, write these lines into config/local/{name}.yaml; several sources can stand "
         "in one list:",
         "",
-        *_configuration(name, found.entry),
+        *_configuration(name, new_entry.entry),
         "",
         "and run:",
         "",
@@ -69,81 +69,93 @@ def add_source(project: Path, wanted: Wanted) -> list[str]:
     ]
 
 
-def _require_fitting(wanted: Wanted) -> None:
-    """Refuse options that do not belong to what is added."""
-    here = Path(wanted.what).expanduser()
-    given = [("label", wanted.label), ("file", wanted.file), ("scores", wanted.scores)]
-    options = [f"--{name}" for name, value in given if value is not None]
-    if here.is_dir() and (wanted.text or options):
-        option = "--text" if wanted.text else options[0]
+def _check_options(request: AddRequest) -> None:
+    """Refuse options that do not apply to the kind of source."""
+    path = Path(request.what).expanduser()
+    values = [("label", request.label), ("file", request.file), ("scores", request.scores)]
+    options = [f"--{name}" for name, value in values if value is not None]
+    if path.is_dir() and (request.text or options):
+        option = "--text" if request.text else options[0]
         raise IsotropyError(
-            f"{wanted.what} is a folder, so it is read as a model; {option} is for data sets, "
+            f"{request.what} is a folder, so it is read as a model; {option} is for data sets, "
             "which are a file or hub:ORG/NAME"
         )
-    of_texts = bool(wanted.text or wanted.file) or here.is_file()
-    if of_texts and wanted.pooling is not None:
+    is_data = bool(request.text or request.file) or path.is_file()
+    if is_data and request.pooling is not None:
         raise IsotropyError("--pooling is for models, this is a data set")
-    if not of_texts and options:
+    if not is_data and options:
         raise IsotropyError(f"{options[0]} is for data sets: add --text")
-    if wanted.file is not None and not wanted.what.startswith(HUB):
+    if request.file is not None and not request.what.startswith(HUB):
         raise IsotropyError("--file names a file of a hub's data set, this is a local file")
-    if wanted.scores is not None and wanted.label is None:
+    if request.scores is not None and request.label is None:
         raise IsotropyError("--scores and --classes say what labels are: add --label")
-    if len(set(wanted.text)) < len(wanted.text) or len(wanted.text) > 2:
+    if len(set(request.text)) < len(request.text) or len(request.text) > 2:
         raise IsotropyError(
-            f"--text: expected one field, or two of a pair, got {', '.join(wanted.text)}"
+            f"--text: expected one field, or two of a pair, got {', '.join(request.text)}"
         )
 
 
-def _found(registry: Registry, wanted: Wanted) -> tuple[str, Found, str]:
-    """Id, entry, and what to cite."""
-    fields = texts.Fields(wanted.text, wanted.label, wanted.scores)
-    if wanted.what.startswith(HUB):
-        there = repository(wanted.what, "dataset" if wanted.text or wanted.file else "model")
-        name = _name(wanted, there.id.split("/")[1])
-        cite = f"{there.id} at {there.revision}"
-        if there.type == "dataset":
-            found = texts.of_hub(there, name, fields, wanted.file, wanted.licence)
+def _make_entry(registry: Registry, request: AddRequest) -> tuple[str, NewEntry, str]:
+    """Make the entry: its id, the entry itself, and what to cite."""
+    fields = texts.Fields(request.text, request.label, request.scores)
+    if request.what.startswith(HUB):
+        hub_repository = find_repository(
+            request.what, "dataset" if request.text or request.file else "model"
+        )
+        name = _name(request, hub_repository.id.split("/")[1])
+        cite = f"{hub_repository.id} at {hub_repository.revision}"
+        if hub_repository.type == "dataset":
+            new_entry = texts.entry_from_hub(
+                hub_repository, name, fields, request.file, request.licence
+            )
         else:
-            _require_new(registry, there)
-            found = models.of_hub(there, name, wanted.pooling, wanted.licence)
-        return name, found, cite
-    path = Path(wanted.what).expanduser()
+            _require_new(registry, hub_repository)
+            new_entry = models.entry_from_hub(
+                hub_repository, name, request.pooling, request.licence
+            )
+        return name, new_entry, cite
+    path = Path(request.what).expanduser()
     if path.is_dir():
-        name = _name(wanted, path.resolve().name)
-        return name, models.of_folder(path, name, wanted.pooling, wanted.licence), f"folder {name}"
+        name = _name(request, path.resolve().name)
+        return (
+            name,
+            models.entry_from_folder(path, name, request.pooling, request.licence),
+            f"folder {name}",
+        )
     if path.is_file():
-        name = _name(wanted, path.stem)
-        return name, texts.of_file(path, name, fields, wanted.licence), f"file {path.name}"
-    if wanted.what in registry.sources:
-        raise IsotropyError(f"{wanted.what} is in the source registry already: use this name")
-    id_of_hub = re.fullmatch(r"[\w.-]+/[\w.-]+(@\w+)?", wanted.what)
-    hint = f"for a hub, write hub:{wanted.what}" if id_of_hub else "a hub's is hub:ORG/NAME"
-    raise IsotropyError(f"{wanted.what}: no such file or folder; {hint}")
+        name = _name(request, path.stem)
+        return name, texts.entry_from_file(path, name, fields, request.licence), f"file {path.name}"
+    if request.what in registry.sources:
+        raise IsotropyError(f"{request.what} is in the source registry already: use this name")
+    id_of_hub = re.fullmatch(r"[\w.-]+/[\w.-]+(@\w+)?", request.what)
+    hint = f"for a hub, write hub:{request.what}" if id_of_hub else "for a hub, write hub:ORG/NAME"
+    raise IsotropyError(f"{request.what}: no such file or folder; {hint}")
 
 
-def _name(wanted: Wanted, default: str) -> str:
-    name = entry.plain_name(default) if wanted.name is None else wanted.name
-    if wanted.name is None and not name:
+def _name(request: AddRequest, default: str) -> str:
+    name = entry.plain_name(default) if request.name is None else request.name
+    if request.name is None and not name:
         raise IsotropyError(f"no id can be made from {default!r}: give --name")
     return entry.require_name(name)
 
 
-def _require_new(registry: Registry, there: Repository) -> None:
-    """Refuse a model at a revision that the project's own registry has."""
+def _require_new(registry: Registry, hub_repository: Repository) -> None:
+    """Refuse a model that the project's own registry has at the same revision."""
     for name, source in registry.sources.items():
         for origin in source.origins:
-            same = isinstance(origin, HubOrigin) and (origin.repo, origin.revision) == (
-                there.id,
-                there.revision,
+            is_same = isinstance(origin, HubOrigin) and (origin.repo, origin.revision) == (
+                hub_repository.id,
+                hub_repository.revision,
             )
-            if same and not source.citation.startswith(there.id):
-                raise IsotropyError(f"{there.id}: the registry has it as {name!r}: use that name")
+            if is_same and not source.citation.startswith(hub_repository.id):
+                raise IsotropyError(
+                    f"{hub_repository.id}: the registry has it as {name!r}: use that name"
+                )
 
 
-def _configuration(name: str, found: dict[str, Any]) -> list[str]:
-    """Lines of configuration, indented."""
-    model = found["kind"] == "model"
+def _configuration(name: str, fields: dict[str, Any]) -> list[str]:
+    """Indented lines of a configuration that studies the source."""
+    model = fields["kind"] == "model"
     extension: dict[str, Any] = {"models": [name if model else "all-MiniLM-L6-v2"]}
     if not model:
         extension["datasets"] = [name]  # beside a model of the registry

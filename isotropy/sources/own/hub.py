@@ -1,5 +1,5 @@
-"""A repository of a hub, by huggingface_hub: its revision, files and digests; what is downloaded is
-kept in the hub's own cache, where the workflow's fetch finds it.
+"""Look up a repository of a hub with huggingface_hub: its revision, files and digests. Downloads go
+to the hub's own cache, where the workflow's fetch finds them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class File(NamedTuple):
 
     Attributes:
         size: in bytes.
-        sha256: as the hub says it; None where it does not.
+        sha256: its digest; None where the hub does not state it.
     """
 
     size: int
@@ -39,7 +39,7 @@ class Repository:
         type: model or dataset.
         revision: the commit.
         files: by path.
-        licence: as its card says; None: it does not.
+        licence: as stated on its card; None where it is not.
     """
 
     id: str
@@ -49,8 +49,8 @@ class Repository:
     licence: str | None
 
     def folder(self, files: Iterable[str]) -> Path:
-        """The folder of the hub's cache with some files, which are downloaded if they are not
-        there.
+        """Download files that are not cached yet; return the folder of the hub's cache that holds
+        them.
         """
         from huggingface_hub import snapshot_download
 
@@ -62,16 +62,16 @@ class Repository:
                 allow_patterns=[re.sub(r"([*?\[])", r"[\1]", name) for name in files],
             )
 
-        return Path(_answered(download, self.id))
+        return Path(_call_hub(download, self.id))
 
     def sha256(self, file: str) -> str:
-        """Digest of a file; downloaded, where the hub does not say it."""
-        known = self.files[file].sha256
-        return known if known is not None else sha256_file(self.folder([file]) / file)
+        """Digest of a file, which is downloaded if the hub does not state its digest."""
+        digest = self.files[file].sha256
+        return digest if digest is not None else sha256_file(self.folder([file]) / file)
 
 
-def repository(text: str, kind: Type) -> Repository:
-    """A repository, by `hub:ORG/NAME` or `hub:ORG/NAME@REVISION`.
+def find_repository(text: str, kind: Type) -> Repository:
+    """Look up a repository, given as `hub:ORG/NAME` or `hub:ORG/NAME@REVISION`.
 
     Raises:
         IsotropyError: no such repository or revision, or no answer.
@@ -87,37 +87,37 @@ def repository(text: str, kind: Type) -> Repository:
     from huggingface_hub.hf_api import RepoFile
 
     hub = HfApi()
-    found = _answered(
+    info = _call_hub(
         lambda: hub.repo_info(
             name, repo_type=kind, revision=revision or None, timeout=READ_SECONDS
         ),
         text,
     )
-    if not re.fullmatch("[0-9a-f]{40}", found.sha or ""):
+    if not re.fullmatch("[0-9a-f]{40}", info.sha or ""):
         raise IsotropyError(f"{text}: the hub does not say which revision that is")
-    tree = _answered(
-        lambda: list(hub.list_repo_tree(name, repo_type=kind, revision=found.sha, recursive=True)),
+    tree = _call_hub(
+        lambda: list(hub.list_repo_tree(name, repo_type=kind, revision=info.sha, recursive=True)),
         text,
     )
     files = {
-        one.path: File(one.size, one.lfs.sha256 if one.lfs else None)
-        for one in tree
-        if isinstance(one, RepoFile)
+        item.path: File(item.size, item.lfs.sha256 if item.lfs else None)
+        for item in tree
+        if isinstance(item, RepoFile)
     }
-    card = getattr(found, "card_data", None)
+    card = getattr(info, "card_data", None)
     licence = getattr(card, "license", None)
-    return Repository(name, kind, found.sha, files, licence if isinstance(licence, str) else None)
+    return Repository(name, kind, info.sha, files, licence if isinstance(licence, str) else None)
 
 
 class _Refused(Exception):
-    """The hub has answered, and its answer is final."""
+    """The hub refused the request for good: it must not be repeated."""
 
 
-def _answered(call: Callable[[], Any], text: str) -> Any:
-    """What the hub answers.
+def _call_hub(call: Callable[[], Any], text: str) -> Any:
+    """Call the hub, with retries, and return its answer.
 
     Raises:
-        IsotropyError: in one sentence.
+        IsotropyError: the hub's error in one sentence.
     """
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -133,7 +133,7 @@ def _answered(call: Callable[[], Any], text: str) -> Any:
         try:
             return call()
         except (RepositoryNotFoundError, RevisionNotFoundError, OfflineModeIsEnabled) as error:
-            raise _Refused from error  # not to be asked again
+            raise _Refused from error  # so that it is not repeated
 
     try:
         try:

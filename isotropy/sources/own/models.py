@@ -1,4 +1,4 @@
-"""The entry of a model, from its folder or from a hub: pooling, width, layers, digests."""
+"""Make the entry of a model in a folder or on a hub: pooling, width, layers, digests."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError, shown
+from isotropy.errors import IsotropyError, format_value
 from isotropy.files import sha256_file
-from isotropy.sources.model_folder import LONGEST, Layout, read_layout
+from isotropy.sources.model_folder import DEFAULT_MAX_LENGTH, Layout, read_layout
 from isotropy.sources.own.hub import Repository
 
-NEEDED = ("config.json", "tokenizer.json", "tokenizer_config.json")
+REQUIRED_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
 
 
-class Found(NamedTuple):
-    """A model as it was found.
+class NewEntry(NamedTuple):
+    """An entry for the registry, made from a model or from data.
 
     Attributes:
-        entry: for the registry, without its citation.
+        entry: its fields, without the citation.
         about: sentences for the user.
     """
 
@@ -27,24 +27,28 @@ class Found(NamedTuple):
     about: list[str]
 
 
-def of_folder(folder: Path, name: str, pooling: str | None, licence: str | None) -> Found:
-    """The entry of a model in a folder.
+def entry_from_folder(
+    folder: Path, name: str, pooling: str | None, licence: str | None
+) -> NewEntry:
+    """Make the entry of a model in a folder.
 
     Raises:
         IsotropyError: no model, or one that cannot be read safely.
     """
     layout = read_layout(folder)
-    there = sorted(p.name for p in layout.transformer.iterdir() if p.is_file())
-    files = _payload(str(folder), there)
+    names = sorted(p.name for p in layout.transformer.iterdir() if p.is_file())
+    files = _required_files(str(folder), names)
     digests = {file: sha256_file(layout.transformer / file) for file in files}
     size = sum((layout.transformer / file).stat().st_size for file in files)
     origin = {"type": "file", "folder": str(layout.transformer.resolve()), "files": files}
-    return _found(name, layout, digests, size, origin, pooling, licence or "not stated")
+    return _make_entry(name, layout, digests, size, origin, pooling, licence or "not stated")
 
 
-def of_hub(repository: Repository, name: str, pooling: str | None, licence: str | None) -> Found:
-    """The entry of a model of a hub, whose weights are not downloaded where the hub says their
-    digests.
+def entry_from_hub(
+    repository: Repository, name: str, pooling: str | None, licence: str | None
+) -> NewEntry:
+    """Make the entry of a model on a hub. Its weights are downloaded only if the hub does not state
+    their digests.
 
     Raises:
         IsotropyError: no model, or one that cannot be read safely.
@@ -54,8 +58,8 @@ def of_hub(repository: Repository, name: str, pooling: str | None, licence: str 
     layout = read_layout(folder, weights=list(repository.files))
     prefix = Path(os.path.relpath(layout.transformer, folder)).as_posix()
     prefix = "" if prefix == "." else f"{prefix}/"
-    there = [f.removeprefix(prefix) for f in repository.files if f.startswith(prefix)]
-    files = _payload(repository.id, there)
+    names = [f.removeprefix(prefix) for f in repository.files if f.startswith(prefix)]
+    files = _required_files(repository.id, names)
     digests = {file: repository.sha256(prefix + file) for file in files}
     size = sum(repository.files[prefix + file].size for file in files)
     origin = {
@@ -65,28 +69,28 @@ def of_hub(repository: Repository, name: str, pooling: str | None, licence: str 
         "files": {file: prefix + file for file in files},
         "mirror": False,
     }
-    own = licence or repository.licence or "not stated"
-    return _found(name, layout, digests, size, origin, pooling, own)
+    stated_licence = licence or repository.licence or "not stated"
+    return _make_entry(name, layout, digests, size, origin, pooling, stated_licence)
 
 
-def _payload(title: str, there: Iterable[str]) -> list[str]:
-    """Files of a model that are needed, of those that it has."""
-    names = sorted(there)
-    if missing := [name for name in NEEDED if name not in names]:
-        hint = " (a fast tokenizer: save it once more by transformers' AutoTokenizer)"
+def _required_files(title: str, available: Iterable[str]) -> list[str]:
+    """Select those of a model's files that must be fetched."""
+    names = sorted(available)
+    if missing := [name for name in REQUIRED_FILES if name not in names]:
+        hint = " (a fast tokenizer: load it by transformers' AutoTokenizer and save it again)"
         raise IsotropyError(
             f"{title}: no {missing[0]}{hint if missing[0] == 'tokenizer.json' else ''}"
         )
     shards = [n for n in names if n.startswith("model") and n.endswith(".safetensors")]
     if "model.safetensors" in shards:
-        return [*NEEDED, "model.safetensors"]
+        return [*REQUIRED_FILES, "model.safetensors"]
     index = "model.safetensors.index.json"
     if not shards or index not in names:
         raise IsotropyError(f"{title}: no weights (model.safetensors)")
-    return [*NEEDED, index, *shards]
+    return [*REQUIRED_FILES, index, *shards]
 
 
-def _found(
+def _make_entry(
     name: str,
     layout: Layout,
     digests: Mapping[str, str],
@@ -94,18 +98,18 @@ def _found(
     origin: dict[str, Any],
     pooling: str | None,
     licence: str,
-) -> Found:
-    """The entry, from what the model's configuration says."""
+) -> NewEntry:
+    """Make the entry from the model's configuration."""
     config, model = _architecture(layout.transformer)
     if config.is_encoder_decoder:
         raise IsotropyError(
-            f"{name}: {shown(config.model_type)} is an encoder-decoder: the workflow "
-            "reads encoders and decoders"
+            f"{name}: {format_value(config.model_type)} is an encoder-decoder: the workflow "
+            "reads only encoders and decoders"
         )
     encoder = {
         "pooling": _pooling(name, layout, pooling),
         "normalize": layout.normalize,
-        "max_length": min(layout.max_length or LONGEST, _positions(config)),
+        "max_length": min(layout.max_length or DEFAULT_MAX_LENGTH, _positions(config)),
     }
     sizes = {
         "weights": _weights(model),
@@ -115,7 +119,7 @@ def _found(
     }
     if causal := _is_decoder(config):
         sizes["causal"] = True
-    if (positions := _positions(config)) < LONGEST:
+    if (positions := _positions(config)) < DEFAULT_MAX_LENGTH:
         sizes["positions"] = positions
     content = {"status": "stand-in", "title": name, "expect": {"files": dict(digests)}}
     entry = {
@@ -127,22 +131,22 @@ def _found(
         "origins": [origin],
     }
     kind = "decoder" if causal else "encoder"
-    about = [
-        f"{kind} {shown(config.model_type)}, {sizes['layers']} layers of {sizes['width']}, "
+    sentences = [
+        f"{kind} {format_value(config.model_type)}, {sizes['layers']} layers of {sizes['width']}, "
         f"{sizes['weights']} M weights in them, {sizes['gigabytes']} GB",
         f"pooled by {encoder['pooling']}{', normalized' if layout.normalize else ''}, texts of at "
         f"most {encoder['max_length']} tokens",
     ]
     if layout.left_out:
-        about.append(f"not applied to hidden layers: {', '.join(layout.left_out)}")
-    return Found(entry, about)
+        sentences.append(f"not applied to hidden layers: {', '.join(layout.left_out)}")
+    return NewEntry(entry, sentences)
 
 
 def _architecture(folder: Path) -> tuple[Any, Any]:
-    """The model's configuration, and the model that it describes, without weights.
+    """Load a model's configuration, and build the model that it describes, without weights.
 
     Raises:
-        IsotropyError: it cannot, or it is none of a text model.
+        IsotropyError: transformers cannot use the configuration, or it is not one of a text model.
     """
     import torch
     from transformers import AutoConfig, AutoModel
@@ -161,21 +165,21 @@ def _architecture(folder: Path) -> tuple[Any, Any]:
     return config, model
 
 
-def _pooling(name: str, layout: Layout, wanted: str | None) -> str:
-    own = wanted or layout.pooling or "mean"
-    if own not in ("mean", "cls"):
+def _pooling(name: str, layout: Layout, requested: str | None) -> str:
+    pooling = requested or layout.pooling or "mean"
+    if pooling not in ("mean", "cls"):
         raise IsotropyError(
-            f"{name}: pools by {shown(own)}, which the workflow does not do: choose with --pooling "
-            "mean or cls"
+            f"{name}: pools by {format_value(pooling)}, which the workflow does not support: "
+            "choose with --pooling mean or cls"
         )
-    return own
+    return pooling
 
 
 def _positions(config: Any) -> int:
-    """Tokens that a model has positions for, at most LONGEST."""
+    """Longest input of a model in tokens, at most DEFAULT_MAX_LENGTH."""
     from isotropy.embed.sentence_encoder import longest_text  # imports torch
 
-    return min(LONGEST, longest_text(config))
+    return min(DEFAULT_MAX_LENGTH, longest_text(config))
 
 
 def _weights(model: Any) -> float:
@@ -188,8 +192,8 @@ def _weights(model: Any) -> float:
     count = sum(p.numel() for p in model.parameters() if id(p) not in tables)
     if model.config.model_type == "albert":
         count *= model.config.num_hidden_layers
-    found: float = round(count / 1e6, 3 if count < 1e6 else 1)
-    return max(0.001, found)
+    millions: float = round(count / 1e6, 3 if count < 1e6 else 1)
+    return max(0.001, millions)
 
 
 def _is_decoder(config: Any) -> bool:

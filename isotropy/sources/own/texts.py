@@ -1,4 +1,4 @@
-"""The entry of a data set or corpus, from a file or from a hub: rows, classes, digests."""
+"""Make the entry of a data set or corpus in a file or on a hub: rows, classes, digests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError, shown
+from isotropy.errors import IsotropyError, format_value
 from isotropy.sources.formats import read_rows
 from isotropy.sources.own.hub import Repository
-from isotropy.sources.own.models import Found
+from isotropy.sources.own.models import NewEntry
 from isotropy.sources.rows import Row, content_sha256, verify_rows
 from isotropy.sources.spec import Content
 from isotropy.sources.table_text import class_name
@@ -22,19 +22,19 @@ READERS = {
     ".parquet": "parquet-table",
     ".txt": "lines",
 }
-"""Formats by suffix."""
+"""Format of each suffix."""
 JSON_LINES = (".ndjson", ".json")
 PAYLOAD = {".txt": "lines.txt"}
-MOST_CLASSES = 50
+MAX_CLASSES = 50
 
 
 class Fields(NamedTuple):
-    """What of a file is meant.
+    """The fields of a file that hold texts and labels.
 
     Attributes:
-        texts: fields of the texts of an item: one, or two of a pair.
-        label: field of the class or score; None: running text.
-        scores: whether labels are scores; None: found from the values.
+        texts: text fields of an item: one, or two for a pair.
+        label: field of the class or score; None: running text without labels.
+        scores: whether labels are scores; None: inferred from the values.
     """
 
     texts: Sequence[str]
@@ -42,54 +42,58 @@ class Fields(NamedTuple):
     scores: bool | None
 
 
-def of_file(path: Path, name: str, fields: Fields, licence: str | None) -> Found:
-    """The entry of a data set in a file.
+def entry_from_file(path: Path, name: str, fields: Fields, licence: str | None) -> NewEntry:
+    """Make the entry of a data set in a file.
 
     Raises:
-        IsotropyError: not readable, or its rows make no data set.
+        IsotropyError: an unreadable file, or rows that are no data set.
     """
-    payload = _payload(path)
+    payload = _payload_name(path)
     origin = {
         "type": "file",
         "folder": str(path.resolve().parent),
         "files": {payload: path.resolve().name},
     }
-    return _found(path, name, fields, origin, licence or "not stated")
+    return _make_entry(path, name, fields, origin, licence or "not stated")
 
 
-def of_hub(
+def entry_from_hub(
     repository: Repository, name: str, fields: Fields, file: str | None, licence: str | None
-) -> Found:
-    """The entry of a data set of a hub, by one of its files.
+) -> NewEntry:
+    """Make the entry of a data set on a hub, from one of its files.
 
     Raises:
-        IsotropyError: no such file, several that could be meant, or one that is not readable.
+        IsotropyError: no such file, several possible files, or an unreadable one.
     """
     readable = [f for f in repository.files if _suffix(Path(f)) in READERS]
-    known = [f for f in readable if not f.endswith((".json", ".txt"))]  # those are often no data
-    if file is None and len(known) == 1:
-        file = known[0]
+    data_files = [
+        f for f in readable if not f.endswith((".json", ".txt"))
+    ]  # these are often not data
+    if file is None and len(data_files) == 1:
+        file = data_files[0]
     if file not in readable:
-        there = ", ".join(sorted(known)[:8]) or "no file of texts"
+        listing = ", ".join(sorted(data_files)[:8]) or "no file of texts"
         raise IsotropyError(
-            f"{repository.id}: name the file of one split with --file; it has {there}"
+            f"{repository.id}: name the file of one split with --file; it has {listing}"
         )
     path = repository.folder([file]) / file
     origin = {
         "type": "hub",
         "repo": repository.id,
         "revision": repository.revision,
-        "files": {_payload(path): file},
+        "files": {_payload_name(path): file},
         "mirror": False,
     }
-    found = _found(path, name, fields, origin, licence or repository.licence or "not stated")
-    others = [f for f in known if f != file]
-    more = [f"other files: {', '.join(sorted(others)[:8])}"] if others else []
-    return Found(found.entry, found.about + more)
+    new_entry = _make_entry(
+        path, name, fields, origin, licence or repository.licence or "not stated"
+    )
+    other_files = [f for f in data_files if f != file]
+    remarks = [f"other files: {', '.join(sorted(other_files)[:8])}"] if other_files else []
+    return NewEntry(new_entry.entry, new_entry.about + remarks)
 
 
-def _payload(path: Path) -> str:
-    """The name that a file has among those of its source."""
+def _payload_name(path: Path) -> str:
+    """The name of a file in the payload of its source."""
     suffix = _suffix(path)
     if suffix not in READERS:
         got = path.suffix or "no suffix"
@@ -102,9 +106,11 @@ def _suffix(path: Path) -> str:
     return ".jsonl" if path.suffix.lower() in JSON_LINES else path.suffix.lower()
 
 
-def _found(path: Path, name: str, fields: Fields, origin: dict[str, Any], licence: str) -> Found:
-    """The entry, from the rows."""
-    payload = _payload(path)
+def _make_entry(
+    path: Path, name: str, fields: Fields, origin: dict[str, Any], licence: str
+) -> NewEntry:
+    """Make the entry from the rows of a file."""
+    payload = _payload_name(path)
     if not fields.texts and payload != "lines.txt":
         raise IsotropyError(f"{path}: name one or two fields of texts with --text, got none")
     if fields.label is None and len(fields.texts) > 1:
@@ -129,15 +135,15 @@ def _found(path: Path, name: str, fields: Fields, origin: dict[str, Any], licenc
         "unique_texts": len({text for row in rows for text in row.texts}),
         "content_sha256": content_sha256(rows),
     }
-    own = content.model_dump(exclude_defaults=True, exclude={"status", "title"})
-    own |= {"label_field": fields.label, "expect": facts}
+    content_fields = content.model_dump(exclude_defaults=True, exclude={"status", "title"})
+    content_fields |= {"label_field": fields.label, "expect": facts}
     entry = {
         "kind": "corpus" if fields.label is None else "dataset",
         "licence": licence,
-        "contents": {"file": {"status": "stand-in", "title": name} | own},
+        "contents": {"file": {"status": "stand-in", "title": name} | content_fields},
         "origins": [origin],
     }
-    return Found(entry, _about(facts, fields, rows, classes))
+    return NewEntry(entry, _describe(facts, fields, rows, classes))
 
 
 def _rows(content: Content, path: Path, payload: str) -> list[Row]:
@@ -155,58 +161,59 @@ def _classes(path: Path, fields: Fields) -> list[str] | None:
             raise IsotropyError(f"{path}: row {number}: no value in field {fields.label!r}")
         if isinstance(value, list | dict):
             raise IsotropyError(
-                f"{path}: {fields.label} {number}: expected a class or a score, got {shown(value)}"
+                f"{path}: {fields.label} {number}: expected a class or a score, "
+                f"got {format_value(value)}"
             )
     names = sorted({class_name(value) for value in values}, key=_natural)
     numbers = [_number(value) for value in values]
-    whole = all(n is not None and n.is_integer() for n in numbers)
+    all_whole = all(n is not None and n.is_integer() for n in numbers)
     scores = fields.scores
     if scores is None:
-        scores = None not in numbers and (not whole or len(names) > MOST_CLASSES)
+        scores = None not in numbers and (not all_whole or len(names) > MAX_CLASSES)
     if scores:
         if None in numbers:
             raise IsotropyError(
                 f"{path}: row {numbers.index(None) + 1}: {fields.label}: expected a score, got "
-                f"{shown(values[numbers.index(None)])}"
+                f"{format_value(values[numbers.index(None)])}"
             )
         if len(fields.texts) != 2:
             raise IsotropyError(
-                f"{path}: {fields.label}: read as scores, and scores are of pairs: give --text "
-                f"twice; if they are classes, at most {MOST_CLASSES}, add --classes"
+                f"{path}: {fields.label}: read as scores, which need pairs of texts: give --text "
+                f"twice; if they are classes, at most {MAX_CLASSES}, add --classes"
             )
         return None
-    if not 2 <= len(names) <= MOST_CLASSES:
+    if not 2 <= len(names) <= MAX_CLASSES:
         raise IsotropyError(
-            f"{path}: {fields.label}: expected 2 to {MOST_CLASSES} classes, got {len(names)}"
+            f"{path}: {fields.label}: expected 2 to {MAX_CLASSES} classes, got {len(names)}"
         )
     return names
 
 
 def _natural(name: str) -> tuple[float, str]:
-    """Numbers in their order, before words."""
+    """Key for sorting: numbers by their value, then words."""
     number = _number(name)
     return (float("inf") if number is None else number, name)
 
 
 def _number(value: object) -> float | None:
     try:
-        found = float(str(value))
+        number = float(str(value))
     except ValueError:
         return None
-    return found if found == found and abs(found) != float("inf") else None
+    return number if number == number and abs(number) != float("inf") else None
 
 
-def _about(
+def _describe(
     facts: dict[str, Any], fields: Fields, rows: list[Row], classes: list[str] | None
 ) -> list[str]:
-    about = [f"{facts['rows']:,} rows, {facts['unique_texts']:,} different texts"]
+    sentences = [f"{facts['rows']:,} rows, {facts['unique_texts']:,} different texts"]
     if classes:
         counts = [sum(row.label == i for row in rows) for i in range(len(classes))]
-        named = [f"{shown(n)} ({count:,})" for n, count in zip(classes, counts, strict=True)]
-        about.append(f"{len(classes)} classes: {', '.join(named[:10])}")
+        named = [f"{format_value(n)} ({count:,})" for n, count in zip(classes, counts, strict=True)]
+        sentences.append(f"{len(classes)} classes: {', '.join(named[:10])}")
     elif fields.label is not None:
         values = [float(row.label) for row in rows]
-        about.append(f"scores from {min(values):g} to {max(values):g}")
+        sentences.append(f"scores from {min(values):g} to {max(values):g}")
     else:
-        about.append("running text, without labels")
-    return about
+        sentences.append("running text, without labels")
+    return sentences

@@ -1,5 +1,5 @@
-"""Readers: a module per format, from payload files as their home publishes them to rows or vectors.
+"""Readers, a module per format: from payload files, as published, to rows or vectors.
 
-A reader is `read(content, folder)`; `isotropy.sources.formats` loads it by the format's name. Jobs
-import none of them: the code of a job is that of the formats that its sources have.
+A reader is a function `read(content, folder)`; `isotropy.sources.formats` loads it by the format's
+name. Jobs import no reader: the code digest of a job covers only the formats of its sources.
 """

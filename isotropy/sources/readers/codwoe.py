@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from isotropy.sources.lexicons import PARTS_OF_SPEECH, by_word
+from isotropy.sources.lexicons import PARTS_OF_SPEECH, group_by_word
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content
 from isotropy.sources.table_text import read_csv
@@ -31,4 +31,4 @@ def read(_: Content, folder: Path) -> Iterator[Row]:
         (row["word"].strip().lower(), row["pos"].strip().lower())
         for _, row in read_csv(folder / "en.complete.csv", ("word", "pos"))
     ]
-    return by_word((word, names[pos]) for word, pos in senses if pos in names)
+    return group_by_word((word, names[pos]) for word, pos in senses if pos in names)

@@ -1,4 +1,4 @@
-"""CSV files of a user's own, with a header: named columns of texts and label."""
+"""A user's CSV files with a header: named columns of texts and label."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content
-from isotropy.sources.table_text import own_label, read_csv
+from isotropy.sources.table_text import parse_label, read_csv
 
 
 def read(content: Content, folder: Path) -> Iterator[Row]:
-    """A row per row: of a label, its name, where the content names the classes, else a score."""
+    """A row per record. A label is a class name where the content lists classes, else a score."""
     label = [] if content.label_field is None else [content.label_field]
     for path in sorted(folder.glob("*.csv")):
         for line, row in read_csv(path, [*content.text_fields, *label]):
             texts = tuple(row[field] for field in content.text_fields)
-            yield Row(texts, own_label(content, row, f"{path.name}, line {line}"))
+            yield Row(texts, parse_label(content, row, f"{path.name}, line {line}"))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from isotropy.sources.archives import decompressed
+from isotropy.sources.archives import decompress
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content
 
@@ -14,8 +14,8 @@ from isotropy.sources.spec import Content
 def read(content: Content, folder: Path) -> Iterator[Row]:
     """A row per line."""
     for path in sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]):
-        whole = decompressed(path) if path.suffix == ".gz" else path.read_bytes()
-        for line in whole.decode("utf8").split("\n"):
+        data = decompress(path) if path.suffix == ".gz" else path.read_bytes()
+        for line in data.decode("utf8").split("\n"):
             if line:
                 row = json.loads(line)
                 label = None if content.label_field is None else row[content.label_field]

@@ -10,7 +10,7 @@ from isotropy.sources.spec import Content
 
 
 def read(content: Content, folder: Path) -> Iterator[Row]:
-    """A row per row that has a label; -1 is none. Without a label column, all rows."""
+    """A row per labelled record (-1 is no label); without a label column, all records."""
     import pyarrow.parquet
 
     for path in sorted(folder.glob("*.parquet")):

@@ -1,4 +1,4 @@
-"""JSON lines of a user's own: named keys of texts and label, UTF-8 with or without a byte order
+"""A user's files of JSON lines: named keys of texts and label, UTF-8 with or without a byte order
 mark.
 """
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content
-from isotropy.sources.table_text import own_label
+from isotropy.sources.table_text import parse_label
 
 
 def read(content: Content, folder: Path) -> Iterator[Row]:
-    """A row per line that is not blank: of a label, its name, where the content names the classes,
+    """A row per line that is not blank. A label is a class name where the content lists classes,
     else a score.
     """
     for path in sorted(folder.glob("*.jsonl")):
@@ -23,4 +23,4 @@ def read(content: Content, folder: Path) -> Iterator[Row]:
                 if line.strip():
                     row = json.loads(line)
                     texts = tuple(row[field] for field in content.text_fields)
-                    yield Row(texts, own_label(content, row, f"{path.name}, line {number}"))
+                    yield Row(texts, parse_label(content, row, f"{path.name}, line {number}"))

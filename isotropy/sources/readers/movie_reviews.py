@@ -7,7 +7,7 @@ from pathlib import Path
 
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content
-from isotropy.sources.table_text import read_csv, whole_number
+from isotropy.sources.table_text import parse_whole_number, read_csv
 
 
 def read(_: Content, folder: Path) -> Iterator[Row]:
@@ -16,4 +16,4 @@ def read(_: Content, folder: Path) -> Iterator[Row]:
     for line, row in read_csv(file, ("text", "label", "source")):
         if row["source"] == "rotten_tomatoes":
             place = f"{file.name}, line {line}, column label"
-            yield Row((row["text"],), whole_number(row["label"], place))
+            yield Row((row["text"],), parse_whole_number(row["label"], place))

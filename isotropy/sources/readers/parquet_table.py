@@ -1,4 +1,4 @@
-"""Parquet files of a user's own: named columns of texts and label."""
+"""A user's Parquet files: named columns of texts and label."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content
-from isotropy.sources.table_text import own_label
+from isotropy.sources.table_text import parse_label
 
 
 def read(content: Content, folder: Path) -> Iterator[Row]:
-    """A row per row: of a label, its name, where the content names the classes, else a score."""
+    """A row per record. A label is a class name where the content lists classes, else a score."""
     import pyarrow.parquet
 
     label = [] if content.label_field is None else [content.label_field]
@@ -21,4 +21,4 @@ def read(content: Content, folder: Path) -> Iterator[Row]:
             pyarrow.parquet.read_table(path, columns=columns).to_pylist(), start=1
         ):
             texts = tuple(row[field] for field in content.text_fields)
-            yield Row(texts, own_label(content, row, f"{path.name}, row {number}"))
+            yield Row(texts, parse_label(content, row, f"{path.name}, row {number}"))

@@ -10,7 +10,7 @@ import numpy as np
 from isotropy.sources.spec import Content
 from isotropy.sources.vectors import StaticVectors
 
-LONGEST = 10_000  # bytes of a word, or dimensions
+MAX_LENGTH = 10_000  # limit on the bytes of a word, and on the dimensions
 
 
 def read(_: Content, folder: Path) -> StaticVectors:
@@ -19,16 +19,16 @@ def read(_: Content, folder: Path) -> StaticVectors:
     vectors: list[np.ndarray] = []
     packed = folder / "model.bin.gz"
     with gzip.open(packed) if packed.is_file() else (folder / "model.bin").open("rb") as stream:
-        n, d = (int(x) for x in stream.readline(LONGEST).split())
-        if not 0 < d <= LONGEST:
-            raise ValueError(f"expected up to {LONGEST} dimensions, got {d}")
+        n, d = (int(x) for x in stream.readline(MAX_LENGTH).split())
+        if not 0 < d <= MAX_LENGTH:
+            raise ValueError(f"expected up to {MAX_LENGTH} dimensions, got {d}")
         for _word in range(n):
             word = bytearray()
             while (byte := stream.read(1)) != b" ":
                 if not byte:
                     raise ValueError(f"ends after {len(words)} of {n} words")
                 word += byte
-                if len(word) > LONGEST:
+                if len(word) > MAX_LENGTH:
                     raise ValueError(f"word {len(words) + 1} does not end")
             values = stream.read(4 * d)
             if len(values) != 4 * d:

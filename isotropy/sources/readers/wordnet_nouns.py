@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from isotropy.sources.lexicons import by_word, synsets
+from isotropy.sources.lexicons import group_by_word, synsets
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content
 
@@ -50,7 +50,7 @@ def read(_: Content, folder: Path) -> Iterator[Row]:
     """Lower-case lemma and the names of its lexicographer files; `data.noun` may be split
     (`data.noun1`, `data.noun2`).
     """
-    return by_word(
+    return group_by_word(
         (lemma, NOUN_LEXNAMES[lexname])
         for path in sorted(folder.glob("data.noun*"))
         for lexname, lemmas in synsets(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from isotropy.sources.lexicons import PARTS_OF_SPEECH, by_word, synsets
+from isotropy.sources.lexicons import PARTS_OF_SPEECH, group_by_word, synsets
 from isotropy.sources.rows import Row
 from isotropy.sources.spec import Content
 
@@ -14,7 +14,7 @@ LABEL_NAMES = PARTS_OF_SPEECH
 
 def read(_: Content, folder: Path) -> Iterator[Row]:
     """Lower-case lemma and the parts of speech that it has senses in."""
-    return by_word(
+    return group_by_word(
         (lemma, name)
         for name, stem in zip(PARTS_OF_SPEECH, ("noun", "verb", "adj", "adv"), strict=True)
         for path in sorted(folder.glob(f"data.{stem}*"))
