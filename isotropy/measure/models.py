@@ -65,7 +65,7 @@ def embed_texts(
     layout = read_layout(folder)
     mode, normalize = _resolve_pooling(title, layout, pooling)
     encoder = _load(title, layout, device)
-    layer_numbers = _parse_layers(title, layers, encoder.n_layers)
+    numbers = _parse_layers(title, layers, encoder.n_layers)
     pieces = encoder.tokenize_marked(texts)
     kept = [np.flatnonzero(np.array(special) == 0) for special in pieces.special]
     counts = np.array([len(k) if mode == "tokens" else 1 for k in kept])
@@ -74,8 +74,8 @@ def embed_texts(
     if shape[0] < 2:
         raise IsotropyError(f"{title}: the texts have {shape[0]} tokens besides special ones")
     name, single = f"{len(list(work.iterdir()))}.layer", np.dtype(np.float32)
-    stored = [StoredArray(work / f"{name}{layer}", single, 0, shape) for layer in layer_numbers]
-    for i, rows in _encode(encoder, pieces.ids, layer_numbers):
+    stored = [StoredArray(work / f"{name}{layer}", single, 0, shape) for layer in numbers]
+    for i, rows in _encode(encoder, pieces.ids, numbers):
         for array, states in zip(stored, rows, strict=True):
             vectors = states[kept[i]] if mode == "tokens" else _pool(states, mode)
             norms = np.linalg.norm(vectors, axis=1, keepdims=True) if normalize else np.float32(1)
@@ -85,10 +85,7 @@ def embed_texts(
         ids = np.concatenate([np.array(r)[k] for r, k in zip(pieces.ids, kept, strict=True)])
         types = np.array(encoder.tokenizer.convert_ids_to_tokens(ids.tolist()))
     return Embedded(
-        [
-            cloud_from_file(title, layer, array)
-            for layer, array in zip(layer_numbers, stored, strict=True)
-        ],
+        [cloud_from_file(title, n, array) for n, array in zip(numbers, stored, strict=True)],
         np.repeat(np.arange(len(texts)), counts),
         types,
         _notes(layout, encoder, mode, normalize, pieces.ids),

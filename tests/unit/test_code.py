@@ -188,7 +188,7 @@ def test_what_is_no_python_is_named(small: Path) -> None:
 
 
 def test_only_what_the_rule_names_is_loaded() -> None:
-    assert load("errors", ["isotropy.cli", "isotropy.errors"]).shown("abc") == "'abc'"
+    assert load("errors", ["isotropy.cli", "isotropy.errors"]).format_value("abc") == "'abc'"
     for modules in ([], ["isotropy.cli"], 2 * ["isotropy.errors"]):
         with pytest.raises(IsotropyError, match="expected one module errors"):
             load("errors", modules)
@@ -309,7 +309,7 @@ def test_what_results_take_from_infrastructure(project: Path) -> None:
         "isotropy.job.Job",
         "isotropy.job.jobs",
         "isotropy.errors.IsotropyError",
-        "isotropy.errors.shown",
+        "isotropy.errors.format_value",
         "isotropy.errors.suggest",
         "isotropy.provenance.audit.GOOD",
         "isotropy.provenance.audit.verify",

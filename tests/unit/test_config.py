@@ -114,7 +114,7 @@ MISTAKES = [
         "wordnet",
         "expected a source of kind model, got 'wordnet' of kind lexicon",
     ),
-    (("mickus2024", "setups", "a--b"), POLARITY, "two hyphens stand before the name of a variant"),
+    (("mickus2024", "setups", "a--b"), POLARITY, "two hyphens are reserved for names of variants"),
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "layers"),
         [],

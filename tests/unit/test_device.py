@@ -10,9 +10,9 @@ from pathlib import Path
 TAKES_ONE = """
 import sys, time
 from pathlib import Path
-from isotropy.device import hold_one
+from isotropy.device import lock_one
 print("ready", flush=True)
-print(hold_one(["GPU-a", "GPU-b"], Path(sys.argv[1]) / "locks"), flush=True)
+print(lock_one(["GPU-a", "GPU-b"], Path(sys.argv[1]) / "locks"), flush=True)
 time.sleep(600)
 """
 

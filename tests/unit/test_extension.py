@@ -103,7 +103,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"models": ["gpt2"], "datasets": ["snli"]}, "'snli' is a data set of the study already"),
     (
         {"models": ["gpt2"], "datasets": ["glue-sst2"]},
-        "the classes or scores of 'glue-sst2' are not",
+        "entry of 'glue-sst2' has neither classes nor scores",
     ),
     ({"models": ["glove-6b-50d"], "datasets": ["brown-lines"]}, "no source 'brown-lines'"),
     ({"models": ["gpt2"], "dataset": ["x"]}, "extension.dataset: unknown key; did you mean"),

@@ -149,7 +149,7 @@ def test_half_precision_in_safetensors(cloud: np.ndarray) -> None:
 def test_memory_holds_blocks_only(cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks are no larger than the limit, and metrics of pairs see no more rows than theirs."""
     monkeypatch.setattr(clouds, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(scores, "ROWS_OF_PAIRS", 100)
+    monkeypatch.setattr(scores, "MAX_ROWS_OF_PAIRS", 100)
     np.save("x.npy", cloud)
     (opened,) = open_file(Path("x.npy"), None, Path())
     assert max(len(block) for block in opened.blocks()) == 256

@@ -193,7 +193,7 @@ def test_a_model_of_a_hub(hub: Hub, place: Path, tiny: Path, tmp_path: Path) -> 
     assert source.licence == "mit"
     digest = source.contents["weights"].files["model.safetensors"]
     assert digest == sha256(tiny / "model.safetensors")
-    assert "name: comes." in run("check", "name")
+    assert "name: available." in run("check", "name")
     snapshot_download("owner/name", revision=REVISION)
     hub.close()
     assert sha256(fetched("name", place) / "model.safetensors") == digest
@@ -214,7 +214,7 @@ def test_a_file_that_was_edited(place: Path) -> None:
     path = write(place / "reviews.csv", ROWS)
     wanted = ["add", "reviews.csv", "--text", "review", "--label", "stars"]
     run(*wanted)
-    assert "reviews: comes." in run("check", "reviews")
+    assert "reviews: available." in run("check", "reviews")
     write(path, ROWS[:-1])
     with pytest.raises(Exception, match="rows: expected 40, got 39"):
         fetched("reviews", place)
@@ -223,7 +223,7 @@ def test_a_file_that_was_edited(place: Path) -> None:
     run(*wanted, "--replace")
     assert registry(place).sources["reviews"].contents["file"].rows == 39
     path.unlink()
-    assert "reviews: does not come." in run("check", "reviews", code=1)
+    assert "reviews: unavailable." in run("check", "reviews", code=1)
     assert "reviews" in run("list")
 
 
@@ -259,7 +259,7 @@ def config(**fields: object) -> Callable[[Path], object]:
 GOOD = "review,stars\ngood film,1\nbad film,0\n"
 LABELLED = ("--text", "review", "--label", "stars")
 REFUSED: list[tuple[Change, str]] = [
-    (lambda *_: ["nothing"], "nothing: no such file or folder; a hub's is hub:ORG/NAME"),
+    (lambda *_: ["nothing"], "nothing: no such file or folder; for a hub, write hub:ORG/NAME"),
     (lambda *_: ["org/name"], "no such file or folder; for a hub, write hub:org/name"),
     (lambda *_: ["all-MiniLM-L6-v2"], "is in the source registry already: use this name"),
     (lambda *_: ["hub:org/a--b"], "hub:org/a--b: not a name of a repository"),
@@ -301,7 +301,10 @@ REFUSED: list[tuple[Change, str]] = [
     (of_texts(b"review,stars\n\xff,1\nb,0\n", *LABELLED), "expected UTF-8, got byte 0xff"),
     (of_texts("review;stars\na;1\nb;0\n", *LABELLED), "no field 'review'"),
     (of_texts("review,stars\na,1\nb,1\n", *LABELLED), "expected 2 to 50 classes, got 1"),
-    (of_texts("review,stars\na,0.5\nb,1\n", *LABELLED), "read as scores, and scores are of pairs"),
+    (
+        of_texts("review,stars\na,0.5\nb,1\n", *LABELLED),
+        "read as scores, which need pairs of texts",
+    ),
     (
         of_texts("review,stars\na,x\nb,1\n", *LABELLED, "--scores", "--text", "stars"),
         "row 1: stars: expected a score, got 'x'",

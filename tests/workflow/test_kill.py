@@ -30,7 +30,7 @@ def due(self, asked=set()):
     return again
 
 Pace.due = due
-Pace.saved_since = lambda self, began: time.sleep(1)
+Pace.note_saved = lambda self, began: time.sleep(1)
 """,
     "isotropy/embed/sentence_encoder.py": """
 import time
