@@ -33,7 +33,7 @@ def test_several_files_do_not_come_from_what_is_no_archive(tmp_path: Path) -> No
     (tmp_path / "data").write_bytes(b"BZh9")
     with pytest.raises(
         IsotropyError,
-        match="data: expected a zip, wheel, tar or Debian package, since .* names 2 files in it",
+        match=r"data: expected a zip, wheel, tar or Debian package, since .* names 2 files in it",
     ):
         clients._unpack(tmp_path / "data", {n: n for n in FILES}, tmp_path)
 
