@@ -120,13 +120,18 @@ def test_every_gpu_rule_asks_for_its_gpu(fresh: Fresh, project: Path) -> None:
 
 
 def test_without_gpus_everything_goes_to_cpus(fresh: Fresh, project: Path) -> None:
-    files = [project / "Snakefile", project / "rules/report.smk"]
-    local = "".join(
-        found
-        for file in files
-        for found in re.findall(r"^localrules:\n((?:    \w+,\n)+)", file.read_text(), re.M)
+    listed = re.search(
+        r"^localrules:\n((?:    \w+,\n)+)", (project / "Snakefile").read_text(), re.M
     )
-    assert set(re.findall(r"\w+", local)) == LOCAL
+    assert listed
+    local = set(re.findall(r"\w+", listed[1]))
+    for file in (project / "rules").glob("*.smk"):
+        for rule in re.split(r"^(?= *rule\b)", file.read_text(), flags=re.M):
+            name = re.search(r'rule (\w+):|name:\s+f"(\w+_){paper}"', rule)
+            if name and "localrule: True" in rule:
+                papers = [*KEYS, *(["claims"] if "figures" in rule else [])]
+                local |= {name[1]} if name[1] else {f"{name[2]}{key}" for key in papers}
+    assert local == LOCAL
     limits = read_partition_file(project / "profiles/slurm/partitions.yaml")
     most = min(int(partition.limits.max_runtime) for partition in limits)
     jobs = by_rule(fresh("smoke"))
