@@ -83,9 +83,11 @@ class Checkout:
         except (IsotropyError, OSError) as error:
             self.incomplete.append(f"the spec of {stem_of(name)} was not compared: {error}")
             return []
+        changes = list(differences(record.spec, now))
+        # What departs from a protocol follows from other fields: named where no other has changed
+        others = [change for change in changes if not change[0].startswith("deviations")]
         found = [
-            f"{field} was {shown(old)}, is {shown(new)}"
-            for field, old, new in differences(record.spec, now)
+            f"{field} was {shown(old)}, is {shown(new)}" for field, old, new in others or changes
         ]
         had, has = (
             {p for paths in names.values() for p in paths} for names in (record.input_names, inputs)
