@@ -11,7 +11,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.provenance.chain import stem_of
 from isotropy.provenance.code import conda_packages, rule_sha256
-from isotropy.provenance.compare import differences, shown
+from isotropy.provenance.compare import shown, spec_differences
 from isotropy.provenance.environment import normalized_name
 from isotropy.provenance.record import Record
 from isotropy.provenance.syntax import file_digest
@@ -83,11 +83,9 @@ class Checkout:
         except (IsotropyError, OSError) as error:
             self.incomplete.append(f"the spec of {stem_of(name)} was not compared: {error}")
             return []
-        changes = list(differences(record.spec, now))
-        # What departs from a protocol follows from other fields: named where no other has changed
-        others = [change for change in changes if not change[0].startswith("deviations")]
         found = [
-            f"{field} was {shown(old)}, is {shown(new)}" for field, old, new in others or changes
+            f"{field} was {shown(old)}, is {shown(new)}"
+            for field, old, new in spec_differences(record.spec, now)
         ]
         had, has = (
             {p for paths in names.values() for p in paths} for names in (record.input_names, inputs)

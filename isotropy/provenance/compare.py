@@ -27,6 +27,14 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, 
         yield path, before, after
 
 
+def spec_differences(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
+    """Fields in which two specs differ, as `differences` has them. Departures from a protocol
+    follow from other fields, and are named only where no other field differs.
+    """
+    changes = list(differences(before, after))
+    return [change for change in changes if not change[0].startswith("deviations")] or changes
+
+
 def _by_id(items: list[Any]) -> bool:
     return bool(items) and all(isinstance(x, dict) and "id" in x for x in items)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS
 from isotropy.provenance.chain import Chain, stem_of
-from isotropy.provenance.compare import changed_names, differences, shown
+from isotropy.provenance.compare import changed_names, differences, shown, spec_differences
 from isotropy.provenance.identity import File, digests
 from isotropy.provenance.record import Environment, Record
 from isotropy.provenance.verify_bundle import NO_ZIP, require_sizes
@@ -116,7 +116,9 @@ def _causes(before: Record, after: Record) -> list[str]:
     """Why the same inputs gave other outputs."""
     found = {
         "source": _sources(before, after),
-        "spec": _fields(before.spec, after.spec),
+        "spec": [
+            f"{f} {shown(x)} → {shown(y)}" for f, x, y in spec_differences(before.spec, after.spec)
+        ],
         "inputs": _inputs(before, after),
         "code": _code(before, after),
         "infrastructure": changed_names(before.code.infrastructure, after.code.infrastructure),
@@ -181,7 +183,7 @@ def _only_in_one(
     found, free = [], list(second)
     for name in first:
         alike = [n for n in free if after[n].rule == before[name].rule]
-        apart = {n: list(differences(before[name].spec, after[n].spec)) for n in alike}
+        apart = {n: spec_differences(before[name].spec, after[n].spec) for n in alike}
         if not apart:
             found.append(Divergence(stem_of(name), ["only in the first run"]))
             continue
