@@ -197,7 +197,7 @@ def test_a_model_of_a_hub(hub: Hub, place: Path, tiny: Path, tmp_path: Path) -> 
     snapshot_download("owner/name", revision=REVISION)
     hub.close()
     assert sha256(fetched("name", place) / "model.safetensors") == digest
-    assert "4 of 4 files as the registry says" in run("verify", "name")
+    assert "4 of 4 files match the registry" in run("verify", "name")
 
 
 def test_a_data_set_of_a_hub(hub: Hub, place: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_file_that_was_edited(place: Path) -> None:
     write(path, ROWS[:-1])
     with pytest.raises(Exception, match="rows: expected 40, got 39"):
         fetched("reviews", place)
-    assert "0 of 1 files as the registry says; other bytes" in run("verify", "reviews", code=1)
+    assert "0 of 1 files match the registry; wrong digest" in run("verify", "reviews", code=1)
     assert "add --replace" in run(*wanted, code=2)
     run(*wanted, "--replace")
     assert registry(place).sources["reviews"].contents["file"].rows == 39
