@@ -52,12 +52,13 @@ from isotropy.workflow.plan import Plan
 
 try:
     STUDY = load_study(config, PROJECT)
+    PLAN = Plan(STUDY, PROJECT, Path.cwd())
+    PLAN.batches()  # reads what the papers declare
 except IsotropyError as error:
     raise WorkflowError(escape_for_terminal(str(error))) from None
 
 CONFIG = STUDY.config
 SOURCES = STUDY.registry.sources
-PLAN = Plan(STUDY, PROJECT, Path.cwd())
 
 
 def alternatives(names):

@@ -16,11 +16,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from isotropy.errors import IsotropyError
 from isotropy.figures.spec import FigureSpec
 from isotropy.papers.locations import OF_ALL
+from isotropy.spec import Spec, first_mistake
 from isotropy.tables.spec import RunKind, RunPart, TableSpec
 
+SpecT = TypeVar("SpecT", bound=Spec)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -92,15 +96,17 @@ def declared_tables(paper: str, module: Path) -> tuple[TableSpec, ...]:
     the table takes them.
 
     Raises:
-        IsotropyError: a declaration is not made of literals.
+        IsotropyError: a declaration is not made of literals, or has a field that does not fit.
     """
     return tuple(
-        TableSpec(
-            **{
+        _spec(
+            TableSpec,
+            module,
+            {
                 **fields,
                 "published": [] if fields.get("published") else None,
                 "tables": _ids(paper, fields.get("tables", [])),
-            }
+            },
         )
         for fields in _declarations(paper, module, "table")
     )
@@ -111,12 +117,20 @@ def declared_figures(paper: str, module: Path) -> tuple[FigureSpec, ...]:
     """The figures that a module declares, in its order.
 
     Raises:
-        IsotropyError: a declaration is not made of literals.
+        IsotropyError: a declaration is not made of literals, or has a field that does not fit.
     """
     return tuple(
-        FigureSpec(**{**fields, "tables": _ids(paper, fields.get("tables", []))})
+        _spec(FigureSpec, module, {**fields, "tables": _ids(paper, fields.get("tables", []))})
         for fields in _declarations(paper, module, "figure")
     )
+
+
+def _spec(model: type[SpecT], module: Path, fields: dict[str, Any]) -> SpecT:
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        place = f"{module}, function {fields['function']}"
+        raise IsotropyError(f"{place}: {first_mistake(error, model)}") from error
 
 
 def _ids(paper: str, names: Sequence[str]) -> list[str]:
