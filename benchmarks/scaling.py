@@ -23,7 +23,8 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from isotropy.figures.style import line_style, use_style
+from isotropy.figures.draw import look
+from isotropy.figures.style import use_style
 from isotropy.metrics import (
     ShrinkageCovariance,
     isoscore,
@@ -194,10 +195,9 @@ def plot(measured: list[tuple[Curve, list[float]]]) -> Figure:
     for axes, (variable, of) in zip(panels, groups.items(), strict=False):
         for i, (curve, taken) in enumerate(of):
             slope = exponent(curve.sizes, taken)
-            color, marker = line_style(i)
-            dashes = "--" if i >= len(SERIES) else "-"  # where a colour comes again
+            style = look(i, "--" if i >= len(SERIES) else "-")  # where a colour comes again
             label = f"{curve.what}: {round(slope, 1) + 0.0:.1f}"  # no -0.0
-            axes.loglog(curve.sizes, taken, marker + dashes, color=color, label=label)
+            axes.loglog(curve.sizes, taken, label=label, **style._asdict())
         axes.set(xlabel=variable, ylabel="seconds per call")
         axes.yaxis.set_tick_params(labelleft=True)
         sizes = [size for curve, _ in of for size in curve.sizes]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
-from isotropy.figures.style import footnote
+from isotropy.figures.draw import footnote, heading, legend, whiskers
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS, STATUS, VERDICTS
 from isotropy.papers.declare import figure
 
@@ -45,11 +49,9 @@ SCALES = {
 }
 """Column of a claim -> what its panel measures; a column without a scale has a panel of its own."""
 ROW = 0.2  # inches
-ABOUT_A_PANEL = 5  # rows that its axis and label take
-
-
-LABELS = ("holds", "fails", "undecided", "no number")
-"""Of the groups of verdicts."""
+AXIS_ROWS = 5  # rows that the axis and label of a panel take
+GROUP_NAMES = dict(zip(VERDICTS, ("holds", "fails", "undecided", "no number"), strict=True))
+"""Group of verdicts -> its name in the legend."""
 
 
 @figure(
@@ -62,87 +64,71 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
     """Every published number beside ours, with its interval; a panel per quantity,
     counts as ratios.
     """
-    known = verdicts.dropna(subset=["published", "obtained"])
-    scale = known["column"].map(lambda c: SCALES.get(c, c))
-    stacks: tuple[list[pd.DataFrame], ...] = ([], [])
-    for name in dict.fromkeys(scale):
-        min(stacks, key=_rows).append(known[scale == name])
-    stacks = tuple(stack for stack in stacks if stack)
-    most = max(map(_rows, stacks), default=2 * ABOUT_A_PANEL)
+    shown = verdicts.dropna(subset=["published", "obtained"])
+    shown = shown.assign(
+        scale=shown["column"].map(lambda c: SCALES.get(c, c)), row=_row_names(shown)
+    )
+    stacks: list[list[pd.DataFrame]] = [[], []]
+    for _, rows in shown.groupby("scale", sort=False):
+        min(stacks, key=_height).append(rows)
+    stacks = [stack for stack in stacks if stack]
+    most = max(map(_height, stacks), default=2 * AXIS_ROWS)
     figure = Figure(figsize=(7.2 * max(len(stacks), 1), 1.3 + ROW * most))
-    parts = figure.subfigures(1, max(len(stacks), 1), squeeze=False)[0]
-    for part, stack in zip(parts, stacks, strict=False):
-        heights = [len(rows) + ABOUT_A_PANEL for rows in stack] + [max(most - _rows(stack), 1e-3)]
+    if not stacks:
+        figure.text(0.5, 0.5, "nothing to compare in this study", ha="center")
+    for part, stack in zip(figure.subfigures(1, len(stacks) or 1, squeeze=False)[0], stacks):  # noqa: B905
+        heights = [len(rows) + AXIS_ROWS for rows in stack] + [max(most - _height(stack), 1e-3)]
         *axes, rest = part.subplots(len(heights), 1, height_ratios=heights, squeeze=False).flat
         rest.set_visible(False)
         for panel, rows in zip(axes, stack, strict=True):
-            _panel(
-                panel, rows, SCALES.get(rows["column"].iloc[0], rows["column"].iloc[0]), known["id"]
-            )
-    first = parts[0].axes[0] if stacks else parts[0].subplots()
-    if not stacks:
-        first.set_axis_off()
-        first.text(
-            0.5, 0.5, "nothing to compare in this study", transform=first.transAxes, ha="center"
-        )
-    marks = [first.plot([], [], "D", ls="", color="black", mfc="none", label="published")[0]]
-    for status, colour in STATUS.items():
-        label = f"obtained, {status} (bar: 95 % interval)"
-        marks.append(first.plot([], [], "o-", lw=2.4, ms=4.5, color=colour, label=label)[0])
-    figure.legend(
-        handles=marks,
-        fontsize=8.5,
-        loc="outside upper left",
-        ncols=3 if len(stacks) > 1 else 1,
-        frameon=False,
-    )
+            _published_panel(panel, rows)
+    legend(figure, "top", fontsize=8.5, ncols=3 if len(stacks) > 1 else 1)
     footnote(
         figure,
-        f"{len(known)} verdicts with a published number, under their names in the table of "
+        f"{len(shown)} verdicts with a published number, under their names in the table of "
         "verdicts, which says how far to "
-        f"trust each number and which are bounds. {len(verdicts) - len(known)} more are "
-        "directions, or were not attempted.",
-        width=85 * max(len(stacks), 1),
+        f"trust each number and which are bounds. {len(verdicts) - len(shown)} more are "
+        "directions, or were not attempted. Bars: 95 % intervals.",
     )
     return figure
 
 
-def _rows(stack: list[pd.DataFrame]) -> int:
+def _height(stack: list[pd.DataFrame]) -> int:
     """Height of panels on top of each other, in rows."""
-    return sum(len(rows) + ABOUT_A_PANEL for rows in stack)
+    return sum(len(rows) + AXIS_ROWS for rows in stack)
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, scale: str, ids: pd.Series) -> None:
+def _row_names(verdicts: pd.DataFrame) -> pd.Series:
+    """The id of each verdict, with its setup where the claim has several."""
+    several = verdicts["id"].duplicated(keep=False)
+    return verdicts["id"].where(~several, verdicts["id"] + ", " + verdicts["setup"])
+
+
+def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
     """One row per verdict: an open diamond for the published number, a dot with a bar for ours."""
-    y = np.arange(len(rows))
-    unit = rows["published"] if scale == COUNTS else 1.0
-    obtained = rows["obtained"] / unit
-    colours = [STATUS[status] for status in rows["status"]]
-    axes.scatter(
-        rows["published"] / unit,
-        y,
-        marker="D",
-        s=40,
-        facecolors="none",
-        edgecolors="black",
-        zorder=2,
-    )
-    low, high = ((rows[c] / unit).fillna(obtained) for c in ("low", "high"))
-    axes.hlines(y, low, high, colors=colours, lw=2.4, zorder=3)
-    axes.scatter(obtained, y, s=18, c=colours, zorder=4)
-    several = ids[ids.duplicated()]
-    names = [
-        f"{i}, {setup}" if i in set(several) else i
-        for i, setup in zip(rows["id"], rows["setup"], strict=True)
-    ]
-    axes.set_yticks(y, names, fontsize=7.5)
+    scale = rows["scale"].iloc[0]
+    values = rows[["published", "obtained", "low", "high"]].astype(float)
+    if scale == COUNTS:
+        values = values.div(values["published"], axis=0)
+    values["y"] = np.arange(len(rows))
+    diamond: dict[str, Any] = {"marker": "D", "s": 40, "facecolors": "none", "edgecolors": "black"}
+    axes.scatter(values["published"], values["y"], label="published", **diamond)
+    for status, colour in STATUS.items():
+        own = values[(rows["status"] == status).to_numpy()]
+        point, ends = ("obtained", "y"), ("low", "high")
+        whiskers(axes, own, point, ends, horizontal=True, color=colour, lw=2.4, capsize=0)
+        if len(own):
+            axes.scatter(
+                own["obtained"], own["y"], 18, colour, label=f"obtained, {status}", zorder=4
+            )
+    axes.set_yticks(values["y"], rows["row"], fontsize=7.5)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(scale, fontsize=9)
     if scale == "correlation":
         axes.set_xlim(-1.1, 1.1)
         axes.xaxis.set_major_locator(MultipleLocator(0.5))
     elif scale == COUNTS:
-        axes.set_xlim(0, max(1.1, 1.05 * obtained.max()))
+        axes.set_xlim(0, max(1.1, 1.05 * values["obtained"].max()))
     elif scale == ISOTROPY:
         axes.set_xscale("symlog", linthresh=1)
 
@@ -165,19 +151,17 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
     heights = [rows["id"].nunique() for _, rows in papers] or [1]
     width, height = 4.2 + 1.35 * max(len(models), 1), 1.6 + 0.3 * sum(heights) + 0.5 * len(heights)
     figure = Figure(figsize=(width, height))
-    axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for panel, (paper, rows) in zip(axes, papers, strict=False):
-        _signs(panel, str(paper), rows, models)
+    panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     if not papers:
-        axes[0].set_axis_off()
-        axes[0].text(0.5, 0.5, "no claim has a number in this study", ha="center")
+        panels[0].set_axis_off()
+        panels[0].text(0.5, 0.5, "no claim has a number in this study", ha="center")
+    for axes, (paper, rows) in zip(panels, papers, strict=False):
+        _verdict_cells(axes, str(paper), rows, models)
+        axes.tick_params(length=0, labeltop=axes is panels[0], labelbottom=False)
     if papers:
-        names = [model or NO_MODEL for model in models]
-        axes[0].set_xticks(range(len(models)), names, rotation=25, ha="left")
-        axes[0].tick_params(axis="x", top=True, labeltop=True, bottom=False, labelbottom=False)
+        panels[0].set_xticklabels(panels[0].get_xticklabels(), rotation=25, ha="left")
     marks = [
-        Line2D([], [], ls="", marker=f"${SIGNS[group]}$", ms=8, color=colour, label=label)
-        for (group, colour), label in zip(VERDICTS.items(), LABELS, strict=True)
+        Patch(color=VERDICTS[g], label=f"{SIGNS[g]} {name}") for g, name in GROUP_NAMES.items()
     ]
     figure.legend(handles=marks, ncols=4, fontsize=9, loc="outside lower left", frameon=False)
     footnote(
@@ -185,33 +169,48 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
         "Each headline judged as if the study had that model alone; beside the sign the number "
         "that the verdict stands on, where it is one number. In bold: the paper's own data, model "
         "and protocol; all others are stand-ins. An empty cell: no number for that model.",
-        width=85,
     )
     return figure
 
 
-def _signs(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]) -> None:
-    """One panel: a row per headline, a column per model."""
-    ids = list(rows["id"].unique())
-    for row in rows.to_dict("records"):
-        group = GROUPS[row["word"]]
-        number = "" if pd.isna(row["obtained"]) else f"  {row['obtained']:.3g}"
-        axes.text(
-            *(models.index(row["model"]), ids.index(row["id"]), SIGNS[group] + number),
-            color=VERDICTS[group],
-            fontsize=9,
-            ha="center",
-            va="center",
-            fontweight="bold" if row["status"] == "original" else "normal",
+def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]) -> None:
+    """One panel: a row per headline, a column per model, cells in the colour of their verdict."""
+    group = rows["word"].map(GROUPS)
+    numbers = rows["obtained"].map(lambda v: "" if pd.isna(v) else f"  {v:.3g}".replace("-", "−"))
+    rows = rows.assign(
+        code=group.map(list(VERDICTS).index),
+        text=group.map(SIGNS) + numbers,
+        bold=rows["status"] == "original",
+    )
+    code, text, bold = (
+        rows.pivot(index="id", columns="model", values=column).reindex(
+            index=rows["id"].unique(), columns=models
         )
-    axes.set_yticks(range(len(ids)), [_short(name, paper) for name in ids], fontsize=8.5)
-    axes.set_xlim(-0.5, max(len(models), 1) - 0.5)
-    axes.set_ylim(len(ids) - 0.5, -0.5)
-    axes.set_xticks(range(len(models)), [])
-    axes.tick_params(length=0)
-    axes.set_title(paper, loc="left", fontsize=10)
+        for column in ("code", "text", "bold")
+    )
+    sns.heatmap(
+        code.astype(float),
+        vmin=-0.5,
+        vmax=len(VERDICTS) - 0.5,
+        cmap=ListedColormap(list(VERDICTS.values())),
+        annot=text.fillna("").to_numpy(),
+        fmt="",
+        annot_kws={"fontsize": 9, "color": "white"},
+        linewidths=1,
+        cbar=False,
+        xticklabels=[model or NO_MODEL for model in models],
+        yticklabels=[_claim_title(name, paper) for name in code.index],
+        ax=axes,
+    )
+    # seaborn writes the cells that are not empty, row by row
+    for cell, is_bold in zip(axes.texts, bold.stack().dropna(), strict=True):
+        cell.set_fontweight("bold" if is_bold else "normal")
+    axes.set(xlabel="", ylabel="")
+    axes.tick_params(axis="y", rotation=0, labelsize=8.5)
+    axes.grid(visible=False)
+    heading(axes, paper)
 
 
-def _short(name: str, paper: str) -> str:
+def _claim_title(name: str, paper: str) -> str:
     """The id of a headline as words."""
     return name.removeprefix(f"{paper}-").replace("-", " ").replace("_", " ")

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-import pandas as pd
+import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import BboxImage
-from matplotlib.rcsetup import cycler
 
 from isotropy.palette import SERIES, STATUS
 
 COLOURS = list(SERIES)
-MARKERS = "osD^vPX"
-PANELS_PER_ROW = 3
 DPI = 200
 """Resolution of PNG files, and of rasterized parts of vector formats."""
 BANNER = 0.4
@@ -30,37 +25,15 @@ BANNER = 0.4
 LARGEST_RASTER = 2**28
 """Bytes of pixels that matplotlib may hold while it writes a vector format."""
 
-# seaborn's style "ticks" in the context "paper" with font_scale=1.1; a test compares the two.
-# Written down, because importing seaborn takes a third of the time of drawing a figure.
-_SEABORN: dict[Any, Any] = {
-    "font.family": ["DejaVu Sans"],
-    "axes.prop_cycle": cycler("color", COLOURS),
-    "axes.axisbelow": True,
-    "axes.linewidth": 1.0,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4.8,
-    "lines.solid_capstyle": "round",
-    "patch.edgecolor": "w",
-    "patch.force_edgecolor": True,
-    "patch.linewidth": 0.8,
-    "grid.color": ".8",
-    **dict.fromkeys(["axes.edgecolor", "axes.labelcolor", "text.color"], ".15"),
-    **dict.fromkeys(["font.size", "axes.labelsize", "axes.titlesize"], 10.56),
-    **dict.fromkeys(["legend.fontsize", "xtick.labelsize", "ytick.labelsize"], 9.68),
-    "legend.title_fontsize": 10.56,
-    **{f"{axis}tick.color": ".15" for axis in "xy"},
-    **{f"{axis}tick.major.size": 4.8 for axis in "xy"},
-    **{f"{axis}tick.major.width": 1.0 for axis in "xy"},
-    **{f"{axis}tick.minor.size": 3.2 for axis in "xy"},
-    **{f"{axis}tick.minor.width": 0.8 for axis in "xy"},
-}
-_OVERRIDES: dict[Any, Any] = {
+_THEME: dict[str, Any] = {
     "svg.hashsalt": "isotropy",
     "pdf.fonttype": 42,
     "axes.grid": True,
     "grid.alpha": 0.3,
     "figure.constrained_layout.use": True,
 }
+_FONT = "DejaVu Sans"
+"""The font that comes with matplotlib: seaborn would take another one where a machine has it."""
 
 _METADATA: dict[str, dict[str, Any]] = {
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -72,67 +45,7 @@ _MARK = {".pdf": "Keywords", ".svg": "Identifier", ".png": "Record"}
 
 def use_style() -> None:
     """Set fonts, grid and colours, and make identifiers in SVG files the same in every run."""
-    mpl.rcParams.update(_SEABORN | _OVERRIDES)
-
-
-def line_style(i: int) -> tuple[str, str]:
-    """Colour and marker of the i-th line: no two of the first 49 have both in common."""
-    n = len(COLOURS)
-    return COLOURS[i % n], MARKERS[(i + i // n) % len(MARKERS)]
-
-
-def common_status(rows: pd.DataFrame) -> str:
-    """`rehearsal` if any row is, `original` if all rows are, else `stand-in`."""
-    if (rows["status"] == "rehearsal").any():
-        return "rehearsal"
-    return "original" if (rows["status"] == "original").all() else "stand-in"
-
-
-def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
-    """Write the status of rows (original, stand-in or rehearsal) above a panel, on the right."""
-    status = common_status(rows)
-    axes.set_title(status, loc="right", fontsize=9, color=STATUS[status])
-
-
-def panels(
-    table: pd.DataFrame, by: str, width: float, height: float
-) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
-    """Make a figure with a panel per group and room for a legend on the right. `width` and `height`
-    are those of a panel, in inches. Returns the figure, and each panel with its rows.
-    """
-    groups = [group for _, group in table.groupby(by, sort=False)]
-    columns = min(len(groups), PANELS_PER_ROW)
-    rows = -(-len(groups) // columns)
-    figure = Figure(figsize=(width * columns + 2.2, height * rows + 1.0))
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat[len(groups) :]:
-        axes.set_visible(False)
-    return figure, list(zip(grid.flat, groups, strict=False))
-
-
-def titles(table: pd.DataFrame, column: str) -> str:
-    """The distinct texts of a column, joined by semicolons."""
-    return "; ".join(dict.fromkeys(table[column]))
-
-
-def common_legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> None:
-    """One legend for all panels, each name once."""
-    named = {
-        label: handle
-        for axes in panels
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(list(named.values()), list(named), fontsize=8, **options)
-
-
-def footnote(figure: Figure, text: str, *, width: int = 118) -> None:
-    """Set a note to the figure: data, status, schedule. The PDF shows it below the figure, wrapped
-    at `width` characters; for other formats the page that shows the figure does (`note`).
-    """
-    lines = [
-        line for paragraph in text.split("\n") for line in textwrap.wrap(paragraph, width) or [""]
-    ]
-    figure.set_label("\n".join(lines))
+    sns.set_theme("paper", "ticks", COLOURS, _FONT, font_scale=1.1, rc=_THEME)
 
 
 def banner(figure: Figure, text: str) -> None:

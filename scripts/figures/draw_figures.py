@@ -4,8 +4,9 @@ shows.
 
 import pandas as pd
 
+from isotropy.figures.draw import note
 from isotropy.figures.spec import FigureSpec
-from isotropy.figures.style import banner, note, save, use_style
+from isotropy.figures.style import banner, save, use_style
 from isotropy.job import jobs
 from isotropy.palette import REHEARSAL
 

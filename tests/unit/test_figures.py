@@ -7,29 +7,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import RendererAgg
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from isotropy.claims import figures as claims
 from isotropy.errors import IsotropyError
 from isotropy.figures import style as figure_style
-from isotropy.figures.style import (
-    COLOURS,
-    banner,
-    common_legend,
-    line_style,
-    mark_status,
-    note,
-    save,
-    use_style,
-)
+from isotropy.figures.draw import Look, curve, legend, look, mark_status, note, whiskers
+from isotropy.figures.style import banner, save, use_style
 from isotropy.palette import REHEARSAL
 from isotropy.papers.cai2021 import figures as cai2021
 from isotropy.papers.ethayarajh2019 import figures as ethayarajh2019
@@ -76,31 +66,42 @@ def test_drawn_twice_gives_the_same_bytes(
     plt.close(figure)
 
 
-def test_style_is_seaborns() -> None:
-    """What figures set of its look has its values; fonts that are not there and colours of images,
-    which no figure leaves open, aside."""
-    seaborn = pytest.importorskip("seaborn")
-    options = {"style": "ticks", "palette": COLOURS, "font": "DejaVu Sans", "font_scale": 1.1}
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        use_style()
-        ours = dict(mpl.rcParams)
-    with mpl.rc_context(ours):
-        seaborn.set_theme(context="paper", **options)
-        changed = {"font.sans-serif", "image.cmap", "axes.prop_cycle", "axes.grid"}
-        for name in ours.keys() - changed:
-            theirs = mpl.rcParams[name]
-            same = pytest.approx(theirs, rel=1e-12) if isinstance(theirs, float) else theirs
-            assert ours[name] == same, name
-        colours = [to_rgb(entry["color"]) for entry in mpl.rcParams["axes.prop_cycle"]]
-    assert [to_rgb(colour) for colour in COLOURS] == colours
-
-
 def test_lines_differ_in_colour_or_marker() -> None:
-    assert len({line_style(i) for i in range(49)}) == 49
+    assert len({look(i) for i in range(49)}) == 49
 
 
-@pytest.mark.parametrize("where", ["upper left", "right upper", "lower left"])
+def test_lines_and_intervals_are_those_of_the_table() -> None:
+    """The mean ± sd of rows with the same x (seeds), or the interval that the table has."""
+    use_style()
+    draws = np.random.default_rng(0)
+    rows = pd.DataFrame({"layer": np.repeat([0, 1, 6], 4), "score": draws.normal(size=12)})
+    scores = rows.groupby("layer")["score"]
+    for band in (False, True):
+        axes = Figure().subplots()
+        curve(axes, rows, "layer", "score", "model", Look("#0072B2", "o"), band=band)
+        line = axes.get_lines()[0]
+        assert line.get_label() == "model"
+        assert np.allclose(line.get_xydata(), np.c_[[0, 1, 6], scores.mean()])
+        drawn = axes.collections[0]
+        ends = drawn.get_paths()[0].vertices if band else np.concatenate(drawn.get_segments())
+        expected = np.stack(
+            [scores.mean() - scores.std(ddof=1), scores.mean() + scores.std(ddof=1)]
+        )
+        assert np.allclose(ends[:, 1].min(), expected.min())
+        assert np.allclose(ends[:, 1].max(), expected.max())
+    one = scores.mean().reset_index().assign(low=[-3.0, np.nan, -1.0], high=[3.0, 2.0, 5.0])
+    axes = Figure().subplots()
+    curve(axes, one, "layer", "score", "model", Look("#0072B2"), ("low", "high"))
+    (bars,) = axes.collections
+    segments = [segment.tolist() for segment in bars.get_segments()]
+    assert np.allclose(segments, [[[0, -3], [0, 3]], [[6, -1], [6, 5]]])  # none without an end
+    axes = Figure().subplots()
+    whiskers(axes, one, ("score", "layer"), ("low", "high"), horizontal=True)
+    (bars,) = axes.collections
+    assert np.allclose(bars.get_segments()[1], [[-1, 6], [5, 6]])
+
+
+@pytest.mark.parametrize("where", ["top", "right"])
 def test_a_banner_hides_nothing(where: str) -> None:
     """It stands above the panels and beside or above the legend, on a page of its own height."""
     use_style()
@@ -108,7 +109,7 @@ def test_a_banner_hides_nothing(where: str) -> None:
     for axes in figure.subplots(1, 2):
         axes.plot([0, 1], [0, 1], label="a line")
         mark_status(axes, pd.DataFrame({"status": ["rehearsal"]}))
-    common_legend(figure, figure.axes, loc=f"outside {where}")
+    legend(figure, where)
     banner(figure, REHEARSAL)
     figure.draw_without_rendering()
     (line,) = figure.texts
@@ -117,8 +118,8 @@ def test_a_banner_hides_nothing(where: str) -> None:
     assert figure.bbox.containsy(box.y1)
     others = [*figure.legends, *figure.axes]
     assert not any(box.overlaps(other.get_tightbbox()) for other in others)
-    (legend,) = figure.legends
-    assert not any(legend.get_tightbbox().overlaps(a.get_tightbbox()) for a in figure.axes)
+    (names,) = figure.legends
+    assert not any(names.get_tightbbox().overlaps(a.get_tightbbox()) for a in figure.axes)
 
 
 def test_published_numbers_stand_in_their_own_unit(smoke: Workflow) -> None:

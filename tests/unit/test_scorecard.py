@@ -13,7 +13,8 @@ from isotropy.claims.figures import claims_by_model
 from isotropy.claims.read import read_claims
 from isotropy.claims.scorecard import KEPT, scorecard
 from isotropy.claims.spec import OF_NO_MODEL
-from isotropy.figures.style import note, save, use_style
+from isotropy.figures.draw import note
+from isotropy.figures.style import save, use_style
 from isotropy.papers.registry import paper, papers
 from isotropy.report.scorecard import content
 from isotropy.report.site import render

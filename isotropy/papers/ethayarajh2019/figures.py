@@ -5,17 +5,21 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from isotropy.figures.style import (
-    COLOURS,
+from isotropy.figures.draw import (
+    GREY,
     MARKERS,
-    common_legend,
+    Look,
+    Panels,
+    curve,
     footnote,
-    line_style,
+    grid,
+    label,
+    legend,
+    look,
     mark_status,
     panels,
-    titles,
+    sources,
 )
 from isotropy.papers.declare import figure
 
@@ -30,9 +34,16 @@ ESTIMATES = {
     "centred": "about the mean (PCA)",
     "truncated_svd": "TruncatedSVD (first code)",
 }
+STATIC_VECTORS = {
+    "first component": "first component",
+    "first component, centred": "first component about the mean",
+    "mean": "mean of occurrences",
+}
 BASELINE = "baseline_cosine"
 PUBLISHED = "published"
 """Title of the panel with the paper's own models."""
+BETWEEN = ("value_low", "value_high")
+"""Columns of the 95 % intervals."""
 
 
 @figure(
@@ -46,11 +57,11 @@ PUBLISHED = "published"
 )
 def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
     """Mean cosine of words of different sentences, layer by layer (Figure 1)."""
-    figure, grid = _with_published(measures, published_layers, BASELINE, "mean cosine")
-    for axes, own in grid:
-        _variants(axes, own, BASELINE, "")
+    figure, drawn = _with_published(measures, published_layers, BASELINE, "mean cosine")
+    for axes, rows in drawn:
+        _variants(axes, rows, BASELINE, "")
     about = "Mean cosine between words of different sentences, exact over all pairs. "
-    return _finished(figure, grid, measures, about)
+    return _finished(figure, measures, about)
 
 
 @figure(
@@ -65,15 +76,15 @@ def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure
 def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
     """Self-similarity less the mean cosine of its layer (Figure 2)."""
     name = "self_similarity_adjusted"
-    figure, grid = _with_published(measures, published_layers, name, "cosine")
-    for axes, own in grid:
-        _variants(axes, own, name, "adjusted, ")
-        _line(axes, _rows(own, "self_similarity"), "raw", COLOURS[4], ":o")
+    figure, drawn = _with_published(measures, published_layers, name, "cosine")
+    for axes, rows in drawn:
+        _variants(axes, rows, name, "adjusted, ")
+        _line(axes, rows, "self_similarity", "raw", look(4, ":"))
     about = (
         "Mean cosine between occurrences of a word in different sentences, mean over words; "
         "adjusted: less the mean cosine of words of different sentences. "
     )
-    return _finished(figure, grid, measures, about)
+    return _finished(figure, measures, about)
 
 
 @figure(
@@ -88,32 +99,22 @@ def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
 def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
     """Intra-sentence similarity less the mean cosine (Figure 3), and over its null."""
     name = "intra_adjusted"
-    figure, grid = _with_published(measures, published_layers, name, "cosine")
-    lines = {
-        name: ("adjusted, as published", 0, "-o"),
-        "intra_excess": ("over shuffled sentences", 1, "-s"),
-        "intra_loo_excess": ("leave-one-out, over shuffled", 2, "-D"),
-    }
-    for axes, own in grid:
-        for quantity, (label, colour, form) in lines.items():
-            _line(axes, _rows(own, quantity), label, COLOURS[colour], form)
-        nothing = _rows(own, "intra_null").set_index("layer")["value"]
-        base = _rows(own, BASELINE).set_index("layer")["value"]
-        axes.plot(
-            nothing.index,
-            nothing - base,
-            ":",
-            color=COLOURS[0],
-            label="shuffled sentences, adjusted as published",
-        )
-        axes.axhline(0, color="#555555", lw=0.8, ls=":")
+    figure, drawn = _with_published(measures, published_layers, name, "cosine")
+    for axes, rows in drawn:
+        _line(axes, rows, name, "adjusted, as published", look(0))
+        _line(axes, rows, "intra_excess", "over shuffled sentences", look(1))
+        _line(axes, rows, "intra_loo_excess", "leave-one-out, over shuffled", look(2))
+        null, base = (_rows(rows, q).set_index("layer")["value"] for q in ("intra_null", BASELINE))
+        text = "shuffled sentences, adjusted as published"
+        axes.plot(null.index, null - base, ":", color=look(0).color, label=text)
+        axes.axhline(0, color=GREY, lw=0.8, ls=":")
     about = (
         "Mean cosine between the words of a sentence and their mean; adjusted: less the mean "
         "cosine of words of different sentences. A word is a part of the mean, so shuffled "
         "sentences are above 0 as well: what the words of a sentence have in common is the excess "
         "over them. "
     )
-    return _finished(figure, grid, measures, about)
+    return _finished(figure, measures, about)
 
 
 @figure(
@@ -127,39 +128,31 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
 )
 def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
     """Maximum explainable variance by its three estimates, each with its baselines (Figure 4)."""
-    setups = list(_main(measures).groupby("setup", sort=False))
-    figure = Figure(figsize=(4.1 * len(ESTIMATES) + 0.4, 3.0 * len(setups) + 1.4))
-    grid = figure.subplots(len(setups), len(ESTIMATES), squeeze=False)
-    for row, (setup, own) in zip(grid, setups, strict=True):
-        printed = published_layers[published_layers["model"] == own["embedding"].iloc[0]]
+    figure, drawn = grid(_main(measures), "setup", len(ESTIMATES), size=(4.1, 3.0))
+    for row, rows in drawn:
+        printed = published_layers[published_layers["model"] == rows["embedding"].iloc[0]]
+        printed = printed[printed["quantity"] == "mev"]
         for axes, (name, title) in zip(row, ESTIMATES.items(), strict=True):
-            lines = {
-                "": ("words", 0, "-o"),
-                "_baseline": ("random words, all together", 1, "--s"),
-                "_matched": ("random words, as many as of the word", 2, "--D"),
-            }
-            for end, (label, colour, form) in lines.items():
-                _line(axes, _rows(own, f"mev_{name}{end}"), label, COLOURS[colour], form)
-            of_paper = printed[printed["quantity"] == "mev"]
-            if len(of_paper):
-                axes.plot(
-                    of_paper["layer"], of_paper["value"], "k*", ms=8, label="published: words"
-                )
-            axes.axhline(0.05, color="#555555", lw=0.9, ls=":")
+            mev = f"mev_{name}"
+            _line(axes, rows, mev, "words", look(0))
+            _line(axes, rows, f"{mev}_baseline", "random words, all together", look(1, "--"))
+            matched = "random words, as many as of the word"
+            _line(axes, rows, f"{mev}_matched", matched, look(2, "--"))
+            _stars(axes, printed, "value", "published: words")
+            axes.axhline(0.05, color=GREY, lw=0.9, ls=":")
             axes.set_ylim(0, max(0.1, 1.05 * axes.get_ylim()[1]))
             axes.set_title(title, loc="left", fontsize=9.5)
-            mark_status(axes, own)
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axes.set_xlabel("layer")
-        row[0].set_ylabel(f"{setup}\nshare of variance")
-    common_legend(figure, grid.flat, frameon=False, loc="outside upper left", ncols=4)
+            mark_status(axes, rows)
+            label(axes, xlabel="layer", ylabel="")
+        row[0].set_ylabel(f"{rows['setup'].iloc[0]}\nshare of variance")
+    legend(figure, "top", ncols=4)
     about = (
         "Share of the first principal component of a word's occurrences, mean over words. The "
         "paper says that it is below 5 % (dotted) once the baseline is subtracted. Its formula is "
         "about the origin; the published numbers are the variance about the mean along the "
         "direction of the mean. "
     )
-    footnote(figure, about + _sources(measures), width=150)
+    footnote(figure, about + sources(measures))
     return figure
 
 
@@ -176,37 +169,28 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
     """Mean cosine with and without the largest dimensions, and their shares (Timkey & van Schijndel
     2021).
     """
-    setups = list(_main(measures).groupby("setup", sort=False))
-    figure = Figure(figsize=(9.8, 3.1 * len(setups) + 1.2))
-    grid = figure.subplots(len(setups), 2, squeeze=False)
+    figure, drawn = grid(_main(measures), "setup", 2, size=(4.7, 3.1))
     lines = {"mean_cosine": "all dimensions"} | {
         f"mean_cosine_without_{k}": f"without the largest {k}" if k > 1 else "without the largest"
         for k in (1, 3, 5)
     }
-    for row, (setup, own) in zip(grid, setups, strict=True):
-        for i, (quantity, label) in enumerate(lines.items()):
-            _line(row[0], _rows(own, quantity), label, COLOURS[i], f"-{MARKERS[i]}")
-        row[0].set_ylabel(f"{setup}\nmean cosine of all words")
-        of_setup = dimensions[(dimensions["setup"] == setup) & (dimensions["variant"] == "all")]
-        for i, rank in enumerate((1, 2, 3)):
-            of_rank = of_setup[of_setup["rank"] == rank]
-            row[1].plot(
-                of_rank["layer"],
-                of_rank["share"],
-                f"-{MARKERS[i + 4]}",
-                color=COLOURS[i + 4],
-                label=f"dimension of rank {rank}",
-                ms=4.5,
-            )
-        row[1].set_ylabel("share of the mean cosine")
+    shares = dimensions[dimensions["variant"] == "all"]
+    for row, rows in drawn:
+        setup = rows["setup"].iloc[0]
+        for i, (quantity, name) in enumerate(lines.items()):
+            _line(row[0], rows, quantity, name, look(i))
+        for rank in (1, 2, 3):
+            own = shares[(shares["setup"] == setup) & (shares["rank"] == rank)]
+            name = f"dimension of rank {rank}"
+            curve(row[1], own, "layer", "share", name, look(rank + 3))
+        label(row[0], xlabel="layer", ylabel=f"{setup}\nmean cosine of all words")
+        label(row[1], xlabel="layer", ylabel="share of the mean cosine")
         for axes in row:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axes.set_xlabel("layer")
             axes.set_ylim(min(0, axes.get_ylim()[0]))
-        mark_status(row[1], own)
-    common_legend(figure, grid.flat, frameon=False, loc="outside upper left", ncols=4)
+        mark_status(row[1], rows)
+    legend(figure, "top", ncols=4)
     about = "Contribution of single dimensions to the mean cosine over all pairs of words, exact. "
-    footnote(figure, about + _sources(measures), width=130)
+    footnote(figure, about + sources(measures))
     return figure
 
 
@@ -219,127 +203,79 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
 )
 def static_vectors(table1: pd.DataFrame) -> Figure:
     """Static vectors on benchmarks (Table 1): Spearman's rho by layer, beside other vectors."""
-    figure, grid = panels(
-        table1.assign(panel=table1["setup"] + "\n" + table1["benchmark"]), "panel", 4.2, 3.2
+    pairs = table1["n_items_covered"].astype(int).astype(str)
+    panel = table1["setup"] + "\n" + table1["benchmark"] + ", " + pairs + " pairs"
+    figure, drawn = panels(
+        table1.assign(panel=panel), "panel", title=_panel, xlabel="layer", ylabel="Spearman's rho"
     )
-    kinds = {
-        "first component": ("first component", 0, "-o"),
-        "first component, centred": ("first component about the mean", 1, "-s"),
-        "mean": ("mean of occurrences", 2, "-D"),
-    }
-    for axes, own in grid:
-        for kind, (label, colour, form) in kinds.items():
-            rows = own[own["vectors"] == kind].rename(
-                columns={
-                    "rho_covered": "value",
-                    "rho_covered_low": "value_low",
-                    "rho_covered_high": "value_high",
-                }
-            )
-            _line(axes, rows, label, COLOURS[colour], form)
-        for i, other in enumerate(own[own["layer"] < 0].to_dict("records")):
-            rho, name = other["rho_covered"], other["static"]
-            axes.axhline(rho, color=line_style(i + 3)[0], ls="--", label=name)
-        n = int(own["n_items_covered"].iloc[0])
-        axes.set_title(
-            f"{own['panel'].iloc[0]}, {n} pairs", loc="left", fontsize=9, fontweight="bold"
-        )
-        mark_status(axes, own)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set(xlabel="layer", ylabel="Spearman's rho")
-    common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper")
+    between = ("rho_covered_low", "rho_covered_high")
+    for axes, rows in drawn:
+        for i, (kind, name) in enumerate(STATIC_VECTORS.items()):
+            own = rows[rows["vectors"] == kind]
+            curve(axes, own, "layer", "rho_covered", name, look(i), between)
+        for i, other in enumerate(rows[rows["layer"] < 0].to_dict("records")):
+            color = look(i + len(STATIC_VECTORS)).color
+            axes.axhline(other["rho_covered"], color=color, ls="--", label=other["static"])
+    legend(figure)
     about = (
         "Cosines of static vectors against people's scores, on the pairs whose words all vectors "
         "have; bars are 95 % bootstrap intervals over pairs. "
     )
-    footnote(figure, about + _sources(table1), width=100)
+    footnote(figure, about + sources(table1))
     return figure
+
+
+def _panel(rows: pd.DataFrame) -> str:
+    return str(rows["panel"].iloc[0])
 
 
 def _with_published(
-    measures: pd.DataFrame, published: pd.DataFrame, quantity: str, y: str
-) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+    measures: pd.DataFrame, published: pd.DataFrame, quantity: str, ylabel: str
+) -> tuple[Figure, Panels]:
     """A panel of the paper's models, and one for each setup, which are returned."""
-    own = _main(measures, every_variant=True)
-    printed = published[published["quantity"] == quantity]
-    first = printed[["model", "layer", "value"]].assign(setup=PUBLISHED)
-    both = pd.concat([first, own], ignore_index=True)
-    figure, grid = panels(both, "setup", 4.0, 3.1)
-    axes = grid[0][0]
+    printed = published[published["quantity"] == quantity][["model", "layer", "value"]]
+    every = pd.concat([printed.assign(setup=PUBLISHED), measures[measures["main"]]])
+    figure, drawn = panels(every, size=(4.0, 3.1), xlabel="layer", ylabel=ylabel)
     for i, (model, rows) in enumerate(printed.groupby("model", sort=False)):
         grey = ("#222222", "#6b6b6b", "#a0a0a0")[i % 3]
-        axes.plot(
-            rows["layer"],
-            rows["value"],
-            f"-{MARKERS[i]}",
-            color=grey,
-            ms=4,
-            label=f"{model} (paper)",
-        )
-    axes.set_title(PUBLISHED, loc="left", fontweight="bold", fontsize=9.5)
-    for axes, rows in grid:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set(xlabel="layer", ylabel=y)
-        if rows["setup"].iloc[0] != PUBLISHED:
-            axes.set_title(
-                rows["setup"].iloc[0].replace(", ", ",\n"),
-                loc="left",
-                fontweight="bold",
-                fontsize=9.5,
-            )
-            mark_status(axes, rows[rows["variant"] == "all"])
-    return figure, grid[1:]
+        style = Look(grey, MARKERS[i])
+        curve(drawn[0][0], rows, "layer", "value", f"{model} (paper)", style)
+    return figure, drawn[1:]
 
 
-def _main(measures: pd.DataFrame, *, every_variant: bool = False) -> pd.DataFrame:
-    own = measures[measures["main"]]
-    return own if every_variant else own[own["variant"] == "all"]
+def _main(measures: pd.DataFrame) -> pd.DataFrame:
+    return measures[measures["main"] & (measures["variant"] == "all")]
 
 
-def _rows(own: pd.DataFrame, quantity: str, variant: str = "all") -> pd.DataFrame:
-    return own[(own["quantity"] == quantity) & (own["variant"] == variant)]
+def _rows(rows: pd.DataFrame, quantity: str, variant: str = "all") -> pd.DataFrame:
+    return rows[(rows["quantity"] == quantity) & (rows["variant"] == variant)]
 
 
-def _variants(axes: Axes, own: pd.DataFrame, quantity: str, prefix: str) -> None:
+def _line(
+    axes: Axes, rows: pd.DataFrame, quantity: str, name: str, style: Look, variant: str = "all"
+) -> None:
+    """A quantity with its 95 % intervals against the layer."""
+    own = _rows(rows, quantity, variant)
+    curve(axes, own, "layer", "value", name, style, BETWEEN)
+
+
+def _variants(axes: Axes, rows: pd.DataFrame, quantity: str, prefix: str) -> None:
     """A line per variant; and the paper's own numbers for this model, where it has them."""
-    there = [name for name in VARIANTS if (own["variant"] == name).any()]
-    for i, variant in enumerate(there):
-        rows = _rows(own, quantity, variant)
-        _line(axes, rows, prefix + VARIANTS[variant], COLOURS[i], f"-{MARKERS[i]}")
-    printed = _rows(own, quantity).dropna(subset="published")
+    for i, variant in enumerate(v for v in VARIANTS if (rows["variant"] == v).any()):
+        _line(axes, rows, quantity, prefix + VARIANTS[variant], look(i), variant)
+    printed = _rows(rows, quantity).dropna(subset="published")
+    _stars(axes, printed, "published", "published, same model")
+
+
+def _stars(axes: Axes, printed: pd.DataFrame, column: str, name: str) -> None:
+    """Published numbers against the layer, where there are some."""
     if len(printed):
-        axes.plot(printed["layer"], printed["published"], "k*", ms=8, label="published, same model")
+        axes.plot(printed["layer"], printed[column], "k*", ms=8, label=name)
 
 
-def _line(axes: Axes, rows: pd.DataFrame, label: str, colour: str, form: str) -> None:
-    """Values with their 95 % intervals against the layer."""
-    low, high = (
-        (rows["value"] - rows["value_low"]).abs(),
-        (rows["value_high"] - rows["value"]).abs(),
-    )
-    errors = None if low.isna().all() else [low.fillna(0), high.fillna(0)]
-    axes.errorbar(
-        rows["layer"],
-        rows["value"],
-        errors,
-        fmt=form,
-        color=colour,
-        label=label,
-        ms=4.5,
-        lw=1.2,
-        capsize=2,
-    )
-
-
-def _finished(
-    figure: Figure, grid: list[tuple[Axes, pd.DataFrame]], measures: pd.DataFrame, about: str
-) -> Figure:
-    """With a legend for all panels, and a note."""
-    common_legend(figure, figure.axes, frameon=False, loc="outside right upper")
+def _finished(figure: Figure, measures: pd.DataFrame, about: str) -> Figure:
+    """Add a legend for all panels, and a note."""
+    legend(figure)
     bars = "Bars: 95 % intervals over words or sentences. "
-    footnote(figure, about + bars + _sources(measures), width=52 * min(len(grid) + 1, 3) + 10)
+    footnote(figure, about + bars + sources(measures))
     return figure
-
-
-def _sources(table: pd.DataFrame) -> str:
-    return f"Data: {titles(table, 'data')}. Models: {titles(table, 'model')}."

@@ -6,32 +6,36 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from isotropy.figures.style import (
-    PANELS_PER_ROW,
-    common_legend,
+from isotropy.figures.draw import (
+    CLUSTERS,
+    DOTS,
+    GREY,
+    Look,
+    colour_bar,
+    curve,
+    distinct,
     footnote,
-    line_style,
+    grid,
+    label,
+    legend,
+    look,
     mark_status,
+    number_range,
     panels,
-    titles,
+    repeats,
+    sources,
 )
 from isotropy.papers.declare import figure
 
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
 SCORES = {"accuracy": "Accuracy (%)", "matthews": "Matthews correlation (×100)", "f1": "F1 (%)"}
-
-
-_VIEWS = [
-    ("before", "frequency"),
-    ("after", "frequency"),
-    ("before", "cluster"),
-    ("after", "cluster"),
-]
+VIEWS = [(when, by) for by in ("frequency", "cluster") for when in ("before", "after")]
+"""Panels of the figure of words, from left to right."""
 
 
 @figure(
@@ -47,17 +51,13 @@ def similarity_by_method(slides: pd.DataFrame) -> Figure:
     """Spearman correlation per data set and method, one panel per model and layer; bars are sd over
     clusterings.
     """
-    known = slides[slides["n_pairs"] > 0]
-    if known.empty:
+    scored = slides[slides["n_pairs"] > 0]
+    if scored.empty:
         figure = Figure(figsize=(6, 1.6))
         figure.text(0.5, 0.6, "This study has no pairs of sentences with scores.", ha="center")
         return figure
-    return _by_method(
-        known,
-        "spearman",
-        "Spearman correlation (×100)",
-        "cosine of sentences against people's scores",
-    )
+    about = "Cosine of sentences against people's scores"
+    return _by_method(scored, "spearman", "Spearman correlation (×100)", about)
 
 
 @figure(
@@ -71,12 +71,8 @@ def similarity_by_method(slides: pd.DataFrame) -> Figure:
 )
 def isotropy_by_method(slides: pd.DataFrame) -> Figure:
     """log10 of I(W) of all token vectors per data set and method, one panel per model and layer."""
-    return _by_method(
-        slides,
-        "log10_isotropy",
-        ISOTROPY,
-        "I(W) of all tokens of a data set, or of the whole vocabulary",
-    )
+    about = "I(W) of all tokens of a data set, or of the whole vocabulary"
+    return _by_method(slides, "log10_isotropy", ISOTROPY, about)
 
 
 @figure(
@@ -98,30 +94,27 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
         "isoscore": "IsoScore",
     }
     methods = list(dict.fromkeys(slides["title"]))
+    slides = slides.assign(row=slides["title"].map(methods.index))
     figure = Figure(figsize=(10.4, 3.4 + 0.2 * slides["setup"].nunique()))
     grid = figure.subplots(1, len(shown), sharey=True)
-    for axes, (column, label) in zip(grid, shown.items(), strict=True):
+    for axes, (column, text) in zip(grid, shown.items(), strict=True):
         for i, (setup, rows) in enumerate(slides.groupby("setup", sort=False)):
-            colour, marker = line_style(i)
-            ordered = rows.set_index("title").reindex(methods)
-            sd = ordered[f"{column}_sd"].fillna(0)
-            style: dict[str, Any] = {"color": colour, "marker": marker, "ms": 5, "lw": 0.8}
-            axes.errorbar(ordered[column], range(len(methods)), xerr=sd, label=setup, **style)
+            _curve(axes, rows, column, "row", str(setup), look(i), orient="y", lw=0.8)
+        axes.set(xlabel=text, ylabel="")
         axes.set_yticks(range(len(methods)), methods)
-        axes.set_xlabel(label)
     both = slides[["log10_isotropy", "log10_isotropy_matched"]]
     for axes in grid[:2]:
         axes.set_xscale("symlog", linthresh=1)
         axes.set_xlim(1.3 * min(both.min().min(), -1.0), 0.3)
     grid[0].invert_yaxis()
     mark_status(grid[-1], slides)
-    common_legend(figure, [grid[0]], frameon=False, loc="outside upper left", ncols=2)
+    legend(figure, "top", ncols=2)
     about = (
         "Methods that subtract means and components shorten vectors, and I(W) rises with that "
         "alone. Middle: clouds brought back to the root mean square norm that they had before. "
         "IsoScore does not depend on scale. Bars: sd over clusterings. "
     )
-    footnote(figure, f"{about}Data: {titles(slides, 'data')}. {_models(slides)}", width=150)
+    footnote(figure, about + sources(slides))
     return figure
 
 
@@ -139,30 +132,13 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(6.8, 4.2))
     axes = figure.subplots()
     for i, (model, rows) in enumerate(table5.groupby("embedding", sort=False)):
-        rows, (colour, marker) = rows.sort_values("layer"), line_style(i)
-        axes.plot(
-            rows["layer"], rows["log10_isotropy"], f"{marker}-", color=colour, label=model, ms=5
-        )
-        printed = rows.dropna(subset="published_log10_isotropy")
-        if len(printed):
-            axes.plot(
-                printed["layer"],
-                printed["published_log10_isotropy"],
-                "x",
-                color=colour,
-                label=f"{model}, paper",
-            )
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set(xlabel="layer (0: embedding layer)", ylabel=ISOTROPY)
-    _wide(axes, table5["log10_isotropy"])
+        curve(axes, rows, "layer", "log10_isotropy", str(model), look(i))
+        _published(axes, rows, "layer", f"{model}, paper", look(i).color)
+    label(axes, xlabel="layer (0: embedding layer)", ylabel=ISOTROPY)
+    _compress(axes, table5["log10_isotropy"])
     mark_status(axes, table5)
-    common_legend(figure, [axes], frameon=False, loc="outside upper left", ncols=2)
-    footnote(
-        figure,
-        f"All token vectors without post-processing. Data: {titles(table5, 'data')}. "
-        f"{_models(table5)}",
-        width=96,
-    )
+    legend(figure, "top", ncols=2)
+    footnote(figure, f"All token vectors without post-processing. {sources(table5)}")
     return figure
 
 
@@ -181,47 +157,22 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(6.8, 4.2))
     axes = figure.subplots()
     for i, (_, rows) in enumerate(table1.groupby("setup", sort=False)):
-        first = rows.iloc[0]
-        colour, marker = line_style(i)
-        clustered = rows[rows["method"] == "kmeans-mean"].sort_values("n_clusters")
-        x = clustered["n_clusters"].astype(float)
-        name = f"{first['embedding']}, layer {first['layer']:.0f}"
-        sd = clustered["log10_isotropy_sd"].fillna(0)
-        axes.errorbar(
-            x,
-            clustered["log10_isotropy"],
-            sd,
-            fmt=f"{marker}-",
-            color=colour,
-            label=name,
-            capsize=2,
-            ms=5,
-        )
-        axes.axhline(
-            rows.loc[rows["method"] == "none", "log10_isotropy"].iloc[0],
-            color=colour,
-            ls="--",
-            lw=0.9,
-        )
-        printed = clustered.dropna(subset="published_log10_isotropy")
-        if len(printed):
-            axes.plot(
-                printed["n_clusters"].astype(float),
-                printed["published_log10_isotropy"],
-                "x",
-                color=colour,
-            )
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set(xlabel="clusters", ylabel=ISOTROPY)
-    _wide(axes, table1["log10_isotropy"])
+        name = f"{rows['embedding'].iloc[0]}, layer {rows['layer'].iloc[0]:.0f}"
+        clustered = rows[rows["method"] == "kmeans-mean"]
+        _curve(axes, clustered, "n_clusters", "log10_isotropy", name, look(i))
+        before = rows.loc[rows["method"] == "none", "log10_isotropy"].iloc[0]
+        text = "without post-processing" if i == 0 else None
+        axes.axhline(before, color=look(i).color, ls="--", lw=0.9, label=text)
+        _published(axes, clustered, "n_clusters", f"{name}, paper", look(i).color)
+    label(axes, xlabel="clusters", ylabel=ISOTROPY)
+    _compress(axes, table1["log10_isotropy"])
     mark_status(axes, table1)
-    common_legend(figure, [axes], frameon=False, loc="outside upper left", ncols=2)
-    runs = int(table1["n_runs"].max())
+    legend(figure, "top", ncols=2)
     about = (
-        f"k-means and the mean of each cluster; {_over(runs, 'clustering')}. "
-        "Dashed: without post-processing. "
+        "k-means and the mean of each cluster; "
+        f"{repeats(int(table1['n_runs'].max()), 'clustering')}. Dashed: without post-processing. "
     )
-    footnote(figure, f"{about}Data: {titles(table1, 'data')}. {_models(table1)}", width=96)
+    footnote(figure, about + sources(table1))
     return figure
 
 
@@ -239,42 +190,32 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
     """Tokens before and after, by frequency (log scale) and by cluster; one row per model and
     layer.
     """
-    setups = list(words.groupby("setup", sort=False))
-    figure = Figure(figsize=(13.2, 3.1 * len(setups) + 1.0))
-    grid = figure.subplots(len(setups), 4, squeeze=False)
-    for row, (_, own) in zip(grid, setups, strict=True):
-        layer = own["layer"].iloc[0]
-        name = f"{own['embedding'].iloc[0]}, " + (
-            "words" if pd.isna(layer) else f"layer {layer:.0f}"
-        )
-        norm = LogNorm(max(1, own["frequency"].min()), max(2, own["frequency"].max()))
-        for axes, (when, colour) in zip(row, _VIEWS, strict=True):
-            by_frequency = colour == "frequency"
-            shown: dict[str, Any] = {"c": own["frequency"], "cmap": "cividis", "norm": norm}
-            if not by_frequency:
-                shown = {"c": own["cluster"] % 20, "cmap": "tab20", "vmin": 0, "vmax": 19}
-            drawn = axes.scatter(
-                own[f"x_{when}"], own[f"y_{when}"], s=5, lw=0, alpha=0.8, rasterized=True, **shown
-            )
+    figure, drawn = grid(words, "setup", len(VIEWS), size=(3.15, 3.1))
+    for row, rows in drawn:
+        rows = rows.assign(cluster=rows["cluster"] % 20)
+        counts = rows["frequency"]
+        norm = LogNorm(max(1, counts.min()), max(2, counts.max()))
+        by_count: dict[str, Any] = {"palette": "cividis", "hue_norm": norm, "legend": False}
+        for axes, (when, by) in zip(row, VIEWS, strict=True):
+            hue = by_count if by == "frequency" else CLUSTERS
+            sns.scatterplot(rows, x=f"x_{when}", y=f"y_{when}", hue=by, ax=axes, **hue, **DOTS)
             axes.axhline(0, color="#777777", lw=0.6)
             axes.axvline(0, color="#777777", lw=0.6)
-            axes.set_title(f"{when}, by {colour}", loc="left", fontsize=9)
+            axes.set_title(f"{when}, by {by}", loc="left", fontsize=9)
             axes.set_xlabel("first principal component", fontsize=8)
-            if by_frequency and when == "after":
-                figure.colorbar(
-                    drawn,
-                    ax=axes,
-                    label="rank of the word" if pd.isna(layer) else "occurrences of the type",
-                )
-        row[0].set_ylabel(f"{name}\nsecond component", fontsize=8.5)
-    mark_status(grid[0, -1], words)
+            axes.set_ylabel("")
+        of_words = rows["layer"].isna().iloc[0]
+        text = "rank of the word" if of_words else "occurrences of the type"
+        colour_bar(figure, row[1], norm, text)
+        row[0].set_ylabel(f"{_place(rows).iloc[0]}\nsecond component", fontsize=8.5)
+    mark_status(drawn[0][0][-1], words)
     about = (
         "A seeded part of all tokens; units of the embedding. Each plane is that of the first two "
         "principal components of all "
         "tokens, anew after the method. Colours of clusters repeat after 20; they are not those "
         "of a legend. "
     )
-    footnote(figure, f"{about}Data: {titles(words, 'data')}. {_models(words)}", width=190)
+    footnote(figure, about + sources(words))
     return figure
 
 
@@ -292,36 +233,23 @@ def convergence(convergence: pd.DataFrame) -> Figure:
     """Validation score of the MLP per epoch, one panel per task and model; mean and sd over
     seeds.
     """
-    figure, grid = panels(convergence, "setup", 4.2, 3.3)
-    for axes, own in grid:
-        methods = own[own["classifier"] == "mlp"].groupby(["title", "clustering"], sort=False)
-        for i, ((title, clustering), rows) in enumerate(methods):
-            per_epoch = rows.groupby("epoch")["score"]
-            mean, sd = per_epoch.mean(), per_epoch.std(ddof=1).fillna(0)
-            label = title if clustering == "none" else f"{title}, {clustering}"
-            colour, marker = line_style(i)
-            axes.plot(mean.index, mean, f"{marker}-", color=colour, ms=4, lw=1.2, label=label)
-            axes.fill_between(mean.index, mean - sd, mean + sd, color=colour, alpha=0.15, lw=0)
-        first = own.iloc[0]
-        axes.axhline(first["chance"], color="#555555", ls=":", lw=1.2, label="most frequent class")
-        axes.set_title(
-            f"{first['task']}, {first['embedding']}", loc="left", fontweight="bold", fontsize=9.5
-        )
-        mark_status(axes, own)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set(xlabel="epoch", ylabel=SCORES[first["metric"]])
-    common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper")
-    n_train, n_validation, seeds = (
-        sorted({int(n) for n in convergence[c]}) for c in ("n_train", "n_validation", "seed")
-    )
+    figure, drawn = panels(convergence, title=_task, xlabel="epoch")
+    for axes, rows in drawn:
+        methods = rows[rows["classifier"] == "mlp"].groupby(["title", "clustering"], sort=False)
+        for i, ((title, clustering), own) in enumerate(methods):
+            name = str(title) if clustering == "none" else f"{title}, {clustering}"
+            curve(axes, own, "epoch", "score", name, look(i), band=True)
+        chance = rows["chance"].iloc[0]
+        axes.axhline(chance, color=GREY, ls=":", lw=1.2, label="most frequent class")
+        axes.set_ylabel(SCORES[rows["metric"].iloc[0]])
+    legend(figure)
     about = (
-        f"MLP on the first {convergence['max_length'].max()} token vectors; {_listed(n_train)} "
-        "training and "
-        f"{_listed(n_validation)} validation items; {_over(len(seeds), 'seed')}. "
+        f"MLP on the first {convergence['max_length'].max()} token vectors; "
+        f"{number_range(convergence['n_train'])} training and "
+        f"{number_range(convergence['n_validation'])} validation items; "
+        f"{repeats(convergence['seed'].nunique(), 'seed')}. "
     )
-    footnote(
-        figure, f"{about}Data: {titles(convergence, 'data')}. {_models(convergence)}", width=110
-    )
+    footnote(figure, about + sources(convergence))
     return figure
 
 
@@ -338,85 +266,62 @@ def convergence(convergence: pd.DataFrame) -> Figure:
 def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
     """log10 of I(W) of first tokens per layer after fine-tuning, one panel per task and model."""
     names = {"none": "fine-tuned", "cluster": "fine-tuned, method inside"}
-    figure, grid = panels(cls_layers, "setup", 4.2, 3.3)
-    for axes, own in grid:
-        for i, (method, rows) in enumerate(own.groupby("method", sort=False)):
-            per_layer = rows.groupby("layer")["log10_isotropy"]
-            mean, sd = per_layer.mean(), per_layer.std(ddof=1).fillna(0)
-            colour, marker = line_style(i)
-            axes.errorbar(
-                mean.index,
-                mean,
-                sd,
-                fmt=f"{marker}-",
-                color=colour,
-                ms=5,
-                capsize=2,
-                label=names[str(method)],
-            )
-        first = own.iloc[0]
-        axes.set_title(
-            f"{first['task']}, {first['embedding']}", loc="left", fontweight="bold", fontsize=9.5
-        )
-        mark_status(axes, own)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set(xlabel="layer", ylabel=ISOTROPY)
-    common_legend(figure, [axes for axes, _ in grid], frameon=False, loc="outside right upper")
-    seeds, updates = cls_layers["seed"].nunique(), sorted({int(u) for u in cls_layers["updates"]})
+    figure, drawn = panels(cls_layers, title=_task, xlabel="layer", ylabel=ISOTROPY)
+    for axes, rows in drawn:
+        for i, (method, own) in enumerate(rows.groupby("method", sort=False)):
+            curve(axes, own, "layer", "log10_isotropy", names[str(method)], look(i))
+    legend(figure)
     about = (
-        f"First tokens of the validation set after {_listed(updates)} updates; "
-        f"{_over(seeds, 'seed')}. With the method inside, "
+        f"First tokens of the validation set after {number_range(cls_layers['updates'])} updates; "
+        f"{repeats(cls_layers['seed'].nunique(), 'seed')}. With the method inside, "
         "the last layer is what the head reads. "
     )
-    footnote(figure, f"{about}Data: {titles(cls_layers, 'data')}. {_models(cls_layers)}", width=110)
+    footnote(figure, about + sources(cls_layers))
     return figure
 
 
-def _by_method(table: pd.DataFrame, column: str, label: str, about: str) -> Figure:
+def _by_method(table: pd.DataFrame, column: str, text: str, about: str) -> Figure:
     """Points per data set and method with sd over clusterings, one panel per model and layer."""
-    titles = list(dict.fromkeys(table["title"]))
-    place = table["embedding"] + np.where(
-        table["layer"].isna(), ", words", ", layer " + table["layer"].map("{:.0f}".format)
-    )
-    figure, grid = panels(table.assign(place=place), "place", 4.4, 3.4)
-    for axes, own in grid:
-        datasets = list(dict.fromkeys(own["dataset"]))
-        for i, title in enumerate(titles):
-            rows = own[own["title"] == title]
-            colour, marker = line_style(i)
-            x = [datasets.index(d) + 0.12 * (i - (len(titles) - 1) / 2) for d in rows["dataset"]]
-            axes.errorbar(
-                x,
-                rows[column],
-                rows[f"{column}_sd"].fillna(0),
-                fmt=marker,
-                color=colour,
-                ms=5,
-                lw=1,
-                label=title,
-            )
+    methods = list(dict.fromkeys(table["title"]))
+    table = table.assign(place=_place(table))
+    figure, drawn = panels(table, "place", size=(4.4, 3.4), title=_first_place, ylabel=text)
+    for axes, rows in drawn:
+        datasets = list(dict.fromkeys(rows["dataset"]))
+        for i, method in enumerate(methods):
+            own = rows[rows["title"] == method]
+            shift = 0.12 * (i - (len(methods) - 1) / 2)
+            own = own.assign(position=own["dataset"].map(datasets.index) + shift)
+            _curve(axes, own, "position", column, method, look(i, ""))
         axes.set_xticks(range(len(datasets)), datasets, rotation=30, ha="right", fontsize=8)
-        axes.set_xlim(-0.6, len(datasets) - 0.4)
+        axes.set(xlim=(-0.6, len(datasets) - 0.4), xlabel="")
         axes.grid(axis="x", visible=False)
-        axes.set_title(own["place"].iloc[0], loc="left", fontweight="bold", fontsize=9.5)
-        mark_status(axes, own)
-        axes.set_ylabel(label)
         if column == "log10_isotropy":
-            _wide(axes, own[column])
-    common_legend(
-        figure,
-        [axes for axes, _ in grid],
-        frameon=False,
-        loc="outside right upper",
-        title="post-processing",
-    )
-    runs = int(table["n_runs"].max())
-    note = f"{about[0].upper()}{about[1:]}; {_over(runs, 'clustering')}. {_models(table)}"
-    footnote(figure, note, width=58 * min(len(grid), PANELS_PER_ROW) + 24)
+            _compress(axes, rows[column])
+    legend(figure, title="post-processing")
+    runs = repeats(int(table["n_runs"].max()), "clustering")
+    footnote(figure, f"{about}; {runs}. Models: {distinct(table, 'model')}.")
     return figure
 
 
-def _wide(axes: Axes, values: pd.Series) -> None:
+def _curve(
+    axes: Axes, rows: pd.DataFrame, x: str, y: str, name: str, style: Look, **options: Any
+) -> None:
+    """A line of values whose standard deviation is in the table."""
+    value = x if options.get("orient") == "y" else y
+    low, high = (rows[value] + sign * rows[f"{value}_sd"] for sign in (-1, 1))
+    rows = rows.assign(low=low, high=high)
+    curve(axes, rows, x, y, name, style, ("low", "high"), **options)
+
+
+def _published(axes: Axes, rows: pd.DataFrame, x: str, name: str, colour: str) -> None:
+    """Published values of I(W) as crosses, where the paper has some."""
+    printed = rows.dropna(subset="published_log10_isotropy")
+    if len(printed):
+        y = printed["published_log10_isotropy"]
+        axes.plot(printed[x].astype(float), y, "x", color=colour, label=name)
+
+
+def _compress(axes: Axes, values: pd.Series) -> None:
     """Beside a decoder's thousands of orders of magnitude, others would lie on one line: a scale
     that is linear from -1 on.
     """
@@ -425,15 +330,15 @@ def _wide(axes: Axes, values: pd.Series) -> None:
         axes.set_ylim(top=0.3)
 
 
-def _models(table: pd.DataFrame) -> str:
-    return f"Models: {titles(table, 'model')}."
+def _place(table: pd.DataFrame) -> pd.Series:
+    """Model and layer of each row; the words of static vectors have no layer."""
+    layers = ", layer " + table["layer"].map("{:.0f}".format)
+    return table["embedding"] + np.where(table["layer"].isna(), ", words", layers)
 
 
-def _over(n: int, name: str) -> str:
-    return f"one {name}" if n == 1 else f"mean and sd of {n} {name}s"
+def _first_place(rows: pd.DataFrame) -> str:
+    return str(rows["place"].iloc[0])
 
 
-def _listed(numbers: list[int]) -> str:
-    if len(numbers) == 1:
-        return f"{numbers[0]:,}"
-    return f"{numbers[0]:,} to {numbers[-1]:,}"
+def _task(rows: pd.DataFrame) -> str:
+    return f"{rows['task'].iloc[0]}, {rows['embedding'].iloc[0]}"

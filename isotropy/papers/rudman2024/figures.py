@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from isotropy.figures.style import (
-    COLOURS,
+from isotropy.figures.draw import (
+    DOTS,
+    GREY,
     MARKERS,
-    common_legend,
+    Look,
+    Panels,
+    curve,
+    distinct,
     footnote,
-    line_style,
+    grid,
+    hide_unused,
+    legend,
+    look,
     mark_status,
+    panels,
+    repeats,
 )
-from isotropy.palette import STATUS
+from isotropy.figures.style import COLOURS
 from isotropy.papers.declare import figure
 
 COLUMNS = 4  # panels beside each other
@@ -35,6 +45,14 @@ PERFORMANCE = {
     "spearman": "Spearman correlation (×100)",
     "exact_match": "Exact match (%)",
 }
+AVERAGES = {
+    "istar_best": "I-STAR, best λ < 0 per task",
+    "istar": "I-STAR, λ < 0 best on the other seeds",
+    "istar_mean": "I-STAR, mean over λ < 0",
+    "none": "none",
+    "cosreg": "CosReg",
+}
+"""Columns of the table of averages, in the order of the legend."""
 
 
 @figure(
@@ -47,29 +65,23 @@ PERFORMANCE = {
 )
 def activation_diagrams(activations: pd.DataFrame) -> Figure:
     """Figure 1: mean activation per dimension, one row per setup, one column per method."""
-    figure, grid, panels = _by_method(activations, 3.3, 2.3, sharey="row")
-    for axes, own in panels:
-        axes.vlines(
-            own["dimension"], 0, own["activation"], color=COLOURS[0], lw=0.6, rasterized=True
-        )
+    figure, drawn = _by_method(
+        activations, (3.3, 2.3), "dimension", "mean activation", sharey="row"
+    )
+    for axes, rows in drawn:
+        style: dict[str, Any] = {"color": COLOURS[0], "lw": 0.6, "rasterized": True}
+        axes.vlines(rows["dimension"], 0, rows["activation"], **style)
         axes.axhline(0, color="#777777", lw=0.6)
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        largest = own["activation"].abs().max() / own["activation"].abs().median()
-        text = f"largest / median: {largest:.1f}"
-        axes.text(0.98, 0.96, text, transform=axes.transAxes, ha="right", va="top", fontsize=7.5)
-        if axes in grid[:, 0]:
-            axes.set_ylabel(f"{_name(own)}\nmean activation", fontsize=8.5)
-    for axes in grid[-1]:
-        axes.set_xlabel("dimension")
-    first = (
+        ratio = rows["activation"].abs().max() / rows["activation"].abs().median()
+        text: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 7.5}
+        text |= {"s": f"largest / median: {ratio:.1f}", "transform": axes.transAxes}
+        axes.text(0.98, 0.96, **text)
+    about = (
         "Mean over the validation set of each dimension of the first token's vector, last layer, "
         "seed "
     )
-    footnote(
-        figure,
-        f"{first}{activations['seed'].min()}. {_notes(activations)}",
-        width=46 * grid.shape[1],
-    )
+    footnote(figure, f"{about}{activations['seed'].min()}. {_notes(activations)}")
     return figure
 
 
@@ -87,33 +99,26 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Figures 2 and 3: clouds of sentence embeddings around the origin, with their average cosine
     and IsoScore*.
     """
-    figure, grid, panels = _by_method(points, 3.1, 3.1)
-    for axes, own in panels:
-        _cloud(axes, own)
-        first = own.iloc[0]
-        run = runs[
-            (runs["setup"] == first["setup"])
-            & (runs["method"] == first["method"])
-            & (runs["seed"] == first["seed"])
-        ].iloc[0]
+    ylabel = "first component at right angles"
+    figure, drawn = _by_method(points, (3.1, 3.1), "along the mean", ylabel)
+    by_run = runs.set_index(["setup", "method", "seed"])
+    for axes, rows in drawn:
+        _cloud(axes, rows)
+        run = by_run.loc[tuple(rows[["setup", "method", "seed"]].iloc[0])]
         text = (
             f"average cosine {run['sentence_mean_cosine_last']:.3f}\n"
             f"IsoScore* {run['isoscore_star']:.3f}"
         )
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.5}
         axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=8, bbox=box)
-        if axes in grid[:, 0]:
-            axes.set_ylabel(f"{_name(own)}\nfirst component at right angles", fontsize=8.5)
-    for axes in grid[-1]:
-        axes.set_xlabel("along the mean")
-    common_legend(figure, grid.flat, loc="outside upper right", ncols=6, markerscale=2)
+    legend(figure, loc="outside upper right", ncols=6, markerscale=2)
     about = (
         "Sentence embeddings (first token, last layer) of the validation set, projected on their "
         "mean and on their first "
         "component at right angles to it; units of the embedding. IsoScore* of all tokens and "
         f"layers{_shrunk(runs)}. "
     )
-    footnote(figure, about + _notes(points), width=44 * grid.shape[1])
+    footnote(figure, about + _notes(points))
     return figure
 
 
@@ -130,36 +135,42 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
     """Figure 4: IsoScore* against zeta for a few sample sizes, and against sample size for each
     zeta, a row per cloud.
     """
-    clouds = list(dict.fromkeys(stability["setup"]))
-    figure = Figure(figsize=(9.6, 4.2 * len(clouds) + 0.6))
-    grid = figure.subplots(len(clouds), 2, sharey="row", squeeze=False)
-    for (left, right), cloud in zip(grid, clouds, strict=True):
-        group = stability[stability["setup"] == cloud]
-        whole, status = group["whole"].iloc[0], group["status"].iloc[0]
-        sizes = sorted(group["n"].unique())
-        _against_zeta(left, group, sizes)
-        _against_size(right, group)
-        for axes in (left, right):
-            axes.axhline(whole, color="black", ls="--", lw=1, label=f"whole cloud: {whole:.3f}")
-            axes.legend(fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=3)
-            axes.set_ylim(bottom=0)
-        left.set(xlabel="shrinkage ζ", ylabel=f"{cloud}\nIsoScore* (0 a line, 1 isotropic)")
+    figure, drawn = grid(stability, "setup", 2, size=(4.5, 4.2), sharey="row")
+    notes = []
+    for (left, right), rows in drawn:
+        first, sizes = rows.iloc[0], sorted(rows["n"].unique())
+        published = min(range(len(sizes)), key=lambda i: abs(sizes[i] - PUBLISHED_BATCH))
+        shown = sorted({0, len(sizes) // 3, published, len(sizes) - 1})
+        _stability(left, rows, "zeta", "n", {sizes[i]: f"n = {sizes[i]:,}" for i in shown})
+        zetas = sorted(rows["zeta"].unique())
+        names = {z: f"ζ = {z:g}" + ("" if z else " (IsoScore)") for z in zetas}
+        _stability(right, rows, "n", "zeta", names)
+        left.set_xlabel("shrinkage ζ")
+        left.set_ylabel(f"{first['setup']}\nIsoScore* (0 a line, 1 isotropic)")
         right.set_xscale("log")
         right.xaxis.set_major_locator(FixedLocator([float(n) for n in sizes]))
         right.xaxis.set_minor_locator(NullLocator())
         right.set_xticklabels([f"{n:,}" for n in sizes], rotation=45, fontsize=8)
         right.set_xlabel("points in the sample, n")
-        right.set_title(status, loc="right", fontsize=9, color=STATUS[status])
-    repeats = stability.groupby(["setup", "n", "zeta"])["repeat"].nunique().min()
-    notes = [
-        f"{name} ({g['status'].iloc[0]}): "
-        f"{g['data'].iloc[0]}{'; ' * bool(g['embedding'].iloc[0])}{g['embedding'].iloc[0]}, "
-        f"{g['d'].iloc[0]} dimensions, shrinkage covariance of {g['shrinkage_points'].iloc[0]:,} "
-        "other points."
-        for name, g in stability.groupby("setup", sort=False)
-    ]
-    footnote(figure, f"Mean ± sd over {repeats} samples. " + " ".join(notes), width=130)
+        mark_status(right, rows)
+        data = "; ".join(text for text in (first["data"], first["embedding"]) if text)
+        notes.append(
+            f"{first['setup']} ({first['status']}): {data}, {first['d']} dimensions, shrinkage "
+            f"covariance of {first['shrinkage_points']:,} other points."
+        )
+    n = stability.groupby(["setup", "n", "zeta"])["repeat"].nunique().min()
+    footnote(figure, f"{repeats(n, 'sample').capitalize()}. " + " ".join(notes))
     return figure
+
+
+def _stability(axes: Axes, rows: pd.DataFrame, x: str, lines: str, names: dict[Any, str]) -> None:
+    """IsoScore* of a cloud against a column, a line for each named value of another."""
+    for i, (value, name) in enumerate(names.items()):
+        curve(axes, rows[rows[lines] == value], x, "isoscore_star", name, look(i))
+    whole = rows["whole"].iloc[0]
+    axes.axhline(whole, color="black", ls="--", lw=1, label=f"whole cloud: {whole:.3f}")
+    axes.legend(fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=3)
+    axes.set_ylim(bottom=0)
 
 
 @figure(
@@ -175,35 +186,29 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
     """Figure 5: one panel per setup, one point per lambda with its standard deviations over seeds;
     none and CosReg marked.
     """
-    figure, panels = _by_setup(runs)
+    xlabel = "IsoScore* (0 a line, 1 isotropic)"
+    figure, drawn = _by_setup(runs, xlabel=xlabel)
     zetas = sorted(runs["zeta"].dropna().unique())
     scale = _lambda_scale(runs)
-    for axes, group in panels:
-        for method, own in group.groupby("method", sort=False):
-            first = own.iloc[0]
-            style: dict[str, Any] = {"color": "black", "marker": "*", "ms": 11, "label": method}
-            if first["kind"] == "cosreg":
-                style |= {"color": "#777777", "marker": "X", "ms": 7}
-            if first["kind"] == "istar":
-                marker = MARKERS[zetas.index(first["zeta"]) % len(MARKERS)]
-                style |= {"color": scale(first["strength"]), "marker": marker, "ms": 6.5}
-                style["label"] = str(method).removeprefix("I-STAR, ")
-            _mean_and_deviations(axes, own, style)
-        _chance(axes, float(group["chance"].mean()))
-        _panel(axes, group)
-        axes.set(
-            xlabel="IsoScore* (0 a line, 1 isotropic)", ylabel=PERFORMANCE[group["metric"].iloc[0]]
-        )
-        means = group.groupby("method")["isoscore_star"].mean()
+    for axes, rows in drawn:
+        for method, own in rows.groupby("method", sort=False):
+            style = _method_look(own.iloc[0], scale)
+            if own["kind"].iloc[0] == "istar":
+                marker = MARKERS[zetas.index(own["zeta"].iloc[0]) % len(MARKERS)]
+                style = style._replace(marker=marker)
+            _mean_and_deviations(axes, own, _short(str(method)), style)
+        _chance(axes, float(rows["chance"].mean()))
+        axes.set_ylabel(PERFORMANCE[rows["metric"].iloc[0]])
+        means = rows.groupby("method")["isoscore_star"].mean()
         # Else all but the largest would fall together
         if means.min() > 0 and means.max() > WIDE * means.min():
             axes.set_xscale("log")
-    common_legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
+    legend(figure, title="penalty")
     about = (
         f"{_seeds(runs)}; performance on the whole validation set; IsoScore* of all its tokens in "
         f"all layers{_shrunk(runs)}. "
     )
-    footnote(figure, about + _notes(runs), width=56 * min(len(panels), COLUMNS) + 18)
+    footnote(figure, about + _notes(runs))
     return figure
 
 
@@ -220,39 +225,37 @@ def average_performance(averages: pd.DataFrame) -> Figure:
     """Figure 6: performance averaged over tasks per model and method, mean ± sd over seeds, single
     seeds as dots.
     """
-    models = list(dict.fromkeys(averages["setup"]))
-    names = {
-        "istar_best": "I-STAR, best λ < 0 per task",
-        "istar": "I-STAR, λ < 0 best on the other seeds",
-        "istar_mean": "I-STAR, mean over λ < 0",
-        "none": "none",
-        "cosreg": "CosReg",
-    }
-    names = {key: name for key, name in names.items() if averages[key].notna().any()}
-    figure = Figure(figsize=(2.6 * len(models) + 4.6, 4.2))
+    n_models = averages["setup"].nunique()
+    figure = Figure(figsize=(2.6 * n_models + 4.6, 4.2))
     axes = figure.subplots()
-    _bars_with_seeds(axes, averages, names)
-    if names:
-        every = averages[list(names)].to_numpy(dtype=float)
-        low, high = float(np.nanmin(every)), float(np.nanmax(every))
-        least = low - 0.35 * (high - low) - 1
-        axes.set_ylim(max(0.0, least) if low >= 0 else least, high + 0.15 * (high - low) + 1)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=8)
+    long = averages.rename(columns=AVERAGES).melt(
+        ["setup", "seed"], list(AVERAGES.values()), "method", "performance"
+    )
+    long = long.dropna(subset="performance")
+    if len(long):
+        methods = [name for name in AVERAGES.values() if name in set(long["method"])]
+        hue: dict[str, Any] = {"hue": "method", "hue_order": methods, "legend": False}
+        data: dict[str, Any] = {"data": long, "x": "setup", "y": "performance", "ax": axes} | hue
+        palette, width = COLOURS[: len(methods)], 0.6
+        sns.stripplot(**data, palette=["black"] * len(methods), dodge=True, jitter=False, size=3.5)
+        for line in axes.collections:
+            line.set_zorder(3)
+        data |= {"errorbar": "sd", "palette": palette, "linestyles": "none", "legend": True}
+        sns.pointplot(**data, dodge=width, markers="_", markersize=14, capsize=0.06)
+        sns.move_legend(axes, "upper left", bbox_to_anchor=(1.01, 1), fontsize=8, title=None)
     else:
         axes.text(0.5, 0.5, "no task was learned", transform=axes.transAxes, ha="center")
-    axes.set_xticks(range(len(models)), models)
-    axes.set_ylabel("performance, average over tasks (×100)")
+        axes.set_xticks(range(n_models), averages["setup"].unique())
+    axes.set(xlabel="", ylabel="performance, average over tasks (×100)")
     axes.grid(axis="x", visible=False)
     mark_status(axes, averages)
     n_tasks = averages["n_tasks"].max()
-    several = "one task" if n_tasks == 1 else f"{n_tasks} tasks"
-    about = (
-        f"{several[0].upper()}{several[1:]}. Bars: {_seeds(averages).lower()}; dots: seeds; the "
-        "axis does not start at 0. "
-    )
-    left = "; ".join(dict.fromkeys(averages["not_learned"][averages["not_learned"] != ""]))
-    about += f"Left out, since models without penalty did not learn them: {left}. " if left else ""
-    footnote(figure, f"{about}Data: {'; '.join(dict.fromkeys(averages['data']))}.", width=118)
+    tasks = "One task" if n_tasks == 1 else f"{n_tasks} tasks"
+    about = f"{tasks}. Dashes: {_seeds(averages).lower()}; dots: seeds. "
+    left_out = distinct(averages, "not_learned")
+    if left_out:
+        about += f"Left out, since models without penalty did not learn them: {left_out}. "
+    footnote(figure, f"{about}Data: {distinct(averages, 'data')}.")
     return figure
 
 
@@ -267,86 +270,47 @@ def average_performance(averages: pd.DataFrame) -> Figure:
 )
 def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     """Figure 7: TwoNN per layer, one panel per setup, one line per lambda; no penalty in black."""
-    layers = layers[
-        (layers["kind"] != "istar") | (layers["zeta"] == layers["zeta"].dropna().iloc[0])
-    ]
-    figure, panels = _by_setup(layers)
+    first_zeta = layers["zeta"].dropna().iloc[0]
+    layers = layers[(layers["kind"] != "istar") | (layers["zeta"] == first_zeta)]
+    figure, drawn = _by_setup(layers, xlabel="layer", ylabel="TwoNN intrinsic dimension")
     scale = _lambda_scale(layers)
     order = {"istar": 0, "none": 1, "cosreg": 2}
-    for axes, group in panels:
-        methods = group.drop_duplicates("method")
-        methods = methods.assign(order=methods["kind"].map(order)).sort_values(
-            ["order", "strength"]
-        )
-        for _, first in methods.iterrows():
-            own = group[group["method"] == first["method"]].groupby("layer")["sentence_two_nn"]
-            style: dict[str, Any] = {"color": "black", "lw": 2, "ls": "-"}
-            if first["kind"] == "cosreg":
-                style = {"color": "#777777", "lw": 1.5, "ls": "--"}
-            if first["kind"] == "istar":
-                style = {"color": scale(first["strength"]), "lw": 1.5, "ls": "-"}
-            mean, sd = own.mean(), own.std(ddof=1).fillna(0)
-            axes.plot(
-                mean.index,
-                mean,
-                marker="o",
-                ms=3.5,
-                label=str(first["method"]).removeprefix("I-STAR, "),
-                **style,
-            )
-            axes.fill_between(
-                mean.index, mean - sd, mean + sd, color=style["color"], alpha=0.2, lw=0
-            )
-        _panel(axes, group)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes, rows in drawn:
+        rows = rows.assign(order=rows["kind"].map(order)).sort_values(["order", "strength"])
+        for method, own in rows.groupby("method", sort=False):
+            style = _method_look(own.iloc[0], scale)._replace(marker="o")
+            options: dict[str, Any] = {
+                "linewidth": 2 if own["kind"].iloc[0] == "none" else 1.5,
+                "markersize": 3.5,
+            }
+            name = _short(str(method))
+            curve(axes, own, "layer", "sentence_two_nn", name, style, band=True, **options)
         axes.set_ylim(bottom=0)
-        axes.set(xlabel="layer", ylabel="TwoNN intrinsic dimension")
-    common_legend(figure, [axes for axes, _ in panels], loc="outside right upper", title="penalty")
+    legend(figure, title="penalty")
     about = f"{_seeds(layers)}; sentence embeddings (first token) of the validation set. "
-    footnote(figure, about + _notes(layers), width=56 * min(len(panels), COLUMNS) + 18)
+    footnote(figure, about + _notes(layers))
     return figure
 
 
-def _against_zeta(axes: Axes, group: pd.DataFrame, sizes: list[int]) -> None:
-    """IsoScore* of a cloud against zeta: for the smallest and the largest sample, one between, and
-    the one next to the paper's.
-    """
-    published = min(range(len(sizes)), key=lambda i: abs(sizes[i] - PUBLISHED_BATCH))
-    shown = [sizes[i] for i in sorted({0, len(sizes) // 3, published, len(sizes) - 1})]
-    for i, n in enumerate(shown):
-        _line_with_deviations(axes, group[group["n"] == n], "zeta", i, f"n = {n:,}")
+def _method_look(first: pd.Series, scale: Callable[[float], Any]) -> Look:
+    """Look of a penalty: lambda's colour for I-STAR, black without, grey for CosReg."""
+    if first["kind"] == "istar":
+        return Look(scale(first["strength"]), "o")
+    return Look("#777777", "X", "--") if first["kind"] == "cosreg" else Look("black", "*")
 
 
-def _against_size(axes: Axes, group: pd.DataFrame) -> None:
-    """IsoScore* of a cloud against the size of the sample, a line for each zeta."""
-    for i, zeta in enumerate(sorted(group["zeta"].unique())):
-        own = group[group["zeta"] == zeta]
-        name = "ζ = 0 (IsoScore)" if zeta == 0 else f"ζ = {zeta:g}"
-        _line_with_deviations(axes, own, "n", i, name)
+def _short(method: str) -> str:
+    return method.removeprefix("I-STAR, ")
 
 
-def _line_with_deviations(axes: Axes, own: pd.DataFrame, column: str, i: int, label: str) -> None:
-    """The i-th line of a panel: IsoScore* against a column, mean ± sd over samples."""
-    colour, marker = line_style(i)
-    by_value = own.groupby(column)["isoscore_star"]
-    mean, sd = by_value.mean(), by_value.std(ddof=1)
-    style: dict[str, Any] = {"color": colour, "marker": marker, "ms": 4, "lw": 1.2, "capsize": 2}
-    axes.errorbar(mean.index, mean, sd, label=label, **style)
-
-
-def _mean_and_deviations(axes: Axes, own: pd.DataFrame, style: dict[str, Any]) -> None:
+def _mean_and_deviations(axes: Axes, rows: pd.DataFrame, name: str, style: Look) -> None:
     """A method's performance against IsoScore*: mean over seeds, with standard deviations."""
-    x, y = own["isoscore_star"], own["performance"]
-    if len(own) > 1:
-        style = {"xerr": x.std(ddof=1), "yerr": y.std(ddof=1)} | style
-    edges: dict[str, Any] = {
-        "mec": "black",
-        "mew": 0.5,
-        "ecolor": "#999999",
-        "elinewidth": 1,
-        "ls": "",
-    }
-    axes.errorbar(x.mean(), y.mean(), **edges, **style)
+    mean, sd = (rows[["isoscore_star", "performance"]].agg(f, axis=0) for f in ("mean", "std"))
+    edges: dict[str, Any] = {"mec": "black", "mew": 0.5, "ecolor": "#999999", "elinewidth": 1}
+    size = {"*": 11, "X": 7}.get(style.marker, 6.5)
+    errors = dict(zip(("xerr", "yerr"), sd, strict=True)) if len(rows) > 1 else {}
+    marks: dict[str, Any] = {"marker": style.marker, "color": style.color, "ms": size, "ls": ""}
+    axes.errorbar(mean.iloc[0], mean.iloc[1], label=name, **marks | edges | errors)
 
 
 def _chance(axes: Axes, chance: float) -> None:
@@ -356,96 +320,59 @@ def _chance(axes: Axes, chance: float) -> None:
     low, high = axes.get_ylim()
     # Farther away it would flatten what there is to see
     if chance > low - 0.5 * (high - low):
-        axes.axhline(chance, color="#555555", lw=1.2, ls=":", label="most frequent class")
+        axes.axhline(chance, color=GREY, lw=1.2, ls=":", label="most frequent class")
     else:
         text = f"most frequent class: {chance:.1f}, below"
-        style: dict[str, Any] = {"ha": "right", "va": "bottom", "fontsize": 7.5, "color": "#555555"}
+        style: dict[str, Any] = {"ha": "right", "va": "bottom", "fontsize": 7.5, "color": GREY}
         axes.text(0.98, 0.02, text, transform=axes.transAxes, **style)
 
 
-def _bars_with_seeds(axes: Axes, averages: pd.DataFrame, names: dict[str, str]) -> None:
-    """A bar per model and column of a table, mean ± sd over seeds, and a dot per seed.
-
-    Args:
-        axes: of the figure.
-        averages: one row per model and seed.
-        names: what each column is called.
-    """
-    n_models = averages["setup"].nunique()
-    width = 0.8 / max(1, len(names))
-    for i, (column, name) in enumerate(names.items()):
-        x = np.arange(n_models) + (i - (len(names) - 1) / 2) * width
-        by_model = averages.groupby("setup", sort=False)[column]
-        errors = by_model.std(ddof=1).to_numpy() if averages["seed"].nunique() > 1 else None
-        style: dict[str, Any] = {"capsize": 3, "color": COLOURS[i], "alpha": 0.75, "label": name}
-        axes.bar(x, by_model.mean(), width * 0.92, yerr=errors, **style)
-        for at, (_, values) in zip(x, by_model, strict=True):
-            axes.scatter(np.full(len(values), at), values, s=12, color="black", zorder=3, lw=0)
-
-
 def _by_method(
-    table: pd.DataFrame, width: float, height: float, **options: Any
-) -> tuple[Figure, np.ndarray, list[tuple[Axes, pd.DataFrame]]]:
-    """A figure with one row of panels per setup and one column per method; its grid, and each panel
-    with its rows.
+    table: pd.DataFrame, size: tuple[float, float], xlabel: str, ylabel: str, **options: Any
+) -> tuple[Figure, Panels]:
+    """A figure with one row of panels per setup and one column per method, and each panel with its
+    rows.
     """
-    of_setups = [group for _, group in table.groupby("setup", sort=False)]
-    columns = max(group["method"].nunique() for group in of_setups)
-    figure = Figure(figsize=(width * columns + 0.6, height * len(of_setups) + 1.2))
-    grid = figure.subplots(len(of_setups), columns, squeeze=False, **options)
-    panels = []
-    for row, group in zip(grid, of_setups, strict=True):
+    columns = int(table.groupby("setup")["method"].nunique().max())
+    figure, rows = grid(table, "setup", columns, size=size, **options)
+    drawn = []
+    for row, group in rows:
         methods = list(group.groupby("method", sort=False))
+        hide_unused(row, len(methods))
+        row[0].set_ylabel(f"{_name(group)}\n{ylabel}", fontsize=8.5)
         for axes, (method, own) in zip(row, methods, strict=False):
             axes.set_title(method, loc="left", fontsize=9.5)
-            panels.append((axes, own))
-        for axes in row[len(methods) :]:
-            axes.set_visible(False)
-    return figure, grid, panels
+            drawn.append((axes, own))
+    for axes in rows[-1][0]:
+        axes.set_xlabel(xlabel)
+    return figure, drawn
 
 
-def _by_setup(table: pd.DataFrame) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+def _by_setup(table: pd.DataFrame, **labels: str) -> tuple[Figure, Panels]:
     """A figure with one panel per setup, and each panel with its rows."""
-    of_setups = [group for _, group in table.groupby("setup", sort=False)]
-    columns = min(len(of_setups), COLUMNS)
-    rows = -(-len(of_setups) // columns)
-    figure = Figure(figsize=(4.0 * columns + 1.6, 3.5 * rows + 1.0))
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat[len(of_setups) :]:
-        axes.set_visible(False)
-    return figure, list(zip(grid.flat, of_setups, strict=False))
+    return panels(table, size=(4.0, 3.5), title=_name, per_row=COLUMNS, **labels)
 
 
-def _cloud(axes: Axes, own: pd.DataFrame) -> None:
+def _cloud(axes: Axes, rows: pd.DataFrame) -> None:
     """Points by class, and the origin."""
-    classes = sorted(own["label"].dropna().unique())
-    if own["label"].isna().all() or len(classes) > len(COLOURS):
-        axes.scatter(
-            own["x"], own["y"], s=5, lw=0, color=COLOURS[0], rasterized=True, label="sentences"
-        )
-    else:
-        for i, label in enumerate(classes):
-            part = own[own["label"] == label]
-            axes.scatter(
-                part["x"],
-                part["y"],
-                s=5,
-                lw=0,
-                color=COLOURS[i],
-                alpha=0.7,
-                rasterized=True,
-                label=f"class {label:g}",
-            )
+    classes, ylabel = sorted(rows["label"].dropna().unique()), axes.get_ylabel()
+    style: dict[str, Any] = {"x": "x", "y": "y", "ax": axes, "legend": False, **DOTS}
+    if not classes or len(classes) > len(COLOURS):
+        sns.scatterplot(rows, label="sentences", color=COLOURS[0], **style)
+    for i, value in enumerate(classes if len(classes) <= len(COLOURS) else []):
+        own = rows[rows["label"] == value]
+        sns.scatterplot(own, label=f"class {value:g}", color=COLOURS[i], **style)
     axes.scatter([0], [0], marker="+", s=70, color="black", lw=1.5, zorder=4, label="origin")
+    axes.set_ylabel(ylabel)  # seaborn labels panels that have none
     axes.set_aspect("equal", adjustable="datalim")
 
 
-def _lambda_scale(table: pd.DataFrame) -> Any:
+def _lambda_scale(table: pd.DataFrame) -> Callable[[float], Any]:
     """Colours of lambda: from orange below 0 to purple above, told apart with any form of colour
     blindness.
     """
-    reach = max(1e-9, float(table["strength"][table["kind"] == "istar"].abs().max()))
-    norm, colours = TwoSlopeNorm(0, -math.sqrt(reach), math.sqrt(reach)), mpl.colormaps["PuOr"]
+    largest = max(1e-9, float(table["strength"][table["kind"] == "istar"].abs().max()))
+    norm, colours = TwoSlopeNorm(0, -math.sqrt(largest), math.sqrt(largest)), mpl.colormaps["PuOr"]
 
     def colour(strength: float) -> Any:
         # The root spreads out small lambdas; the middle of the map would be white.
@@ -457,14 +384,8 @@ def _lambda_scale(table: pd.DataFrame) -> Any:
     return colour
 
 
-def _panel(axes: Axes, group: pd.DataFrame) -> None:
-    """Task, model and status above a panel."""
-    axes.set_title(_name(group), loc="left", fontweight="bold", fontsize=9.5)
-    mark_status(axes, group)
-
-
-def _name(group: pd.DataFrame) -> str:
-    return f"{group['task'].iloc[0]}, {group['model'].iloc[0]}"
+def _name(rows: pd.DataFrame) -> str:
+    return f"{rows['task'].iloc[0]}, {rows['model'].iloc[0]}"
 
 
 def _shrunk(runs: pd.DataFrame) -> str:
@@ -476,19 +397,18 @@ def _shrunk(runs: pd.DataFrame) -> str:
 
 
 def _seeds(table: pd.DataFrame) -> str:
-    n = table["seed"].nunique()
-    return f"Mean ± sd over {n} seeds" if n > 1 else "One seed"
+    return repeats(table["seed"].nunique(), "seed").capitalize()
 
 
 def _notes(table: pd.DataFrame) -> str:
     """Data, model and status of every setup."""
     parts = []
-    for _, group in table.groupby("setup", sort=False):
-        row = group.iloc[0]
-        size = (
-            f", {row['n_train']:,} training items, {row['updates']:,} updates"
-            if "n_train" in group.columns
-            else ""
+    for _, rows in table.groupby("setup", sort=False):
+        first = rows.iloc[0]
+        size = ""
+        if "n_train" in rows.columns:
+            size = f", {first['n_train']:,} training items, {first['updates']:,} updates"
+        parts.append(
+            f"{first['task']} ({first['status']}): {first['data']}; {first['embedding']}{size}."
         )
-        parts.append(f"{row['task']} ({row['status']}): {row['data']}; {row['embedding']}{size}.")
     return " ".join(parts)

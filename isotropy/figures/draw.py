@@ -1,0 +1,256 @@
+"""What figures share: panels with a title and a status, lines with intervals, legends and notes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from math import ceil, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from isotropy.figures.style import COLOURS
+from isotropy.palette import STATUS
+
+MARKERS = "osD^vPX"
+PANELS_PER_ROW = 3
+GREY = "#555555"
+DOTS: dict[str, Any] = {"s": 5, "linewidth": 0, "alpha": 0.8, "rasterized": True}
+"""Small points, of which a panel has thousands: pixels in vector formats."""
+CLUSTERS: dict[str, Any] = {"palette": "tab20", "hue_norm": (0, 19), "legend": False}
+"""Colours of clusters, which repeat after 20."""
+
+Panels = list[tuple[Axes, pd.DataFrame]]
+
+
+class Look(NamedTuple):
+    """Colour, marker and dashes of a line, as matplotlib names them."""
+
+    color: str
+    marker: str = ""
+    linestyle: str = "-"
+
+
+def look(i: int, linestyle: str = "-") -> Look:
+    """Look of the i-th line: no two of the first 49 have colour and marker in common."""
+    n = len(COLOURS)
+    return Look(COLOURS[i % n], MARKERS[(i + i // n) % len(MARKERS)], linestyle)
+
+
+def common_status(rows: pd.DataFrame) -> str:
+    """`rehearsal` if any row is, `original` if all rows are, else `stand-in`."""
+    if (rows["status"] == "rehearsal").any():
+        return "rehearsal"
+    return "original" if (rows["status"] == "original").all() else "stand-in"
+
+
+def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
+    """Write the status of rows (original, stand-in or rehearsal) above a panel, on the right."""
+    status = common_status(rows)
+    axes.set_title(status, loc="right", fontsize=9, color=STATUS[status])
+
+
+def heading(axes: Axes, title: str, rows: pd.DataFrame | None = None) -> None:
+    """Write a title above a panel, and the status of its rows."""
+    axes.set_title(title, loc="left", fontweight="bold", fontsize=9.5)
+    if rows is not None and len(rows):
+        mark_status(axes, rows)
+
+
+def panels(
+    table: pd.DataFrame,
+    by: str = "setup",
+    *,
+    size: tuple[float, float] = (4.2, 3.2),
+    title: Callable[[pd.DataFrame], str] | None = None,
+    per_row: int = PANELS_PER_ROW,
+    **labels: str,
+) -> tuple[Figure, Panels]:
+    """Make a figure with a panel per group of rows, and room for a legend on the right.
+
+    Args:
+        table: one row per point.
+        by: column of the groups, in the order of the table.
+        size: width and height of a panel in inches.
+        title: title of a panel, from its rows; the group's name if None.
+        per_row: most panels beside each other.
+        labels: `xlabel` and `ylabel`, see `label`.
+
+    Returns:
+        The figure, and each panel with its rows.
+    """
+    groups = list(table.groupby(by, sort=False))
+    columns = len(groups) if len(groups) <= per_row else min(per_row, ceil(sqrt(len(groups))))
+    rows = -(-len(groups) // columns)
+    figure = Figure(figsize=(size[0] * columns + 2.2, size[1] * rows + 1.0))
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[len(groups) :]:
+        axes.set_visible(False)
+    drawn = [(axes, group) for axes, (_, group) in zip(grid.flat, groups, strict=False)]
+    for (axes, group), (name, _) in zip(drawn, groups, strict=True):
+        text = title(group) if title else str(name).replace(", ", ",\n")
+        heading(axes, text, group.dropna(subset="status"))
+        label(axes, **labels)
+    return figure, drawn
+
+
+def grid(
+    table: pd.DataFrame, by: str, columns: int, *, size: tuple[float, float], **options: Any
+) -> tuple[Figure, list[tuple[np.ndarray, pd.DataFrame]]]:
+    """Make a figure with a row of panels per group; `size` is that of a panel, in inches.
+
+    Returns:
+        The figure, and each row of panels with its rows of the table.
+    """
+    groups = [group for _, group in table.groupby(by, sort=False)]
+    figure = Figure(figsize=(size[0] * columns + 0.6, size[1] * len(groups) + 1.2))
+    axes = figure.subplots(len(groups), columns, squeeze=False, **options)
+    return figure, list(zip(axes, groups, strict=True))
+
+
+def hide_unused(row: Sequence[Axes] | np.ndarray, n_used: int) -> None:
+    """Hide the panels of a row behind the first `n_used`."""
+    for axes in row[n_used:]:
+        axes.set_visible(False)
+
+
+def label(axes: Axes, **labels: Any) -> None:
+    """Label the axes of a panel; along layers, epochs, clusters or updates, ticks are at whole
+    numbers.
+    """
+    axes.set(**labels)
+    name = labels.get("xlabel", "")
+    if name.startswith(("layer", "epoch", "clusters", "update")):
+        axes.xaxis.set_major_locator(MaxNLocator(5 if name == "update" else 10, integer=True))
+
+
+def curve(
+    axes: Axes,
+    rows: pd.DataFrame,
+    x: str,
+    y: str,
+    name: str | None,
+    style: Look,
+    interval: tuple[str, str] | None = None,
+    *,
+    band: bool = False,
+    **options: Any,
+) -> None:
+    """Draw a line through the mean of the rows at each x, with its interval.
+
+    Args:
+        axes: the panel.
+        rows: several rows with the same x (seeds, samples) are averaged.
+        x: column of the horizontal axis.
+        y: column of the vertical axis.
+        name: in the legend.
+        style: of the line.
+        interval: columns with the ends of an interval that the table has; None for the mean ± one
+            standard deviation of the rows at the same x.
+        band: shade the standard deviation, for lines with many points.
+        options: of `seaborn.lineplot` and matplotlib's lines.
+    """
+    style_of_line = {"markersize": 4.5, "markeredgecolor": style.color} | style._asdict() | options
+    sns.lineplot(
+        rows.astype({x: float}),
+        x=x,
+        y=y,
+        ax=axes,
+        label=name,
+        legend=False,
+        errorbar=None if interval else "sd",
+        err_style="band" if band else "bars",
+        err_kws={"alpha": 0.2, "linewidth": 0} if band else {"capsize": 2},
+        **style_of_line,
+    )
+    if interval:
+        horizontal = options.get("orient") == "y"
+        whiskers(axes, rows, (x, y), interval, horizontal=horizontal, color=style.color)
+
+
+def whiskers(
+    axes: Axes,
+    rows: pd.DataFrame,
+    point: tuple[str, str],
+    interval: tuple[str, str],
+    *,
+    horizontal: bool = False,
+    **options: Any,
+) -> None:
+    """Draw intervals that the table has, as bars with caps; none where an end is missing.
+
+    Args:
+        axes: the panel.
+        rows: one row per interval.
+        point: columns of the values, x and y.
+        interval: columns of the lower and the upper end.
+        horizontal: whether the intervals are along x.
+        options: of `Axes.errorbar`.
+    """
+    x, y = (rows[column].to_numpy(float) for column in point)
+    value = x if horizontal else y
+    low, high = (rows[column].to_numpy(float) for column in interval)
+    drawn = np.isfinite(low) & np.isfinite(high)
+    ends = np.abs(np.stack([value - low, high - value]))[:, drawn]
+    style: dict[str, Any] = {"linestyle": "", "capsize": 2, "lw": 1.2} | options
+    axes.errorbar(x[drawn], y[drawn], **{"xerr" if horizontal else "yerr": ends}, **style)
+
+
+def legend(figure: Figure, where: str = "right", **options: Any) -> None:
+    """One legend for all panels, each name once: on the `right`, or above (`top`)."""
+    named = {
+        text: handle
+        for axes in figure.axes
+        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    place = {"right": "outside right upper", "top": "outside upper left"}[where]
+    style: dict[str, Any] = {"fontsize": 8, "frameon": False, "loc": place} | options
+    figure.legend(list(named.values()), list(named), **style)
+
+
+def colour_bar(
+    figure: Figure, axes: Any, norm: Normalize, text: str, palette: Any = "cividis", **options: Any
+) -> None:
+    """Explain the colours of points or lines beside one or several panels."""
+    figure.colorbar(ScalarMappable(norm, palette), ax=axes, label=text, **options)
+
+
+def footnote(figure: Figure, text: str) -> None:
+    """Set a note to the figure: data, status, schedule. The PDF shows it below the figure; for
+    other formats the page that shows the figure does (`note`).
+    """
+    width = int(13 * figure.get_size_inches()[0])  # characters
+    figure.set_label("\n".join(textwrap.wrap(text, width)))
+
+
+def note(figure: Figure) -> str:
+    """The note to a figure, as one paragraph; empty without one."""
+    return " ".join(str(figure.get_label() or "").split())
+
+
+def distinct(table: pd.DataFrame, column: str) -> str:
+    """The distinct texts of a column, joined by semicolons."""
+    return "; ".join(text for text in dict.fromkeys(table[column]) if text)
+
+
+def sources(table: pd.DataFrame) -> str:
+    """Data and models of a table, as sentences for a note."""
+    return f"Data: {distinct(table, 'data')}. Models: {distinct(table, 'model')}."
+
+
+def repeats(n: int, name: str) -> str:
+    """What a mean with a standard deviation is over: `mean ± sd over 5 seeds`, or `one seed`."""
+    return f"one {name}" if n == 1 else f"mean ± sd over {n} {name}s"
+
+
+def number_range(numbers: pd.Series) -> str:
+    """The smallest and the largest of whole numbers: `100 to 1,000`, or `100`."""
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
