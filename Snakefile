@@ -27,7 +27,7 @@ onstart:
     start_run()
 
 
-# On a cluster these run where Snakemake does: for the network, or to save a submission.
+# On a cluster these run on the machine of Snakemake: they need the network or are very short.
 localrules:
     all,
     figures,
@@ -36,7 +36,7 @@ localrules:
 
 
 rule all:
-    """Everything: figures, tables and the pages that lead to them."""
+    """Everything: figures, tables and the web pages that present them."""
     default_target: True
     input:
         "results/index.html",

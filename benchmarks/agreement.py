@@ -1,9 +1,9 @@
-"""Agreement of each metric and transform with an independent implementation: the table of
+"""Agreement of each metric and transform with an independent implementation: the table in
 docs/metrics.md.
 
-Ours gets the cloud in float32, as users have it; the other gets the same numbers in double
-precision. Clouds: random, clustered, degenerate (low rank, every fourth point repeated), far from
-the origin, and real sentence embeddings of the study in `--results`, where it has been run.
+Our code gets the cloud in float32, as users have it; the other implementation gets the same numbers
+in double precision. Clouds: random, clustered, degenerate (low rank, every fourth point repeated),
+far from the origin, and, if the study in `--results` has been run, its real sentence embeddings.
 """
 
 from __future__ import annotations
@@ -46,36 +46,36 @@ Comparisons = dict[str, tuple[str, Callable[[], Value], Callable[[], Value]]]
 
 
 def clouds(results: Path) -> Clouds:
-    """Name -> points (float32) and labels."""
+    """Return points (float32) and labels of each cloud, by name."""
     rng = np.random.default_rng(0)
     n, d = 2000, 96
     labels = rng.integers(0, 5, n)
     ball = rng.standard_normal((n, d)) * np.linspace(1, 0.2, d)
-    low = rng.standard_normal((n, 4)) @ rng.standard_normal((4, d))
-    low[::4] = low[0]
-    found = {
+    low_rank = rng.standard_normal((n, 4)) @ rng.standard_normal((4, d))
+    low_rank[::4] = low_rank[0]
+    clouds_by_name = {
         "random": (ball, labels),
         "clustered": (ball * 0.2 + rng.standard_normal((5, d))[labels], labels),
-        "degenerate": (low, labels),
+        "degenerate": (low_rank, labels),
         "far away": (ball + 30, labels),
     }
     if (results / EMBEDDINGS).is_file():
         table, dataset = read_items(results / "prepare/polarity.items.parquet")
         points = load_file(results / EMBEDDINGS)["vectors"]
-        found[f"real: MiniLM on polarity, {len(points):,}×{points.shape[1]}"] = (
+        clouds_by_name[f"real: MiniLM on polarity, {len(points):,}×{points.shape[1]}"] = (
             points,
             targets(table, dataset),
         )
-    return {name: (X.astype(np.float32), y) for name, (X, y) in found.items()}
+    return {name: (X.astype(np.float32), y) for name, (X, y) in clouds_by_name.items()}
 
 
 def sample(X: np.ndarray) -> np.ndarray:
-    """Rows of at most 2,000 points."""
+    """Draw the row numbers of at most 2,000 points."""
     return np.random.default_rng(1).permutation(len(X))[:2000]
 
 
-def loops(X: np.ndarray, types: np.ndarray) -> np.ndarray:
-    """S_inter and S_intra over all pairs."""
+def type_cosines_by_loops(X: np.ndarray, types: np.ndarray) -> np.ndarray:
+    """Compute S_inter and S_intra by loops over all pairs."""
     C = cosine_similarity(X)
     members = [np.flatnonzero(types == t) for t in np.unique(types)]
     inter = [C[np.ix_(a, b)].mean() for a, b in combinations(members, 2)]
@@ -87,14 +87,14 @@ def loops(X: np.ndarray, types: np.ndarray) -> np.ndarray:
     return np.array([np.mean(inter), np.mean(intra)])
 
 
-def all_pairs(X: np.ndarray) -> float:
-    """Mean cosine over all pairs."""
+def mean_cosine_of_all_pairs(X: np.ndarray) -> float:
+    """Compute the mean cosine over all pairs."""
     C = cosine_similarity(X)
     return float((C.sum() - np.trace(C)) / (len(C) * (len(C) - 1)))
 
 
-def partition(W: np.ndarray) -> float:
-    """I(W) by its definition, with our sign; logarithm."""
+def log_partition_isotropy(W: np.ndarray) -> float:
+    """Compute the logarithm of I(W) by its definition, with our choice of signs."""
     values = []
     for u in np.linalg.eigh(W.T @ W)[1].T:
         u = u * np.sign(u[np.abs(u).argmax()])
@@ -102,8 +102,8 @@ def partition(W: np.ndarray) -> float:
     return min(values) - max(values)
 
 
-def removed(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Mean and first k components removed from each cluster, by singular values."""
+def remove_components(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """Remove the mean and the first k components of each cluster, by singular values."""
     result = np.empty_like(X)
     for c in np.unique(labels):
         members = X[labels == c] - X[labels == c].mean(axis=0)
@@ -113,12 +113,12 @@ def removed(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
 
 
 def comparisons(X: np.ndarray, y: np.ndarray) -> Comparisons:
-    """Metric -> name of the other implementation, ours, the other. Loops over all pairs get 2,000
-    points.
+    """Return for each metric the name of the other implementation, ours, and the other. Loops over
+    pairs get 2,000 points.
     """
     D = X.astype(np.float64)
-    of_labels = silhouettes(X, D, y) | cosines(X, D, y)
-    return isoscores(X, D) | of_labels | dimensions(X, D) | transforms(X, D)
+    with_labels = silhouettes(X, D, y) | cosines(X, D, y)
+    return isoscores(X, D) | with_labels | dimensions(X, D) | transforms(X, D)
 
 
 def isoscores(X: np.ndarray, D: np.ndarray) -> Comparisons:
@@ -136,7 +136,7 @@ def isoscores(X: np.ndarray, D: np.ndarray) -> Comparisons:
 
 
 def silhouettes(X: np.ndarray, D: np.ndarray, y: np.ndarray) -> Comparisons:
-    """Silhouettes of labels and of clusterings, against scikit-learn."""
+    """Silhouettes of labels and clusterings, against scikit-learn."""
     part = sample(X)
     labelings = [KMeans(k, n_init=1, random_state=0).fit_predict(X[part]) for k in (2, 5, 9)]
     return {
@@ -158,33 +158,37 @@ def cosines(X: np.ndarray, D: np.ndarray, y: np.ndarray) -> Comparisons:
     """Mean cosines and I(W), against loops over pairs and the definition."""
     part = sample(X)
     return {
-        "mean_cosine": ("all pairs", lambda: mean_cosine(X[part]), lambda: all_pairs(D[part])),
+        "mean_cosine": (
+            "all pairs",
+            lambda: mean_cosine(X[part]),
+            lambda: mean_cosine_of_all_pairs(D[part]),
+        ),
         "s_inter, s_intra (labels as types)": (
             "all pairs",
             lambda: np.array(type_cosines(X[part], y[part])),
-            lambda: loops(D[part], y[part]),
+            lambda: type_cosines_by_loops(D[part], y[part]),
         ),
         "log partition_isotropy": (
             "definition",
             lambda: partition_isotropy(X, log=True),
-            lambda: partition(D),
+            lambda: log_partition_isotropy(D),
         ),
     }
 
 
 def dimensions(X: np.ndarray, D: np.ndarray) -> Comparisons:
     """Estimates of intrinsic dimension, against scikit-dimension on distinct points."""
-    different = np.unique(D, axis=0)
+    distinct = np.unique(D, axis=0)
     return {
         "two_nn": (
             "scikit-dimension",
             lambda: two_nn(X),
-            lambda: skdim.id.TwoNN().fit(different).dimension_,
+            lambda: skdim.id.TwoNN().fit(distinct).dimension_,
         ),
         "lid_mle, k = 100": (
             "scikit-dimension × k/(k − 1)",
             lambda: lid_mle(X),
-            lambda: skdim.id.MLE().fit(different, n_neighbors=100).dimension_pw_.mean() * 100 / 99,
+            lambda: skdim.id.MLE().fit(distinct, n_neighbors=100).dimension_pw_.mean() * 100 / 99,
         ),
     }
 
@@ -196,34 +200,34 @@ def transforms(X: np.ndarray, D: np.ndarray) -> Comparisons:
         "AllButTheTop(3), all coordinates": (
             "singular values",
             lambda: AllButTheTop(3).fit_transform(X),
-            lambda: removed(D, np.zeros(len(D)), 3),
+            lambda: remove_components(D, np.zeros(len(D)), 3),
         ),
         "ClusterBasedEnhancement(5, 3), all coordinates": (
             "singular values",
             lambda: enhancement.transform(X),
-            lambda: removed(D, enhancement.labels_, 3),
+            lambda: remove_components(D, enhancement.labels_, 3),
         ),
     }
 
 
 def main() -> None:
-    """Print a Markdown table: for each cloud the value (if it is one number) and the largest
-    difference.
+    """Print a Markdown table with the value (of scalar metrics) and the largest difference for each
+    cloud.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"), help="results of a study")
     warnings.simplefilter("ignore")
-    found = clouds(parser.parse_args().results)
+    all_clouds = clouds(parser.parse_args().results)
     rows: dict[str, list[str]] = {}
-    for X, y in found.values():
+    for X, y in all_clouds.values():
         for name, (other, ours, theirs) in comparisons(X, y).items():
             a, b = np.asarray(ours()), np.asarray(theirs())
             value = f"{float(a):.4g}, " if a.ndim == 0 else ""
             rows.setdefault(f"| {name} | {other} |", []).append(
                 f" {value}{np.abs(a - b).max():.0e} |"
             )
-    print("| | compared with | " + " | ".join(found) + " |")
-    print("| --- " * (len(found) + 2) + "|")
+    print("| | compared with | " + " | ".join(all_clouds) + " |")
+    print("| --- " * (len(all_clouds) + 2) + "|")
     for name, cells in rows.items():
         print(name + "".join(cells))
 

@@ -1,5 +1,5 @@
-"""How fast the audit is: beside sha256sum over the same files, and on a study of 5,000 records made
-for the purpose.
+"""Speed of the audit: compared with sha256sum on the same files, and on a synthetic study of 5,000
+records.
 
 python benchmarks/audit.py [FOLDER OF A RUN]
 """
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from isotropy.files import record_of, write_json
+from isotropy.files import record_path, write_json
 from isotropy.provenance.audit import GOOD, verify_all
 from isotropy.provenance.environment import describe_environment
 from isotropy.provenance.identity import File, describe_files
@@ -27,7 +27,7 @@ REPEATS = 5
 
 
 def best(function: Callable[[], object]) -> float:
-    """Shortest of several runs, in seconds."""
+    """Return the shortest of several timings, in seconds."""
     times = []
     for _ in range(REPEATS):
         start = time.perf_counter()
@@ -37,9 +37,7 @@ def best(function: Callable[[], object]) -> float:
 
 
 def throughput(root: Path) -> None:
-    """`verify --all`, in this process and as a command, and sha256sum, on the same files in
-    turn.
-    """
+    """Time `verify --all`, in this process and as a command, and sha256sum on the same files."""
     findings = verify_all(root, threads=THREADS)
     paths = [str(root / f.path) for f in findings if f.state == "intact"]
     megabytes = sum(Path(p).stat().st_size for p in paths) / 1e6
@@ -59,12 +57,12 @@ def throughput(root: Path) -> None:
         "--threads",
         str(THREADS),
     ]
-    whole = best(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=False))
+    command_seconds = best(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=False))
     print(f"{len(paths)} files, {megabytes:.0f} MB, {THREADS} threads, best of {REPEATS}")
     for name, seconds in (
         ("sha256sum", peer),
         ("verify_all", ours),
-        ("isotropy audit verify --all", whole),
+        ("isotropy audit verify --all", command_seconds),
     ):
         print(
             f"{name:28} {seconds:7.3f} s {megabytes / seconds:8.0f} MB/s {peer / seconds:6.2f} of "
@@ -73,13 +71,13 @@ def throughput(root: Path) -> None:
 
 
 def records(folder: Path) -> None:
-    """A chain of small jobs, each reading the one before."""
+    """Write records of a chain of small jobs, each of which reads the output of the one before."""
     environment = describe_environment(1)
     before: tuple[Path, File, Record] | None = None
     for i in range(N_RECORDS):
         output = Path(f"results/chain/{i}.json")
         write_json(output, i)
-        path = record_of(output)
+        path = record_path(output)
         record = Record(
             id=f"{i:064x}",
             rule="chain",
@@ -88,9 +86,9 @@ def records(folder: Path) -> None:
             code={
                 "files": {f"isotropy/module{j}.py": "0" * 64 for j in range(25)},
                 "sha256": {f"isotropy/module{j}.py": "0" * 64 for j in range(25)},
-                "machinery": {f"isotropy/machinery{j}.py": "0" * 64 for j in range(12)},
+                "infrastructure": {f"isotropy/base{j}.py": "0" * 64 for j in range(12)},
                 "rule": "0" * 64,
-                "entries": [],
+                "modules": [],
             },
             inputs=[before[1]] if before else [],
             input_records={before[0].as_posix(): before[2].identity()} if before else {},
@@ -110,18 +108,18 @@ def records(folder: Path) -> None:
         )
         write_json(path, record.model_dump(mode="json"))
         before = (path, record.outputs[0], record)
-    # All at once: a job's own entry is synced to the disk, which is not what is timed here.
+    # Appended at the end: entries are synced to the disk, which is not timed here.
     for i in range(N_RECORDS):
         append_job(Path("results"), Path(f"results/chain/{i}.record.json"))
 
 
 def main() -> None:
-    """Print both."""
+    """Print the throughput on a finished study, and the time for synthetic records."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     if (root / "results").is_dir():
         throughput(root)
     else:
-        print(f"{root / 'results'} is not there: the throughput needs a finished study")
+        print(f"{root / 'results'} does not exist: the throughput needs a finished study")
     with tempfile.TemporaryDirectory() as folder:
         import os
 

@@ -1,7 +1,6 @@
-"""Side-by-side speed of sentence embedding: ours and SentenceTransformer.encode in one run, the
-same model and texts.
+"""Speed of sentence embedding: ours and SentenceTransformer.encode, on the same model and texts.
 
-Takes the model and the sentences that the workflow has fetched: run `make figures` first.
+It needs the model and sentences fetched by the workflow: run `make figures` first.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from isotropy.sources.encoder import Encoder
 
 
 def main() -> None:
-    """Interleave both on the same sentences; print medians, ratio and the largest difference of a
-    coordinate.
+    """Time both alternately on the same sentences; print rates, their ratio and the largest
+    difference of a coordinate.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"))
@@ -37,7 +36,7 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.results / "fetch/all-MiniLM-L6-v2"
     if not folder.is_dir():
-        sys.exit(f"{folder} is not there: run `make figures` first")
+        sys.exit(f"{folder} does not exist: run `make figures` first")
     texts = list(
         pd.read_parquet(options.results / "prepare/polarity.texts.parquet")["text"][: options.texts]
     )

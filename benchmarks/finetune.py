@@ -1,10 +1,9 @@
-"""Side-by-side cost of I-STAR in a training step: none, ours, and the authors' formulation,
-interleaved in one run.
+"""Cost of I-STAR in a training step: no penalty, ours, and the authors' formulation, interleaved.
 
-The authors' formulation: Sigma_S in double precision and with it the singular values of the d x d
-matrix and their gradient. All three take the same batches of a real data set through the same real
-encoder; the estimate of Sigma_S, once per epoch, is timed apart. Then the error of the gradient in
-single precision. Takes what the workflow has fetched and prepared: run it first.
+The authors' formulation has Sigma_S in double precision, and so the singular values of the d x d
+matrix and their gradient. All three train the same real encoder on the same batches of a real data
+set; the estimate of Sigma_S, once per epoch, is timed separately. Then the error of the gradient in
+single precision is printed. It needs a model and data prepared by the workflow: run it first.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 import torch
 from IsoScore import IsoScore as published_package
 
-from isotropy.finetune.data import read_side
+from isotropy.finetune.data import read_task_data
 from isotropy.finetune.model import load_model, load_tokenizer
 from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
 from isotropy.finetune.train import _Run
@@ -28,12 +27,12 @@ from isotropy.metrics.isoscores import isoscore_star
 
 
 class AuthorsPenalty(IStarLoss):
-    """The same tokens and the same Sigma_S, IsoScore* as the published package computes it."""
+    """I-STAR with IsoScore* by the published package, on the same tokens and Sigma_S."""
 
     def forward(
         self, hidden_states: Any, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """lambda (1 - IsoScore*)."""
+        """Return lambda (1 - IsoScore*)."""
         tokens = self.tokens(hidden_states, attention_mask)
         covariance = self.shrinkage.covariance().to(tokens.device)
         score = published_package.istar().IsoScore_star(
@@ -50,7 +49,7 @@ METHODS = {
 
 
 def main() -> None:
-    """Print milliseconds per update, and what each penalty adds."""
+    """Time updates; print milliseconds per update, and the cost of each penalty."""
     options = parse_arguments()
     torch.set_num_threads(options.threads)
     runs = start_runs(options)
@@ -62,14 +61,14 @@ def main() -> None:
     )
     base = statistics.median(times["none"])
     for name, values in times.items():
-        # Batches differ in length: compare each with its own.
+        # Batches differ in length, so times are compared batch by batch.
         added = statistics.median(v - b for v, b in zip(values, times["none"], strict=True))
         update = f"{1000 * statistics.median(values):8.1f} ms per update"
         print(f"  {name:8} {update}, penalty {1000 * added:7.1f} ms = {added / base:6.1%}")
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Options of the command line."""
+    """Parse the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--dataset", default="polarity-train")
@@ -82,13 +81,13 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def start_runs(options: argparse.Namespace) -> dict[str, _Run]:
-    """A training of the same model on the same items with each penalty, one update after its
-    start.
+    """Start training the same model on the same items with each penalty, and make one update of
+    each.
     """
     folder, data = options.results / f"fetch/{options.model}", options.results / "prepare"
     texts, items = (data / f"{options.dataset}.{kind}.parquet" for kind in ("texts", "items"))
     if not folder.is_dir() or not items.is_file():
-        sys.exit(f"{folder} or {items} is not there: run the workflow first")
+        sys.exit(f"{folder} or {items} does not exist: run the workflow first")
     training = Training(
         learning_rate=1e-5,
         batch_size=options.batch_size,
@@ -107,15 +106,15 @@ def start_runs(options: argparse.Namespace) -> dict[str, _Run]:
     )
     tokenizer = load_tokenizer(folder, training.max_length)
     pad = tokenizer.pad_token_id
-    side = read_side(tokenizer, texts, items, training, seed=0)
+    side = read_task_data(tokenizer, texts, items, training, seed=0)
     runs = {}
     for name, method in METHODS.items():
         spec = benchmark_spec(name, method, training)
         model = load_model(folder, side.dataset.task, len(side.dataset.label_names), 0, pad)
         runs[name] = _Run(spec, model, side.inputs, pad, torch.device(options.device))
         if name == "authors":
-            own = AuthorsPenalty(int(model.config.hidden_size), strength=-1.0, zeta=0.2)
-            runs[name].penalty = own.to(runs[name].device)
+            penalty = AuthorsPenalty(int(model.config.hidden_size), strength=-1.0, zeta=0.2)
+            runs[name].penalty = penalty.to(runs[name].device)
         runs[name].step()  # warm-up, and the shrinkage covariance
         if name == "ours":
             print(
@@ -126,7 +125,7 @@ def start_runs(options: argparse.Namespace) -> dict[str, _Run]:
 
 
 def benchmark_spec(name: str, method: Method, training: Training) -> FinetuneSpec:
-    """A spec with what a training step reads; files and measurements are of no account."""
+    """Return a spec for training steps; its data sets and measurement settings are not used."""
     return FinetuneSpec(
         paper="rudman2024",
         run=name,
@@ -144,7 +143,7 @@ def benchmark_spec(name: str, method: Method, training: Training) -> FinetuneSpe
 
 
 def time_updates(runs: dict[str, _Run], options: argparse.Namespace) -> dict[str, list[float]]:
-    """Seconds of each update of each training, one after the other in turn."""
+    """Time updates of all runs alternately; return the seconds of each."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(options.updates):
         for name, run in runs.items():
@@ -159,8 +158,8 @@ def time_updates(runs: dict[str, _Run], options: argparse.Namespace) -> dict[str
 
 
 def gradients() -> None:
-    """Print the largest error of the gradient in single precision, over its largest entry (over 1/n
-    where that is 0).
+    """Print the largest error of the gradient in single precision, relative to its largest entry
+    (to 1/n where that is 0).
     """
     generator = torch.Generator().manual_seed(0)
     normal = {
@@ -174,7 +173,7 @@ def gradients() -> None:
         normal | {"2000 × 384, all eigenvalues equal": equal, "2000 × 384, two groups": groups}
     ).items():
         exact = _gradient(lambda P: isoscore_star(P, 0.0), X)
-        # There the gradient is 0
+        # With equal eigenvalues the gradient is 0
         scale = 1 / len(X) if name.endswith("equal") else float(exact.abs().max())
         none = torch.eye(X.shape[1], dtype=torch.float32)
         ours = _gradient(lambda P: isoscore_star(P, 0.0), X.float())

@@ -1,11 +1,10 @@
-"""Scale of the geometry of layers: exact cosines of a million tokens, and local dimension with
+"""Scaling of the geometry of layers: exact cosines of a million tokens, and local dimension with
 exact neighbours.
 
-Cosines: ours over all tokens, beside the authors' sampling of the same tokens (8,000 types; 2,000
-    types with at most 1,000
-occurrences), by scikit-learn. Local dimension: time and memory by number of tokens, at 10,000 of
-them and at all. Tokens are drawn, with a mean and types of Zipf's frequencies; every row says how
-many there are.
+Cosines: ours over all tokens, compared with the authors' sampling of the same tokens (8,000 types;
+2,000 types with at most 1,000 occurrences), by scikit-learn. Local dimension: time and memory by
+number of tokens, estimated at 10,000 of them and at all. Tokens are random, with a mean, and types
+have Zipf frequencies; every row states their number.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from isotropy.metrics.cosines import type_cosines
 from isotropy.metrics.dimension import lid_mle_estimates
 
 
-def drawn(n: int, d: int, n_types: int) -> tuple[np.ndarray, np.ndarray]:
-    """Token vectors around their types' vectors, and types with frequencies by Zipf's law; every
-    type occurs.
+def random_tokens(n: int, d: int, n_types: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw token vectors around their types' vectors; types have Zipf frequencies, and each
+    occurs.
     """
     generator = np.random.default_rng(0)
     types = generator.permutation(
@@ -40,32 +39,36 @@ def drawn(n: int, d: int, n_types: int) -> tuple[np.ndarray, np.ndarray]:
     return vectors, types
 
 
-def sampled(X: np.ndarray, types: np.ndarray) -> tuple[float, float]:
-    """S_inter and S_intra as the authors draw them."""
+def sampled_type_cosines(X: np.ndarray, types: np.ndarray) -> tuple[float, float]:
+    """Estimate S_inter and S_intra by the authors' sampling."""
     generator = np.random.default_rng(0)
     order = np.argsort(types, kind="stable")
     starts = np.searchsorted(types[order], np.arange(types.max() + 2))
     counts = np.diff(starts)
-    shown = generator.permutation(len(counts))[:8000]
-    similar = cosine_similarity(X[order[starts[shown] + generator.integers(0, counts[shown])]])
+    drawn_types = generator.permutation(len(counts))[:8000]
+    similar = cosine_similarity(
+        X[order[starts[drawn_types] + generator.integers(0, counts[drawn_types])]]
+    )
     inter = (similar.sum() - len(similar)) / (len(similar) * (len(similar) - 1))
     intra = []
     for t in generator.permutation(np.flatnonzero(counts > 1))[:2000]:
         rows = order[starts[t] : starts[t + 1]]
-        own = cosine_similarity(X[generator.permutation(rows)[:1000]])
-        intra.append((own.sum() - len(own)) / (len(own) * (len(own) - 1)))
+        similarities = cosine_similarity(X[generator.permutation(rows)[:1000]])
+        intra.append(
+            (similarities.sum() - len(similarities)) / (len(similarities) * (len(similarities) - 1))
+        )
     return float(inter), float(np.mean(intra))
 
 
 def timed(work: Callable[[], tuple[float, ...]]) -> tuple[float, tuple[float, ...]]:
-    """Seconds, and what came."""
+    """Return the seconds that a call takes, and its result."""
     start = time.perf_counter()
-    found = work()
-    return time.perf_counter() - start, found
+    result = work()
+    return time.perf_counter() - start, result
 
 
 def peak() -> str:
-    """Largest memory of this process so far."""
+    """Return the peak memory of this process so far."""
     return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GB"
 
 
@@ -81,25 +84,25 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     with threadpool_limits(options.threads):
-        X, types = drawn(options.tokens, options.dim, options.types)
+        X, types = random_tokens(options.tokens, options.dim, options.types)
         print(
-            f"{options.threads} threads; the tokens themselves are {X.nbytes / 2**30:.1f} GB; "
+            f"{options.threads} threads; the tokens take {X.nbytes / 2**30:.1f} GB; "
             f"{peak()} before the first row\n"
         )
         type_cosines(X[:1000], types[:1000])  # compiles
-        own, exact = timed(lambda: type_cosines(X, types))
+        our_seconds, exact = timed(lambda: type_cosines(X, types))
         memory = peak()
-        theirs, estimate = timed(lambda: sampled(X, types))
+        theirs, estimate = timed(lambda: sampled_type_cosines(X, types))
         print("| what | seconds | S_inter | S_intra | memory |\n| --- | --- | --- | --- | --- |")
         print(
-            f"| ours, all {len(X):,} tokens × {X.shape[1]} | {own:.2f} | {exact[0]:.5f} | "
+            f"| ours, all {len(X):,} tokens × {X.shape[1]} | {our_seconds:.2f} | {exact[0]:.5f} | "
             f"{exact[1]:.5f} | {memory} |"
         )
         print(
             f"| sampled as the authors | {theirs:.2f} | {estimate[0]:.5f} | {estimate[1]:.5f} | "
             f"{peak()} |"
         )
-        print(f"\nratio {theirs / own:.1f}\n")
+        print(f"\nratio {theirs / our_seconds:.1f}\n")
         print(
             "| local dimension, tokens | measured at | seconds | conventional | as published | "
             "memory |"

@@ -1,11 +1,10 @@
-"""How long Snakemake takes to find out what is to be done, and in how much memory: a dry run of
-studies of several sizes.
+"""Time and memory that Snakemake needs to plan a study: dry runs of studies of several sizes.
 
 python benchmarks/graph.py [JOBS]...
 
-The default study with as many seeds of fine-tuning as give about so many jobs (300, 3,000 and
-30,000 by default), and config/paper.yaml as it is. The graph: until the jobs are counted. All:
-until each is printed, as `--dry-run` does.
+It plans the default study with so many seeds of fine-tuning that it has about JOBS jobs (300, 3,000
+and 30,000 by default), and config/paper.yaml. Column "graph": time until the jobs are counted;
+"all": until all are printed by `--dry-run`.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 def dry_run(folder: Path, overlay: Path) -> tuple[int, float, float, float, float]:
-    """Jobs, seconds to the graph and in all, CPU seconds and peak memory (GB) of a dry run with the
-    profile for clusters.
+    """Make a dry run with the SLURM profile. Return the number of jobs, seconds until they are
+    counted and in total, CPU seconds and peak memory (GB).
     """
     command = [
         sys.executable,
@@ -71,12 +70,12 @@ def main(sizes: list[int]) -> None:
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        one = folder / "one.yaml"
-        one.write_text("rudman2024: {seeds: [0]}\n")
-        two = folder / "two.yaml"
-        two.write_text("rudman2024: {seeds: [0, 1]}\n")
-        first = dry_run(folder, one)[0]
-        per_seed = dry_run(folder, two)[0] - first
+        one_seed = folder / "one.yaml"
+        one_seed.write_text("rudman2024: {seeds: [0]}\n")
+        two_seeds = folder / "two.yaml"
+        two_seeds.write_text("rudman2024: {seeds: [0, 1]}\n")
+        first = dry_run(folder, one_seed)[0]
+        per_seed = dry_run(folder, two_seeds)[0] - first
         for size in sizes:
             study = folder / f"{size}.yaml"
             study.write_text(

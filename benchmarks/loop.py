@@ -1,10 +1,9 @@
-"""Side-by-side speed of direct optimization: the paper's loop as one would write it today, and
-ours, in one run.
+"""Speed of direct optimization: a plain PyTorch version of the paper's loop, and our own.
 
-The paper's loop: torch's default Adam on concatenated pairs, the PyPI IsoScore and scikit-learn's
-silhouette after every update; measured for a few updates. Ours: every step evaluated directly, for
-as many; and windows of updates, for the whole run, compared with direct evaluation at every 10th
-step. Takes the data that the workflow has prepared: run it first.
+The paper's loop: torch's default Adam on concatenated pairs, with the PyPI IsoScore and
+scikit-learn's silhouette after every update; timed for a few updates. Ours: direct evaluation of
+every step, for as many updates; and windows of updates, for the whole run, compared with direct
+evaluation at every 10th step. It needs data prepared by the workflow: run it first.
 """
 
 from __future__ import annotations
@@ -32,21 +31,19 @@ CPU = torch.device("cpu")
 
 
 def main() -> None:
-    """Print milliseconds per update, ratios, and the errors of windows."""
+    """Time the loops; print milliseconds per update, ratios, and errors of windows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--datasets", nargs="+", default=["polarity"])
     parser.add_argument("--model", default="all-MiniLM-L6-v2")
     parser.add_argument("--updates", type=int, default=1000)
-    parser.add_argument(
-        "--few", type=int, default=5, help="updates of the paper's loop, and of direct evaluation"
-    )
+    parser.add_argument("--few", type=int, default=5, help="timed updates of the other two loops")
     options = parser.parse_args()
     print(f"{torch.get_num_threads()} threads; ms per update")
     for name in options.datasets:
         path = options.results / f"prepare/{name}.items.parquet"
         if not path.is_file():
-            sys.exit(f"{path} is not there: run the workflow first")
+            sys.exit(f"{path} does not exist: run the workflow first")
         table, dataset = read_items(path)
         vectors = load_file(options.results / f"embed/{name}/{options.model}.safetensors")[
             "vectors"
@@ -67,7 +64,7 @@ def compare(name: str, items: Items, n_labels: int, updates: int, few: int) -> N
         next(loop)  # warm-up
     for _ in range(few):
         for loop, times in ((peer, paper), (ours, direct)):
-            time.sleep(0.5)  # threads of the other side linger
+            time.sleep(0.5)  # threads of the other loop spin for a while
             start = time.perf_counter()
             next(loop)
             times.append(1000 * (time.perf_counter() - start))
@@ -80,12 +77,19 @@ def compare(name: str, items: Items, n_labels: int, updates: int, few: int) -> N
     errors = errors_of_windows(
         name, items, n_labels, updates, rows[["isoscore", "silhouette"]].to_numpy()
     )
-    one, two, three = statistics.median(paper), statistics.median(direct), 1000 * wall / updates
-    print(
-        f"{name} {shape}: paper's loop {one:,.0f}; every step directly {two:,.0f}, ratio "
-        f"{one / two:.1f}"
+    paper_ms, direct_ms, window_ms = (
+        statistics.median(paper),
+        statistics.median(direct),
+        1000 * wall / updates,
     )
-    print(f"  windows {three:,.1f} ({updates:,} updates in {wall:,.1f} s), ratio {one / three:.1f}")
+    print(
+        f"{name} {shape}: paper's loop {paper_ms:,.0f}; every step directly {direct_ms:,.0f}, "
+        f"ratio {paper_ms / direct_ms:.1f}"
+    )
+    print(
+        f"  windows {window_ms:,.1f} ({updates:,} updates in {wall:,.1f} s), "
+        f"ratio {paper_ms / window_ms:.1f}"
+    )
     print(
         f"  {facts['windows']} windows, {facts['evaluations']} evaluations, "
         f"{facts['walked_again']} walked again"
@@ -97,7 +101,7 @@ def compare(name: str, items: Items, n_labels: int, updates: int, few: int) -> N
 
 
 def spec(name: str, n_labels: int, updates: int, tolerance: float | None) -> OptimizeSpec:
-    """The paper's hyper-parameters."""
+    """Return a spec with the paper's hyperparameters."""
     return OptimizeSpec(
         paper="mickus2024",
         setup=name,
@@ -118,7 +122,7 @@ def spec(name: str, n_labels: int, updates: int, tolerance: float | None) -> Opt
 
 
 def papers_loop(items: Items, n_labels: int):  # type: ignore[no-untyped-def]
-    """One update and its scores per `next`, by the libraries that the paper names."""
+    """Generate the scores after each update, by the libraries that the paper names."""
     embeddings = torch.nn.Parameter(torch.from_numpy(items.vectors.copy()))
     linear = torch.nn.Linear(
         items.rows.shape[1] * items.vectors.shape[1], n_labels, bias=n_labels > 2
@@ -139,7 +143,7 @@ def papers_loop(items: Items, n_labels: int):  # type: ignore[no-untyped-def]
 
 
 def direct_loop(name: str, items: Items, n_labels: int):  # type: ignore[no-untyped-def]
-    """One update and its scores per `next`, evaluated directly."""
+    """Generate the scores after each update, by our direct evaluation."""
     descent, evaluator = (
         Descent(spec(name, n_labels, 1, None), items, n_labels, CPU),
         Evaluator(items.targets, None, 0),
@@ -152,7 +156,7 @@ def direct_loop(name: str, items: Items, n_labels: int):  # type: ignore[no-unty
 def errors_of_windows(
     name: str, items: Items, n_labels: int, updates: int, windowed: np.ndarray
 ) -> np.ndarray:
-    """Largest difference of both scores to direct evaluation, at every 10th step of the same
+    """Return the largest difference of each score to direct evaluation, at every 10th step of the
     trajectory.
     """
     descent, evaluator = (
@@ -171,7 +175,7 @@ def errors_of_windows(
 
 
 def update_alone(n_pairs: int = 98_175, n_texts: int = 129_803, d: int = 384) -> None:
-    """An update without scores, on random pairs of the size of a quarter of MNLI."""
+    """Time updates without scores, on random pairs as many as a quarter of MNLI."""
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((n_texts, d)).astype(np.float32) / 20
     items = Items(vectors, rng.integers(0, n_texts, (n_pairs, 2)), rng.integers(0, 3, n_pairs))
@@ -197,9 +201,12 @@ def update_alone(n_pairs: int = 98_175, n_texts: int = 129_803, d: int = 384) ->
             start = time.perf_counter()
             function()
             taken[key].append(1000 * (time.perf_counter() - start))
-    one, two = (statistics.median(taken[key][1:]) for key in ("peer", "ours"))
+    peer_ms, our_ms = (statistics.median(taken[key][1:]) for key in ("peer", "ours"))
     size = f"{n_pairs:,} pairs of {n_texts:,} texts, {2 * d}"
-    print(f"update alone, {size}: as above {one:,.0f}; ours {two:,.0f}, ratio {one / two:.1f}")
+    print(
+        f"update alone, {size}: as above {peer_ms:,.0f}; ours {our_ms:,.0f}, "
+        f"ratio {peer_ms / our_ms:.1f}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""`isotropy measure` on a file that does not fit a laptop's memory: time and largest memory, and
-peers on what they can do, in one run.
+"""Time and peak memory of `isotropy measure` on a file larger than a laptop's memory, compared with
+other libraries.
 
     python benchmarks/measure.py [--rows 1000000] [--dimensions 768] [--folder DIR]
 
 Peers: IsoScore by NumPy's covariance of the whole array in memory; scikit-learn's cosines of all
-pairs and its silhouette, and scikit-dimension's estimates, on the rows that ours see for pairs.
+pairs and its silhouette, and scikit-dimension's estimates, on the rows that we sample for pairwise
+metrics.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CLASSES = 10
 
 
 def write(path: Path, n: int, d: int) -> None:
-    """Correlated vectors away from the origin, in blocks."""
+    """Write correlated vectors with a mean, in blocks."""
     draws = np.random.default_rng(0)
     mixing = draws.standard_normal((d, d)) / np.sqrt(d) * np.linspace(0.2, 2, d)
     array = np.lib.format.open_memmap(path, "w+", np.float32, (n, d))
@@ -46,11 +47,11 @@ from isotropy.cli import app
 app(sys.argv[1:], standalone_mode=False)
 print(*(line for line in open("/proc/self/status") if line.startswith("VmHWM")), file=sys.stderr)
 """
-"""The command, and the largest memory of its process: what is mapped counts."""
+"""Program that runs the command and prints its peak memory, including mapped files."""
 
 
 def ours(path: Path, *arguments: str) -> tuple[float, float, dict[str, float]]:
-    """Seconds, gigabytes and the row, of a process of its own."""
+    """Run the command in a new process; return seconds, gigabytes and the measured row."""
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, "measure", path, "--json", *arguments],
@@ -64,20 +65,20 @@ def ours(path: Path, *arguments: str) -> tuple[float, float, dict[str, float]]:
 
 
 def covariance_isoscore(X: np.ndarray) -> float:
-    """The definition, by NumPy."""
+    """Compute IsoScore by its definition with NumPy."""
     covariance = np.cov(X.T)
     share = np.trace(covariance) ** 2 / (covariance**2).sum()
     return float((share - 1) / (len(covariance) - 1))
 
 
 def mean_of_pairs(X: np.ndarray) -> float:
-    """Mean cosine, from the matrix of all pairs."""
+    """Compute the mean cosine from the matrix of all pairs."""
     n = len(X)
     return float((cosine_similarity(X).sum(dtype=np.float64) - n) / (n * (n - 1)))
 
 
 def main() -> None:
-    """Print a line per metric, then the whole command."""
+    """Time each metric and all together, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dimensions", type=int, default=768)
@@ -91,43 +92,43 @@ def main() -> None:
         labels_file.write_text("\n".join(map(str, labels)))
         X = np.load(path, mmap_mode="r")
         chosen = sample_rows(n, MAX_ROWS_OF_PAIRS, 0).numpy()
-        few = np.array(X[chosen])
-        known = ("--labels", str(labels_file))
-        start = ours(_tiny(Path(folder)), "--metrics", "isoscore")[0]
-        print(f"start of the command: {start:.1f} s, left out of the ratios")
+        sample = np.array(X[chosen])
+        label_option = ("--labels", str(labels_file))
+        startup = ours(_tiny(Path(folder)), "--metrics", "isoscore")[0]
+        print(f"startup of the command: {startup:.1f} s, not included in ratios")
         peers: dict[str, tuple[str, Callable[[], float]]] = {
             "isoscore": (f"NumPy, {n:,} rows in memory", lambda: covariance_isoscore(X)),
-            "mean_cosine": (f"scikit-learn, {len(few):,} rows", lambda: mean_of_pairs(few)),
+            "mean_cosine": (f"scikit-learn, {len(sample):,} rows", lambda: mean_of_pairs(sample)),
             "two_nn": (
-                f"scikit-dimension, {len(few):,} rows",
-                lambda: float(skdim.id.TwoNN().fit(few).dimension_),
+                f"scikit-dimension, {len(sample):,} rows",
+                lambda: float(skdim.id.TwoNN().fit(sample).dimension_),
             ),
             "lid_mle": (
-                f"scikit-dimension, {len(few):,} rows",
-                lambda: float(skdim.id.MLE(K=NEIGHBOURS).fit(few).dimension_),
+                f"scikit-dimension, {len(sample):,} rows",
+                lambda: float(skdim.id.MLE(K=NEIGHBOURS).fit(sample).dimension_),
             ),
             "silhouette": (
-                f"scikit-learn, {len(few):,} rows",
-                lambda: float(silhouette_score(few, labels[chosen])),
+                f"scikit-learn, {len(sample):,} rows",
+                lambda: float(silhouette_score(sample, labels[chosen])),
             ),
         }
         print("metric       ours (s)  memory (GB)  value     peer (s)  value     ratio  peer")
         for metric, (name, peer) in peers.items():
-            seconds, memory, row = ours(path, "--metrics", metric, *known)
+            seconds, memory, row = ours(path, "--metrics", metric, *label_option)
             began = time.perf_counter()
             value = peer()
-            other = time.perf_counter() - began
+            peer_time = time.perf_counter() - began
             print(
-                f"{metric:12} {seconds:8.1f} {memory:12.2f}  {row[metric]:<9.4g} {other:8.1f}  "
-                f"{value:<9.4g} {other / (seconds - start):5.1f}  {name}",
+                f"{metric:12} {seconds:8.1f} {memory:12.2f}  {row[metric]:<9.4g} {peer_time:8.1f}  "
+                f"{value:<9.4g} {peer_time / (seconds - startup):5.1f}  {name}",
                 flush=True,
             )
-        seconds, memory, _ = ours(path, *known)
+        seconds, memory, _ = ours(path, *label_option)
         print(f"all metrics: {seconds:.1f} s, at most {memory:.2f} GB of {X.nbytes / 1e9:.1f} GB")
 
 
 def _tiny(folder: Path) -> Path:
-    """A file that takes no time."""
+    """Write a file so small that measuring it takes no time."""
     np.save(folder / "tiny.npy", np.random.default_rng(0).standard_normal((100, 8)))
     return folder / "tiny.npy"
 

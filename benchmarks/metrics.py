@@ -1,9 +1,8 @@
-"""Side-by-side speed of metrics and transforms: ours and the peer in one run, interleaved, on the
-papers' own shapes.
+"""Speed of metrics and transforms: ours and a peer, interleaved in one run, on the papers' shapes.
 
-Prints medians, the ratio with its spread, the largest difference in value, and the share of the
-floor: the time that the operations or the reading of data that cannot be avoided would take at the
-    machine's own rates, measured here.
+Prints medians, the ratio with its range, the largest difference in value, and the share of a lower
+bound ("floor"): the time that unavoidable operations or reading of data take at rates measured on
+this machine.
 """
 
 from __future__ import annotations
@@ -50,12 +49,14 @@ from isotropy.metrics.kmeans import kmeans
 from isotropy.transforms import ClusterBasedEnhancement
 
 Function = Callable[[], object]
-REST = 0.3  # seconds before each timing: threads of the other side linger on the cores for a while
-LEAST = 0.2  # seconds that a timing takes at least: fast functions are called several times
+PAUSE_SECONDS = (
+    0.3  # seconds before each timing: the other side's threads keep spinning for a while
+)
+MIN_SECONDS = 0.2  # minimum duration of a timing: fast functions are called several times
 
 
 class Comparison(NamedTuple):
-    """What is timed; `operations` or `bytes_read` make the floor."""
+    """Two functions to time; `operations` and `bytes_read` determine the lower bound."""
 
     what: str
     peer_name: str
@@ -63,16 +64,16 @@ class Comparison(NamedTuple):
     peer: Function
     operations: float = 0
     bytes_read: float = 0
-    rounds: int = 0  # 0: as asked
+    rounds: int = 0  # 0: as given by --rounds
 
 
 def cloud(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
-    """Gaussian points, float32."""
+    """Draw Gaussian points in float32."""
     return rng.standard_normal((n, d), dtype=np.float32)
 
 
 def isoscores(rng: np.random.Generator) -> Iterator[Comparison]:
-    """The cloud of each comparison is made when it is reached."""
+    """IsoScore and I-STAR; each cloud is drawn only when its comparison is run."""
     for n, d in ((10662, 384), (2275, 300), (20000, 768)):
         X = cloud(rng, n, d)
         yield Comparison(
@@ -100,18 +101,20 @@ def isoscores(rng: np.random.Generator) -> Iterator[Comparison]:
 
 
 def silhouettes(rng: np.random.Generator) -> Iterator[Comparison]:
-    """One labeling, and the search for a number of clusters."""
+    """Silhouettes of one labeling, and of several for choosing a number of clusters."""
     for n, d, k in ((10662, 384, 2), (2275, 300, 900), (11462, 300, 2431)):
         X, y = cloud(rng, n, d), np.r_[np.arange(k), rng.integers(0, k, n - k)]
-        what, ours, floor = (
+        label, ours, floor = (
             f"silhouette {n:,}×{d}, {k:,} classes",
             lambda X=X, y=y: silhouette(X, y),
             n * n * d,
         )
-        yield Comparison(what, "scikit-learn", ours, lambda X=X, y=y: silhouette_score(X, y), floor)
+        yield Comparison(
+            label, "scikit-learn", ours, lambda X=X, y=y: silhouette_score(X, y), floor
+        )
         if k != 900:
             yield Comparison(
-                what,
+                label,
                 "our plain torch",
                 ours,
                 lambda X=X, y=y: plain_silhouette(X, y),
@@ -140,7 +143,7 @@ def silhouettes(rng: np.random.Generator) -> Iterator[Comparison]:
 
 
 def interpolated(rng: np.random.Generator) -> Iterator[Comparison]:
-    """Silhouettes between the nodes of a window, of as many classes as the supersenses have."""
+    """Silhouettes interpolated within a window, with as many classes as the supersenses have."""
     q, n, k, steps = 9, 2275, 900, 100
     sums = torch.from_numpy(rng.uniform(5, 20, (q, n, k)))
     weights, y = rng.dirichlet(np.ones(q), steps), np.r_[np.arange(k), rng.integers(0, k, n - k)]
@@ -148,52 +151,52 @@ def interpolated(rng: np.random.Generator) -> Iterator[Comparison]:
         f"silhouettes at {steps} steps from {q} nodes, {n:,} points, {k} classes",
         "our plain torch",
         lambda: moving.interpolated_silhouettes(sums, weights, y),
-        lambda: plainly_interpolated(sums, weights, y),
+        lambda: plain_interpolated_silhouettes(sums, weights, y),
         bytes_read=8 * q * n * k,
         rounds=3,
     )
 
 
 def clusters(rng: np.random.Generator) -> Iterator[Comparison]:
-    """k-means for 14 numbers of clusters, alone and with their silhouettes; the floor is that of
-    the products.
+    """k-means for 14 numbers of clusters, alone and with silhouettes; the lower bound counts matrix
+    products.
     """
-    X, of_products = clumps(rng, 30_000, 384)
+    X, product_operations = clumps(rng, 30_000, 384)
     yield Comparison(
         "k-means for k = 2…15, 30,000×384",
         "scikit-learn, 14 times",
-        lambda: all_at_once(X),
-        lambda: one_by_one(X),
-        of_products,
+        lambda: our_kmeans(X),
+        lambda: kmeans_by_sklearn(X),
+        product_operations,
         rounds=3,
     )
     n, d = 10_000, 768
-    Y, of_products = clumps(rng, n, d)
+    Y, product_operations = clumps(rng, n, d)
     yield Comparison(
         f"k-means for k = 2…15 and silhouettes, {n:,}×{d}",
         "scikit-learn, 14 times",
         lambda: np.array(list(cluster_count(Y, sample_size=None).silhouettes.values())),
-        lambda: searched_one_by_one(Y),
-        of_products + n * n * (d + 2 * sum(range(2, 16))),
+        lambda: cluster_silhouettes_by_sklearn(Y),
+        product_operations + n * n * (d + 2 * sum(range(2, 16))),
         rounds=1,
     )
 
 
 def clumps(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, float]:
-    """Points around 30 centres, and the operations of k-means for k = 2…15 on them."""
+    """Draw points around 30 centres; return them, and the operations of k-means for k = 2…15."""
     X = cloud(rng, n, d) + cloud(rng, 30, d)[rng.integers(0, 30, n)] / 2
     return X, 2 * n * d * sum(k * run.n_iter for k, run in kmeans(X, range(2, 16)).items())
 
 
 def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
     """Intrinsic dimension."""
-    from pynndescent import NNDescent  # here, since it compiles for 40 s when it is loaded
+    from pynndescent import NNDescent  # imported here, because it compiles for 40 s
 
     n, d = 10_000, 768
     X, Y = cloud(rng, n, d), cloud(rng, 30_000, 384)
-    what = f"two_nn {n:,}×{d}"
+    label = f"two_nn {n:,}×{d}"
     yield Comparison(
-        what,
+        label,
         "scikit-dimension",
         lambda: two_nn(X),
         lambda: skdim.id.TwoNN().fit(X).dimension_,
@@ -201,12 +204,12 @@ def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
         rounds=3,
     )
     yield Comparison(
-        what, "faiss, whole square", lambda: two_nn(X), lambda: two_nn_by_faiss(X), n * n * d
+        label, "faiss, whole square", lambda: two_nn(X), lambda: two_nn_by_faiss(X), n * n * d
     )
     n, d = Y.shape
-    what, ours = f"lid_mle {n:,}×{d}, k = 100, exact", lambda: lid_mle(Y)
+    label, ours = f"lid_mle {n:,}×{d}, k = 100, exact", lambda: lid_mle(Y)
     yield Comparison(
-        what,
+        label,
         "pynndescent (approximate)",
         ours,
         lambda: lid_by_graph(NNDescent, Y),
@@ -219,7 +222,7 @@ def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
         "our plain torch": lid_by_plain_torch,
     }
     for peer, function in peers.items():
-        yield Comparison(what, peer, ours, lambda f=function: f(Y), n * n * d, rounds=1)
+        yield Comparison(label, peer, ours, lambda f=function: f(Y), n * n * d, rounds=1)
 
 
 def means(rng: np.random.Generator) -> Iterator[Comparison]:
@@ -229,16 +232,16 @@ def means(rng: np.random.Generator) -> Iterator[Comparison]:
         cloud(rng, n, d),
         rng.permutation(np.r_[np.arange(k), np.minimum(rng.zipf(1.3, n - k), k) - 1]),
     )
-    what, ours = (
+    label, ours = (
         f"s_inter and s_intra, {n:,}×{d}, {k:,} types, exact",
         lambda: np.array(type_cosines(X, types)),
     )
     peer = "scikit-learn on the papers' samples"
     yield Comparison(
-        what, peer, ours, lambda: sampled_type_cosines(X, types), bytes_read=4 * n * d, rounds=3
+        label, peer, ours, lambda: sampled_type_cosines(X, types), bytes_read=4 * n * d, rounds=3
     )
     plain = lambda: np.array(plain_type_cosines(X, types))  # noqa: E731
-    yield Comparison(what, "our plain torch", ours, plain, bytes_read=4 * n * d, rounds=2)
+    yield Comparison(label, "our plain torch", ours, plain, bytes_read=4 * n * d, rounds=2)
     n = 1_000_000
     big = torch.randn(n, d)
     yield Comparison(
@@ -257,7 +260,7 @@ def removals(rng: np.random.Generator) -> Iterator[Comparison]:
     X = cloud(rng, n, d) + cloud(rng, k, d)[rng.integers(0, k, n)]
     enhancement = ClusterBasedEnhancement(k, 12, max_iter=10).fit(X)
     labels, model = enhancement.labels_, enhancement._model
-    enhancement._fitted_clusterer = lambda X: model  # type: ignore[method-assign]
+    enhancement._fit_clusterer = lambda X: model  # type: ignore[method-assign]
     yield Comparison(
         f"mean and 12 components removed from {k} given clusters, {n:,}×{d}",
         "scikit-learn PCA (full)",
@@ -269,7 +272,7 @@ def removals(rng: np.random.Generator) -> Iterator[Comparison]:
 
 
 def gradient(X: torch.Tensor, score: torch.Tensor) -> np.ndarray:
-    """The gradient, relative to its largest entry."""
+    """Compute the gradient, relative to its largest entry."""
     X.grad = None
     torch.autograd.backward(score)
     assert X.grad is not None
@@ -277,7 +280,7 @@ def gradient(X: torch.Tensor, score: torch.Tensor) -> np.ndarray:
 
 
 def plain_silhouette(X: np.ndarray, y: np.ndarray) -> float:
-    """The path that a GPU takes, on the CPU."""
+    """Compute the silhouette by the GPU path on the CPU."""
     codes = tiles.as_codes(y, len(X))
     parts: list[torch.Tensor] = []
     cloud = tiles.normalized(torch.from_numpy(X))
@@ -286,81 +289,83 @@ def plain_silhouette(X: np.ndarray, y: np.ndarray) -> float:
 
 
 def plain_type_cosines(X: np.ndarray, types: np.ndarray) -> cosines.TypeCosines:
-    """The path that a GPU takes, on the CPU."""
-    kept, cosines._sums = cosines._sums, cosines._sums_by_torch
+    """Compute cosines of types by the GPU path on the CPU."""
+    original, cosines._sums = cosines._sums, cosines._sums_by_torch
     try:
         return type_cosines(X, types)
     finally:
-        cosines._sums = kept
+        cosines._sums = original
 
 
 def two_nn_by_faiss(X: np.ndarray) -> float:
-    """two_nn with the neighbours that faiss finds."""
-    kept, dimension._two_nearest = (
-        dimension._two_nearest,
+    """Compute two_nn from the neighbours found by faiss."""
+    original, dimension._two_nearest_distances = (
+        dimension._two_nearest_distances,
         lambda cloud: np.sqrt(faiss.knn(cloud.numpy(), cloud.numpy(), 3)[0][:, 1:].astype(float)),
     )
     try:
         return two_nn(X)
     finally:
-        dimension._two_nearest = kept
+        dimension._two_nearest_distances = original
 
 
 def mean_dimension(r: np.ndarray) -> float:
-    """The mean estimate from distances to neighbours, ascending, shape (n, k)."""
+    """Estimate the mean local dimension from ascending distances to neighbours, shape (n, k)."""
     return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
 
 
 def lid_by_faiss(X: np.ndarray) -> float:
-    """The estimate from the neighbours that faiss finds."""
+    """Estimate the local dimension from the neighbours found by faiss."""
     faiss.omp_set_num_threads(torch.get_num_threads())
     r = np.sqrt(faiss.knn(X, X, 101)[0][:, 1:].astype(np.float64))
     return mean_dimension(r)
 
 
 def lid_by_plain_torch(X: np.ndarray) -> float:
-    """The path that a GPU takes, on the CPU."""
-    kept, search.search_on_cpu = search.search_on_cpu, search.search_by_torch
+    """Estimate the local dimension by the GPU path on the CPU."""
+    original, search.search_on_cpu = search.search_on_cpu, search.search_by_torch
     try:
         return lid_mle(X)
     finally:
-        search.search_on_cpu = kept
+        search.search_on_cpu = original
 
 
-def plainly_interpolated(sums: torch.Tensor, weights: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The path that a GPU takes, on the CPU."""
-    kept, moving.MANY_CLASSES = moving.MANY_CLASSES, sums.shape[2] + 1
+def plain_interpolated_silhouettes(
+    sums: torch.Tensor, weights: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Interpolate silhouettes by the GPU path on the CPU."""
+    original, moving.MANY_CLASSES = moving.MANY_CLASSES, sums.shape[2] + 1
     try:
         return moving.interpolated_silhouettes(sums, weights, y)
     finally:
-        moving.MANY_CLASSES = kept
+        moving.MANY_CLASSES = original
 
 
-def searched_one_by_one(X: np.ndarray) -> np.ndarray:
-    """What `cluster_count` does, by scikit-learn: silhouettes for each number of clusters."""
+def cluster_silhouettes_by_sklearn(X: np.ndarray) -> np.ndarray:
+    """Compute what `cluster_count` does by scikit-learn: silhouettes for each k."""
     labels = [KMeans(k, n_init=1, random_state=0).fit_predict(X) for k in range(2, 16)]
     return np.array([silhouette_score(X, y) for y in labels])
 
 
-def one_by_one(X: np.ndarray) -> np.ndarray:
-    """k-means by scikit-learn for each number of clusters: root mean square distances."""
+def kmeans_by_sklearn(X: np.ndarray) -> np.ndarray:
+    """Run scikit-learn's k-means for each k; return root mean square distances."""
     inertia = [KMeans(k, n_init=1, random_state=0).fit(X).inertia_ for k in range(2, 16)]
     return np.sqrt(np.array(inertia) / len(X))
 
 
-def all_at_once(X: np.ndarray) -> np.ndarray:
-    """The same by ours."""
+def our_kmeans(X: np.ndarray) -> np.ndarray:
+    """Run our k-means for all k at once; return root mean square distances."""
     return np.sqrt([run.inertia / len(X) for run in kmeans(X, range(2, 16)).values()])
 
 
 def lid_by_graph(search: type, X: np.ndarray) -> float:
-    """The same estimate from approximate neighbours."""
+    """Estimate the local dimension from approximate neighbours by pynndescent."""
     r = search(X, n_neighbors=101, random_state=0).neighbor_graph[1][:, 1:].astype(np.float64)
     return mean_dimension(r)
 
 
 def lid_by_sklearn(X: np.ndarray) -> float:
-    """The same estimate from scikit-learn's exact neighbours."""
+    """Estimate the local dimension from scikit-learn's exact neighbours."""
     r = (
         NearestNeighbors(n_neighbors=101, algorithm="brute")
         .fit(X)
@@ -371,8 +376,8 @@ def lid_by_sklearn(X: np.ndarray) -> float:
 
 
 def sampled_type_cosines(X: np.ndarray, types: np.ndarray) -> np.ndarray:
-    """As Cai et al.: one occurrence of each of 8,000 types; 2,000 types with at most 1,000
-    occurrences each.
+    """Estimate S_inter and S_intra as Cai et al.: from one occurrence of each of 8,000 types, and
+    from 2,000 types with at most 1,000 occurrences each.
     """
     order = np.argsort(types, kind="stable")
     _, starts, counts = np.unique(types[order], return_index=True, return_counts=True)
@@ -393,13 +398,13 @@ def sampled_type_cosines(X: np.ndarray, types: np.ndarray) -> np.ndarray:
 
 
 def sampled_mean_cosine(X: np.ndarray) -> float:
-    """A sample, as is usual today."""
+    """Estimate the mean cosine on a sample of 10,000 points, as is common practice."""
     C = cosine_similarity(X[:: len(X) // 10_000])
     return float((C.sum(dtype=np.float64) - len(C)) / (len(C) * (len(C) - 1)))
 
 
 def pca_removed(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The authors' steps for given clusters."""
+    """Apply the authors' steps to given clusters, by scikit-learn's PCA."""
     result = np.empty_like(X)
     for c in np.unique(labels):
         members = X[labels == c]
@@ -412,21 +417,21 @@ def pca_removed(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def interleaved(
     ours: Function, peer: Function, rounds: int
 ) -> tuple[list[float], list[float], float]:
-    """Seconds of each, A B A B, after one round that does not count; and the difference of the
-    values.
+    """Time two functions alternately, after a warm-up; return the seconds of each, and the largest
+    difference of their values.
     """
     difference = float(np.max(np.abs(np.asarray(ours()) - np.asarray(peer()))))
     times: tuple[list[float], list[float]] = ([], [])
-    repeats = [max(1, int(LEAST / seconds(function, 1))) for function in (ours, peer)]
+    repeats = [max(1, int(MIN_SECONDS / seconds(function, 1))) for function in (ours, peer)]
     for _ in range(rounds):
         for function, taken, n in zip((ours, peer), times, repeats, strict=True):
-            time.sleep(REST)
+            time.sleep(PAUSE_SECONDS)
             taken.append(seconds(function, n))
     return *times, difference
 
 
 def seconds(function: Function, n: int) -> float:
-    """Mean seconds of n calls in a row."""
+    """Return the mean seconds of n consecutive calls."""
     start = time.perf_counter()
     for _ in range(n):
         function()
@@ -434,14 +439,14 @@ def seconds(function: Function, n: int) -> float:
 
 
 def best(function: Function, rounds: int = 4) -> float:
-    """Least seconds of a few."""
+    """Return the shortest of several timings, in seconds."""
     function()
     return min(seconds(function, 1) for _ in range(rounds))
 
 
 def rates() -> tuple[float, float]:
-    """Operations per second of a float32 matrix product by the faster library, and bytes per second
-    of a sum over an array.
+    """Measure operations per second of a float32 matrix product by the faster library, and bytes
+    per second of a sum over an array.
     """
     A = torch.randn(4096, 4096)
     values = torch.randn(2**28)
@@ -454,7 +459,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--only", default="", help="run comparisons whose name holds this text")
+    parser.add_argument("--only", default="", help="run comparisons whose name contains this text")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     threadpool_limits(options.threads)  # the peers' libraries as well
@@ -478,12 +483,12 @@ def main() -> None:
             continue
         a, b, difference = interleaved(c.ours, c.peer, c.rounds or options.rounds)
         ratios = sorted(y / x for x, y in zip(a, b, strict=True))
-        mine, theirs = statistics.median(a), statistics.median(b)
+        ours, theirs = statistics.median(a), statistics.median(b)
         floor = c.operations / operations + c.bytes_read / read
         print(
-            f"| {c.what} | {c.peer_name} | {mine * 1e3:,.1f} | {theirs * 1e3:,.1f} | "
-            f"{theirs / mine:.1f} "
-            f"({ratios[0]:.1f} to {ratios[-1]:.1f}) | {difference:.0e} | {floor / mine:.0%} |",
+            f"| {c.what} | {c.peer_name} | {ours * 1e3:,.1f} | {theirs * 1e3:,.1f} | "
+            f"{theirs / ours:.1f} "
+            f"({ratios[0]:.1f} to {ratios[-1]:.1f}) | {difference:.0e} | {floor / ours:.0%} |",
             flush=True,
         )
 

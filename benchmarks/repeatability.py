@@ -1,10 +1,10 @@
-"""Whether the same input gives the same bytes wherever it lies in memory.
+"""Check that results do not depend on the memory address of inputs.
 
-Calls each public function of metrics, transforms and losses on copies of the same cloud that begin
-at different places of a cache line, as arrays and as tensors, in both precisions, with one and two
-threads, between blocks of memory of random size: in one process many times, and in fresh processes
-at places drawn anew. In each fresh process a trajectory, a fine-tuned model and the measurement of
-a layer are made, too. Prints how many different values there were: 1 is right.
+Calls each public function of metrics, transforms and losses on copies of the same cloud at several
+offsets from a cache line, as arrays and tensors, in both precisions, with one and two threads, and
+with random allocations in between: many times in one process, and in new processes at random
+offsets. Each new process also makes a trajectory, a fine-tuned model and the measurement of a
+layer. Prints the number of distinct values of each function, which should be 1.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ SMALL = ((61, 7),)
 DTYPES = ("float32", "float64")
 KINDS = ("array", "tensor")
 THREADS = (1, 2)
-LINE = 64  # bytes; places are counted from the beginning of one
-NOISE = 40  # blocks of memory held between calls
-HINGED = 30  # points of the objective that costs n^3
+LINE = 64  # bytes of a cache line; offsets are counted from its start
+NOISE = 40  # number of memory blocks held between calls
+HINGED = 30  # number of points for the objective with cost n^3
 STAGES = ("trajectory", "fine-tuned model", "measurement of a layer")
 
-Seen = dict[str, dict[str, set[str]]]  # digests by name of the function and by group
+Digests = dict[str, dict[str, set[str]]]  # function name -> group -> distinct digests
 
 
 class Input(NamedTuple):
-    """What a function gets; all that holds numbers lies at the same place of a cache line."""
+    """Inputs of the functions; arrays of numbers have the same offset from a cache line."""
 
     X: Any
     covariance: Any
@@ -55,17 +55,17 @@ class Input(NamedTuple):
 
     @property
     def clusters(self) -> np.ndarray:
-        """Another labeling."""
+        """Return another labeling."""
         return self.types % 2
 
     @property
     def d(self) -> int:
-        """Dimensions."""
+        """Return the number of dimensions."""
         return int(self.X.shape[1])
 
 
-def placed(values: np.ndarray, offset: int, kind: str) -> Any:
-    """A copy that begins `offset` bytes behind a multiple of LINE."""
+def copy_at_offset(values: np.ndarray, offset: int, kind: str) -> Any:
+    """Copy an array to an address `offset` bytes after a multiple of LINE."""
     if kind == "array":
         raw = np.empty(values.nbytes + LINE + offset, dtype=np.uint8)
         start = -raw.ctypes.data % LINE + offset
@@ -79,20 +79,20 @@ def placed(values: np.ndarray, offset: int, kind: str) -> Any:
     return tensor.copy_(source)
 
 
-def of_shape(n: int, d: int, dtype: str, offset: int, kind: str) -> Input:
-    """A cloud of five groups far from the origin; the same numbers for every place and kind."""
+def make_input(n: int, d: int, dtype: str, offset: int, kind: str) -> Input:
+    """Make a cloud of five groups with the same numbers for every offset and kind."""
     draws = np.random.default_rng([n, d])
     groups = np.arange(n) % 5
     X = draws.standard_normal((n, d)) + 2 * draws.standard_normal((5, d))[groups] + 0.5
     X = X.astype(dtype)
     covariance = np.cov(draws.standard_normal((3 * d, d)).T).astype(dtype)
     sums = np.abs(draws.standard_normal((n, 5))).astype(dtype)
-    arrays = (placed(values, offset, kind) for values in (X, covariance, sums))
+    arrays = (copy_at_offset(values, offset, kind) for values in (X, covariance, sums))
     return Input(*arrays, groups, np.arange(n) % 7, kind)
 
 
-def _shrunk(i: Input, covariance: Any) -> Any:
-    """IsoScore* and, of a tensor, its gradient."""
+def _isoscore_star(i: Input, covariance: Any) -> Any:
+    """Compute IsoScore* and, for a tensor, its gradient."""
     if i.of_kind == "array":
         return metrics.isoscore_star(i.X, 0.3, covariance)
     i.X.requires_grad_()
@@ -126,8 +126,8 @@ def _loss(loss: Any, i: Input) -> Any:
 
 def _enhanced(i: Input) -> Any:
     kinds = ("kmeans", "gmm")
-    found = [transforms.ClusterBasedEnhancement(3, 1, clusterer=kind) for kind in kinds]
-    return [(t.fit_transform(_array(i)), t.labels_) for t in found]
+    estimators = [transforms.ClusterBasedEnhancement(3, 1, clusterer=kind) for kind in kinds]
+    return [(t.fit_transform(_array(i)), t.labels_) for t in estimators]
 
 
 def _array(i: Input) -> np.ndarray:
@@ -135,7 +135,7 @@ def _array(i: Input) -> np.ndarray:
 
 
 CASES: dict[str, Callable[[Input], Any]] = {
-    "ShrinkageCovariance": lambda i: _shrunk(i, metrics.ShrinkageCovariance(i.covariance)),
+    "ShrinkageCovariance": lambda i: _isoscore_star(i, metrics.ShrinkageCovariance(i.covariance)),
     "StreamingCovariance": lambda i: _streamed(metrics.StreamingCovariance(i.d), i),
     "StreamingIsoScore": lambda i: _streamed(metrics.StreamingIsoScore(i.d), i),
     "StreamingMeanCosine": lambda i: _streamed(metrics.StreamingMeanCosine(i.d), i),
@@ -155,7 +155,7 @@ CASES: dict[str, Callable[[Input], Any]] = {
     "intra_sentence_similarity": lambda i: metrics.intra_sentence_similarity(i.X, i.types),
     "isoscore": lambda i: metrics.isoscore(i.X),
     "isoscore_from_covariance": lambda i: metrics.isoscore_from_covariance(i.covariance),
-    "isoscore_star": lambda i: _shrunk(i, i.covariance),
+    "isoscore_star": lambda i: _isoscore_star(i, i.covariance),
     "isotropy_defect": lambda i: metrics.isotropy_defect(i.X),
     "lid_mle": lambda i: metrics.lid_mle(i.X, 10, n_queries=30),
     "lid_mle_estimates": lambda i: metrics.lid_mle_estimates(i.X, 10, metric="cosine"),
@@ -190,15 +190,15 @@ CASES: dict[str, Callable[[Input], Any]] = {
 
 
 def public() -> list[str]:
-    """Names of all public functions and classes; types that only hold results are left out."""
-    found = [n for n in metrics.__all__ if not _holds_results(getattr(metrics, n))]
+    """List all public functions and classes, except for types of results."""
+    names = [n for n in metrics.__all__ if not _holds_results(getattr(metrics, n))]
     for module in (transforms, losses):
-        found += [
+        names += [
             name
             for name, thing in vars(module).items()
             if not name.startswith("_") and getattr(thing, "__module__", None) == module.__name__
         ]
-    return found
+    return names
 
 
 def _holds_results(thing: Any) -> bool:
@@ -206,7 +206,7 @@ def _holds_results(thing: Any) -> bool:
 
 
 def digest(value: Any) -> str:
-    """Of all bytes of a result."""
+    """Compute a digest of all bytes of a result."""
     state = hashlib.sha256()
     for part in _parts(value):
         state.update(part)
@@ -232,18 +232,18 @@ def _parts(value: Any) -> Iterator[bytes]:
 
 
 class Noise:
-    """Blocks of memory of random size, so that what is allocated next lies elsewhere."""
+    """Holds memory blocks of random size, so that addresses of later allocations vary."""
 
     def __init__(self, draws: np.random.Generator) -> None:
         self.draws, self.blocks = draws, [b""] * NOISE
 
     def stir(self) -> None:
-        """Drop a block and take another, mostly a small one."""
+        """Replace a block by another, mostly small one."""
         size = int(2 ** self.draws.uniform(4, 18))
         self.blocks[int(self.draws.integers(NOISE))] = self.draws.bytes(size)
 
 
-def seen(
+def collect_digests(
     names: list[str],
     calls: int,
     offsets: int,
@@ -252,51 +252,51 @@ def seen(
     threads: tuple[int, ...] = THREADS,
     *,
     drawn: bool = False,
-) -> Seen:
-    """Digests of some functions.
+) -> Digests:
+    """Call functions at several memory offsets, and collect the digests of their results.
 
     Args:
-        names: of the functions.
-        calls: of each in each group of shape, precision, kind and threads.
-        offsets: number of places, each a multiple of the size of a number.
-        seed: of the memory between calls, and of the places.
-        shapes: of the clouds.
-        threads: numbers of them.
-        drawn: places are drawn; else they come in turn.
+        names: names of the functions.
+        calls: number of calls in each group of shape, precision, kind and threads.
+        offsets: number of offsets, which are multiples of the size of a number.
+        seed: seed of allocations between calls and of random offsets.
+        shapes: shapes of the clouds.
+        threads: numbers of threads.
+        drawn: draw offsets at random; otherwise use them in turn.
     """
     draws = np.random.default_rng(seed)
-    noise, found = Noise(draws), {name: dict[str, set[str]]() for name in names}
-    for number in threads:
-        with computing_with(number):
+    noise, digests = Noise(draws), {name: dict[str, set[str]]() for name in names}
+    for n_threads in threads:
+        with limited_threads(n_threads):
             for name, (n, d), dtype, kind in product(names, shapes, DTYPES, KINDS):
-                values = found[name].setdefault(f"{n} x {d} {dtype} {kind} {number}", set())
+                values = digests[name].setdefault(f"{n} x {d} {dtype} {kind} {n_threads}", set())
                 for call in range(calls):
                     noise.stir()
-                    place = int(draws.integers(offsets)) if drawn else call % offsets
-                    given = of_shape(n, d, dtype, place * np.dtype(dtype).itemsize, kind)
+                    offset_index = int(draws.integers(offsets)) if drawn else call % offsets
+                    given = make_input(n, d, dtype, offset_index * np.dtype(dtype).itemsize, kind)
                     values.add(digest(CASES[name](given)))
-    return found
+    return digests
 
 
 @contextmanager
-def computing_with(threads: int) -> Iterator[None]:
-    """Threads of torch and of all other libraries."""
+def limited_threads(threads: int) -> Iterator[None]:
+    """Limit the threads of torch and all other libraries while the block runs."""
     torch.set_num_threads(threads)
     with threadpool_limits(threads):
         yield
 
 
-def seen_of_stages(offsets: int, seed: int) -> Seen:
-    """Digests of a trajectory, a fine-tuned model and the measurement of a layer."""
+def collect_stage_digests(offsets: int, seed: int) -> Digests:
+    """Collect digests of a trajectory, a fine-tuned model and the measurement of a layer."""
     draws = np.random.default_rng([seed, 1])
-    noise, found = Noise(draws), {name: dict[str, set[str]]() for name in STAGES}
+    noise, digests = Noise(draws), {name: dict[str, set[str]]() for name in STAGES}
     functions = dict(zip(STAGES, (_trajectory, _fine_tuned, _layer), strict=True))
     for (name, function), threads in product(functions.items(), THREADS):
         noise.stir()
         offset = 4 * int(draws.integers(offsets))
-        with computing_with(threads):
-            found[name].setdefault(f"{threads}", set()).add(digest(function(offset)))
-    return found
+        with limited_threads(threads):
+            digests[name].setdefault(f"{threads}", set()).add(digest(function(offset)))
+    return digests
 
 
 def _trajectory(offset: int) -> Any:
@@ -304,7 +304,7 @@ def _trajectory(offset: int) -> Any:
     from isotropy.optimize.optimize import optimize
 
     draws = np.random.default_rng(0)
-    vectors = placed(draws.standard_normal((80, 24)).astype(np.float32), offset, "array")
+    vectors = copy_at_offset(draws.standard_normal((80, 24)).astype(np.float32), offset, "array")
     items = Items(vectors, draws.integers(0, 80, (120, 2)), np.arange(120) % 3)
     spec: Any = SimpleNamespace(
         setup="pairs",
@@ -331,11 +331,11 @@ def _fine_tuned(offset: int) -> Any:
     sizes = {"hidden_size": 16, "num_hidden_layers": 3, "intermediate_size": 32}
     config = BertConfig(vocab_size=50, num_attention_heads=2, num_labels=2, **sizes)
     model = BertForSequenceClassification(config)
-    for weight in model.parameters():  # as if read from a file, at the same place each time
-        weight.data = placed(weight.detach().numpy(), 0, "tensor")
+    for weight in model.parameters():  # at the same offset each time, as if read from a file
+        weight.data = copy_at_offset(weight.detach().numpy(), 0, "tensor")
     draws = np.random.default_rng(0)
     ids = [[1, *draws.integers(5, 50, draws.integers(3, 12)).tolist()] for _ in range(21)]
-    targets = placed(np.array([row[1] % 2 for row in ids]), offset, "array")
+    targets = copy_at_offset(np.array([row[1] % 2 for row in ids]), offset, "array")
     training = SimpleNamespace(
         learning_rate=0.001,
         batch_size=4,
@@ -365,7 +365,7 @@ def _layer(offset: int) -> Any:
     n = 600
     draws = np.random.default_rng(0)
     vectors = 9 * draws.standard_normal((3, 24))[np.arange(n) % 3] + draws.standard_normal((n, 24))
-    vectors = placed(vectors.astype(np.float32), offset, "array")
+    vectors = copy_at_offset(vectors.astype(np.float32), offset, "array")
     types, names = draws.integers(0, 30, n), np.array([f"t{i}" for i in range(30)])
     cloud = TypedCloud(vectors, types, names, np.arange(n) % 8, np.full(n, "word"))
     clustering = Clustering(
@@ -378,45 +378,45 @@ def _layer(offset: int) -> Any:
     return axes, measured, pictures(cloud, axes, measured.clusters, spec.n_points)
 
 
-def merge(into: Seen, other: Seen) -> None:
-    """Add the digests of another process."""
+def merge(into: Digests, other: Digests) -> None:
+    """Add the digests of another process to `into`."""
     for name, groups in other.items():
         for group, values in groups.items():
             into.setdefault(name, {}).setdefault(group, set()).update(values)
 
 
-def in_fresh_process(calls: int, offsets: int, seed: int, *more: str) -> Seen:
-    """Digests of all functions, or of those that are named, and of the stages in a new process."""
+def in_fresh_process(calls: int, offsets: int, seed: int, *more: str) -> Digests:
+    """Collect the digests of all functions and stages in a new process."""
     command = [sys.executable, __file__, "--child", "--seed", str(seed)]
     command += ["--calls", str(calls), "--offsets", str(offsets), *more]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    return {name: {g: set(v) for g, v in groups.items()} for name, groups in found.items()}
+    digests = json.loads(done.stdout.splitlines()[-1])
+    return {name: {g: set(v) for g, v in groups.items()} for name, groups in digests.items()}
 
 
-def table(found: Seen, calls: int, processes: int) -> str:
-    """One line per function: calls in one process, fresh processes, most values of a group, and
-    whether one and two threads give the same.
+def table(digests: Digests, calls: int, processes: int) -> str:
+    """Format one line per function: calls in one process, new processes, largest number of distinct
+    values in a group, and whether one and two threads agree.
     """
     lines = [f"{'function':28} calls  processes  values  1 and 2 threads"]
-    for name, groups in found.items():
-        most = max(map(len, groups.values()))
-        of_threads = [
+    for name, groups in digests.items():
+        max_values = max(map(len, groups.values()))
+        by_threads = [
             sorted(
                 (g.removesuffix(str(t)), sorted(v)) for g, v in groups.items() if g[-1] == str(t)
             )
             for t in THREADS
         ]
-        agree = "same" if of_threads[0] == of_threads[1] else "differ"
-        own = 0 if name in STAGES else calls * len(groups)
-        lines.append(f"{name:28} {own:5,} {processes:10} {most:7}  {agree}")
+        agree = "same" if by_threads[0] == by_threads[1] else "differ"
+        n_calls = 0 if name in STAGES else calls * len(groups)
+        lines.append(f"{name:28} {n_calls:5,} {processes:10} {max_values:7}  {agree}")
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Run, print the table, and end with 1 if a function has two values."""
+    """Run, print the table, and exit with 1 if a function has several values."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=1000, help="of each function in one process")
+    parser.add_argument("--calls", type=int, default=1000, help="calls of each function")
     parser.add_argument("--offsets", type=int, default=16)
     parser.add_argument("--processes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
@@ -425,23 +425,25 @@ def main() -> None:
     given = parser.parse_args()
     shapes = SMALL if given.small else SHAPES
     if given.child:
-        found = seen(list(CASES), given.calls, given.offsets, given.seed, shapes, drawn=True)
+        result = collect_digests(
+            list(CASES), given.calls, given.offsets, given.seed, shapes, drawn=True
+        )
         if not given.small:
-            merge(found, seen_of_stages(given.offsets, given.seed))
-        listed = {n: {g: sorted(v) for g, v in groups.items()} for n, groups in found.items()}
+            merge(result, collect_stage_digests(given.offsets, given.seed))
+        listed = {n: {g: sorted(v) for g, v in groups.items()} for n, groups in result.items()}
         print(json.dumps(listed))
         return
     calls = -(-given.calls // (len(shapes) * len(DTYPES) * len(KINDS) * len(THREADS)))
-    found = {}
+    result = {}
     for name in CASES:
-        merge(found, seen([name], calls, given.offsets, given.seed, shapes))
-        print(f"{name}: {max(map(len, found[name].values()))}", file=sys.stderr)
+        merge(result, collect_digests([name], calls, given.offsets, given.seed, shapes))
+        print(f"{name}: {max(map(len, result[name].values()))}", file=sys.stderr)
     more = ("--small",) if given.small else ()
     for process in range(given.processes):
-        merge(found, in_fresh_process(1, given.offsets, given.seed + 1 + process, *more))
+        merge(result, in_fresh_process(1, given.offsets, given.seed + 1 + process, *more))
         print(f"process {process + 1} of {given.processes}", file=sys.stderr)
-    print(table(found, calls, given.processes))
-    raise SystemExit(any(len(v) > 1 for groups in found.values() for v in groups.values()))
+    print(table(result, calls, given.processes))
+    raise SystemExit(any(len(v) > 1 for groups in result.values() for v in groups.values()))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Cost against size: seconds of metrics, transforms and trajectories as points, dimensions, classes
-and updates grow, with the fitted exponent.
+"""Scaling of metrics, transforms and trajectories: seconds by number of points, dimensions,
+classes and updates, with the fitted exponent.
 
-Each time is the median of three on random clouds, with all threads that torch has. The exponent is
-the slope of a line through the logarithms of all points: 1 is cost that grows with the size, 2 with
-its square. `--csv` and `--figure` write the curves. What a plan of many jobs costs is measured by
-`benchmarks/graph.py`.
+Each time is the median of three on random clouds, with all of torch's threads. The exponent is the
+slope of a line fitted to the logarithms: 1 means linear cost, 2 quadratic cost. `--csv` and
+`--figure` write the curves. For the cost of planning many jobs see `benchmarks/graph.py`.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ from isotropy.palette import SERIES
 from isotropy.transforms import ClusterBasedEnhancement
 
 D = 384  # all-MiniLM-L6-v2
-MIN_SECONDS = 0.3  # of calls, for one time
+MIN_SECONDS = 0.3  # minimum duration of one timing
 ROUNDS = 3
 
 
 class Curve(NamedTuple):
-    """What is timed: `work` is given a size, and gives what is called."""
+    """A curve to measure: `work` returns the function to time for a size."""
 
     what: str
     against: str
@@ -56,7 +55,7 @@ class Curve(NamedTuple):
 
 
 def cloud(n: int, d: int = D, classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """Points around a mean of each class, and their classes."""
+    """Draw points around the mean of their class; return them and their classes."""
     rng = np.random.default_rng(n + d + classes)
     labels = np.r_[np.arange(classes), rng.integers(0, classes, n - classes)]
     means = rng.standard_normal((classes, d)) / 4
@@ -64,14 +63,14 @@ def cloud(n: int, d: int = D, classes: int = 2) -> tuple[np.ndarray, np.ndarray]
 
 
 def curves() -> Iterator[Curve]:
-    """All that is timed."""
+    """Yield all curves to measure."""
     points = (5_000, 10_000, 20_000, 40_000)
-    yield Curve("IsoScore", f"points, d = {D}", (*points, 80_000), lambda n: _of(isoscore, n))
+    yield Curve("IsoScore", f"points, d = {D}", (*points, 80_000), lambda n: _metric(isoscore, n))
     yield Curve(
         "IsoScore",
         "dimensions, n = 10,000",
         (96, 192, 384, 768, 1536),
-        lambda d: _of(isoscore, 10_000, d),
+        lambda d: _metric(isoscore, 10_000, d),
     )
     yield Curve("silhouette, 2 classes", f"points, d = {D}", points, lambda n: _labeled(n, 2))
     yield Curve(
@@ -80,9 +79,11 @@ def curves() -> Iterator[Curve]:
         (2, 20, 200, 2000),
         lambda k: _labeled(10_000, k),
     )
-    yield Curve("TwoNN", f"points, d = {D}", points, lambda n: _of(two_nn, n))
-    yield Curve("local dimension", f"points, d = {D}", points, lambda n: _of(lid_mle, n))
-    yield Curve("mean cosine", f"points, d = {D}", (*points, 80_000), lambda n: _of(mean_cosine, n))
+    yield Curve("TwoNN", f"points, d = {D}", points, lambda n: _metric(two_nn, n))
+    yield Curve("local dimension", f"points, d = {D}", points, lambda n: _metric(lid_mle, n))
+    yield Curve(
+        "mean cosine", f"points, d = {D}", (*points, 80_000), lambda n: _metric(mean_cosine, n)
+    )
     yield Curve(
         "cosines within types", f"points, d = {D}, n/10 types", points, lambda n: _types(n, n // 10)
     )
@@ -103,7 +104,7 @@ def curves() -> Iterator[Curve]:
     )
 
 
-def _of(metric: Callable[[np.ndarray], object], n: int, d: int = D) -> Callable[[], object]:
+def _metric(metric: Callable[[np.ndarray], object], n: int, d: int = D) -> Callable[[], object]:
     X, _ = cloud(n, d)
     return lambda: metric(X)
 
@@ -136,7 +137,7 @@ def _istar(d: int) -> Callable[[], object]:
 
 
 def _trajectory(n: int, updates: int = 200) -> Callable[[], object]:
-    """The whole of a run by windows, certified to 1e-5."""
+    """A complete run with windows, with a tolerance of 1e-5."""
     X, y = cloud(n)
     items = Items(X / 20, np.arange(n)[:, None], y)
     spec = OptimizeSpec(
@@ -165,7 +166,7 @@ def _trajectory(n: int, updates: int = 200) -> Callable[[], object]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Median time of a call; calls of less than MIN_SECONDS are repeated within a time."""
+    """Return the median time of a call; fast calls are repeated for MIN_SECONDS per timing."""
     start = time.perf_counter()
     work()  # warm-up
     once = time.perf_counter() - start
@@ -180,33 +181,33 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def exponent(sizes: tuple[int, ...], taken: list[float]) -> float:
-    """Slope of the line through the logarithms, by least squares."""
+    """Fit the slope of the logarithms by least squares."""
     return float(np.polyfit(np.log(sizes), np.log(taken), 1)[0])
 
 
 def plot(measured: list[tuple[Curve, list[float]]]) -> Figure:
-    """One panel per variable, both axes logarithmic."""
+    """Plot one panel per variable, with logarithmic axes."""
     use_style()
     groups: dict[str, list[tuple[Curve, list[float]]]] = {}
     for curve, taken in measured:
         groups.setdefault(curve.against.partition(",")[0], []).append((curve, taken))
     figure = Figure(figsize=(13, 8), layout="constrained")
     panels = figure.subplots(2, 2, sharey=True).flat
-    for axes, (variable, of) in zip(panels, groups.items(), strict=False):
-        for i, (curve, taken) in enumerate(of):
+    for axes, (variable, curves_of_variable) in zip(panels, groups.items(), strict=False):
+        for i, (curve, taken) in enumerate(curves_of_variable):
             slope = exponent(curve.sizes, taken)
-            style = look(i, "--" if i >= len(SERIES) else "-")  # where a colour comes again
+            style = look(i, "--" if i >= len(SERIES) else "-")  # where colours repeat
             label = f"{curve.what}: {round(slope, 1) + 0.0:.1f}"  # no -0.0
             axes.loglog(curve.sizes, taken, label=label, **style._asdict())
         axes.set(xlabel=variable, ylabel="seconds per call")
         axes.yaxis.set_tick_params(labelleft=True)
-        sizes = [size for curve, _ in of for size in curve.sizes]
-        ends = np.array([min(sizes), max(sizes)])
+        sizes = [size for curve, _ in curves_of_variable for size in curve.sizes]
+        size_range = np.array([min(sizes), max(sizes)])
         for power, style in ((1, ":"), (2, "-.")):
-            guide = 0.02 * (ends / ends[0]) ** power
-            axes.plot(ends, guide, style, color="0.5", lw=1, label=f"for comparison: {power}")
+            guide = 0.02 * (size_range / size_range[0]) ** power
+            axes.plot(size_range, guide, style, color="0.5", lw=1, label=f"for comparison: {power}")
         axes.set_ylim(1e-4, 50)
-        axes.set_xticks([min(sizes), of[0][0].sizes[1], max(sizes)])
+        axes.set_xticks([min(sizes), curves_of_variable[0][0].sizes[1], max(sizes)])
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.legend(title="exponent", fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
@@ -214,9 +215,9 @@ def plot(measured: list[tuple[Curve, list[float]]]) -> Figure:
 
 
 def main() -> None:
-    """Print a row per curve."""
+    """Measure all curves, and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="time curves whose name holds this text")
+    parser.add_argument("--only", default="", help="measure curves whose name contains this text")
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()

@@ -1,10 +1,9 @@
-"""Side-by-side cost of cluster-based isotropy enhancement: ours, and scikit-learn's straightforward
-use, interleaved.
+"""Cost of cluster-based isotropy enhancement: ours and a plain scikit-learn version, interleaved.
 
-Both take the same real token vectors and k-means from random points (the authors' ten iterations
-are nine of scikit-learn's), and remove the mean and the first components of each cluster.
-Straightforward: `KMeans`, then a full `PCA` per cluster; I(W) by `numpy.linalg.eig` and `exp` in
-    double precision. Takes what the workflow has embedded: run it first.
+Both use the same real token vectors and k-means from random points (the authors' ten iterations are
+nine of scikit-learn's), and remove the mean and the first components of each cluster. The plain
+version uses `KMeans`, then a full `PCA` per cluster; and for I(W) `numpy.linalg.eig` and `exp` in
+double precision. It needs token vectors embedded by the workflow: run it first.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from isotropy.transforms import ClusterBasedEnhancement
 CLUSTERS, COMPONENTS = 27, 12
 
 
-def straightforward(X: np.ndarray) -> np.ndarray:
-    """The method as the authors' notebook has it, by scikit-learn."""
+def plain_sklearn(X: np.ndarray) -> np.ndarray:
+    """Apply the method as in the authors' notebook, by scikit-learn."""
     labels = KMeans(
         CLUSTERS, init="random", n_init=1, max_iter=9, tol=0, random_state=0
     ).fit_predict(X)
@@ -44,7 +43,7 @@ def straightforward(X: np.ndarray) -> np.ndarray:
 
 
 def ours(X: np.ndarray) -> np.ndarray:
-    """The same by the project's transform."""
+    """Apply the method by the project's transform."""
     method = ClusterBasedEnhancement(
         CLUSTERS, COMPONENTS, init="random", max_iter=9, tol=0, random_state=0
     )
@@ -53,14 +52,14 @@ def ours(X: np.ndarray) -> np.ndarray:
 
 
 def naive_isotropy(X: np.ndarray) -> float:
-    """I(W) as the authors' notebook has it."""
+    """Compute I(W) as in the authors' notebook."""
     _, vectors = np.linalg.eig(X.T @ X)
     f = np.exp(X @ vectors).sum(axis=0)
     return float(f.min() / f.max())
 
 
 def main() -> None:
-    """Print milliseconds and ratios."""
+    """Time both, and print milliseconds and ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--dataset", default="polarity-part")
@@ -71,16 +70,16 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.results / f"embed/{options.dataset}/tokens/{options.model}"
     if not folder.is_dir():
-        sys.exit(f"{folder} is not there: run the workflow first")
+        sys.exit(f"{folder} does not exist: run the workflow first")
     X = read_layer(folder, options.layer)
     torch.set_num_threads(options.threads)
     with threadpool_limits(options.threads):
-        difference = np.abs(ours(X) - straightforward(X)).max()
+        difference = np.abs(ours(X) - plain_sklearn(X)).max()
         pairs: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
             (
                 "k-means, mean, 12 components of 27 clusters",
                 lambda: ours(X),
-                lambda: straightforward(X),
+                lambda: plain_sklearn(X),
             ),
             ("I(W)", lambda: partition_isotropy(X), lambda: naive_isotropy(X.astype(np.float64))),
         ]
@@ -88,11 +87,11 @@ def main() -> None:
             f"{X.shape[0]:,} x {X.shape[1]} token vectors, {options.threads} threads; largest "
             f"difference {difference:.1e}\n"
         )
-        print("| what | ours (ms) | straightforward (ms) | ratio |\n| --- | --- | --- | --- |")
-        for name, own, peer in pairs:
+        print("| what | ours (ms) | plain version (ms) | ratio |\n| --- | --- | --- | --- |")
+        for name, our_function, peer in pairs:
             times: dict[str, list[float]] = {"own": [], "peer": []}
             for _ in range(options.rounds):
-                for key, function in (("own", own), ("peer", peer)):
+                for key, function in (("own", our_function), ("peer", peer)):
                     began = time.perf_counter()
                     function()
                     times[key].append(1000 * (time.perf_counter() - began))

@@ -1,10 +1,9 @@
-"""How often intervals hold the truth, and how often verdicts are wrong: on synthetic data with
-known truth.
+"""Coverage of confidence intervals and error rates of verdicts, on synthetic data with known truth.
 
     python benchmarks/verdicts.py [--draws 1000] [--seed 0]
 
-First table: share of 95 % intervals that hold the truth, by method and size of the sample; an
-honest one is near 95. Second: shares of verdicts where the effect is absent, as published, and the
+First table: share of 95 % intervals that contain the true value, by method and sample size, which
+should be near 95. Second: shares of verdicts if the effect is absent, as published, or the
 opposite. Third: the same for families of several cases. The numbers are in docs/verdicts.md.
 """
 
@@ -32,33 +31,33 @@ from isotropy.tables.bootstrap import (
 from isotropy.tables.items import interval
 
 RHO = 0.6
-RESAMPLES = 500  # enough for a share of draws; verdicts take 2,000
+RESAMPLES = 500  # enough to estimate coverage; verdicts use 2,000
 WORDS = ("reproduced", "undecided", "contradicted", "deviates")
 
 
-def covered(low: float, high: float, truth: float) -> bool:
-    """Whether an interval holds the truth."""
+def contains(low: float, high: float, truth: float) -> bool:
+    """Whether an interval contains the true value."""
     return low <= truth <= high
 
 
 def cases(draws: np.random.Generator) -> Iterator[tuple[str, int, Callable[[], bool]]]:
-    """Each method with a size: name, units, and one draw that says whether the truth is held."""
+    """Yield name, number of units, and a function that draws data and checks coverage."""
     for n in (3, 5, 10):
         yield (
             "mean over seeds, normal (Student's t)",
             n,
-            lambda n=n: covered(*estimates.mean(draws.normal(1, 1, n)).interval, 1),
+            lambda n=n: contains(*estimates.mean(draws.normal(1, 1, n)).interval, 1),
         )
     for n in (3, 5):
         yield (
             "mean over seeds, skewed: exponential (Student's t)",
             n,
-            lambda n=n: covered(*estimates.mean(draws.exponential(1, n)).interval, 1),
+            lambda n=n: contains(*estimates.mean(draws.exponential(1, n)).interval, 1),
         )
         yield (
             "correlation over seeds (t on Fisher's scale)",
             n,
-            lambda n=n: covered(
+            lambda n=n: contains(
                 *estimates.mean(np.tanh(draws.normal(2, 0.3, n)), correlation=True).interval,
                 float(np.tanh(2)),
             ),
@@ -66,20 +65,20 @@ def cases(draws: np.random.Generator) -> Iterator[tuple[str, int, Callable[[], b
         yield (
             "difference of two samples (Welch)",
             n,
-            lambda n=n: covered(
+            lambda n=n: contains(
                 *estimates.difference(draws.normal(1, 1, n), draws.normal(0, 3, n)).interval, 1
             ),
         )
         yield (
             "standard deviation over seeds (chi-square)",
             n,
-            lambda n=n: covered(*estimates.deviation(draws.normal(0, 2, n)).interval, 2),
+            lambda n=n: contains(*estimates.deviation(draws.normal(0, 2, n)).interval, 2),
         )
     for n in (6, 12):
         yield (
             "share of layers, 0.7 (Clopper-Pearson)",
             n,
-            lambda n=n: covered(*estimates.share(int(draws.binomial(n, 0.7)), n).interval, 0.7),
+            lambda n=n: contains(*estimates.share(int(draws.binomial(n, 0.7)), n).interval, 0.7),
         )
     for n in (7, 12, 30):
         yield "rank correlation over layers, 0.6 (Bonett-Wright)", n, lambda n=n: _ranks(draws, n)
@@ -95,25 +94,25 @@ def _normal_pairs(draws: np.random.Generator, n: int, r: float) -> tuple[np.ndar
 
 
 def _pearson_of(rho: float) -> float:
-    """Pearson's r of normal pairs with a given rank correlation."""
+    """Return Pearson's r of normal pairs with a given rank correlation."""
     return float(2 * np.sin(np.pi * rho / 6))
 
 
 def _ranks(draws: np.random.Generator, n: int) -> bool:
-    found = estimates.rank_correlation(*_normal_pairs(draws, n, _pearson_of(RHO)))
-    return covered(*found.interval, RHO)
+    estimate = estimates.rank_correlation(*_normal_pairs(draws, n, _pearson_of(RHO)))
+    return contains(*estimate.interval, RHO)
 
 
 def _accuracy(draws: np.random.Generator, n: int) -> bool:
-    """Items differ in difficulty, which seeds share; the truth is the mean over all items."""
+    """Check accuracy on items whose difficulty is the same for all seeds; the true mean is 80."""
     difficulty = draws.beta(8, 2, n)
     scores = 100 * (draws.random((3, n)) < difficulty).mean(axis=1)
-    return covered(*interval(scores, n, "accuracy"), 80)
+    return contains(*interval(scores, n, "accuracy"), 80)
 
 
 def _change(draws: np.random.Generator, n: int) -> bool:
-    """Two methods on the same items, three seeds of each: one is right a tenth less often on every
-    item, and each seed has an effect of its own.
+    """Check the difference of two methods on the same items, with three seeds each: one method is
+    right a tenth less often on every item, and each seed has a random effect.
     """
     difficulty = draws.beta(8, 2, n)
     right = np.ones(n)
@@ -123,31 +122,31 @@ def _change(draws: np.random.Generator, n: int) -> bool:
     ]
     per_seed = 100 * (answers[0].mean(axis=1) - answers[1].mean(axis=1))
     resampled = [score_draws("accuracy", a, right, resamples=RESAMPLES) for a in answers]
-    found = estimates.mean_over_items(per_seed, items_error(*resampled))
-    return covered(*found.interval, 8)
+    estimate = estimates.mean_over_items(per_seed, items_error(*resampled))
+    return contains(*estimate.interval, 8)
 
 
 def _gain(draws: np.random.Generator, n: int) -> bool:
-    """Two methods on the same pairs, three clusterings of one of them."""
+    """Check the gain of a method with three clusterings over one without, on the same pairs."""
     rho = (0.5, RHO)
     x = draws.standard_normal(n)
-    common = draws.standard_normal(n)
+    shared_noise = draws.standard_normal(n)
 
     def cosines(r: float) -> np.ndarray:
-        noise = 0.8 * common + 0.6 * draws.standard_normal(n)
-        found: np.ndarray = _pearson_of(r) * x + np.sqrt(1 - _pearson_of(r) ** 2) * noise
-        return found
+        noise = 0.8 * shared_noise + 0.6 * draws.standard_normal(n)
+        values: np.ndarray = _pearson_of(r) * x + np.sqrt(1 - _pearson_of(r) ** 2) * noise
+        return values
 
     before, after = cosines(rho[0])[None], np.array([cosines(rho[1]) for _ in range(3)])
-    many = [
+    resampled = [
         mean_of_seeds(spearman_draws(v, x, resamples=RESAMPLES), seed=s)
         for s, v in enumerate((before, after))
     ]
-    return covered(*percentiles(many[1] - many[0]), rho[1] - rho[0])
+    return contains(*percentiles(resampled[1] - resampled[0]), rho[1] - rho[0])
 
 
 def claim(kind: str, value: float) -> Claim:
-    """A claim on the mean of seeds."""
+    """Return a claim on the mean over seeds."""
     test = (
         {"kind": "equals", "tolerance": value} if kind == "equals" else {"kind": kind, "bound": 0}
     )
@@ -165,26 +164,26 @@ def claim(kind: str, value: float) -> Claim:
     )
 
 
-def word(one: Claim, found: Estimate) -> str:
-    """The verdict on an estimate."""
-    return judge(one, found, p_value(one, found)).word.split()[0]
+def word(tested: Claim, estimate: Estimate) -> str:
+    """Return the first word of the verdict on an estimate."""
+    return judge(tested, estimate, p_value(tested, estimate)).word.split()[0]
 
 
 def single(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Counter[str]]]:
-    """Verdicts on one case, standard deviation 1 over seeds."""
+    """Count verdicts on single cases."""
     direction, number = claim("above", 0), claim("equals", 1.0)
     for n in (3, 5, 10):
         for name, effect in (("absent", 0.0), ("as published", 2.0), ("opposite", -2.0)):
-            found = (estimates.mean(draws.normal(effect, 1, n)) for _ in range(n_draws))
-            yield f"direction, {n} seeds, {name}", Counter(word(direction, f) for f in found)
+            drawn = (estimates.mean(draws.normal(effect, 1, n)) for _ in range(n_draws))
+            yield f"direction, {n} seeds, {name}", Counter(word(direction, f) for f in drawn)
         for name, truth in (("equal", 0.0), ("on the edge", 1.0), ("far", 4.0)):
-            found = (estimates.mean(draws.normal(truth, 0.3, n)) for _ in range(n_draws))
-            yield f"number, {n} seeds, {name}", Counter(word(number, f) for f in found)
+            drawn = (estimates.mean(draws.normal(truth, 0.3, n)) for _ in range(n_draws))
+            yield f"number, {n} seeds, {name}", Counter(word(number, f) for f in drawn)
 
 
 def families(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Counter[str]]]:
-    """Headlines of 20 cases of five seeds."""
-    one = claim("above", 0)
+    """Count verdicts on families of 20 cases with five seeds each."""
+    direction = claim("above", 0)
     truths = {
         "all absent": np.zeros(20),
         "all as published": np.full(20, 3.0),
@@ -197,7 +196,7 @@ def families(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Co
             counts: Counter[str] = Counter()
             for _ in range(n_draws):
                 drawn = [
-                    Case(one, estimates.mean(draws.normal(effect, 1, 5)), True)
+                    Case(direction, estimates.mean(draws.normal(effect, 1, 5)), True)
                     for effect in effects
                 ]
                 judge_cases(drawn)
@@ -214,8 +213,8 @@ def main() -> None:
     draws = np.random.default_rng(args.seed)
     error = 100 * stats.norm.ppf(0.975) * np.sqrt(0.95 * 0.05 / args.draws)
     print(f"coverage of 95 % intervals, {args.draws} draws (± {error:.1f})")
-    for name, n, once in cases(draws):
-        share = np.mean([once() for _ in range(args.draws)])
+    for name, n, covers in cases(draws):
+        share = np.mean([covers() for _ in range(args.draws)])
         print(f"  {name:60s} n = {n:4d} {100 * share:6.1f} %", flush=True)
     for title, rows in (("one case", single), ("families of 20 cases", families)):
         print(f"verdicts on {title}, in percent: {', '.join(WORDS)}")

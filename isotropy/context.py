@@ -1,5 +1,5 @@
 """Data sets, sources and settings shared by all papers, the results that a study asks for, and
-where these lie.
+their paths.
 """
 
 from __future__ import annotations
@@ -18,33 +18,34 @@ from isotropy.spec import Spec, Strict
 
 
 class Sources(Strict):
-    """Where inputs come from."""
+    """Configuration of the sources of inputs."""
 
     registry: str
     """Folder of the source registry, relative to the project."""
     order: Annotated[list[Tier], Field(min_length=1)]
     """Kinds of origins, in the order in which they are tried."""
     mirror: str | None
-    """A folder in the layout of the official homes, relative to the project; null: none."""
+    """A folder with copies of official files in the layout of their original hosts, relative to the
+    project; null: none."""
     trust_on_first_use: bool
-    """Accept a download whose sha256 the registry does not know, and record what came."""
+    """Whether to accept a download without a sha256 in the registry, and record its digest."""
 
 
 class Compute(Strict):
-    """How jobs compute."""
+    """Configuration of device, precision and batches."""
 
     device: Literal["auto", "cpu", "cuda"]
-    """`auto`: the GPU where there is one; `cuda`: a job without a GPU stops."""
+    """`auto`: the GPU if there is one; `cuda`: jobs fail without a GPU."""
     dtype: Literal["float32", "bfloat16"]
-    """Number format of the encoders. The papers' results are float32."""
+    """Floating-point type of the encoders. The papers use float32."""
     token_budget: Annotated[int, Field(ge=16)]
-    """Most tokens in one batch of an encoder, padding included."""
+    """Maximum number of tokens in a batch of an encoder, padding included."""
     shards: Annotated[int, Field(ge=1)]
-    """Jobs that share the extraction of the token vectors of one data set by one model. Does not
-    change the result."""
+    """Number of jobs that split the extraction of the token vectors of a data set with a model.
+    Does not change the result."""
 
     def for_encoders(self) -> dict[str, Any]:
-        """The fields that specs of encoders have."""
+        """Return the fields that the specs of encoders have."""
         return self.model_dump(exclude={"shards"})
 
 
@@ -52,9 +53,9 @@ class Result(NamedTuple):
     """One result: the outputs of one job, which share a stem.
 
     Attributes:
-        spec: makes the spec of its job.
-        inputs: files that the job reads, by the names that its rule gives them; paths are relative
-            to the folder of the run.
+        spec: function that makes the spec of the job.
+        inputs: files that the job reads, by input name of the rule; paths are relative to the
+            folder of the run.
     """
 
     spec: Callable[[], Spec]
@@ -66,13 +67,14 @@ Results = dict[str, Result]
 
 
 class TokenLayers(NamedTuple):
-    """Token vectors that a paper reads of a data set.
+    """Token vectors of a data set that a paper needs.
 
     Attributes:
         dataset: a name from `datasets`.
         model: a model of the source registry.
         layers: hidden layers; 0 is the embedding layer.
-        window: tokens that the model reads at once, for a corpus; None: each text by itself.
+        window: number of tokens that the model reads at once, for a corpus; None: each text is
+            read by itself.
     """
 
     dataset: str
@@ -81,44 +83,48 @@ class TokenLayers(NamedTuple):
     window: int | None
 
 
-def fetched(name: str) -> str:
-    """Folder of a fetched source."""
+def source_folder(name: str) -> str:
+    """Return the folder of the files of a source."""
     return f"{RESULTS}/fetch/{name}"
 
 
-def prepared(dataset: str, table: str) -> str:
-    """A table of a prepared data set: `texts` or `items`."""
+def prepared_table(dataset: str, table: str) -> str:
+    """Return the path of a table of a data set (`texts` or `items`), made by the stage prepare."""
     return f"{RESULTS}/prepare/{dataset}.{table}.parquet"
 
 
-def embedded(dataset: str, embedding: str) -> str:
-    """Embeddings of a data set's texts."""
+def embeddings_file(dataset: str, embedding: str) -> str:
+    """Return the path of the embeddings of a data set's texts."""
     return f"{RESULTS}/embed/{dataset}/{embedding}.safetensors"
 
 
-def token_vectors(dataset: str, model: str) -> str:
-    """Folder of the token vectors of a data set's texts."""
+def token_vectors_folder(dataset: str, model: str) -> str:
+    """Return the folder of the token vectors of a data set's texts."""
     return f"{RESULTS}/embed/{dataset}/tokens/{model}"
 
 
 def shard_stems(dataset: str, model: str, n: int) -> list[str]:
-    """The shards of token vectors, below the results and without suffixes; none where one job makes
-    them all.
+    """Return the stems of the n shards of token vectors, below the results folder; none if n is 1,
+    where one job makes all token vectors.
     """
     return [f"embed/{dataset}/shards/{model}/{k}-of-{n}" for k in range(1, n + 1)] if n > 1 else []
 
 
-def sides(datasets: dict[str, str]) -> dict[str, list[str]]:
-    """Texts and items of a task's data sets, by role."""
+def task_inputs(datasets: dict[str, str]) -> dict[str, list[str]]:
+    """Return the inputs of a task: tables of texts and items of its data sets, by role.
+
+    Args:
+        datasets: data sets by role, such as train and validation.
+    """
     return {
-        f"{role}_{table}": [prepared(dataset, table)]
+        f"{role}_{table}": [prepared_table(dataset, table)]
         for role, dataset in datasets.items()
         for table in ("texts", "items")
     }
 
 
 DataSpec = SentencesSpec | WordsSpec | CorpusSpec
-NOUN = {
+KIND_TITLES = {
     SentencesSpec: "a data set of sentences",
     WordsSpec: "a data set of words",
     CorpusSpec: "a corpus",
@@ -130,10 +136,10 @@ class Context:
     """Data sets, sources and settings of a study.
 
     Attributes:
-        datasets: prepared data sets, by name.
+        datasets: specs of the data sets, by name.
         registry: entries of the source registry, by name.
-        sources: where inputs come from.
-        compute: how jobs compute.
+        sources: configuration of the sources of inputs.
+        compute: configuration of device, precision and batches.
     """
 
     datasets: Mapping[str, DataSpec]
@@ -142,15 +148,16 @@ class Context:
     compute: Compute
 
     def require_source(self, path: str, name: str, *kinds: str) -> Source:
-        """The source that a field names.
+        """Look up the source that a configuration field names.
 
         Args:
-            path: the field's path in the configuration.
-            name: its value.
-            kinds: kinds of sources that fit.
+            path: path of the field in the configuration.
+            name: value of the field.
+            kinds: accepted kinds of sources.
 
         Raises:
-            IsotropyError: no such source, one of another kind, or one that no origin can deliver.
+            IsotropyError: there is no such source, it has another kind, or none of its origins is
+                enabled.
         """
         if name not in self.registry:
             raise IsotropyError(
@@ -172,7 +179,7 @@ class Context:
         return source
 
     def require_dataset(self, path: str, name: str) -> DataSpec:
-        """The data set that a field names.
+        """Look up the data set that a configuration field names.
 
         Raises:
             IsotropyError: there is no such data set.
@@ -184,69 +191,76 @@ class Context:
         return self.datasets[name]
 
     def require_sentences(self, path: str, name: str, *tasks: str) -> SentencesSpec:
-        """The data set of sentences that a field names.
+        """Look up the data set of sentences that a configuration field names.
 
         Args:
-            path: the field's path in the configuration.
-            name: its value.
-            tasks: tasks that fit; none: all.
+            path: path of the field in the configuration.
+            name: value of the field.
+            tasks: accepted tasks; none: all.
 
         Raises:
-            IsotropyError: no such data set, or one of another kind or task.
+            IsotropyError: there is no such data set, or it has another kind or task.
         """
-        found = self.require_dataset(path, name)
+        dataset = self.require_dataset(path, name)
         expected = f"sentences with task {' or '.join(tasks)}" if tasks else "sentences"
-        if not isinstance(found, SentencesSpec):
+        if not isinstance(dataset, SentencesSpec):
             raise IsotropyError(
-                f"config: {path}: expected {expected}, got {name!r}, {NOUN[type(found)]}"
+                f"config: {path}: expected {expected}, got {name!r}, {KIND_TITLES[type(dataset)]}"
             )
-        if tasks and found.task not in tasks:
+        if tasks and dataset.task not in tasks:
             raise IsotropyError(
-                f"config: {path}: expected {expected}, got {name!r} with task {found.task}"
+                f"config: {path}: expected {expected}, got {name!r} with task {dataset.task}"
             )
-        return found
+        return dataset
 
     def require_corpus(self, path: str, name: str) -> CorpusSpec:
-        """The corpus that a field names.
+        """Look up the corpus that a configuration field names.
 
         Raises:
-            IsotropyError: no such data set, or no corpus.
+            IsotropyError: there is no such data set, or it is not a corpus.
         """
-        found = self.require_dataset(path, name)
-        if not isinstance(found, CorpusSpec):
+        dataset = self.require_dataset(path, name)
+        if not isinstance(dataset, CorpusSpec):
             raise IsotropyError(
-                f"config: {path}: expected a corpus, got {name!r}, {NOUN[type(found)]}"
+                f"config: {path}: expected a corpus, got {name!r}, {KIND_TITLES[type(dataset)]}"
             )
-        return found
+        return dataset
 
     def require_items(self, path: str, name: str) -> SentencesSpec | WordsSpec:
-        """The data set of sentences or words that a field names.
+        """Look up the data set of sentences or words that a configuration field names.
 
         Raises:
-            IsotropyError: no such data set, or a corpus.
+            IsotropyError: there is no such data set, or it is a corpus.
         """
-        found = self.require_dataset(path, name)
-        if isinstance(found, CorpusSpec):
+        dataset = self.require_dataset(path, name)
+        if isinstance(dataset, CorpusSpec):
             raise IsotropyError(
                 f"config: {path}: expected sentences or words, got {name!r}, a corpus"
             )
-        return found
+        return dataset
 
     def require_embedding(self, path: str, name: str, dataset: SentencesSpec | WordsSpec) -> Source:
-        """The embedding that a field names: a model for sentences, vectors for words.
+        """Look up the embedding that a configuration field names: a model for sentences, vectors
+        for words.
 
         Raises:
-            IsotropyError: no such source, or one of another kind.
+            IsotropyError: there is no such source, or it has another kind.
         """
         kind = "vectors" if isinstance(dataset, WordsSpec) else "model"
         return self.require_source(path, name, kind)
 
 
 def require_known(path: str, name: str, known: Mapping[str, object], what: str) -> None:
-    """Refuse a name that is not among the keys of another field.
+    """Require that a name in the configuration is one of the known names.
+
+    Args:
+        path: path of the field in the configuration.
+        name: value of the field.
+        known: mapping whose keys are the known names.
+        what: noun for the message, such as "task".
 
     Raises:
-        IsotropyError: the field's path, the name, and the nearest that there are.
+        IsotropyError: the name is unknown; the message suggests the most similar known name.
     """
     if name not in known:
         raise IsotropyError(f"config: {path}: no {what} {name!r}: {suggest(name, known)}")

@@ -21,11 +21,11 @@ log = logging.getLogger("isotropy")
 
 
 def pick_device(requested: str) -> torch.device:
-    """Choose a device: `auto` is a GPU if torch sees one, else the CPU. Of several GPUs, it is one
-    that no other job of this user holds.
+    """Choose a device: `auto` is a GPU if torch sees one, else the CPU. Among several GPUs, lock
+    one that no other job of this user holds.
 
     Raises:
-        IsotropyError: a GPU was asked for and torch sees none.
+        IsotropyError: a GPU was requested, but torch sees none.
     """
     if requested == "cuda" and not torch.cuda.is_available():
         host = remove_user(socket.gethostname())
@@ -40,12 +40,12 @@ def pick_device(requested: str) -> torch.device:
 
 @cache
 def _lock_gpu() -> torch.device:
-    names = [
+    uuids = [
         str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())
     ]
-    several = len(names) > 1  # a single GPU was assigned to this job, or is shared on purpose
+    several = len(uuids) > 1  # a single GPU is assigned to this job, or shared on purpose
     index = (
-        lock_one(names, Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}")
+        lock_any(uuids, Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}")
         if several
         else 0
     )
@@ -54,29 +54,29 @@ def _lock_gpu() -> torch.device:
     return device
 
 
-def lock_one(names: Sequence[str], folder: Path) -> int:
-    """Lock one of several resources that processes of a machine share, until this process ends;
+def lock_any(names: Sequence[str], folder: Path) -> int:
+    """Lock one of several resources, shared by processes of this machine, until this process ends;
     wait until one is free.
 
     Args:
         names: names of the resources, the same in every process.
-        folder: folder of the locks.
+        folder: folder of the lock files, one per resource.
 
     Returns:
-        Index of the name.
+        Index of the resource that was locked.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
-    logged = False
+    logged_waiting = False
     while True:
         for i, name in enumerate(names):
-            lock = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+            lock_file = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                os.close(lock)
+                os.close(lock_file)
                 continue
-            return i  # the file stays open: its lock ends with the process, however that ends
-        if not logged:
+            return i  # the file stays open: the system releases the lock when the process ends
+        if not logged_waiting:
             log.info("all %d GPUs are held by other jobs: waiting for one", len(names))
-            logged = True
+            logged_waiting = True
         sleep(0.5)

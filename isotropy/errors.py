@@ -1,5 +1,5 @@
-"""The error for users: one sentence that says what is wrong and what to do. Jobs print it without a
-traceback.
+"""The exception for errors that users can fix: one sentence that says what is wrong and what to do.
+Jobs print it without a traceback.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from isotropy.printable import escape_for_terminal
 
 MAX_NAMES = 3
-"""Most names that a hint shows."""
+"""Maximum number of names in a hint."""
 
 
 class IsotropyError(Exception):
     """Something a user can act on: bad configuration, unreachable data, a checksum that does not
     match.
 
-    Its message is one line without control characters, whatever a name or a value in it holds.
+    Its message is one line without control characters, even if names or values in it contain some.
     """
 
     def __str__(self) -> str:
@@ -30,9 +30,9 @@ def format_value(value: object) -> str:
     shortened, and deeply nested values are left out.
 
     Examples:
-        >>> shown([1, "a"])
+        >>> format_value([1, "a"])
         "[1, 'a']"
-        >>> shown([[[[[[[1]]]]]]])
+        >>> format_value([[[[[[[1]]]]]]])
         '[[[[[[...]]]]]]'
     """
     short = reprlib.Repr()
@@ -45,13 +45,13 @@ def format_value(value: object) -> str:
 
 
 def suggest(name: str, candidates: Iterable[str], where: str = "there") -> str:
-    """A hint for a misspelt name: at most three similar names; if none is similar, all names or
-    their number.
+    """Return a hint for a misspelt name: up to three similar names; if none is similar, all names,
+    or their number if there are many.
 
     Args:
         name: the name as written.
         candidates: all valid names.
-        where: the place that lists them, in words.
+        where: where the names are listed, as part of the sentence, e.g. "in config.yaml".
 
     Examples:
         >>> suggest("polarty", ["polarity", "snli"])
@@ -62,8 +62,8 @@ def suggest(name: str, candidates: Iterable[str], where: str = "there") -> str:
         'none of the 4 names listed in config.yaml is similar'
     """
     names = sorted(candidates)
-    if near := difflib.get_close_matches(name, names, n=MAX_NAMES, cutoff=0.6):
-        *first, last = (repr(n) for n in near)
+    if similar := difflib.get_close_matches(name, names, n=MAX_NAMES, cutoff=0.6):
+        *first, last = (repr(n) for n in similar)
         return f"did you mean {', '.join(first)} or {last}?" if first else f"did you mean {last}?"
     if len(names) <= MAX_NAMES:
         return "known: " + (", ".join(repr(n) for n in names) or "none")

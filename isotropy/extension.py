@@ -1,5 +1,5 @@
-"""Studies of a user's own models and data: what replaces those of the papers, and how layers,
-clusters and sizes are derived from a model's depth and width (docs/your-model.md).
+"""Studies of a user's own models and data in place of the papers', with layers, components and
+sample sizes derived from a model's depth and width (docs/your-model.md).
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from isotropy.sources.sizes import ModelSize, Size
 from isotropy.spec import Strict
 
 MAX_LAYERS = 6
-"""Most hidden layers that are measured per model: as many as MiniLM has."""
-BASE_WIDTH, BASE_COMPONENTS, BASE_GLOBAL = 768, 12, 15
-"""Components that Rajaee & Pilehvar remove from BERT's 768 dimensions, per cluster and globally."""
-MAX_ITEMS, MAX_TASK_ITEMS, MAX_BLOCKS, LINES = 5000, 600, 30, 40
-"""As in the default study: items per trajectory and task, blocks per corpus, lines per block."""
+"""Maximum number of hidden layers to measure per model: as many as MiniLM has."""
+BERT_WIDTH, BERT_CLUSTER_COMPONENTS, BERT_GLOBAL_COMPONENTS = 768, 12, 15
+"""BERT's width, and the components that Rajaee & Pilehvar remove per cluster and globally."""
+MAX_ITEMS, MAX_TASK_ITEMS, MAX_BLOCKS, LINES_PER_BLOCK = 5000, 600, 30, 40
+"""Sizes as in the default study: items per trajectory, items per task, blocks per corpus, lines per
+block."""
 
 
 class Extension(Strict):
-    """Models and data sets of your own, in place of the papers': each experiment that makes sense
-    for them is run, at the scale of config.yaml.
+    """The user's own models and data sets, in place of the papers'. Every applicable experiment is
+    run, at the scale of config.yaml.
     """
 
     models: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     """Models or static vectors of the source registry."""
     datasets: Annotated[list[str], AfterValidator(distinct)] = []
-    """Data sets and corpora of the source registry, besides the default study's."""
+    """Data sets and corpora of the source registry, in addition to those of the default study."""
     papers: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)] | None = None
-    """Keys of the papers; null: all that config.yaml attempts."""
+    """Keys of the papers whose experiments are run; null: all papers in config.yaml."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ class UserModel:
     """A user's model, with the properties that the papers' studies depend on.
 
     Attributes:
-        name: its id in the registry.
+        name: id in the source registry.
         layers: number of hidden layers.
-        width: dimensions of a token vector.
-        max_length: longest text in tokens; the rest is cut.
-        causal: whether it is a decoder.
-        positions: longest input in tokens that it has positions for.
+        width: number of dimensions of a token vector.
+        max_length: maximum number of tokens of a text; the rest is cut off.
+        causal: whether it is a decoder (has causal attention).
+        positions: maximum number of tokens that it has position embeddings for.
     """
 
     name: str
@@ -60,11 +61,11 @@ class UserModel:
     positions: int = 512
 
     def measured_layers(self) -> list[int]:
-        """Hidden layers to measure: all, or MAX_LAYERS at equal distances, with the first and the
-        last.
+        """Return the hidden layers to measure: all, or MAX_LAYERS equally spaced ones that include
+        the first and the last.
 
         Examples:
-            >>> OwnModel("m", 12, 768, 512, False).spread()
+            >>> UserModel("m", 12, 768, 512, False).measured_layers()
             [1, 3, 5, 8, 10, 12]
         """
         if self.layers <= MAX_LAYERS:
@@ -73,28 +74,32 @@ class UserModel:
         return [1 + round(i * step) for i in range(MAX_LAYERS)]
 
     def outer_layers(self) -> list[int]:
-        """The first, the middle and the last of the layers to measure."""
-        spread = self.measured_layers()
-        return sorted({spread[0], spread[(len(spread) - 1) // 2], spread[-1]})
+        """Return the first, the middle and the last of the layers to measure."""
+        layers = self.measured_layers()
+        return sorted({layers[0], layers[(len(layers) - 1) // 2], layers[-1]})
 
     def components(self) -> tuple[int, int]:
-        """Components to remove per cluster and globally: BERT's, in proportion to the width."""
-        share = self.width / BASE_WIDTH
-        return max(1, round(BASE_COMPONENTS * share)), max(1, round(BASE_GLOBAL * share))
+        """Return the numbers of components to remove per cluster and globally, in proportion to the
+        width, as for BERT.
+        """
+        scale = self.width / BERT_WIDTH
+        return max(1, round(BERT_CLUSTER_COMPONENTS * scale)), max(
+            1, round(BERT_GLOBAL_COMPONENTS * scale)
+        )
 
 
 @dataclass(frozen=True)
 class ResolvedExtension:
-    """The models and data of an extension, sorted by how they can be studied.
+    """The models and data of an extension, grouped by the experiments that they allow.
 
     Attributes:
         models: the models.
         vectors: names of static vectors.
-        classes: names of data sets with classes, whole or MAX_ITEMS of their items.
+        classes: names of data sets with classes, of at most MAX_ITEMS items.
         scores: names of data sets of pairs with a score.
-        corpora: names of running texts, each as one stream.
-        texts: names of running texts, line by line.
-        datasets: specs of all data sets that are needed beside the study's.
+        corpora: names of corpora, each read as one stream.
+        texts: names of corpora, each line read as a text.
+        datasets: specs of all data sets needed in addition to those of the study, by name.
     """
 
     models: list[UserModel]
@@ -107,31 +112,31 @@ class ResolvedExtension:
 
     @property
     def positions(self) -> int:
-        """Longest input in tokens that all models accept."""
+        """Maximum number of tokens that all models accept."""
         return min(model.positions for model in self.models)
 
     @property
     def encoders(self) -> list[UserModel]:
-        """Models that are fine-tuned: no paper fine-tunes decoders."""
+        """Models to fine-tune: all but decoders, which no paper fine-tunes."""
         return [model for model in self.models if not model.causal]
 
     def class_names(self, dataset: str) -> list[str]:
-        """Names of the classes of a data set."""
+        """Return the names of the classes of a data set."""
         spec = self.datasets[dataset]
         return spec.label_names if isinstance(spec, SentencesSpec) else []
 
     def words_name(self, dataset: str, vectors: str) -> str:
-        """Name of a copy of a data set of words with other vectors."""
+        """Return the name of the copy of a data set of words that uses other vectors."""
         return f"{dataset}-{vectors}"
 
 
 def resolve_extension(
     extension: Extension, context: Context, sizes: Mapping[str, Size]
 ) -> ResolvedExtension:
-    """Look up the models and data of an extension in the registry.
+    """Look up the models and data of an extension in the source registry.
 
     Raises:
-        IsotropyError: a source that does not exist, is of another kind, or has no size or labels.
+        IsotropyError: a source does not exist, has another kind, or has no size or labels.
     """
     resolved = ResolvedExtension([], [])
     for i, name in enumerate(extension.models):
@@ -146,7 +151,7 @@ def resolve_extension(
         path = f"extension.datasets.{i}"
         source = context.require_source(path, name, "dataset", "corpus")
         if name in context.datasets:
-            raise IsotropyError(f"config: {path}: {name!r} is a data set of the study already")
+            raise IsotropyError(f"config: {path}: the study already has a data set {name!r}")
         _add_texts(resolved, path, name, source)
     if resolved.classes + resolved.scores + resolved.corpora and not resolved.models:
         raise IsotropyError(
@@ -173,7 +178,7 @@ def _user_model(path: str, name: str, source: Source, sizes: Mapping[str, Size])
 
 
 def _add_words(resolved: ResolvedExtension, vectors: str, context: Context) -> None:
-    """Add copies of the study's data sets of words, with other vectors."""
+    """Add copies of the study's data sets of words that use the given vectors."""
     for name, dataset in context.datasets.items():
         if isinstance(dataset, WordsSpec) and dataset.vectors != vectors:
             words_copy = dataset.model_copy(update={"vectors": vectors})
@@ -187,8 +192,8 @@ def _add_texts(resolved: ResolvedExtension, path: str, name: str, source: Source
     if taken := [name + suffix for suffix in suffixes if name + suffix in resolved.datasets]:
         raise _duplicate_error(taken[0])
     if source.kind == "corpus":
-        n_blocks = min(MAX_BLOCKS, rows // LINES)
-        stream = Blocks(n_blocks=n_blocks, n_lines=LINES, seed=0) if n_blocks else None
+        n_blocks = min(MAX_BLOCKS, rows // LINES_PER_BLOCK)
+        stream = Blocks(n_blocks=n_blocks, n_lines=LINES_PER_BLOCK, seed=0) if n_blocks else None
         lines = Blocks(n_blocks=min(rows, 1000), n_lines=1, seed=0) if rows else None
         resolved.datasets[name] = CorpusSpec(kind="corpus", source=name, blocks=stream)
         lines_spec = CorpusSpec(kind="corpus", source=name, blocks=lines)
@@ -217,5 +222,5 @@ def _add_texts(resolved: ResolvedExtension, path: str, name: str, source: Source
     else:
         raise IsotropyError(
             f"config: {path}: the registry's entry of {name!r} has neither classes nor scores: add "
-            "the data as your own, by isotropy sources add"
+            "the data as your own with isotropy sources add"
         )

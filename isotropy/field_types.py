@@ -1,5 +1,5 @@
-"""Types of fields that several parts of the configuration share: names that become parts of paths,
-lists without repetitions, seeds.
+"""Field types shared by several parts of the configuration: names used in paths, lists of distinct
+values, seeds.
 """
 
 from __future__ import annotations
@@ -15,29 +15,37 @@ from pydantic import (
 )
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
-"""Names become parts of paths: letters, digits, - and _ only (a dot would end the name of a
-record)."""
+"""A name that becomes part of paths: letters, digits, - and _ only (a dot would end the stem of a
+result)."""
 
 Value = TypeVar("Value")
 
 
 def distinct(values: list[Value]) -> list[Value]:
-    """The list, if its values are distinct. Raises ValueError: a duplicate value."""
+    """Return the list unchanged.
+
+    Raises:
+        ValueError: a value occurs twice.
+    """
     if len(set(values)) < len(values):
         raise ValueError(f"duplicate value {next(v for v in values if values.count(v) > 1)!r}")
     return values
 
 
 def ascending(values: list[int]) -> list[int]:
-    """The list, if each value is larger than the one before. Raises ValueError: it is not."""
+    """Return the list unchanged.
+
+    Raises:
+        ValueError: a value is not larger than the one before.
+    """
     if sorted(set(values)) != values:
-        raise ValueError("expected rising values without repetition")
+        raise ValueError("expected strictly ascending values")
     return values
 
 
 class _Droppable(BeforeValidator):
-    """For a field with named entries: entries that are null are dropped, so that a later
-    configuration file can remove an entry of an earlier one.
+    """Validator for mappings that drops entries with the value null, so that a later configuration
+    file can remove an entry of an earlier one.
     """
 
     def __get_pydantic_json_schema__(
@@ -51,7 +59,7 @@ class _Droppable(BeforeValidator):
         return json_schema
 
 
-def _without_null(value: Any) -> Any:
+def _drop_null_entries(value: Any) -> Any:
     return {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
 
 
@@ -59,7 +67,7 @@ def _or_null(schema: Any) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-DROPPABLE = _Droppable(_without_null)
+DROPPABLE = _Droppable(_drop_null_entries)
 
 Seeds = Annotated[
     list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1), AfterValidator(distinct)

@@ -1,4 +1,4 @@
-"""Files: atomic writes, digests, and the one stem that all outputs of a job share."""
+"""Atomic writes, digests, and the paths of results and their records."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from typing import Any
 from isotropy.errors import IsotropyError
 
 RESULTS = Path("results")
-"""Folder of all outputs of a run, relative to the folder of the run."""
+"""Folder of all outputs of a run, relative to the working folder."""
 
 RECORD_SUFFIX = ".record.json"
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, as 64 hex digits."""
+    """Return the SHA-256 of a file's bytes, as 64 hex digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def files_below(path: Path) -> list[Path]:
-    """The file itself, or all files below a folder in a fixed order, without the time stamp file
-    that Snakemake leaves in folders.
+    """List the file itself, or all files below a folder in a fixed order, without the timestamp
+    files that Snakemake leaves in folders.
 
     Raises:
-        IsotropyError: a symbolic link, whose bytes are elsewhere.
+        IsotropyError: a file is a symbolic link, whose content lies elsewhere.
     """
     files = (
         [path]
@@ -46,17 +46,17 @@ def files_below(path: Path) -> list[Path]:
     return files
 
 
-def record_of(path: Path) -> Path:
-    """Path of the record of the job that wrote `path`: beside it, with the same name up to the
-    first dot.
+def record_path(path: Path) -> Path:
+    """Return the path of the record of the job that wrote `path`: in the same folder, with the same
+    name up to the first dot.
     """
     return path.with_name(path.name.split(".")[0] + RECORD_SUFFIX)
 
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; rename it into place, synced, when the block ends
-    without an error.
+    """Yield a temporary path in the folder of `path`. When the block ends without an error, sync
+    what was written there to disk and rename it to `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
@@ -71,14 +71,14 @@ def atomic(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         _remove_leftovers(path)
     finally:
-        # Fails on NFS while a file in it is open; that must not hide an earlier error
+        # Removal fails on NFS while a file is open; that must not hide an earlier error
         with suppress(OSError):
             remove(temporary)
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove temporary files that killed processes of this host have left; those of running
-    processes are kept.
+    """Remove temporary files of `path` left by killed processes of this host; keep those of
+    running processes.
     """
     for leftover in path.parent.glob(
         f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*.tmp"

@@ -1,20 +1,21 @@
-"""A job: spec in, record out. The only module that touches the `snakemake` object of a script.
+"""A job: one run of a rule's script, from its spec to its record. Only this module uses the
+`snakemake` object of a script.
 
     with Job(snakemake, EmbedSpec) as job:
         rows = read(job.input["texts"])
         with job.write("vectors") as path:
             save(path, embed(job.spec, rows))
 
-Entering limits threads and starts the log. Leaving checks that every declared output is
-there, digests inputs and outputs and writes the record. An `IsotropyError` ends the job with its
-sentence alone; any error removes what was written. A rule that makes several results, each with a
-record of its own, takes them one by one:
+On entry it limits threads and starts the log. On exit it checks that every declared output exists,
+digests inputs and outputs, and writes the record. For an `IsotropyError` only the message is
+printed; any error removes the outputs. A rule that makes several results, each with its own record,
+iterates over them:
 
     for job in jobs(snakemake, TableSpec):
         with job:
             ...
 
-This module is infrastructure (`isotropy.provenance.infrastructure`): nothing that it computes
+This module is infrastructure (`isotropy.provenance.infrastructure`): no value that it computes
 itself may reach an output.
 """
 
@@ -33,7 +34,7 @@ from types import SimpleNamespace, TracebackType
 from typing import Any, Generic, Self, TextIO, TypeVar
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_of, remove, write_json
+from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_path, remove, write_json
 from isotropy.locks import lock_file
 from isotropy.printable import escape_for_terminal
 from isotropy.provenance.code import code_identity, load, temporary_outputs
@@ -57,15 +58,15 @@ _started_logs: set[Path] = set()
 _recorded_cpu_seconds = [0.0]
 
 
-class Named(list[Any]):
-    """Paths by name, as Snakemake gives them to a script."""
+class NamedPaths(list[Any]):
+    """A list of paths that also have names, like `snakemake.input`."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__(values.values())
         self._values = dict(values)
 
     def items(self) -> list[tuple[str, Any]]:
-        """Names and values."""
+        """Return pairs of names and values."""
         return list(self._values.items())
 
     def __getattr__(self, name: str) -> Any:
@@ -75,8 +76,8 @@ class Named(list[Any]):
             raise AttributeError(name) from None
 
 
-class _OneLine(logging.Formatter):
-    """A message is one line, whatever a title or a file's name in it holds."""
+class _OneLineFormatter(logging.Formatter):
+    """Format a message as one line, with control characters in titles and file names escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         return escape_for_terminal(super().format(record))
@@ -87,18 +88,19 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     Attributes:
         spec: the parsed spec.
-        input, output: named paths, the record left out; inputs of several paths by `inputs(name)`.
-        lineage: what the inputs stand on; a job may add to it.
-        id: names what is made (`isotropy.provenance.identity.record_id`).
-        mark: the id in the form in which outputs carry it.
-        determinism: what a repetition gives; `bitwise` unless the job says otherwise.
-        measurements: facts that only this run has (times, rates), for the record.
-        seeds: named seeds that were used, for the record.
-        shortcut_records: records of shortcut_inputs, which are named inputs that save work and do
-            not define the result: they are what their own records say, and no part of the result's
-            identity or record. That they fit is for the job to see.
-        work: a folder that outlives a killed job with the same spec, code and inputs; removed on
-            success.
+        input, output: paths by name, without the record; `inputs(name)` returns inputs of several
+            paths.
+        lineage: combined lineage of the inputs; a job may add to it.
+        id: id of the result (`isotropy.provenance.identity.record_id`).
+        mark: the id in the form that is embedded in outputs.
+        determinism: agreement to expect from a rerun; `bitwise` unless the job sets another.
+        measurements: facts about this run (times, rates), for the record.
+        seeds: seeds by name, for the record.
+        shortcut_records: records of the inputs named in `shortcut_inputs`. These save work and do
+            not define the result: they are checked against their records, but are not part of the
+            result's identity or record. The job must check that they fit.
+        work: a folder that survives if the job is killed, for the next job with the same spec, code
+            and inputs; removed on success.
     """
 
     def __init__(
@@ -109,9 +111,11 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         # A named input is one path or a list of paths.
         self._recorded_spec = self.spec.recorded()
         self._wildcards = {str(k): str(v) for k, v in snakemake.wildcards.items()}
-        named = {n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()}
-        self._named = {n: paths for n, paths in named.items() if n not in shortcut_inputs}
-        self._shortcuts = {n: paths for n, paths in named.items() if n in shortcut_inputs}
+        inputs_by_name = {
+            n: [p] if isinstance(p, str) else list(p) for n, p in snakemake.input.items()
+        }
+        self._named = {n: paths for n, paths in inputs_by_name.items() if n not in shortcut_inputs}
+        self._shortcuts = {n: paths for n, paths in inputs_by_name.items() if n in shortcut_inputs}
         self.input = {
             name: Path(paths[0]) for name, paths in self._named.items() if len(paths) == 1
         }
@@ -148,8 +152,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
                 self._producers.values(),
             )
             self.mark = MARK + self.id
-            made_from = [f.model_dump() for f in self._inputs]
-            identity = digest([self.spec.model_dump(mode="json"), self.code.digest(), made_from])
+            input_files = [f.model_dump() for f in self._inputs]
+            identity = digest([self.spec.model_dump(mode="json"), self.code.digest(), input_files])
             stem = self.record.name.removesuffix(RECORD_SUFFIX)
             self.work = self.record.with_name(f".{stem}.work") / identity[:16]
             self._lock = self._take_lock()
@@ -159,7 +163,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         return self
 
     def inputs(self, name: str) -> list[Path]:
-        """All paths of a named input, in the rule's order; none if the rule left it empty."""
+        """Return all paths of a named input, in the order of the rule; empty if there are none."""
         return [Path(path) for path in (self._named | self._shortcuts).get(name, [])]
 
     def load(self, name: str) -> Any:
@@ -172,8 +176,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
     @contextmanager
     def write(self, name: str) -> Iterator[Path]:
-        """A temporary path for the output `name`, renamed into place when the block ends without an
-        error.
+        """Yield a temporary path for the output `name`, which is moved into place if the block ends
+        without an error.
         """
         with atomic(self.output[name]) as temporary:
             yield temporary
@@ -192,18 +196,18 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             except Exception as failure:
                 error = failure
         self._fail(error)
-        if isinstance(error, Exception):  # its trace is in the log and on the terminal already
+        if isinstance(error, Exception):  # its traceback has already been logged and printed
             raise SystemExit(1) from None
         raise error
 
     def _check(self) -> None:
-        """The outputs share the record's stem, and the code is still what the workflow started
-        with.
+        """Check that outputs share the record's stem, and that the code has not changed since the
+        workflow started.
         """
         for path in self.output.values():
-            if record_of(path) != self.record:
+            if record_path(path) != self.record:
                 raise IsotropyError(
-                    f"{path} and {self.record} do not share a name: its record would not be found"
+                    f"{path} and {self.record} do not share a stem: the record would not be found"
                 )
         expected, *self._modules = self._snakemake.params.code.split()
         self.code = code_identity(PROJECT, self._snakemake.rule, self._modules)
@@ -213,10 +217,10 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             )
 
     def _take_lock(self) -> TextIO:
-        """Make sure that no other process is at this job, such as one that outlived a killed run.
+        """Lock the job against other processes, such as one that outlived a killed run.
 
         Raises:
-            IsotropyError: there is one.
+            IsotropyError: another process has the lock, or the lock file cannot be written.
         """
         try:
             self.work.parent.mkdir(parents=True, exist_ok=True)
@@ -230,17 +234,17 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         except BlockingIOError:
             raise IsotropyError(
                 f"another process is still making {self.record.name.removesuffix(RECORD_SUFFIX)}, "
-                "perhaps of a run that was killed: wait for it or end it, then start again"
+                "perhaps one of a killed run: wait for it or stop it, then start again"
             ) from None
         return lock
 
     def _clear_up(self) -> None:
-        """Remove the folder of work. On NFS files in use cannot be removed: a finished job does not
-        fail for that.
+        """Remove the work folder. A finished job does not fail if files in use cannot be removed,
+        as on NFS.
         """
-        for left in self.work.parent.iterdir():
-            if left.name != LOCK:  # held until nothing of another process can be in the folder
-                shutil.rmtree(left, ignore_errors=True)
+        for path in self.work.parent.iterdir():
+            if path.name != LOCK:  # the lock is kept until the rest of the folder is removed
+                shutil.rmtree(path, ignore_errors=True)
         assert self._lock is not None
         self._lock.close()
         with suppress(OSError):
@@ -250,15 +254,15 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
     def _start_log(self) -> None:
         path = Path(self._snakemake.log[0])
         path.parent.mkdir(parents=True, exist_ok=True)
-        form = _OneLine("%(asctime)s %(message)s", "%H:%M:%S")
-        mode = "a" if path in _started_logs else "w"  # a job of several results has one log
+        formatter = _OneLineFormatter("%(asctime)s %(message)s", "%H:%M:%S")
+        mode = "a" if path in _started_logs else "w"  # the results of one rule run share a log
         _started_logs.add(path)
         handlers: list[logging.Handler] = [
             logging.FileHandler(path, mode=mode, encoding="utf8"),
             logging.StreamHandler(),
         ]
         for handler in handlers:
-            handler.setFormatter(form)
+            handler.setFormatter(formatter)
         logging.getLogger("isotropy").handlers = handlers
         logging.getLogger("isotropy").setLevel(logging.INFO)
         wildcards = [f"{name}={value}" for name, value in self._snakemake.wildcards.items()]
@@ -302,12 +306,12 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         )
 
     def _fail(self, error: BaseException) -> None:
-        """Remove outputs; for an error that a user can act on, end with its sentence alone."""
-        if self._lock is not None:  # without it, what is there is another process's
+        """Remove outputs, and log the error: only the message for errors that a user can act on."""
+        if self._lock is not None:  # without the lock, existing files belong to another process
             for path in (*self.output.values(), self.record):
                 remove(path)
             self._lock.close()
-            if not self.work.exists():  # nothing to take up again
+            if not self.work.exists():  # no work that a later job could continue
                 remove(self.work.parent)
         if isinstance(error, IsotropyError):
             log.error("error: %s", error)
@@ -317,11 +321,12 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 
 
 def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
-    """The results of a rule whose job makes several, each as a job of its own, in their order.
+    """Yield a job for each result of a rule that makes several, in order.
 
     The rule's parameter `spec` is a JSON list with the stem, the spec and the named inputs of each
-    result; its named outputs are lists, from which those of a result are taken by their stem. Where
-    it is the spec of one result (`isotropy audit rerun`), that result is made alone.
+    result; its named outputs are lists, from which those of a result are selected by stem. If the
+    parameter is the spec of a single result (as from `isotropy audit rerun`), only that one is
+    made.
 
     Args:
         snakemake: the object that Snakemake gives to the script.
@@ -337,11 +342,11 @@ def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
     }
     for result in results:
         record = RESULTS / f"{result['stem']}{RECORD_SUFFIX}"
-        named = {
+        result_outputs = {
             name: path
             for name, paths in outputs.items()
             for path in paths
-            if record_of(Path(path)) == record or Path(path) == record
+            if record_path(Path(path)) == record or Path(path) == record
         }
         yield Job(
             SimpleNamespace(
@@ -349,9 +354,9 @@ def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
                 params=SimpleNamespace(
                     spec=canonical_json(result["spec"]), code=snakemake.params.code
                 ),
-                input=Named(result["inputs"]),
-                output=Named(named),
-                wildcards=Named({}),
+                input=NamedPaths(result["inputs"]),
+                output=NamedPaths(result_outputs),
+                wildcards=NamedPaths({}),
                 log=snakemake.log,
                 threads=snakemake.threads,
             ),
@@ -360,7 +365,7 @@ def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
 
 
 def _cpu_seconds() -> float:
-    """CPU time of this process, in seconds, since its last record was written."""
+    """Return the CPU time of this process in seconds since the last call."""
     seconds = process_time()
     since, _recorded_cpu_seconds[0] = seconds - _recorded_cpu_seconds[0], seconds
     return since

@@ -15,13 +15,13 @@ from torch import nn
 from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingCovariance, isoscore_star
 from isotropy.metrics.validation import require_finite
 
-EPSILON = 1e-12  # torch's own, in cosines
-# As transformers gives them: embedding layer first, each (B, T, d)
+EPSILON = 1e-12  # smallest norm to divide by, torch's default
+# As returned by transformers: embedding layer first, each of shape (B, T, d)
 HiddenStates = torch.Tensor | Sequence[torch.Tensor]
 
 
 class _HiddenStatePenalty(nn.Module):
-    """What both penalties take: hidden states, of which layers and tokens are chosen."""
+    """Base class of the penalties: selects layers and tokens from hidden states."""
 
     def __init__(self, layers: Literal["all"] | Sequence[int], keep_padding: bool) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class _HiddenStatePenalty(nn.Module):
     def tokens(
         self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The token vectors of the chosen layers in one cloud, shape (layers * tokens, d).
+        """Return the token vectors of the chosen layers as one cloud, shape (layers * tokens, d).
 
         Args:
             hidden_states: all layers, embedding layer first: a sequence of tensors (B, T, d), or
@@ -41,39 +41,39 @@ class _HiddenStatePenalty(nn.Module):
                 padding is kept.
 
         Raises:
-            ValueError: no mask where padding is left out, a mask with other values, shapes that do
-                not fit, or no such layer.
+            ValueError: no mask although padding is left out, a mask with values other than 0 and 1,
+                incompatible shapes, or a layer that does not exist.
         """
         n_layers = len(hidden_states)
-        chosen = range(1, n_layers) if self.layers == "all" else self.layers
-        if not chosen or any(not -n_layers <= i < n_layers for i in chosen):
+        layers = range(1, n_layers) if self.layers == "all" else self.layers
+        if not layers or any(not -n_layers <= i < n_layers for i in layers):
             raise ValueError(
-                f"layers {list(chosen)} of {n_layers} hidden states: there is no such layer (0 is "
+                f"layers {list(layers)} of {n_layers} hidden states: there is no such layer (0 is "
                 "the embeddings)"
             )
-        picked = [hidden_states[i] for i in chosen]
-        if any(h.ndim != 3 for h in picked):
+        chosen_states = [hidden_states[i] for i in layers]
+        if any(h.ndim != 3 for h in chosen_states):
             raise ValueError(
-                f"hidden states must have shape (B, T, d), got {tuple(picked[0].shape)}"
+                f"hidden states must have shape (B, T, d), got {tuple(chosen_states[0].shape)}"
             )
         if self.keep_padding:
-            return torch.cat([h.flatten(0, 1) for h in picked])
+            return torch.cat([h.flatten(0, 1) for h in chosen_states])
         if attention_mask is None:
             raise ValueError(
                 "pass attention_mask, or keep_padding=True to count padding as tokens, as the "
                 "authors do"
             )
-        if attention_mask.shape != picked[0].shape[:2]:
-            found, wanted = tuple(attention_mask.shape), tuple(picked[0].shape[:2])
-            raise ValueError(f"attention_mask must have shape {wanted}, got {found}")
-        keep = attention_mask.bool()
-        if not bool((attention_mask == keep).all()):
-            least, most = attention_mask.min().item(), attention_mask.max().item()
+        if attention_mask.shape != chosen_states[0].shape[:2]:
+            shape, expected_shape = tuple(attention_mask.shape), tuple(chosen_states[0].shape[:2])
+            raise ValueError(f"attention_mask must have shape {expected_shape}, got {shape}")
+        is_token = attention_mask.bool()
+        if not bool((attention_mask == is_token).all()):
+            lowest, highest = attention_mask.min().item(), attention_mask.max().item()
             raise ValueError(
-                f"attention_mask must be 1 for tokens and 0 for padding, got values from {least:g} "
-                f"to {most:g}; of an additive mask, pass attention_mask == 0"
+                "attention_mask must be 1 for tokens and 0 for padding, got values from "
+                f"{lowest:g} to {highest:g}; for an additive mask, pass attention_mask == 0"
             )
-        return torch.cat([h[keep.to(h.device)] for h in picked])
+        return torch.cat([h[is_token.to(h.device)] for h in chosen_states])
 
 
 class IStarLoss(_HiddenStatePenalty):
@@ -81,16 +81,16 @@ class IStarLoss(_HiddenStatePenalty):
 
     A positive strength (lambda in the paper) raises isotropy, a negative one lowers it.
 
-    Sigma_S is estimated from token vectors of training data, by the authors at the start of every
-    epoch, in eval mode, from 250,000 of them: `reset_shrinkage()`, then `update_shrinkage(...)`
-    batch by batch. The estimate is saved with the module's state.
+    Sigma_S is estimated from token vectors of training data: call `reset_shrinkage()`, then
+    `update_shrinkage(...)` batch by batch. The authors do so at the start of every epoch, in eval
+    mode, with 250,000 token vectors. The estimate is saved with the module's state.
 
     Args:
-        d: dimensions of the hidden states.
-        strength: lambda.
-        zeta: share of Sigma_S, in [0, 1].
-        layers: "all" but the embedding layer, as the authors do, or layer numbers (0 is the
-            embedding layer).
+        d: dimension of the hidden states.
+        strength: factor of the penalty, lambda in the paper.
+        zeta: weight of Sigma_S, in [0, 1].
+        layers: "all" for all layers except the embedding layer, as the authors do, or layer numbers
+            (0 is the embedding layer).
         keep_padding: count padding positions as tokens, as the authors do.
     """
 
@@ -108,18 +108,18 @@ class IStarLoss(_HiddenStatePenalty):
             raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
         self.strength, self.zeta = strength, zeta
         self.shrinkage = StreamingCovariance(d)
-        self._prepared: tuple[object, ShrinkageCovariance] | None = None
+        self._cached_shrinkage: tuple[object, ShrinkageCovariance] | None = None
 
     def reset_shrinkage(self) -> None:
-        """Forget Sigma_S."""
+        """Discard the estimate of Sigma_S."""
         self.shrinkage.reset()
 
     @torch.no_grad()
     def update_shrinkage(
         self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
     ) -> int:
-        """Add a batch to the estimate of Sigma_S; returns the number of token vectors that it
-        is made of.
+        """Add a batch to the estimate of Sigma_S; returns the number of token vectors in the
+        estimate.
         """
         self.shrinkage.update(self.tokens(hidden_states, attention_mask))
         return int(self.shrinkage.n)
@@ -127,7 +127,7 @@ class IStarLoss(_HiddenStatePenalty):
     def forward(
         self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The penalty, a scalar in the dtype of the hidden states; float32 for half precision.
+        """Return the penalty, a scalar in the dtype of hidden states; float32 for half precision.
 
         Raises:
             ValueError: as in `tokens`; Sigma_S not estimated yet for zeta > 0; token vectors all
@@ -142,14 +142,14 @@ class IStarLoss(_HiddenStatePenalty):
                     "batches first"
                 )
             buffer = self.shrinkage.scatter
-            # Changes with whatever changes the estimate.
-            state = (id(buffer), buffer._version, tokens.device)
-            if self._prepared is None or self._prepared[0] != state:
-                # It outlives an evaluation, for training to use.
+            # Identifies the estimate: torch counts in-place changes of a tensor in `_version`.
+            estimate_key = (id(buffer), buffer._version, tokens.device)
+            if self._cached_shrinkage is None or self._cached_shrinkage[0] != estimate_key:
+                # Cached beyond an evaluation: it must also be usable in training.
                 with torch.inference_mode(False), torch.no_grad():
                     covariance = self.shrinkage.covariance().to(tokens.device)
-                    self._prepared = (state, ShrinkageCovariance(covariance))
-            shrinkage = self._prepared[1]
+                    self._cached_shrinkage = (estimate_key, ShrinkageCovariance(covariance))
+            shrinkage = self._cached_shrinkage[1]
         score = isoscore_star(tokens, self.zeta, shrinkage)
         penalty: torch.Tensor = self.strength * (1 - score)  # type: ignore[assignment]
         return penalty.to(
@@ -164,8 +164,9 @@ class CosRegLoss(_HiddenStatePenalty):
     The division is by N^2, not by the N (N - 1) pairs, as in the authors' code.
 
     Args:
-        strength: 1 in the paper.
-        layers: the last by default, as in the paper; "all" or layer numbers.
+        strength: factor of the penalty; 1 in the paper.
+        layers: layer numbers, by default the last layer as in the paper, or "all" for all layers
+            except the embedding layer.
         keep_padding: count padding positions as tokens, as the authors do.
     """
 
@@ -182,8 +183,10 @@ class CosRegLoss(_HiddenStatePenalty):
     def forward(
         self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The penalty, a scalar; float32 for half precision. Raises as `tokens`, and ValueError
-        where no token is left or token vectors are NaN or infinite.
+        """Return the penalty, a scalar; float32 for half precision.
+
+        Raises:
+            ValueError: as in `tokens`; no token left; token vectors NaN or infinite.
         """
         tokens = self.tokens(hidden_states, attention_mask)
         if not len(tokens):
@@ -191,10 +194,14 @@ class CosRegLoss(_HiddenStatePenalty):
         tokens = tokens if tokens.dtype == torch.float64 else tokens.float()
         norms = tokens.detach().norm(dim=1)
         if not bool((torch.isfinite(norms) & (norms > EPSILON)).all()):
-            # Squares are beyond the range of floats: a row's largest value is its unit.
+            # Squares would over- or underflow: divide each row by its largest value.
             require_finite(tokens)
             largest = tokens.detach().abs().amax(dim=1, keepdim=True)
             tokens = tokens / torch.where(largest > 0, largest, 1)
-        units = nn.functional.normalize(tokens, dim=1, eps=EPSILON)
-        n = len(units)
-        return self.strength * (units.sum(dim=0).square().sum() - units.square().sum()) / n**2
+        unit_vectors = nn.functional.normalize(tokens, dim=1, eps=EPSILON)
+        n = len(unit_vectors)
+        return (
+            self.strength
+            * (unit_vectors.sum(dim=0).square().sum() - unit_vectors.square().sum())
+            / n**2
+        )

@@ -1,6 +1,6 @@
-"""Make texts from elsewhere safe to show: file names, titles and messages may hold line breaks,
-control characters or markup. Plain Python, without the rest of the project: the checker of bundles
-uses it, too.
+"""Make untrusted text safe to display: file names, titles and messages may contain line breaks,
+control characters or markup. Uses the standard library only, since the bundle verifier, which runs
+without the rest of the project, needs it too.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import html
 import unicodedata
 
 UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-"""Categories of Unicode: control, invisible formatting (which can turn the direction of a line),
+"""Unicode categories: control, invisible formatting (which can reverse the direction of a line),
 lone surrogates, private use, line and paragraph separators."""
 
 
 def escape_for_terminal(text: str) -> str:
     """Escape a text for a terminal: one line, in which characters that could move the cursor, or
-    colour or hide text, are written as in Python (a line break as backslash and n).
+    colour or hide text, become Python escape sequences (a line break becomes backslash and n).
     """
     return "".join(
         c.encode("unicode_escape").decode() if unicodedata.category(c) in UNSAFE else c

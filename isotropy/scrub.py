@@ -1,5 +1,5 @@
-"""Keep secrets and persons out of records: tokens, passwords in addresses, home folders, user names
-in paths.
+"""Remove secrets and personal data from records: tokens, passwords in URLs, home folders, and user
+names in paths.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any
 
 REDACTED = "***"
 
-_NAME = (
+_CREDENTIAL_PARAMETER = (
     r"(?:[\w.-]*[-_.])?(?:(?:access|auth)[-_]?token|token|api[-_]?key|access[-_]?key(?:[-_]?id)?"
     r"|secret(?:[-_]?key)?"
     r"|signature|sig|password|passwd|pwd|pass|auth|credentials?)"
 )
-_SECRETS = [
+_SECRET_PATTERNS = [
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s?#]+@"), rf"\g<1>{REDACTED}@"),
-    (re.compile(rf"(?i)([?&;#]{_NAME}=)[^&\s;#]+"), rf"\g<1>{REDACTED}"),
+    (re.compile(rf"(?i)([?&;#]{_CREDENTIAL_PARAMETER}=)[^&\s;#]+"), rf"\g<1>{REDACTED}"),
     (
         re.compile(
             r"(?i)(?<![\w?&;#])((?:\w+_)?(?:token|secret|password|passwd|api_?key)=)[^\s'\",;}]+"
         ),
         rf"\g<1>{REDACTED}",
     ),
-    # Unlike words, tokens have a digit or a capital.
+    # Unlike ordinary words, tokens contain a digit or a capital letter.
     (re.compile(r"\b(?:hf|gh[pousr]|npm)_(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{16,}"), REDACTED),
     (
         re.compile(
@@ -46,32 +46,32 @@ Patterns = list[tuple[re.Pattern[str], str]]
 
 
 def scrub(value: Any) -> Any:
-    """Remove from all texts of a JSON value what must not be recorded.
+    """Remove secrets and personal data from all strings of a JSON value.
 
-    Removed: access tokens, logins and secret parameters of URLs. The home folder is written `~`,
-    and the user's name in an absolute path `***`.
+    Access tokens, and logins and secret parameters in URLs, become `***`, the home folder `~`, and
+    the user's name in an absolute path `***`.
     """
-    return _scrub(value, _SECRETS + _personal(str(Path.home()), _user()))
+    return _scrub(value, _SECRET_PATTERNS + _personal_patterns(str(Path.home()), _user_name()))
 
 
 def restore_path(path: str) -> str:
     """Undo `scrub` for a path from a record or ledger that the same user wrote."""
-    return str(Path(path.replace(f"/{REDACTED}", f"/{_user()}")).expanduser())
+    return str(Path(path.replace(f"/{REDACTED}", f"/{_user_name()}")).expanduser())
 
 
 def remove_user(text: str) -> str:
-    """Remove the user's name from a text, such as the name of a host."""
-    return re.sub(rf"(?<![a-z]){re.escape(_user())}(?![a-z])", REDACTED, text)
+    """Replace the user's name in a text, such as a host name, by `***`."""
+    return re.sub(rf"(?<![a-z]){re.escape(_user_name())}(?![a-z])", REDACTED, text)
 
 
 def _scrub(value: Any, patterns: Patterns) -> Any:
     if isinstance(value, str):
-        before = None
+        previous = None
         # Repeated: a replacement may expose another secret, and a path may contain the name twice
-        while value != before:
-            before = value
-            for pattern, clean in patterns:
-                value = pattern.sub(clean, value)
+        while value != previous:
+            previous = value
+            for pattern, replacement in patterns:
+                value = pattern.sub(replacement, value)
         return value
     if isinstance(value, dict):
         return {_scrub(key, patterns): _scrub(item, patterns) for key, item in value.items()}
@@ -81,16 +81,16 @@ def _scrub(value: Any, patterns: Patterns) -> Any:
 
 
 @cache
-def _personal(home: str, user: str) -> Patterns:
-    name = re.compile(
+def _personal_patterns(home: str, user: str) -> Patterns:
+    user_pattern = re.compile(
         rf"((?:^|[\s'\"`=(\[:,]|//|-I|\.\.)/(?:[^/\s]+/)*?){re.escape(user)}(?![\w-])"
     )
-    # A relative path that climbs to the root can also name the home folder.
-    folder = re.compile(rf"(?:\.\.(?:/\.\.)*|(?<![\w.-])|(?<=-I)){re.escape(home)}(?![\w-])")
-    return [*([(folder, "~")] if home != "/" else []), (name, rf"\g<1>{REDACTED}")]
+    # A relative path that goes up to the root can also lead to the home folder.
+    home_pattern = re.compile(rf"(?:\.\.(?:/\.\.)*|(?<![\w.-])|(?<=-I)){re.escape(home)}(?![\w-])")
+    return [*([(home_pattern, "~")] if home != "/" else []), (user_pattern, rf"\g<1>{REDACTED}")]
 
 
-def _user() -> str:
+def _user_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a user id without a name, as in some containers

@@ -14,8 +14,8 @@ from isotropy.scrub import scrub
 
 
 class Strict(BaseModel):
-    """A model that refuses unknown keys, wrong types (no text for numbers), NaN, and later
-    changes.
+    """An immutable pydantic model that rejects unknown keys, NaN, and values of another type, such
+    as text for numbers.
     """
 
     model_config = ConfigDict(
@@ -29,65 +29,66 @@ class Strict(BaseModel):
 
 
 class Spec(Strict):
-    """The base of every job's spec. Rules pass `canonical()` as their one parameter; the script
-    parses it back.
+    """Base class of the specs of jobs. Rules pass `canonical()` as a parameter, which the script
+    parses.
     """
 
     machine_fields: ClassVar[frozenset[str]] = frozenset()
-    """Fields with paths on this machine: jobs need them, and records leave them out."""
+    """Names of fields with paths on this machine, which jobs need and records leave out."""
 
     def canonical(self) -> str:
-        """The spec as JSON with sorted keys and no blanks: equal specs give equal text."""
+        """Return the spec as JSON with sorted keys and no blanks: equal specs give equal text."""
         return canonical_json(self.model_dump(mode="json"))
 
     def recorded(self) -> dict[str, Any]:
-        """The spec as it is written to records: without paths of this machine and personal data."""
+        """Return the spec for records, without paths on this machine and personal data."""
         fields = self.model_dump(mode="json", exclude=set(self.machine_fields))
         recorded: dict[str, Any] = scrub(fields)
         return recorded
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The inverse of `canonical`."""
+        """Parse the text of `canonical`."""
         return cls.model_validate_json(text)
 
 
 class PaperSpec(Spec):
-    """The spec of a result of a paper."""
+    """Base class of the specs of a paper's results."""
 
     paper: str
     deviations: list[str] = []
-    """Departures from the paper's protocol, apart from the sources (`isotropy.papers.choices`). One
-    with a field `{n:,}` holds where a part of the items is used, which only the job knows."""
+    """Departures from the paper's protocol, apart from substituted sources
+    (`isotropy.papers.choices`). Those with a replacement field `{n:,}` apply if only a part of the
+    items is used, which is known when the job runs (`departures`)."""
 
     def departures(self, n: int, of: int) -> list[str]:
-        """Departures of a result that used `n` of `of` items."""
+        """Return the departures of a result that used `n` of `of` items, with numbers filled in."""
         texts = (text for text in self.deviations if n < of or "{n" not in text)
         return [text.format(n=n, of=of) if "{n" in text else text for text in texts]
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys, no blanks, no NaN."""
+    """Serialize a value to JSON with sorted keys and without blanks; NaN is refused."""
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of the canonical JSON of a value, as 64 hex digits."""
+    """Compute the SHA-256 of the canonical JSON of a value, as 64 hex digits."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def first_mistake(
     error: ValidationError, model: type[BaseModel], location: Sequence[str | int] | None = None
 ) -> str:
-    """Describe the first mistake in validated data: path of the field, its value, and what is
-    expected, or the nearest valid name.
+    """Describe the first error in validated data: path of the field, its value, and what is
+    expected, or the most similar valid name.
 
     Args:
         error: the error that validation raised.
-        model: the model of the data.
-        location: path of the field in the message; None: that in the error.
+        model: the pydantic model of the data.
+        location: path of the field to show in the message; None: the path in the error.
     """
     first = clearest(error)
     path = ".".join(map(str, first["loc"] if location is None else location))
@@ -104,12 +105,14 @@ def first_mistake(
 
 
 def clearest(error: ValidationError) -> Any:
-    """The first unknown key, else the first error: a misspelt key is also reported as missing."""
+    """Return the first error about an unknown key, else the first error: a misspelt key also causes
+    an error about the missing right one.
+    """
     errors = error.errors()
     return next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
 
 
 def known_keys(model: type[BaseModel]) -> set[str]:
-    """Keys of a model and of all models in it."""
+    """Return the keys of a model and of all models nested in it."""
     definitions = model.model_json_schema().get("$defs", {}).values()
     return set(model.model_fields) | {key for d in definitions for key in d.get("properties", {})}

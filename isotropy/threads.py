@@ -12,10 +12,10 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 def limit_threads(threads: int) -> Any:
-    """Limit the threads of linear algebra and of torch, loaded already or later.
+    """Limit the threads of linear algebra libraries and of torch, also of libraries loaded later.
 
     Returns:
-        An object that keeps the limit: hold a reference for as long as the limit must last.
+        An object that holds the limit: keep a reference to it for as long as the limit must last.
     """
     # For libraries loaded later, if Snakemake did not set these, as in `isotropy audit rerun`
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))

@@ -1,4 +1,4 @@
-"""Fitted transforms as safetensors files: arrays, and the parameters as JSON. No pickle."""
+"""Save and load fitted transforms: safetensors files with parameters as JSON. No pickle."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from isotropy.files import atomic
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
 
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Center, AllButTheTop)}
-KEY = "isotropy_transform"
-CLUSTERS = ClusterBasedEnhancement.__name__
+TRANSFORM_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (Center, AllButTheTop)}
+METADATA_KEY = "isotropy_transform"
+CLUSTER_TRANSFORM = ClusterBasedEnhancement.__name__
 
 
 def save_transform(transform: Any, path: Path | str) -> None:
@@ -24,10 +24,10 @@ def save_transform(transform: Any, path: Path | str) -> None:
 
     Args:
         transform: the estimator.
-        path: of the safetensors file.
+        path: path of the safetensors file.
 
     Raises:
-        ValueError: another estimator, one with a mixture, or one that is not fitted.
+        ValueError: an unsupported estimator, a mixture clusterer, or an unfitted estimator.
 
     Examples:
         >>> import numpy as np
@@ -39,19 +39,21 @@ def save_transform(transform: Any, path: Path | str) -> None:
                [ 1.,  2.]])
     """
     name = type(transform).__name__
-    if name not in (*KINDS, CLUSTERS):
-        raise ValueError(f"expected one of {', '.join((*KINDS, CLUSTERS))}, got {name}")
+    if name not in (*TRANSFORM_CLASSES, CLUSTER_TRANSFORM):
+        raise ValueError(
+            f"expected one of {', '.join((*TRANSFORM_CLASSES, CLUSTER_TRANSFORM))}, got {name}"
+        )
     check_is_fitted(transform)
     arrays = {}
-    if name == CLUSTERS:
+    if name == CLUSTER_TRANSFORM:
         if transform.clusterer != "kmeans":
-            raise ValueError("a mixture's clusters cannot be saved: fit with clusterer='kmeans'")
-        sizes = [len(rows) for rows in transform.components_]
+            raise ValueError("clusters of a mixture cannot be saved: fit with clusterer='kmeans'")
+        n_components = [len(rows) for rows in transform.components_]
         arrays = {
             "centers": transform.centers_,
             "means": transform.means_,
             "components": np.concatenate(transform.components_),
-            "n_components": np.array(sizes),
+            "n_components": np.array(n_components),
         }
     else:
         arrays = {
@@ -59,31 +61,32 @@ def save_transform(transform: Any, path: Path | str) -> None:
             for key in ("mean_", "components_")
             if hasattr(transform, key)
         }
-    known = {"transform": name, "parameters": transform.get_params()}
-    about = {KEY: json.dumps(known, sort_keys=True)}  # one key: the file's order of keys varies
+    description = {"transform": name, "parameters": transform.get_params()}
+    # A single key, since safetensors does not fix the order of keys in the file
+    metadata = {METADATA_KEY: json.dumps(description, sort_keys=True)}
     with atomic(Path(path)) as temporary:
         arrays = {key: np.ascontiguousarray(array) for key, array in arrays.items()}
-        save_file(arrays, temporary, metadata=about)
+        save_file(arrays, temporary, metadata=metadata)
 
 
 def load_transform(path: Path | str) -> Any:
-    """A transform that `save_transform` has saved: its `transform` gives the same as before.
+    """Load a transform saved by `save_transform`; its `transform` gives the same results.
 
     Returns:
-        The estimator. One of clusters is fixed: it has no clusterer to fit on with, and assigns
-        points to the nearest centre.
+        The fitted estimator. A `ClusterBasedEnhancement` has no clusterer: it cannot be refitted
+        and assigns points to the nearest centre.
 
     Raises:
-        ValueError: not such a file.
+        ValueError: the file does not hold a saved transform.
     """
     try:
         with safe_open(path, framework="np") as file:
-            about = json.loads((file.metadata() or {})[KEY])
+            description = json.loads((file.metadata() or {})[METADATA_KEY])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        name, parameters = about["transform"], about["parameters"]
-        if name == CLUSTERS:
-            return _clusters(ClusterBasedEnhancement(**parameters), arrays)
-        transform = KINDS[name](**parameters)
+        name, parameters = description["transform"], description["parameters"]
+        if name == CLUSTER_TRANSFORM:
+            return _restore_clusters(ClusterBasedEnhancement(**parameters), arrays)
+        transform = TRANSFORM_CLASSES[name](**parameters)
         for key, array in arrays.items():
             setattr(transform, f"{key}_", array)
         transform.n_features_in_ = len(transform.mean_)
@@ -92,10 +95,10 @@ def load_transform(path: Path | str) -> Any:
         raise ValueError(f"{path}: not a saved transform: {error}") from None
 
 
-def _clusters(
+def _restore_clusters(
     transform: ClusterBasedEnhancement, arrays: dict[str, np.ndarray]
 ) -> ClusterBasedEnhancement:
-    """Clusters as fixed centres."""
+    """Restore the clusters of a transform from the arrays of a file."""
     ends = np.cumsum(arrays["n_components"])
     return transform.restore(
         arrays["centers"],

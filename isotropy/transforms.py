@@ -25,14 +25,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isotropy.metrics.matmul import (
     gram,
     one_blas_thread,
-    ordered_threads,
-    oriented,
     scatter,
+    two_openmp_threads,
+    with_fixed_signs,
     worker_threads,
 )
 
-FLOATS = (np.float64, np.float32)
-TINY, HUGE = 1e-12, 1e15  # largest values between which sums of squares are floats
+FLOAT_DTYPES = (np.float64, np.float32)
+# If the largest value lies between these, sums of squares neither underflow nor overflow.
+TINY, HUGE = 1e-12, 1e15
 
 
 class Center(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -44,15 +45,15 @@ class Center(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """
 
     def fit(self, X: Any, y: Any = None) -> Center:
-        """Take the mean of a cloud, shape (n, d)."""
-        X = validate_data(self, X, dtype=FLOATS)
+        """Compute the mean of a cloud, shape (n, d)."""
+        X = validate_data(self, X, dtype=FLOAT_DTYPES)
         self.mean_ = X.mean(axis=0, dtype=np.float64)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """The cloud, moved; shape (n, d), in the precision of X."""
+        """Return the centred cloud, shape (n, d), in the dtype of X."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        X = validate_data(self, X, dtype=FLOAT_DTYPES, reset=False)
         return X - self.mean_.astype(X.dtype)  # type: ignore[no-any-return]
 
 
@@ -74,55 +75,55 @@ class AllButTheTop(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_components = n_components
 
     def fit(self, X: Any, y: Any = None) -> AllButTheTop:
-        """Find mean and components of a cloud, shape (n, d), n >= 2."""
-        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+        """Compute the mean and the first components of a cloud, shape (n, d), n >= 2."""
+        X = validate_data(self, X, dtype=FLOAT_DTYPES, ensure_min_samples=2)
         n, d = X.shape
-        wanted = max(1, round(d / 100)) if self.n_components is None else self.n_components
+        n_components = max(1, round(d / 100)) if self.n_components is None else self.n_components
         if self.n_components is None:
-            wanted = min(wanted, min(n - 1, d) - 1)
-        _require_components(wanted, n, d)
+            n_components = min(n_components, min(n - 1, d) - 1)
+        _check_n_components(n_components, n, d)
         self.mean_ = X.mean(axis=0, dtype=np.float64)
-        self.components_ = principal_components(X - self.mean_.astype(X.dtype), wanted)
+        self.components_ = principal_components(X - self.mean_.astype(X.dtype), n_components)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """The cloud without mean and components; shape (n, d), in the precision of X."""
+        """Return the cloud without mean and components, shape (n, d), in the dtype of X."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
-        return _removed(X - self.mean_.astype(X.dtype), self.components_)
+        X = validate_data(self, X, dtype=FLOAT_DTYPES, reset=False)
+        return _remove_projection(X - self.mean_.astype(X.dtype), self.components_)
 
 
 class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Cluster the cloud; in each cluster subtract the mean and the projection on the first
     principal components.
 
-    A cluster of `n_components` + 1 points or fewer has no variance beyond what would be removed: it
-    is dissolved, smallest first, and its points go to the nearest cluster that is left, those of a
-    mixture to the most probable one. Where the mean alone is removed, only empty clusters are: a
-    single point becomes the zero vector. New points belong to the cluster that the clusterer says
-    among those that are left.
+    A cluster of `n_components` + 1 points or fewer has no variance beyond what would be removed.
+    Such clusters are dissolved, smallest first: their points go to the nearest remaining cluster,
+    with a mixture to the most probable one. If only the mean is removed, only empty clusters are
+    dissolved: a single point becomes the zero vector. New points are assigned by the clusterer, to
+    one of the remaining clusters.
 
     Args:
-        n_clusters: clusters to look for; 27 for BERT and RoBERTa, 10 for GPT-2 in the paper.
-        n_components: components to remove from each; 12 for BERT and RoBERTa, 30 for GPT-2 in the
-            paper.
+        n_clusters: number of clusters; 27 for BERT and RoBERTa, 10 for GPT-2 in the paper.
+        n_components: components to remove from each cluster; 12 for BERT and RoBERTa, 30 for GPT-2
+            in the paper.
         clusterer: "kmeans" (the paper) or "gmm" (Rajaee & Sheikhi 2020): Gaussian mixture, diagonal
             covariances.
         remove: "mean+pcs", or "mean" alone.
-        init: "k-means++", or "random": random points, as the authors.
-        max_iter: iterations, of a mixture too; 300 converge as a rule. The authors' k-means,
-            SciPy's `kmeans2` with its 10 iterations, is `init="random", max_iter=9, tol=0`: its
-            labels are of before the tenth moves the centres.
-        tol: of convergence, as in scikit-learn.
+        init: "k-means++", or "random": random points, as the authors do.
+        max_iter: maximum number of iterations of either clusterer; k-means usually converges within
+            300. The authors' k-means, SciPy's `kmeans2` with its 10 iterations, corresponds to
+            `init="random", max_iter=9, tol=0`: its labels precede the tenth update of the centres.
+        tol: convergence tolerance, as in scikit-learn.
         random_state: seed of the clusterer.
 
     Attributes:
-        labels_: cluster of each point of fit, shape (n,).
-        centers_: of the clusters that are left, shape (n_clusters_, d), float64.
-        means_: mean of the points of each, shape (n_clusters_, d), float64.
-        components_: one array per cluster, shape (removed, d), float64.
-        n_clusters_: clusters that are left.
-        n_iter_: iterations of the clusterer.
+        labels_: cluster of each point that was fitted, shape (n,).
+        centers_: centres of the remaining clusters, shape (n_clusters_, d), float64.
+        means_: mean of the points of each cluster, shape (n_clusters_, d), float64.
+        components_: removed components, one array per cluster, shape (n_removed, d), float64.
+        n_clusters_: number of remaining clusters.
+        n_iter_: number of iterations of the clusterer.
     """
 
     def __init__(
@@ -147,11 +148,11 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> ClusterBasedEnhancement:
-        """Find the clusters of a cloud, shape (n, d), n >= n_clusters, and the mean and components
-        of each.
+        """Cluster a cloud, shape (n, d), n >= n_clusters, and compute the mean and the components
+        of each cluster.
         """
-        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
-        wanted = self._components_to_remove(X)
+        X = validate_data(self, X, dtype=FLOAT_DTYPES, ensure_min_samples=2)
+        n_components = self._components_to_remove(X)
         if self.clusterer not in ("kmeans", "gmm"):
             raise ValueError(f'clusterer must be "kmeans" or "gmm", got {self.clusterer!r}')
         if not 1 <= self.n_clusters <= len(X):
@@ -159,83 +160,83 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
                 f"n_clusters must lie between 1 and the number of points, {len(X)}, got "
                 f"{self.n_clusters}"
             )
-        # A mixture adds an absolute 1e-6 to variances, and single precision loses the small ones:
-        # it sees points of unit size. k-means does where squares are beyond the range of floats.
-        self._unit = _unit(X) if self.clusterer == "kmeans" else _size(X)
-        self._model = self._fitted_clusterer(self._scaled(X))
+        # A mixture adds 1e-6 to all variances, which would distort small ones: it is fitted to
+        # points of unit variance. k-means needs scaling only if squares over- or underflow.
+        self._scale = _scale(X) if self.clusterer == "kmeans" else _rms_deviation(X)
+        self._model = self._fit_clusterer(self._scaled(X))
         self.n_iter_ = self._model.n_iter_
-        return self._learn(X, wanted)
+        return self._fit_components(X, n_components)
 
     def refit(self, X: Any) -> ClusterBasedEnhancement:
-        """Find means and components anew, after a change of `n_components` or `remove`, with the
-        clusters found before.
+        """Recompute means and components after a change of `n_components` or `remove`, with the
+        clusters of the last fit.
 
         Args:
-            X: the cloud of the fit.
+            X: the cloud that was fitted.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
-        return self._learn(X, self._components_to_remove(X))
+        X = validate_data(self, X, dtype=FLOAT_DTYPES, reset=False)
+        return self._fit_components(X, self._components_to_remove(X))
 
     def restore(
         self, centers: np.ndarray, means: np.ndarray, components: list[np.ndarray]
     ) -> ClusterBasedEnhancement:
-        """Take clusters, means and components as they were learnt before: what `transform` needs.
+        """Restore a fitted state that `transform` can use, without the clusterer.
 
         Args:
-            centers: shape (clusters, d), float64.
-            means: of the same shape.
-            components: one array per cluster.
+            centers: cluster centres, shape (n_clusters, d), float64.
+            means: mean of each cluster, in the same shape.
+            components: components to remove, one array per cluster.
         """
         self.centers_, self.means_, self.components_ = centers, means, components
         self.n_clusters_, self.n_features_in_ = centers.shape
-        self._unit, self._left, self._model = 1.0, np.arange(len(centers)), None
+        self._scale, self._remaining, self._model = 1.0, np.arange(len(centers)), None
         return self
 
     def _components_to_remove(self, X: np.ndarray) -> int:
         if self.remove not in ("mean", "mean+pcs"):
             raise ValueError(f'remove must be "mean" or "mean+pcs", got {self.remove!r}')
-        wanted = 0 if self.remove == "mean" else self.n_components
-        _require_components(wanted, *X.shape)
-        return wanted
+        n_components = 0 if self.remove == "mean" else self.n_components
+        _check_n_components(n_components, *X.shape)
+        return n_components
 
-    def _learn(self, X: np.ndarray, wanted: int) -> ClusterBasedEnhancement:
-        """Means and components of the clusters, of which small ones are dissolved."""
+    def _fit_components(self, X: np.ndarray, n_components: int) -> ClusterBasedEnhancement:
+        """Dissolve small clusters; compute the means and components of the remaining ones."""
         d = X.shape[1]
-        self.centers_ = np.asarray(self._centers_of(self._model), dtype=np.float64) * self._unit
-        self._left = np.arange(len(self.centers_))
-        self.labels_ = self._dissolve(X, wanted)
+        self.centers_ = np.asarray(self._model_centers(self._model), dtype=np.float64) * self._scale
+        self._remaining = np.arange(len(self.centers_))
+        self.labels_ = self._dissolve_small_clusters(X, n_components)
         self.n_clusters_ = len(self.centers_)
         self.means_ = np.empty_like(self.centers_)
         self.components_ = [np.empty((0, d))] * self.n_clusters_
 
-        def learn(c: int, rows: np.ndarray) -> None:
+        def fit_cluster(c: int, rows: np.ndarray) -> None:
             members = X[rows]
             self.means_[c] = members.mean(axis=0, dtype=np.float64)
             members -= self.means_[c].astype(X.dtype)
-            self.components_[c] = principal_components(members, wanted)
+            self.components_[c] = principal_components(members, n_components)
 
-        _for_each_cluster(learn, self.labels_, self.n_clusters_)
+        _for_each_cluster(fit_cluster, self.labels_, self.n_clusters_)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """The cloud without its clusters' means and components; shape (n, d), in the precision of
-        X.
+        """Return the cloud without the means and components of its clusters, shape (n, d), in the
+        dtype of X.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
-        labels = self._assigned(X)
+        X = validate_data(self, X, dtype=FLOAT_DTYPES, reset=False)
+        labels = self._assign_clusters(X)
         result: np.ndarray = np.empty_like(X)
 
         def remove(c: int, rows: np.ndarray) -> None:
             members = X[rows]
             members -= self.means_[c].astype(X.dtype)
-            result[rows] = _removed(members, self.components_[c])
+            result[rows] = _remove_projection(members, self.components_[c])
 
         _for_each_cluster(remove, labels, self.n_clusters_)
         return result
 
-    def _fitted_clusterer(self, X: np.ndarray) -> KMeans | GaussianMixture:
+    def _fit_clusterer(self, X: np.ndarray) -> KMeans | GaussianMixture:
         common = {
             "max_iter": self.max_iter,
             "tol": self.tol,
@@ -243,79 +244,81 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             "random_state": self.random_state,
         }
         if self.clusterer == "kmeans":
-            with ordered_threads():
+            with two_openmp_threads():
                 return KMeans(self.n_clusters, init=self.init, **common).fit(X)
-        start = {"k-means++": "k-means++", "random": "random_from_data"}[self.init]
+        init_params = {"k-means++": "k-means++", "random": "random_from_data"}[self.init]
         with warnings.catch_warnings():
-            if self.tol == 0:  # all iterations are wanted, whatever comes out
+            if self.tol == 0:  # a fixed number of iterations
                 warnings.simplefilter("ignore", ConvergenceWarning)
             return GaussianMixture(
-                self.n_clusters, covariance_type="diag", init_params=start, **common
+                self.n_clusters, covariance_type="diag", init_params=init_params, **common
             ).fit(X)
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        """What the clusterer sees: the cloud in its unit, for a mixture in double precision."""
+        """Return the rescaled cloud that the clusterer gets; for a mixture in float64."""
         if self.clusterer == "kmeans":
-            return X if self._unit == 1 else X / X.dtype.type(self._unit)
-        return X.astype(np.float64) / self._unit
+            return X if self._scale == 1 else X / X.dtype.type(self._scale)
+        return X.astype(np.float64) / self._scale
 
     @staticmethod
-    def _centers_of(model: KMeans | GaussianMixture) -> np.ndarray:
+    def _model_centers(model: KMeans | GaussianMixture) -> np.ndarray:
         centers: np.ndarray = model.cluster_centers_ if isinstance(model, KMeans) else model.means_
         return centers
 
-    def _assigned(self, X: np.ndarray) -> np.ndarray:
-        """Cluster of each point, shape (n,), among those that are left."""
-        if self._model is not None and len(self._left) == len(self._centers_of(self._model)):
-            known = self._centers_of(self._model).dtype  # of the fit, which predict asks for
-            points = self._scaled(X).astype(known, copy=False)
-            # k-means sets the limit itself, and would without the lock of calls at the same time
+    def _assign_clusters(self, X: np.ndarray) -> np.ndarray:
+        """Assign each point to one of the remaining clusters; returns labels, shape (n,)."""
+        if self._model is not None and len(self._remaining) == len(
+            self._model_centers(self._model)
+        ):
+            dtype = self._model_centers(self._model).dtype  # which predict requires
+            points = self._scaled(X).astype(dtype, copy=False)
+            # k-means limits BLAS itself, but without the lock that concurrent calls need
             is_kmeans = isinstance(self._model, KMeans)
             with one_blas_thread() if is_kmeans else nullcontext():
                 labels: np.ndarray = self._model.predict(points)
             return labels
         if not isinstance(self._model, GaussianMixture):
-            centers = self.centers_ if self._unit == 1 else self.centers_ / self._unit
+            centers = self.centers_ if self._scale == 1 else self.centers_ / self._scale
             points = self._scaled(X)
-            with one_blas_thread():  # which scikit-learn sets itself
+            with one_blas_thread():  # scikit-learn limits it too, without a lock
                 nearest: np.ndarray = pairwise_distances_argmin(points, centers.astype(X.dtype))
             return nearest
-        left = copy(self._model)
+        remaining_model = copy(self._model)
         for name in ("weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"):
-            setattr(left, name, getattr(left, name)[self._left])
-        return left.predict(self._scaled(X))  # type: ignore[no-any-return]
+            setattr(remaining_model, name, getattr(remaining_model, name)[self._remaining])
+        return remaining_model.predict(self._scaled(X))  # type: ignore[no-any-return]
 
-    def _dissolve(self, X: np.ndarray, n_components: int) -> np.ndarray:
-        """Drop empty clusters and those of which no component would be left, smallest first; m
+    def _dissolve_small_clusters(self, X: np.ndarray, n_components: int) -> np.ndarray:
+        """Drop empty clusters and those that would have no variance left, smallest first; m centred
         points have rank m - 1. Returns the cluster of each point, shape (n,).
         """
         while True:
-            labels = self._assigned(X)
+            labels = self._assign_clusters(X)
             sizes = np.bincount(labels, minlength=len(self.centers_))
             smallest = int(sizes.argmin())
             if len(sizes) == 1 or sizes[smallest] > n_components + (n_components > 0):
                 return labels
             self.centers_ = np.delete(self.centers_, smallest, axis=0)
-            self._left = np.delete(self._left, smallest)
+            self._remaining = np.delete(self._remaining, smallest)
 
 
 def _for_each_cluster(
     work: Callable[[int, np.ndarray], None], labels: np.ndarray, n_clusters: int
 ) -> None:
-    """Call with each cluster and its rows; an empty one is left out."""
+    """Call `work(cluster, rows)` for each cluster that is not empty, in parallel."""
     order = np.argsort(labels, kind="stable")
     ends = np.cumsum(np.bincount(labels, minlength=n_clusters))
     rows = np.split(order, ends[:-1])
-    filled = [c for c in range(n_clusters) if len(rows[c])]
-    # Products and means of one cluster beside those of another. Decompositions wait for one
-    # another, since SciPy's solver holds Python's lock; they gain little from more threads.
+    non_empty = [c for c in range(n_clusters) if len(rows[c])]
+    # Products and means of different clusters run in parallel. Decompositions do not, since SciPy's
+    # solver holds the GIL; they gain little from more threads.
     with one_blas_thread(), worker_threads() as pool:
-        list(pool.map(lambda c: work(c, rows[c]), filled))
+        list(pool.map(lambda c: work(c, rows[c]), non_empty))
 
 
-def _unit(X: np.ndarray) -> float:
-    """1, or a power of two that brings the largest value near 1 where squares are beyond the range
-    of single precision.
+def _scale(X: np.ndarray) -> float:
+    """Return a power of two that brings the largest value near 1 if squares would leave the range
+    of single precision, otherwise 1.
     """
     # np.abs would allocate a copy of X
     largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
@@ -324,58 +327,60 @@ def _unit(X: np.ndarray) -> float:
     return float(2.0 ** np.floor(np.log2(largest)))
 
 
-def _size(X: np.ndarray) -> float:
-    """Root of the mean variance over dimensions; 1 for points that are all the same."""
-    size = float(np.sqrt(X.var(axis=0, dtype=np.float64).mean()))
-    return size if size > 0 else 1.0
+def _rms_deviation(X: np.ndarray) -> float:
+    """Return the square root of the mean variance of a dimension; 1 if all points are equal."""
+    deviation = float(np.sqrt(X.var(axis=0, dtype=np.float64).mean()))
+    return deviation if deviation > 0 else 1.0
 
 
 def principal_components(centred: np.ndarray, n_components: int) -> np.ndarray:
-    """First principal components of a centred cloud, shape (n, d): orthonormal rows, shape
-    (n_components, d), float64.
+    """Return the first principal components of a centred cloud, shape (n, d), as orthonormal rows,
+    shape (n_components, d), float64.
 
-    By the eigenvectors of X'X, in the dtype of X, or for n < d of the smaller XX', in float64; the
-    rest in float64. Each points where its entry of largest size is positive, so that the same cloud
-    gives the same bytes.
+    They are the eigenvectors of X'X, computed in the dtype of X, or for n < d follow from those of
+    the smaller XX', computed in float64. The sign is chosen so that the entry of largest magnitude
+    is positive: the same cloud gives the same bytes.
     """
     n, d = centred.shape
     if n_components == 0:
         return np.empty((0, d))
-    centred = np.require(centred, requirements=["C", "W"])  # what torch can share
-    if (unit := _unit(centred)) != 1:
-        centred = centred / centred.dtype.type(unit)
+    centred = np.require(centred, requirements=["C", "W"])  # as torch requires
+    if (scale := _scale(centred)) != 1:
+        centred = centred / centred.dtype.type(scale)
     if n < d:
-        wide = centred.astype(np.float64)
-        S = gram(torch.from_numpy(wide)).numpy()
+        centred_float64 = centred.astype(np.float64)
+        S = gram(torch.from_numpy(centred_float64)).numpy()
     else:
         S = scatter(torch.from_numpy(centred)).numpy()
-    top = [len(S) - n_components, len(S) - 1]
+    index_range = [len(S) - n_components, len(S) - 1]
     values, vectors = scipy.linalg.eigh(
-        S, subset_by_index=top, overwrite_a=True, check_finite=False
+        S, subset_by_index=index_range, overwrite_a=True, check_finite=False
     )
     if n < d:
-        # Largest first, so that rounding in a small direction does not turn a large one; directions
-        # without variance are 0.
-        images = scipy.linalg.qr(wide.T @ vectors[:, ::-1], mode="economic")[0][:, ::-1]
-        vectors = np.where(values > values.max() * 1e-12, images, 0)
-    return oriented(vectors.T[::-1])
+        # Largest first, so that rounding errors of directions of small variance do not rotate those
+        # of large variance; directions without variance are 0.
+        directions = scipy.linalg.qr(centred_float64.T @ vectors[:, ::-1], mode="economic")[0][
+            :, ::-1
+        ]
+        vectors = np.where(values > values.max() * 1e-12, directions, 0)
+    return with_fixed_signs(vectors.T[::-1])
 
 
-def _removed(centred: np.ndarray, components: np.ndarray) -> np.ndarray:
-    """A cloud, shape (n, d), without its projection on orthonormal rows, shape (k, d). The cloud is
-    overwritten.
+def _remove_projection(centred: np.ndarray, components: np.ndarray) -> np.ndarray:
+    """Subtract from a centred cloud, shape (n, d), its projection on orthonormal rows, shape (k,
+    d), in place.
     """
     if not len(components):
         return centred
-    rows = components.astype(centred.dtype)
-    centred -= (centred @ rows.T) @ rows
+    directions = components.astype(centred.dtype)
+    centred -= (centred @ directions.T) @ directions
     return centred
 
 
-def _require_components(wanted: int, n: int, d: int) -> None:
-    most = max(0, min(n - 1, d) - 1)
-    if not 0 <= wanted <= most:
+def _check_n_components(n_components: int, n: int, d: int) -> None:
+    maximum = max(0, min(n - 1, d) - 1)
+    if not 0 <= n_components <= maximum:
         raise ValueError(
-            f"n_components must lie between 0 and {most} for {n} points of {d} dimensions "
-            f"(n_samples={n}, n_features={d}), got {wanted}: nothing would be left"
+            f"n_components must lie between 0 and {maximum} for {n} points of {d} dimensions "
+            f"(n_samples={n}, n_features={d}), got {n_components}: nothing would be left"
         )

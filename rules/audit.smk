@@ -1,6 +1,5 @@
-"""audit: of the finished study. Needs: everything. Gives: a report on the terminal;
-results/bundle.zip. These rules make no results, and so have no record: they check, or pack, what is
-there."""
+"""audit: checks and packs the finished study. Needs: all results. Gives: a report on the terminal;
+results/bundle.zip. These rules make no results, and therefore have no record."""
 
 
 localrules:
@@ -9,7 +8,7 @@ localrules:
 
 
 rule audit:
-    """Check every result, back to its sources."""
+    """Verify every result and everything that it was made from, back to the sources."""
     input:
         "results/index.html",
     log:
@@ -19,7 +18,7 @@ rule audit:
 
 
 rule crate:
-    """All but other people's data, as an RO-Crate: results/bundle.zip."""
+    """Pack everything except third-party data into an RO-Crate, results/bundle.zip."""
     input:
         "results/index.html",
     log:

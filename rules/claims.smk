@@ -1,11 +1,11 @@
-"""claims: a verdict on every claim of the papers. Needs: all tables; claims.yaml in their folders.
+"""claims: a verdict on every claim of the papers. Needs: all tables, and claims.yaml of each paper.
 Gives: results/claims.parquet, .csv and .md; results/scorecard.parquet, .csv and .md, by model.
 """
 
 
 rule evaluate_claims:
-    """Every claim against our number: reproduced, deviates, contradicted; consistent or not for
-    stand-ins."""
+    """Compare every claim with our number: reproduced, deviates or contradicted; for stand-ins,
+    consistent or inconsistent."""
     input:
         tables=PLAN.table_files(),
     output:
@@ -30,7 +30,7 @@ rule evaluate_claims:
 
 
 rule make_scorecard:
-    """Every headline claim by model, as if the study had that model alone."""
+    """Evaluate every headline claim for each model, as if the study had only that model."""
     input:
         tables=PLAN.table_files(),
     output:

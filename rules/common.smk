@@ -1,7 +1,7 @@
-"""Helpers of all rules: the validated configuration, specs, code identities, paths. Helpers take
-wildcards only.
+"""Shared helpers of the rules: the validated configuration, specs, code identities and paths.
+Input, params and resource functions depend on wildcards only.
 
-Needs: the merged configuration. Gives: nothing that writes files; a mistake ends the run here,
+Needs: the merged configuration. Gives: no files; mistakes in the configuration end the run here,
 before the first job.
 """
 
@@ -13,24 +13,24 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-# The checkout, also where --snakefile names it through a link or with `..`.
+# Resolved, since --snakefile may contain a link or `..`.
 PROJECT = Path(workflow.basedir).resolve()
 if {"{", "}"} & set(workflow.basedir):
     raise WorkflowError(
-        f"the checkout lies in {workflow.basedir}: Snakemake takes what is in braces for a "
-        "wildcard; move it to a folder without braces"
+        f"the path of the checkout, {workflow.basedir}, contains braces, which Snakemake "
+        "interprets as wildcards; move it to a folder without braces"
     )
-# Its package, here and in the scripts, in whatever environment they run.
+# Make the package importable, here and in scripts, whatever environment these run in.
 sys.path.insert(0, str(PROJECT))
 python_path = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
-# Only fetch asks the network, and switches the hub's clients on for itself.
+# Only fetch uses the network, and its script enables the hub's clients itself.
 os.environ.update(
     PYTHONPATH=os.pathsep.join(python_path),
     HF_HUB_OFFLINE="1",
     TRANSFORMERS_OFFLINE="1",
     HF_DATASETS_OFFLINE="1",
 )
-# Where SLURM's partitions are described; a relative path in the profile would be lost with
+# File that describes SLURM's partitions; a relative path in the profile would break with
 # --directory.
 os.environ.setdefault(
     "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
@@ -53,7 +53,7 @@ from isotropy.workflow.plan import Plan
 try:
     STUDY = load_study(config, PROJECT)
     PLAN = Plan(STUDY, PROJECT, Path.cwd())
-    PLAN.batches()  # reads what the papers declare
+    PLAN.batches()  # to find mistakes in the declarations of tables and figures
 except IsotropyError as error:
     raise WorkflowError(escape_for_terminal(str(error))) from None
 
@@ -62,7 +62,9 @@ SOURCES = STUDY.registry.sources
 
 
 def alternatives(names):
-    """A wildcard constraint: one of the names, or nothing that can match."""
+    """Return a wildcard constraint: one of the names, or a pattern without a match if there are
+    none.
+    """
     return "|".join(names) or "(?!)"
 
 
@@ -74,9 +76,9 @@ VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
 CONTROLS = [n for n, s in SOURCES.items() if s.random_origin is not None]
 FETCHED = [n for n in SOURCES if n not in CONTROLS]
 
-# Of what other jobs need. Embedding waits until several cores are free: jobs of this priority
-# follow one another, so that cores wait once, not before each of them.
-FIRST = 1
+# Priority of jobs that others depend on. Embedding needs several free cores: with this priority its
+# jobs run one after another, so that cores are idle once rather than before each of them.
+UPSTREAM_PRIORITY = 1
 
 
 wildcard_constraints:
@@ -84,7 +86,7 @@ wildcard_constraints:
     dataset="|".join(CONFIG.datasets),
     setup=r"[A-Za-z0-9_-]+",
     layer=r"layer\d+|words",
-    run=r"[A-Za-z0-9_-]+",  # a list of a thousand names would slow every path down
+    run=r"[A-Za-z0-9_-]+",  # a list of a thousand names would slow down the matching of every path
     cloud=r"[A-Za-z0-9_-]+",
     paper="|".join(KEYS),
     model=alternatives(MODELS),
@@ -92,40 +94,42 @@ wildcard_constraints:
     texts=r"[A-Za-z0-9_-]+",
 
 
-def filled(stem, wildcards):
-    """A stem below results/ with values for the wildcards in it."""
+def fill_wildcards(stem, wildcards):
+    """Fill in the wildcards of a stem below results/."""
     return stem.format(**dict(wildcards.items()))
 
 
 def job_spec(stem, wildcards):
-    """Spec of the result at a stem below results/, with wildcards in it."""
-    return PLAN.spec(filled(stem, wildcards))
+    """Return the spec of the result at a stem below results/ that contains wildcards."""
+    return PLAN.spec(fill_wildcards(stem, wildcards))
 
 
 def spec(stem):
-    """The parameter `spec` of a rule, a function of the wildcards in a stem below results/."""
+    """Return the params function `spec` of a rule for a stem below results/ with wildcards."""
     return lambda wildcards: job_spec(stem, wildcards).canonical()
 
 
 def inputs(stem, name=None):
-    """Inputs of the result at a stem, by name, or those of one name."""
+    """Return an input function for the result at a stem: all its inputs by name, or those of one
+    name.
+    """
 
-    def named(wildcards):
-        found = PLAN.inputs(filled(stem, wildcards))
-        return found if name is None else found[name]
+    def get_inputs(wildcards):
+        files = PLAN.inputs(fill_wildcards(stem, wildcards))
+        return files if name is None else files[name]
 
-    return named
+    return get_inputs
 
 
 @cache
 def code_param_once(rule_name, *modules):
-    """The parameter `code` of a rule whose script loads the same modules by name in each job."""
+    """Return the parameter `code` of a rule whose script dynamically imports the given modules."""
     return code_param(PROJECT, rule_name, *modules)
 
 
 def code(rule_name, *module_functions):
-    """The parameter `code` of a rule, a function of the wildcards: which modules its script loads
-    by name follows from them.
+    """Return the params function `code` of a rule. The functions given return, for the wildcards of
+    a job, the modules that its script imports dynamically.
     """
     return lambda wildcards: code_param_once(
         rule_name,
@@ -134,35 +138,44 @@ def code(rule_name, *module_functions):
 
 
 def readers(wildcards):
-    """Modules that read the sources of a job."""
-    named = [
+    """Return the modules that read the formats of the sources of a job."""
+    sources = [
         wildcards.get("source"),
         wildcards.get("vectors"),
         wildcards.get("embedding"),
     ]
     if wildcards.get("texts") is not None:
-        named = job_spec("geometry/{paper}/static/{texts}/{model}", wildcards).vectors
-    elif not any(named):
+        sources = job_spec("geometry/{paper}/static/{texts}/{model}", wildcards).vectors
+    elif not any(sources):
         dataset = CONFIG.datasets[wildcards.dataset]
         roles = ("source", "lexicon", "vectors", "word_list")
-        named = [getattr(dataset, role, None) for role in roles]
+        sources = [getattr(dataset, role, None) for role in roles]
     return sorted(
-        {name for one in named if one for name in formats.modules(SOURCES[one])}
+        {
+            name
+            for source in sources
+            if source
+            for name in formats.modules(SOURCES[source])
+        }
     )
 
 
 def batch_spec(folder):
-    """The parameter `spec` of a rule that makes several results, below a folder of the results."""
+    """Return the params function `spec` of a rule that makes all results in a folder of the
+    results.
+    """
     return lambda wildcards: PLAN.batch_spec(folder)
 
 
 def batch_inputs(folder):
-    """Files that such a rule reads."""
+    """Return the input function of a rule that makes all results in a folder of the results."""
     return lambda wildcards: PLAN.batch_inputs(folder)
 
 
 def papers_with(kind):
-    """Papers of the study that have tables, or figures; `claims` stands for all together."""
+    """List the papers of the study with results of a kind (tables or figures); includes `claims`,
+    which covers all papers.
+    """
     return [
         folder.split("/")[1]
         for folder in PLAN.batches()
@@ -170,13 +183,13 @@ def papers_with(kind):
     ]
 
 
-def results_of(folder, suffix):
-    """Files of a kind that one job makes together, below a folder of the results."""
+def result_files(folder, suffix):
+    """List the files with a suffix that one job makes in a folder of the results."""
     return [f"results/{stem}{suffix}" for stem in PLAN.batch(folder)]
 
 
-def reported(folder, suffix):
-    """The same as outputs that `snakemake --report` shows, with their sections and captions."""
+def report_outputs(folder, suffix):
+    """Return these files as outputs for `snakemake --report`, with their sections and captions."""
     kind, paper = folder.split("/")
     flag = partial(report, caption="captions.rst", category=paper)
     outputs = []
@@ -189,25 +202,27 @@ def reported(folder, suffix):
 
 
 def package_module(paper, name):
-    """The module `tables` or `figures` of a paper, which its rule's script loads by name."""
+    """Return a function for `code`: the script imports the module `tables` or `figures` of a
+    paper.
+    """
     return lambda wildcards: [f"{package(paper)}.{name}"]
 
 
 def page_modules(wildcards):
-    """Modules that make the pages."""
+    """Return the modules that render the pages."""
     return sorted(
         {f"isotropy.report.{PLAN.spec(stem).kind}" for stem in PLAN.batch("site")}
     )
 
 
 def gpus():
-    """GPUs that a job on embeddings asks for."""
+    """Return the number of GPUs that a job requests."""
     return 1 if CONFIG.compute.device == "cuda" else 0
 
 
 def shards(wildcards):
-    """Shards of token vectors. Of finished ones those that they were made from, so that another
-    number makes nothing again.
+    """Return the shards of token vectors. For finished and unchanged token vectors, these are the
+    shards that they were made from, so that another `compute.shards` does not trigger a rerun.
     """
     stem = f"embed/{wildcards.dataset}/tokens/{wildcards.model}"
     n = CONFIG.compute.shards
@@ -221,30 +236,30 @@ def shards(wildcards):
 
 
 def token_gpus(wildcards):
-    """GPUs for token vectors: none where shards have computed them."""
+    """Return the number of GPUs for token vectors: none if shards compute them."""
     return 0 if shards(wildcards) else gpus()
 
 
-def doubles_with_attempt(first):
-    """A resource that doubles with each attempt: a job that ran out of it asks for more.
+def doubles_with_attempt(initial):
+    """Return a resource function that doubles a value with each attempt of a job.
 
-    `first` is a number, or a function of the wildcards.
+    `initial` is a number, or a function of the wildcards.
     """
 
-    def of_attempt(wildcards, attempt):
-        value = first(wildcards) if callable(first) else first
+    def resource(wildcards, attempt):
+        value = initial(wildcards) if callable(initial) else initial
         return value * 2 ** (attempt - 1)
 
-    return of_attempt
+    return resource
 
 
 def registered_rows(source):
-    """Rows of a source, at most, as far as the registry knows."""
+    """Return the maximum number of rows of a source in the registry; 10**9 if it is not known."""
     return max(content.rows or 10**9 for content in SOURCES[source].contents.values())
 
 
 def optimize_memory(wildcards):
-    """Memory of a trajectory in MB: data sets can have half a million sentences."""
+    """Return the memory of a trajectory in MB: data sets can have half a million sentences."""
     dataset = CONFIG.datasets[
         job_spec("optimize/{paper}/{setup}/seed{seed}", wildcards).dataset
     ]
@@ -253,20 +268,20 @@ def optimize_memory(wildcards):
 
 
 def finetune_memory(wildcards):
-    """Memory of a fine-tuning job in MB: more for long contexts and half a million pairs."""
+    """Return the memory of a fine-tuning job in MB: more for large training sets."""
     n_train = job_spec("finetune/{paper}/{run}/seed{seed}", wildcards).training.n_train
     return 6000 if n_train is not None and n_train <= 20000 else 24000
 
 
 def classify_memory(wildcards):
-    """Memory of a classification in MB: all token vectors of all items, several times."""
+    """Return the memory of a classification in MB, for several copies of all token vectors."""
     stem = "similarity/{paper}/classification/{task}/{model}"
     n_train = job_spec(stem, wildcards).n_train
     return 16000 if n_train is not None and n_train <= 10000 else 96000
 
 
 def layer_memory(wildcards):
-    """Memory of the geometry of a layer in MB: all token vectors of a corpus, several times."""
+    """Return the memory of measuring a layer in MB, for several copies of all token vectors."""
     corpus = CONFIG.datasets[wildcards.dataset]
     if corpus.blocks is not None:
         return 4000
@@ -274,15 +289,15 @@ def layer_memory(wildcards):
 
 
 def start_run():
-    """Note in the ledger that a run starts, and how it is configured."""
+    """Record the start of a run and its configuration in the ledger."""
     patches.apply(workflow)
-    given = workflow.config_settings.configfiles
-    files = [f for f in workflow.configfiles if f not in given] + list(given)
+    overlays = workflow.config_settings.configfiles
+    files = [f for f in workflow.configfiles if f not in overlays] + list(overlays)
     append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
 
 
 def run_audit(log, *arguments):
-    """Run an audit command: its report goes to the terminal and the log, findings fail the rule."""
+    """Run an audit command; print and log its report, and fail the rule if it reports findings."""
     command = [
         sys.executable,
         "-m",
@@ -292,12 +307,12 @@ def run_audit(log, *arguments):
         "--project",
         str(PROJECT),
     ]
-    done = subprocess.run(
+    result = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    print(done.stdout, end="")
-    Path(log).write_text(done.stdout, "utf8")
-    if done.returncode != 0:
+    print(result.stdout, end="")
+    Path(log).write_text(result.stdout, "utf8")
+    if result.returncode != 0:
         raise WorkflowError(
-            f"isotropy audit {arguments[0]}: exit code {done.returncode}, see above and {log}"
+            f"isotropy audit {arguments[0]}: exit code {result.returncode}, see above and {log}"
         )

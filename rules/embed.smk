@@ -1,12 +1,14 @@
 """embed: a vector for each text of a data set, or for each token. Needs: a prepared data set, and a
 fetched model or vectors. Gives: results/embed/{dataset}/{model}.safetensors, with the array
 `vectors` (n, d), float32; results/embed/{dataset}/tokens/{model}/, a file per layer and a table of
-tokens (isotropy/embed/tokens.py); results/fetch/{source}/ of a model with random weights.
+tokens (isotropy/embed/layers.py); results/fetch/{source}/ of a model with random weights.
 """
 
 
 rule initialize_model:
-    """A model with random weights, of the architecture of another: a control for training."""
+    """A model with the architecture of another one and random weights: a control for
+    pre-training.
+    """
     input:
         unpack(inputs("fetch/{source}")),
     output:
@@ -16,7 +18,7 @@ rule initialize_model:
         "results/logs/fetch/{source}.log",
     wildcard_constraints:
         source=alternatives(CONTROLS),
-    priority: FIRST
+    priority: UPSTREAM_PRIORITY
     conda:
         "../envs/embed.yaml"
     threads: 1
@@ -40,7 +42,7 @@ rule embed_sentences:
         record="results/embed/{dataset}/{model}.record.json",
     log:
         "results/logs/embed/{dataset}/{model}.log",
-    priority: FIRST
+    priority: UPSTREAM_PRIORITY
     conda:
         "../envs/embed.yaml"
     threads: 2
@@ -67,7 +69,7 @@ rule embed_words:
         "results/logs/embed/{dataset}/{vectors}.log",
     wildcard_constraints:
         vectors=alternatives(VECTORS),
-    priority: FIRST
+    priority: UPSTREAM_PRIORITY
     conda:
         "../envs/embed.yaml"
     threads: 1
@@ -82,7 +84,7 @@ rule embed_words:
 
 
 rule embed_tokens:
-    """Token vectors of chosen layers (Rajaee & Pilehvar 2021, section 3; Cai et al. 2021, section
+    """Token vectors of selected layers (Rajaee & Pilehvar 2021, section 3; Cai et al. 2021, section
     3), streamed to disk."""
     input:
         texts="results/prepare/{dataset}.texts.parquet",
@@ -93,7 +95,7 @@ rule embed_tokens:
         record="results/embed/{dataset}/tokens/{model}.record.json",
     log:
         "results/logs/embed/{dataset}/tokens/{model}.log",
-    priority: FIRST
+    priority: UPSTREAM_PRIORITY
     conda:
         "../envs/embed.yaml"
     threads: 2
@@ -109,7 +111,7 @@ rule embed_tokens:
 
 
 rule embed_shard:
-    """A share of the token vectors, where several jobs extract them."""
+    """One shard of the token vectors, if several jobs extract them."""
     input:
         texts="results/prepare/{dataset}.texts.parquet",
         model="results/fetch/{model}",
@@ -120,7 +122,7 @@ rule embed_shard:
         "results/logs/embed/{dataset}/shards/{model}/{shard}.log",
     wildcard_constraints:
         shard=r"\d+-of-\d+",
-    priority: FIRST
+    priority: UPSTREAM_PRIORITY
     conda:
         "../envs/embed.yaml"
     threads: 2

@@ -1,10 +1,10 @@
-"""fetch: sources of the registry, verified. Needs: a network, a mirror folder, or neither if
-fetched before. Gives: results/fetch/{source}/, its files and source.json, which says what came and
-from where."""
+"""fetch: verified sources of the registry. Needs: network access or a mirror folder, or neither if
+already fetched. Gives: results/fetch/{source}/ with the files and source.json, which describes
+their content and origin."""
 
 
 rule fetch_source:
-    """Fetch a source from the first of its origins that can be reached."""
+    """Fetch a source from the first of its origins that is available."""
     output:
         source=directory("results/fetch/{source}"),
         record="results/fetch/{source}.record.json",
@@ -12,7 +12,7 @@ rule fetch_source:
         "results/logs/fetch/{source}.log",
     wildcard_constraints:
         source=alternatives(FETCHED),
-    priority: FIRST
+    priority: UPSTREAM_PRIORITY
     conda:
         "../envs/fetch.yaml"
     threads: 1

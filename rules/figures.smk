@@ -1,6 +1,6 @@
-"""figures: drawn from tables alone. Needs: the tables that each figure's declaration in the paper's
-figures.py names. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png, and in .txt what it
-shows. One job draws the figures of a paper.
+"""figures: drawn from tables only. Needs: the tables that each figure declares in figures.py of its
+paper. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png, and a description in .txt. One
+job draws all figures of a paper.
 """
 
 for paper in papers_with("figures"):
@@ -12,11 +12,11 @@ for paper in papers_with("figures"):
         input:
             batch_inputs(f"figures/{paper}"),
         output:
-            pdf=results_of(f"figures/{paper}", ".pdf"),
-            svg=reported(f"figures/{paper}", ".svg"),
-            png=results_of(f"figures/{paper}", ".png"),
-            note=results_of(f"figures/{paper}", ".txt"),
-            record=results_of(f"figures/{paper}", ".record.json"),
+            pdf=result_files(f"figures/{paper}", ".pdf"),
+            svg=report_outputs(f"figures/{paper}", ".svg"),
+            png=result_files(f"figures/{paper}", ".png"),
+            note=result_files(f"figures/{paper}", ".txt"),
+            record=result_files(f"figures/{paper}", ".record.json"),
         log:
             f"results/logs/figures/{paper}.log",
         localrule: True

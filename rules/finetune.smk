@@ -1,6 +1,6 @@
-"""finetune: encoders trained on tasks, with and without a penalty on their geometry. Needs:
-prepared data sets and a fetched model. Gives: results/finetune/{paper}/{run}/seed{seed}.json,
-facts; .steps, .layers, .points: tables."""
+"""finetune: encoders that are fine-tuned on tasks, with and without a penalty on their geometry.
+Needs: prepared data sets and a fetched model. Gives: results/finetune/{paper}/{run}/seed{seed}.json
+with facts; tables of .steps, .layers and .points."""
 
 
 rule finetune_model:

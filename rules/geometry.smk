@@ -1,14 +1,15 @@
-"""geometry: measurements of point clouds. Needs: embeddings, unless the cloud is drawn; token
-vectors; static vectors. Gives: results/geometry/{paper}/{cloud}.parquet, a row per sample and zeta;
-results/geometry/{paper}/{dataset}/{model}/{layer}.parquet and vectors/{vectors}.parquet, a row per
-kind of types, variant and seed; .silhouettes, .points: pictures;
+"""geometry: measurements of point clouds. Needs: embeddings, unless the cloud is sampled from a
+distribution; token vectors; static vectors. Gives: results/geometry/{paper}/{cloud}.parquet, a row
+per sample and zeta; results/geometry/{paper}/{dataset}/{model}/{layer}.parquet and
+vectors/{vectors}.parquet, a row per kind of types, variant and seed; .silhouettes and .points for
+figures;
 results/geometry/{paper}/contexts/{texts}/{model}/{layer}.parquet, a row per unit and variant;
 .words, .dimensions; results/geometry/{paper}/static/{texts}/{model}.parquet, a row per layer,
 benchmark and pair; facts as JSON."""
 
 
 rule measure_stability:
-    """IsoScore* against sample size and shrinkage (Rudman & Eickhoff 2024, poster, Figure 4)."""
+    """IsoScore* by sample size and shrinkage (Rudman & Eickhoff 2024, poster, Figure 4)."""
     input:
         unpack(inputs("geometry/{paper}/{cloud}")),
     output:
@@ -56,7 +57,7 @@ rule measure_layer:
 
 
 rule measure_vectors:
-    """Local dimension of static vectors (Cai et al. 2021, Table 3)."""
+    """Local intrinsic dimension of static vectors (Cai et al. 2021, Table 3)."""
     input:
         vectors_source="results/fetch/{vectors}",
     output:

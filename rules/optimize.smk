@@ -1,16 +1,17 @@
-"""optimize: embeddings as parameters of a classification task, measured on the way. Needs: a
-prepared data set and its embeddings. Gives: results/optimize/{paper}/{setup}/seed{seed}.parquet, a
-row per step, and facts as JSON."""
+"""optimize: embeddings as trainable parameters of a classification task, with scores after each
+update. Needs: a prepared data set and its embeddings. Gives:
+results/optimize/{paper}/{setup}/seed{seed}.parquet, a row per step, and facts as JSON.
+"""
 
 
-# Within one submission of several seeds (profiles/slurm/config.yaml), one runs at a time.
+# If several seeds are submitted as one SLURM job (profiles/slurm/config.yaml), one runs at a time.
 resource_scopes:
     in_turn="local",
 
 
 rule optimize_embeddings:
     """One trajectory of direct optimization (Mickus et al. 2024, section 3, Appendix A). One
-    thread: seeds run side by side."""
+    thread: seeds run in parallel."""
     input:
         unpack(inputs("optimize/{paper}/{setup}/seed{seed}")),
     output:

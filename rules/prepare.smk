@@ -1,6 +1,6 @@
 """prepare: canonical tables of data sets. Needs: fetched sources. Gives:
-results/prepare/{dataset}.texts.parquet, the distinct texts, and {dataset}.items.parquet: rows of
-it, and labels; of a corpus, its lines as texts."""
+results/prepare/{dataset}.texts.parquet with the distinct texts (for a corpus, its lines), and
+{dataset}.items.parquet with the rows of each item's texts and its labels."""
 
 
 rule prepare_sentences:
@@ -15,7 +15,7 @@ rule prepare_sentences:
         "results/logs/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=alternatives(SENTENCES),
-    priority: FIRST
+    priority: UPSTREAM_PRIORITY
     conda:
         "../envs/prepare.yaml"
     threads: 1
@@ -30,7 +30,7 @@ rule prepare_sentences:
 
 
 rule prepare_words:
-    """Words with the labels of a lexicon (Mickus et al. 2024, section 3.1, setups iii and iv)."""
+    """Words with labels from a lexicon (Mickus et al. 2024, section 3.1, setups iii and iv)."""
     input:
         unpack(inputs("prepare/{dataset}")),
     output:
@@ -41,7 +41,7 @@ rule prepare_words:
         "results/logs/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=alternatives(WORDS),
-    priority: FIRST
+    priority: UPSTREAM_PRIORITY
     conda:
         "../envs/prepare.yaml"
     threads: 1
@@ -66,7 +66,7 @@ rule prepare_corpus:
         "results/logs/prepare/{dataset}.log",
     wildcard_constraints:
         dataset=alternatives(CORPORA),
-    priority: FIRST
+    priority: UPSTREAM_PRIORITY
     conda:
         "../envs/prepare.yaml"
     threads: 1

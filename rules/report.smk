@@ -1,10 +1,10 @@
-"""report: pages that lead to everything. Needs: all figures, tables and verdicts. Gives:
+"""report: web pages with all results. Needs: all figures, tables and verdicts. Gives:
 results/index.html, results/site/{page}.html; results/site/run.json, run.lineage.json and
-run.graph.js, which say what was done when, where and from what."""
+run.graph.js, which describe all jobs: time, machine and inputs."""
 
 
 rule summarize_run:
-    """All jobs behind the results, and the state of every file that they wrote."""
+    """Summary of all jobs that made the results, and the state of every file that they wrote."""
     input:
         results=inputs("site/run", "results"),
     output:
@@ -29,12 +29,12 @@ rule summarize_run:
 
 
 rule write_pages:
-    """The first page, a page for each paper, all claims, the sources, and how the run went."""
+    """The start page, and pages on each paper, the claims, the sources and the run."""
     input:
         batch_inputs("site"),
     output:
-        page=results_of("site", ".html"),
-        record=results_of("site", ".record.json"),
+        page=result_files("site", ".html"),
+        record=result_files("site", ".record.json"),
     log:
         "results/logs/report/pages.log",
     localrule: True

@@ -1,11 +1,11 @@
 """similarity: post-processed representations. Needs: prepared pairs, and token vectors or static
 vectors. Gives: results/similarity/{paper}/{dataset}/{embedding}/{layer}.parquet, a row per method
-and run; .points: pictures; .json: facts."""
+and run; .points for figures; facts as JSON."""
 
 
 rule measure_similarity:
     """Isotropy and similarity before and after each method (Rajaee & Pilehvar 2021, sections 3 and
-    4). One thread: layers side by side."""
+    4). One thread: layers run in parallel."""
     input:
         unpack(inputs("similarity/{paper}/{dataset}/{embedding}/{layer}")),
     output:
@@ -30,7 +30,7 @@ rule measure_similarity:
 
 
 rule tune_similarity:
-    """Clusters and components that fit best (Rajaee & Pilehvar 2021, appendix B.2)."""
+    """Best numbers of clusters and components (Rajaee & Pilehvar 2021, appendix B.2)."""
     input:
         unpack(inputs("similarity/{paper}/{dataset}/{embedding}/{layer}-tuning")),
     output:

@@ -1,7 +1,7 @@
-"""tables: numbers in the papers' shapes, published values beside ours. Needs: what each table's
-declaration in the paper's tables.py names. Gives: results/tables/{paper}/{table}.parquet, .csv and
-.md. One job makes the tables of a paper: each takes less time than starting a job.
-"""
+"""tables: results in the layout of the papers' tables, with published values beside ours. Needs:
+the inputs that each table declares in tables.py of its paper. Gives:
+results/tables/{paper}/{table}.parquet, .csv and .md. One job makes all tables of a paper: each
+takes less time than starting a job."""
 
 for paper in papers_with("tables"):
 
@@ -12,10 +12,10 @@ for paper in papers_with("tables"):
         input:
             batch_inputs(f"tables/{paper}"),
         output:
-            parquet=results_of(f"tables/{paper}", ".parquet"),
-            csv=reported(f"tables/{paper}", ".csv"),
-            markdown=results_of(f"tables/{paper}", ".md"),
-            record=results_of(f"tables/{paper}", ".record.json"),
+            parquet=result_files(f"tables/{paper}", ".parquet"),
+            csv=report_outputs(f"tables/{paper}", ".csv"),
+            markdown=result_files(f"tables/{paper}", ".md"),
+            record=result_files(f"tables/{paper}", ".record.json"),
         log:
             f"results/logs/tables/{paper}.log",
         localrule: True
@@ -23,7 +23,7 @@ for paper in papers_with("tables"):
             "../envs/tables.yaml"
         threads: 1
         resources:
-            mem_mb=2500,  # the answers of all models at full scale
+            mem_mb=2500,  # for the predictions of all models in the full study
             runtime=30,
         params:
             spec=batch_spec(f"tables/{paper}"),

@@ -22,9 +22,9 @@ class Rule:
     `isotropy`.
 
     Attributes:
-        text: what it says.
-        members: modules whose imports it is about; parts of names may be `*`.
-        allowed: all that they may import, directly or not.
+        text: the rule in words.
+        members: modules whose imports are restricted; parts of names may be `*`.
+        allowed: modules that they may import, directly or indirectly.
     """
 
     text: str
@@ -47,20 +47,20 @@ RULES = (
 
 @cache
 def floors() -> dict[str, int]:
-    """Floor of each package or module that the table in `docs/architecture.md` names."""
+    """Read the floor of each package or module from the table in `docs/architecture.md`."""
     text = (ROOT / "docs" / "architecture.md").read_text("utf8")
     rows = re.findall(r"^\| (\d), [^|]* \| ([^|]*) \|$", text, re.M)
-    assert len(rows) >= 8, "the table of floors is not where it was"
+    assert len(rows) >= 8, "expected a table of floors in docs/architecture.md"
     return {name: int(number) for number, names in rows for name in re.findall(r"`(\w+)`", names)}
 
 
 def floor(module: str) -> int | None:
-    """Floor of a module; None: the table does not name it."""
+    """Return the floor of a module; None: the table does not name it."""
     return floors().get(module.split(".")[0]) if module else 1
 
 
-def upward() -> list[str]:
-    """Imports from above, and modules that the table does not name."""
+def upward_imports() -> list[str]:
+    """List imports of modules on a higher floor, and modules that the table does not name."""
     unnamed = [f"{m}: no floor" for m in modules() if floor(m) is None]
     return unnamed + [
         f"{module} ({floor(module)}) imports {name} ({floor(name)})"
@@ -71,7 +71,7 @@ def upward() -> list[str]:
 
 
 def within(module: str, names: tuple[str, ...]) -> bool:
-    """Whether a module is one of these, or in one of these rooms."""
+    """Whether a module is one of these modules, or in one of these packages."""
     parts = module.split(".")
     return any(
         len(name.split(".")) <= len(parts)
@@ -82,73 +82,86 @@ def within(module: str, names: tuple[str, ...]) -> bool:
 
 @cache
 def modules() -> dict[str, Path]:
-    """File of each module, by its name under `isotropy`; a package's is that of its `__init__`."""
-    found, root = {}, ROOT / "isotropy"
+    """Return the file of each module, by its name under `isotropy` (a package: `__init__.py`)."""
+    files, root = {}, ROOT / "isotropy"
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return files
 
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """Modules of the project that a module imports, wherever in its text."""
-    asked: set[str] = set()
+    """Return the project modules that a module imports, at its top or inside functions."""
+    imported: set[str] = set()
     for node in ast.walk(ast.parse(modules()[module].read_text("utf8"))):
         if isinstance(node, ast.Import):
-            asked |= {name.name for name in node.names}
+            imported |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{module}: expected absolute imports"
-            named = [f"{node.module}.{name.name}" for name in node.names]
-            asked |= {name if _own(name) in modules() else str(node.module) for name in named}
-    return frozenset(_own(n) for n in asked if n.split(".")[0] == "isotropy") - {module}
+            candidates = [f"{node.module}.{name.name}" for name in node.names]
+            imported |= {
+                name if _name_in_project(name) in modules() else str(node.module)
+                for name in candidates
+            }
+    return frozenset(_name_in_project(n) for n in imported if n.split(".")[0] == "isotropy") - {
+        module
+    }
 
 
-def _own(name: str) -> str:
+def _name_in_project(name: str) -> str:
     return name.removeprefix("isotropy").removeprefix(".")
 
 
-def reached(module: str) -> dict[str, tuple[str, ...]]:
-    """What a module imports by itself or by what it imports, each with the way to it."""
-    ways: dict[str, tuple[str, ...]] = {}
-    ahead = [(module,)]
-    for way in ahead:
-        for name in sorted(imports(way[-1]) - {module}):
-            if name not in ways:
-                ways[name] = (*way, name)
-                ahead.append(ways[name])
-    return ways
+def transitive_imports(module: str) -> dict[str, tuple[str, ...]]:
+    """Return all direct and indirect imports of a module, each with the chain that leads to it."""
+    chains: dict[str, tuple[str, ...]] = {}
+    queue = [(module,)]
+    for chain in queue:
+        for name in sorted(imports(chain[-1]) - {module}):
+            if name not in chains:
+                chains[name] = (*chain, name)
+                queue.append(chains[name])
+    return chains
 
 
 def violations(rule: Rule) -> list[str]:
-    """Chains of imports that break a rule."""
+    """List the import chains that break a rule."""
     return [
-        " → ".join(way)
+        " → ".join(chain)
         for module in modules()
         if within(module, rule.members)
-        for name, way in reached(module).items()
+        for name, chain in transitive_imports(module).items()
         if not within(name, rule.allowed)
     ]
 
 
-def room(module: str) -> str:
-    """Room of a module."""
+def top_level_package(module: str) -> str:
+    """Return the top-level package of a module; `base` for a module outside of packages."""
     first = module.split(".")[0]
     return first if (ROOT / "isotropy" / first).is_dir() and first else "base"
 
 
 def main() -> None:
-    """Print lines and arrows of each room, and whether the floors are kept."""
+    """Print lines and imports of each package, and violations of floors and rules."""
     lines, arrows = Counter[str](), Counter[tuple[str, str]]()
     for module, path in modules().items():
-        lines[room(module)] += len(path.read_text("utf8").splitlines())
-        arrows.update((room(module), room(name)) for name in imports(module))
-    for here in sorted(lines):
-        others = [(n, to) for (of, to), n in arrows.items() if of == here and to != here]
-        text = ", ".join(f"{to} {n}" for n, to in sorted(others, key=lambda o: (-o[0], o[1])))
-        print(f"{here:12}{lines[here]:6} lines → {text or 'nothing'}")
+        lines[top_level_package(module)] += len(path.read_text("utf8").splitlines())
+        arrows.update(
+            (top_level_package(module), top_level_package(name)) for name in imports(module)
+        )
+    for importer in sorted(lines):
+        others = [
+            (n, target)
+            for (source, target), n in arrows.items()
+            if source == importer and target != importer
+        ]
+        text = ", ".join(
+            f"{target} {n}" for n, target in sorted(others, key=lambda o: (-o[0], o[1]))
+        )
+        print(f"{importer:12}{lines[importer]:6} lines → {text or 'nothing'}")
     print(f"{'together':12}{lines.total():6} lines\n")
-    print(*(upward() or ["no import goes up"]), sep="\n")
+    print(*(upward_imports() or ["no import goes up"]), sep="\n")
     for rule in RULES:
         broken = violations(rule)
         print(f"{'broken' if broken else 'kept  '}  {rule.text}", *broken, sep="\n            ")

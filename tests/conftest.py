@@ -33,8 +33,8 @@ hypothesis.settings.load_profile("same")
 gc.disable()  # until all tests are loaded
 
 PROJECT = Path(__file__).resolve().parents[1]
-# Caches of code come along, which hold what was compiled: it would take half a minute each time.
-# Not those that another process writes at the time.
+# Caches of compiled code are copied: compiling again would take half a minute each time. Files
+# that another process is still writing are left out.
 BEING_WRITTEN = shutil.ignore_patterns("*.pyc.*", "*.tmp.*")
 NOT_COPIED = shutil.ignore_patterns(
     ".venv",
@@ -50,7 +50,7 @@ NOT_COPIED = shutil.ignore_patterns(
 
 
 def copy_checkout(target: Path) -> Path:
-    """The project's own files, as a fresh clone would have them."""
+    """Copy the project's own files to `target`, as a fresh clone would have them."""
     shutil.copytree(PROJECT, target, ignore=NOT_COPIED)
     return target
 
@@ -82,7 +82,7 @@ class Workflow:
         self, *args: str, cores: int = 2, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         command = self.command(*args, cores=cores)
-        # A message of one's own in the output of a failed run is worth more than a return code.
+        # No `check=True`: the output of a failed run says more than its return code.
         return subprocess.run(
             command,
             cwd=self.folder,
@@ -100,7 +100,7 @@ class Workflow:
         return result.stdout
 
     def dry_run(self, *args: str) -> str:
-        """What a run would do now, job by job."""
+        """Return the output of a dry run, which lists the jobs that a run would execute now."""
         command = [sys.executable, "-m", "snakemake", "--dry-run", *args]
         shown = subprocess.run(
             [*command, "--configfile", *self.overlays],
@@ -113,18 +113,18 @@ class Workflow:
         return shown.stdout + shown.stderr
 
     def planned(self) -> dict[str, str]:
-        """Results that a run would make now: stem below `results/` -> rule."""
+        """Return the results that a run would make now: stem below `results/` -> rule."""
         return {job.stem: job.rule for job in read_dry_run(self.dry_run("--cores", "2"))}
 
     def plan(self) -> Plan:
-        """What the configuration asks for."""
+        """Return the plan of what the configuration asks for."""
         files = [self.folder / name for name in ("config.yaml", *self.overlays)]
         study = load_study(read_configuration(files, {}), self.folder)
         return Plan(study, self.folder, self.folder)
 
 
 class Planned(NamedTuple):
-    """What a job of a dry run says of itself and one of its results."""
+    """A result in the output of a dry run, with its job's rule, threads and resources."""
 
     rule: str
     stem: str
@@ -133,55 +133,57 @@ class Planned(NamedTuple):
 
 
 def read_dry_run(text: str) -> list[Planned]:
-    """The results that the jobs of a dry run make."""
-    found = []
-    # Jobs of a group stand further in
+    """Parse the output of a dry run: one entry for each result of each job."""
+    planned = []
+    # Jobs of a group are indented
     for block in re.split(r"\n(?= *(?:local)?rule \w+:)", text):
-        head = re.match(r" *(?:local)?rule (\w+):", block)
+        rule_line = re.match(r" *(?:local)?rule (\w+):", block)
         output = re.search(r"^ +output: (.*)$", block, re.M)
         stems = re.findall(r"results/(\S+)\.record\.json", output[1]) if output else []
-        if head is None:
+        if rule_line is None:
             continue
-        own = re.search(r"^ +resources: (.*)$", block, re.M)
-        parts = own[1].split(", ") if own else []
-        values = dict(part.split("=", 1) for part in parts if "=" in part)
+        resources_line = re.search(r"^ +resources: (.*)$", block, re.M)
+        assignments = resources_line[1].split(", ") if resources_line else []
+        values = dict(part.split("=", 1) for part in assignments if "=" in part)
         threads = re.search(r"^ +threads: (\d+)$", block, re.M)
         resources = {k: int(v) if v.isdigit() else v for k, v in values.items()}
         n_threads = int(threads[1]) if threads else 1
-        found += [Planned(head[1], stem, n_threads, resources) for stem in stems]
-    return found
+        planned += [Planned(rule_line[1], stem, n_threads, resources) for stem in stems]
+    return planned
 
 
-OF_A_RUN = {"run.json", "provenance.html", "index.html"}
-"""Results that say when and where the others were made."""
+RUN_SPECIFIC_FILES = {"run.json", "provenance.html", "index.html"}
+"""Results that differ between runs: they say when and where the others were made."""
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Bytes of all results but those of a run, records and logs, which hold times."""
+    """Return the SHA-256 of each result, without records, logs and other files that hold times."""
     files = [
         p
         for p in (folder / "results").rglob("*")
         if p.is_file() and "logs" not in p.parts and p.name != LEDGER
     ]
-    kept = [
+    compared = [
         p
         for p in files
-        if not p.name.endswith(".record.json") and p.name not in {".snakemake_timestamp", *OF_A_RUN}
+        if not p.name.endswith(".record.json")
+        and p.name not in {".snakemake_timestamp", *RUN_SPECIFIC_FILES}
     ]
     return {
-        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept
+        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in compared
     }
 
 
 def pytest_collection_finish() -> None:
-    """What all tests have loaded is no garbage: looking for it would take a fifth of their time."""
+    """Exempt what the test modules have loaded from garbage collection, a fifth of the run time."""
     gc.freeze()
     gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Random numbers that a module draws in its tests do not depend on which ran before in the same
-    process."""
+    """Seed a module's generator `RNG` by the test's name, so that its numbers do not depend on
+    which tests ran before in the same process."""
     rng = getattr(getattr(item, "module", None), "RNG", None)
     if rng is not None:
         rng.bit_generator.state = np.random.default_rng(
@@ -189,39 +191,46 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ).bit_generator.state
 
 
-LONG = {"smoke", "checkout", "synthetic_models"}
-"""Fixtures that run Snakemake, or make models of eleven architectures: unit tests that ask for one
-are not for `make check`."""
+SLOW_FIXTURES = {"smoke", "checkout", "synthetic_models"}
+"""Fixtures that run Snakemake, or make models of eleven architectures: `make check` leaves out unit
+tests that use one."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out."""
+    """Mark the tests that `make check` leaves out."""
     for item in items:
-        if not item.path.is_relative_to(PROJECT / "tests/unit") or LONG & _fixtures(item):
+        if not item.path.is_relative_to(PROJECT / "tests/unit") or SLOW_FIXTURES & _fixtures(item):
             item.add_marker(pytest.mark.study)
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", trylast=True)
-def pytest_share_out(items: list[pytest.Item]) -> None:
-    """Order what is run.
+def pytest_order_tests(items: list[pytest.Item]) -> None:
+    """Order the tests for one or two processes.
 
-    Two processes begin with a half each, and take from the other what it has not begun. The first
-    half begins with the smoke study and what needs it, and ends with quick tests. The second begins
-    with the linters, which take longest of what is quick, and the other quick tests, some of which
-    only wait; then comes what needs no smoke study. One process has what is quick first.
+    Each of two processes starts with one half of the tests, and then takes over tests that the
+    other has not begun. The first half starts with the tests that need the smoke study, and ends
+    with quick ones. The second starts with the linters, the slowest of the quick tests, then the
+    other quick tests, then slow tests without the smoke study. A single process runs the quick
+    tests first.
     """
 
-    needing = [item for item in items if "smoke" in _fixtures(item)]
-    others = [i for i in items if i.get_closest_marker("study") and i not in needing]
-    others.sort(key=lambda item: "killed" in item.name)  # waits for the smoke study in the end
+    using_smoke = [item for item in items if "smoke" in _fixtures(item)]
+    other_slow = [i for i in items if i.get_closest_marker("study") and i not in using_smoke]
+    other_slow.sort(key=lambda item: "killed" in item.name)  # waits for the smoke study in the end
     quick = [item for item in items if not item.get_closest_marker("study")]
     quick.sort(key=lambda item: "test_linters" not in item.nodeid)
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        items[:] = [*quick, *needing, *others]
+        items[:] = [*quick, *using_smoke, *other_slow]
         return
     half = len(items) // 2
-    begin = max(0, min(len(quick), len(quick) + len(needing) - half))  # the rest fills the half
-    items[:] = [*needing[:half], *quick[begin:], *quick[:begin], *others, *needing[half:]]
+    begin = max(0, min(len(quick), len(quick) + len(using_smoke) - half))  # the rest fills the half
+    items[:] = [
+        *using_smoke[:half],
+        *quick[begin:],
+        *quick[:begin],
+        *other_slow,
+        *using_smoke[half:],
+    ]
 
 
 def _fixtures(item: pytest.Item) -> set[str]:
@@ -245,7 +254,7 @@ def mirror() -> Path:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of all processes that run these tests."""
+    """Return a temporary folder that all pytest processes of this run share."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
@@ -269,8 +278,8 @@ def smoke(shared: Path) -> Workflow:
 
 @contextmanager
 def once(folder: Path) -> Iterator[bool]:
-    """Whether a folder has been made by another process; if not, it is made in the block, in
-    which others wait. What a process began that failed is still there."""
+    """Yield whether another process has already filled a folder; if not, the block must fill it,
+    while other processes wait. What a failed block wrote is still there."""
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         yield (folder / "done").exists()
@@ -278,8 +287,8 @@ def once(folder: Path) -> Iterator[bool]:
 
 
 @pytest.fixture(scope="session")
-def passed() -> Iterator[list[Path]]:
-    """Folders to remove when the tests have ended."""
+def folders_to_remove() -> Iterator[list[Path]]:
+    """List of folders to remove when all tests have ended."""
     folders: list[Path] = []
     yield folders
     for folder in folders:
@@ -287,36 +296,40 @@ def passed() -> Iterator[list[Path]]:
 
 
 @pytest.fixture
-def lasting(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, passed: list[Path]
+def session_folder(
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+    folders_to_remove: list[Path],
 ) -> Iterator[Path]:
-    """A folder that is there until all tests have ended, and longer if this one fails: where ext4
-    has just removed thousands of files, it takes seconds to make as many."""
+    """A folder for one test, removed when all tests have ended, and kept if the test fails.
+    (Creating thousands of files takes seconds where ext4 has just removed as many.)"""
     folder, failed = tmp_path_factory.mktemp("lasting"), request.session.testsfailed
     yield folder
     if request.session.testsfailed == failed:
-        passed.append(folder)
+        folders_to_remove.append(folder)
 
 
 @pytest.fixture
-def smoke_copy(smoke: Workflow, lasting: Path) -> Iterator[Workflow]:
-    """A copy of the finished smoke study that a test may change, but for what was fetched: files
-    of a megabyte or more are links, which a test may replace and not write to."""
+def smoke_copy(smoke: Workflow, session_folder: Path) -> Iterator[Workflow]:
+    """A copy of the finished smoke study that a test may change, except for large fetched files:
+    those of a megabyte or more are hard links, which a test may replace but not write to."""
     data = smoke.folder / "results/fetch"
     large = {p for p in data.rglob("*") if p.is_file() and p.stat().st_size >= 2**20}
-    before: dict[Path, tuple[int, int]] = {}
+    states_before: dict[Path, tuple[int, int]] = {}
 
     def copy(source: str, target: str) -> None:
         if (path := Path(source)) in large:
             with suppress(OSError):  # ISOTROPY_SMOKE on another disk
                 os.link(path, target)
-                before[path] = _state(path)
+                states_before[path] = _state(path)
                 return
         shutil.copy2(source, target)
 
-    shutil.copytree(smoke.folder, lasting / "checkout", ignore=BEING_WRITTEN, copy_function=copy)
-    yield Workflow(lasting / "checkout")
-    changed = [str(path) for path, state in before.items() if _state(path) != state]
+    shutil.copytree(
+        smoke.folder, session_folder / "checkout", ignore=BEING_WRITTEN, copy_function=copy
+    )
+    yield Workflow(session_folder / "checkout")
+    changed = [str(path) for path, state in states_before.items() if _state(path) != state]
     assert changed == [], "this test, or one beside it, needs the fixture smoke_whole_copy"
 
 
@@ -326,17 +339,17 @@ def _state(path: Path) -> tuple[int, int]:
 
 
 @pytest.fixture
-def smoke_whole_copy(smoke: Workflow, lasting: Path) -> Workflow:
-    """A copy of the finished smoke study of which a test may change every file."""
-    folder = lasting / "whole"
+def smoke_whole_copy(smoke: Workflow, session_folder: Path) -> Workflow:
+    """A copy of the finished smoke study in which a test may change every file."""
+    folder = session_folder / "whole"
     shutil.copytree(smoke.folder, folder, ignore=BEING_WRITTEN)  # keeps time stamps
     return Workflow(folder)
 
 
 @pytest.fixture
-def checkout(lasting: Path) -> Workflow:
+def checkout(session_folder: Path) -> Workflow:
     """A fresh checkout without results."""
-    return Workflow(copy_checkout(lasting / "fresh"))
+    return Workflow(copy_checkout(session_folder / "fresh"))
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
-"""Estimates with 95 % intervals, by what a number is a sample of.
+"""Estimates with 95 % intervals, one constructor per kind of sample.
 
-Each says by `p` how well a value agrees with it: the two-sided p-value of the hypothesis that the
-quantity is this value. The interval has all values with p > 0.05, so that verdicts and adjustments
-for several tests come from one function.
+The function `p` of an estimate is the two-sided p-value of the hypothesis that the quantity has a
+given value. The interval contains exactly the values with p > 0.05, so that verdicts and multiple
+testing adjustments rest on one function.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from scipy import stats
 from isotropy.tables.items import MAX_CORRELATION, Z, fisher_z
 
 ALPHA = 0.05
-"""One less the confidence of all intervals, and the level of all tests."""
+"""Significance level of all tests; the confidence of all intervals is 1 - ALPHA."""
 POWER = 0.8
-"""With which a study of the size that `Estimate.needed` names would decide."""
-LARGEST = 1_000_000
-"""Units beyond which `Estimate.needed` gives no number."""
+"""Power of a study with as many units as `Estimate.needed` returns."""
+MAX_UNITS = 1_000_000
+"""Largest number of units that `Estimate.needed` returns."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,15 @@ class Estimate:
 
     Attributes:
         value: the estimate.
-        interval: at 95 %; NaN where it is not known.
-        n_units: units of the sample.
-        method: how the interval was made, for readers.
-        p: two-sided p-value of the quantity being a given value; NaN where it is not known.
-        sd: standard deviation of one unit (ddof = 1); NaN where it is not known.
-        values: those of the units, as far as they are known; or the value alone.
-        reach: by a value and a number of units, how likely a sample of that size excludes the
-            value.
+        interval: 95 % confidence interval; NaN if unknown.
+        n_units: number of units of the sample.
+        method: name of the method that made the interval, for readers.
+        p: function from a value to the two-sided p-value of the quantity being that value; NaN if
+            unknown.
+        sd: standard deviation between units (ddof = 1); NaN if unknown.
+        values: values of the units where they are known, or the estimate alone.
+        power: function from a value and a number of units to the probability that a sample of that
+            size excludes the value; None if unknown.
     """
 
     value: float
@@ -47,23 +48,23 @@ class Estimate:
     p: Callable[[float], float]
     sd: float = math.nan
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
-    reach: Callable[[float, int], float] | None = None
+    power: Callable[[float, int], float] | None = None
 
     def needed(self, edge: float) -> int | None:
-        """Units with which a sample like this one would exclude a value with power POWER; None
-        where that is not known, or more than LARGEST.
+        """Return the number of units with which a sample like this one would exclude the value
+        `edge` with power POWER; None if that is unknown or more than MAX_UNITS.
         """
-        if self.reach is None or not self.reach(edge, LARGEST) >= POWER:
+        if self.power is None or not self.power(edge, MAX_UNITS) >= POWER:
             return None
-        low, high = 2, LARGEST
+        low, high = 2, MAX_UNITS
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.reach(edge, middle) >= POWER else (middle, high)
+            low, high = (low, middle) if self.power(edge, middle) >= POWER else (middle, high)
         return high
 
 
 def exact(value: float) -> Estimate:
-    """A count, or an exact quantity of given data."""
+    """Make an estimate without uncertainty: a count, or an exact quantity of given data."""
     return Estimate(
         value,
         (value, value),
@@ -75,44 +76,45 @@ def exact(value: float) -> Estimate:
 
 
 def mean(values: np.ndarray, correlation: bool = False) -> Estimate:
-    """Mean of several units, by Student's t; of correlations with interval on Fisher's scale."""
+    """Estimate the mean over units by Student's t; for correlations, on Fisher's scale."""
     values = np.asarray(values, dtype=np.float64)
     if not correlation:
         sd = float(values.std(ddof=1)) if len(values) > 1 else math.nan
-        return of_summary(float(values.mean()), sd, len(values), values)
+        return from_summary(float(values.mean()), sd, len(values), values)
     scaled = np.arctanh(np.clip(values, -MAX_CORRELATION, MAX_CORRELATION))
-    inner = mean(scaled)
-    low, high = map(float, np.tanh(inner.interval))
-    plain = float(values.mean())
+    on_fisher_scale = mean(scaled)
+    low, high = map(float, np.tanh(on_fisher_scale.interval))
+    mean_value = float(values.mean())
     return Estimate(
-        plain if math.isnan(low) else min(max(plain, low), high),
+        mean_value if math.isnan(low) else min(max(mean_value, low), high),
         (low, high),
         len(values),
         "Student's t on Fisher's scale" if len(values) > 1 else "one value",
-        lambda edge: inner.p(fisher_z(edge)),
+        lambda edge: on_fisher_scale.p(fisher_z(edge)),
         float(values.std(ddof=1)) if len(values) > 1 else math.nan,
         values,
-        None if inner.reach is None else _on_fishers_scale(inner.reach),
+        None if on_fisher_scale.power is None else _on_fishers_scale(on_fisher_scale.power),
     )
 
 
-def of_summary(value: float, sd: float, n: int, values: np.ndarray | None = None) -> Estimate:
-    """From the mean and standard deviation of n units, by Student's t."""
+def from_summary(value: float, sd: float, n: int, values: np.ndarray | None = None) -> Estimate:
+    """Estimate a mean from the mean and standard deviation of n units, by Student's t."""
     values = np.array([value]) if values is None else values
     if n < 2 or not math.isfinite(sd):
         return _without_interval(value, n, "one value", values)
-    return _by_t(value, sd / math.sqrt(n), n - 1, n, "Student's t", sd, values)
+    return _t_estimate(value, sd / math.sqrt(n), n - 1, n, "Student's t", sd, values)
 
 
 def mean_over_items(values: np.ndarray, items_error: float) -> Estimate:
-    """Mean difference of two methods for new seeds and new items.
+    """Estimate the mean difference of two methods, generalizing to new seeds and new items.
 
-    The variances of the mean over seeds and of the mean over items add up; their degrees of freedom
-    are those of Satterthwaite (1946), since only the first is estimated from few values.
+    The variance is the sum of those of the mean over seeds and of the mean over items. Degrees of
+    freedom follow Satterthwaite (1946), since only the first is estimated from few values.
 
     Args:
-        values: difference of each seed, on the items that there are.
-        items_error: standard error over items of their mean (`isotropy.tables.bootstrap`).
+        values: difference between the methods for each seed, on the same items.
+        items_error: standard error over items of the mean of `values`
+            (`isotropy.tables.bootstrap`).
     """
     values = np.asarray(values, dtype=np.float64)
     n = len(values)
@@ -128,44 +130,44 @@ def mean_over_items(values: np.ndarray, items_error: float) -> Estimate:
         """Degrees of freedom with m seeds."""
         return (m - 1) * (error(m) * math.sqrt(m) / sd) ** 4 if sd > 0 else math.inf
 
-    def reach(edge: float, m: int) -> float:
-        """Power of m seeds, and the same items, to exclude a value."""
+    def power(edge: float, m: int) -> float:
+        """Power of m seeds, on the same items, to exclude a value."""
         if error(m) == 0:
             return float(edge != values.mean())
         distance = abs(edge - float(values.mean())) / error(m)
         return float(stats.t.cdf(distance - stats.t.ppf(1 - ALPHA / 2, freedom(m)), freedom(m)))
 
     method = "Student's t over seeds, and the error over items"
-    found = _by_t(float(values.mean()), error(n), freedom(n), n, method, sd, values)
-    return replace(found, reach=reach)
+    estimate = _t_estimate(float(values.mean()), error(n), freedom(n), n, method, sd, values)
+    return replace(estimate, power=power)
 
 
 def difference(values: np.ndarray, subtracted: np.ndarray) -> Estimate:
-    """Difference of the means of two independent samples with variances of their own (Welch
-    1947).
+    """Estimate the difference of the means of two independent samples with unequal variances
+    (Welch 1947).
     """
     a, b = (np.asarray(x, dtype=np.float64) for x in (values, subtracted))
     value = float(a.mean() - b.mean())
     n = min(len(a), len(b))
     if n < 2:
-        return of_summary(value, math.nan, n)
+        return from_summary(value, math.nan, n)
     squares = np.array([a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)])
     total = float(squares.sum())
-    parts = float((squares**2 / [len(a) - 1, len(b) - 1]).sum())
-    freedom = total**2 / parts if parts > 0 else float(n - 1)
+    denominator = float((squares**2 / [len(a) - 1, len(b) - 1]).sum())
+    freedom = total**2 / denominator if denominator > 0 else float(n - 1)
     sd = math.hypot(a.std(ddof=1), b.std(ddof=1))
-    return _by_t(value, math.sqrt(total), freedom, n, "Welch's t", sd, np.array([value]))
+    return _t_estimate(value, math.sqrt(total), freedom, n, "Welch's t", sd, np.array([value]))
 
 
 def deviation(values: np.ndarray) -> Estimate:
-    """Standard deviation of normal values, by the chi-square distribution."""
+    """Estimate the standard deviation of normal values, by the chi-square distribution."""
     values = np.asarray(values, dtype=np.float64)
     n = len(values)
-    return deviation_of(float(values.std(ddof=1)) if n > 1 else math.nan, n)
+    return deviation_from_sd(float(values.std(ddof=1)) if n > 1 else math.nan, n)
 
 
-def deviation_of(sd: float, n: int) -> Estimate:
-    """The same from the standard deviation (ddof = 1) of n values."""
+def deviation_from_sd(sd: float, n: int) -> Estimate:
+    """Estimate a standard deviation from that of n values (ddof = 1)."""
     if n < 2:
         return _without_interval(sd, n, "one value", np.array([sd]))
 
@@ -180,8 +182,8 @@ def deviation_of(sd: float, n: int) -> Estimate:
 
 
 def share(successes: int, n: int) -> Estimate:
-    """Share of units, by Clopper and Pearson (1934)."""
-    found = stats.binomtest(successes, n).proportion_ci(1 - ALPHA, method="exact")
+    """Estimate a share of units, by Clopper and Pearson (1934)."""
+    bounds = stats.binomtest(successes, n).proportion_ci(1 - ALPHA, method="exact")
 
     def p(edge: float) -> float:
         """Two-sided p-value of a value."""
@@ -189,13 +191,13 @@ def share(successes: int, n: int) -> Estimate:
         at_least = float(stats.binom.sf(successes - 1, n, edge))
         return min(1.0, 2 * min(at_most, at_least))
 
-    interval = (float(found.low), float(found.high))
+    interval = (float(bounds.low), float(bounds.high))
     return Estimate(successes / n, interval, n, "Clopper-Pearson", p)
 
 
 def rank_correlation(x: np.ndarray, y: np.ndarray) -> Estimate:
-    """Spearman's rho over units, with the standard error of Bonett and Wright (2000) on Fisher's
-    scale; four units or more, and values that differ.
+    """Estimate Spearman's rho over units, with the standard error of Bonett and Wright (2000) on
+    Fisher's scale. There is no interval for fewer than four units or constant values.
     """
     n = len(x)
     rho = float(stats.spearmanr(x, y).statistic) if n > 1 and np.ptp(x) and np.ptp(y) else math.nan
@@ -214,39 +216,42 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> Estimate:
         n,
         "Bonett-Wright",
         lambda edge: _two_sided(float(stats.norm.cdf((fisher_z(edge) - centre) / error(n)))),
-        reach=lambda edge, m: float(stats.norm.cdf(abs(fisher_z(edge) - centre) / error(m) - Z)),
+        power=lambda edge, m: float(stats.norm.cdf(abs(fisher_z(edge) - centre) / error(m) - Z)),
     )
 
 
-def of_interval(
+def from_interval(
     value: float, low: float, high: float, n: int, method: str, correlation: bool = False
 ) -> Estimate:
-    """From a value with its interval, as resampling gives one: each half is read as that of a
-    normal distribution; of correlations, on Fisher's scale.
+    """Make an estimate from a value and its 95 % interval, such as one from resampling. Each half
+    of the interval is taken as that of a normal distribution; for correlations, on Fisher's scale.
     """
-    to: Callable[[float], float] = fisher_z if correlation else float
-    centre = to(value)
-    errors = [(centre - to(low)) / Z, (to(high) - centre) / Z]
+    transform: Callable[[float], float] = fisher_z if correlation else float
+    centre = transform(value)
+    errors = [(centre - transform(low)) / Z, (transform(high) - centre) / Z]
 
-    def reach(edge: float, m: int) -> float:
+    def power(edge: float, m: int) -> float:
         """Power of m units to exclude a value."""
-        distance, error = abs(to(edge) - centre), errors[to(edge) > centre] * math.sqrt(n / m)
+        distance, error = (
+            abs(transform(edge) - centre),
+            errors[transform(edge) > centre] * math.sqrt(n / m),
+        )
         return float(stats.norm.cdf(distance / error - Z)) if error else float(distance > 0)
 
     def p(edge: float) -> float:
         """Two-sided p-value of a value."""
-        distance, error = abs(to(edge) - centre), errors[to(edge) > centre]
+        distance, error = abs(transform(edge) - centre), errors[transform(edge) > centre]
         return 2 * float(stats.norm.sf(distance / error)) if error > 0 else float(distance == 0)
 
-    return Estimate(value, (low, high), n, method, p, reach=reach)
+    return Estimate(value, (low, high), n, method, p, power=power)
 
 
 def _without_interval(value: float, n: int, method: str, values: np.ndarray) -> Estimate:
-    nothing = (math.nan, math.nan)
-    return Estimate(value, nothing, n, method, lambda _: math.nan, values=values)
+    no_interval = (math.nan, math.nan)
+    return Estimate(value, no_interval, n, method, lambda _: math.nan, values=values)
 
 
-def _by_t(
+def _t_estimate(
     value: float,
     error: float,
     freedom: float,
@@ -263,18 +268,18 @@ def _by_t(
             return 1.0 if math.isclose(edge, value, rel_tol=1e-9) else 0.0
         return 2 * float(stats.t.sf(abs(edge - value) / error, freedom))
 
-    def reach(edge: float, m: int) -> float:
+    def power(edge: float, m: int) -> float:
         """Power of m units to exclude a value."""
         if error == 0:
             return float(edge != value)
         distance = abs(edge - value) / (error * math.sqrt(n / m))
         return float(stats.t.cdf(distance - stats.t.ppf(1 - ALPHA / 2, m - 1), m - 1))
 
-    return Estimate(value, (value - half, value + half), n, method, p, sd, values, reach)
+    return Estimate(value, (value - half, value + half), n, method, p, sd, values, power)
 
 
-def _on_fishers_scale(reach: Callable[[float, int], float]) -> Callable[[float, int], float]:
-    return lambda edge, n: reach(fisher_z(edge), n)
+def _on_fishers_scale(power: Callable[[float, int], float]) -> Callable[[float, int], float]:
+    return lambda edge, n: power(fisher_z(edge), n)
 
 
 def _two_sided(below: float) -> float:

@@ -1,5 +1,5 @@
-"""One verdict for what a paper says once, of several cases: `docs/verdicts.md`, "What if a paper
-says one thing of many cases?".
+"""One verdict on a statement that a paper makes about several cases; see `docs/verdicts.md`, "What
+if a paper says one thing of many cases?".
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Case:
 
     Attributes:
         claim: the claim.
-        estimate: our number.
-        original: whether it is of the paper's own data, model and protocol.
-        p: as the verdict needs it, adjusted for the cases of its family.
-        verdict: as if it were the paper's own case.
+        estimate: our estimate.
+        original: whether it has the paper's own data, model and protocol.
+        p: p-value of the verdict, adjusted for the number of cases of its family.
+        verdict: the verdict, as if this were the paper's own case.
     """
 
     claim: Claim
@@ -41,10 +41,10 @@ class Headline:
     """The verdict on a family.
 
     Attributes:
-        verdict: as if all cases were the paper's own.
-        p: its p-value; NaN where the verdict follows from counts.
-        estimate: of the mean over cases, where the family is pooled.
-        original: whether it is of the paper's own data, model and protocol.
+        verdict: the verdict, as if all cases were the paper's own.
+        p: p-value of the verdict; NaN if the verdict follows from counts.
+        estimate: estimate of the mean over cases; None if the family is not pooled.
+        original: whether it has the paper's own data, model and protocol.
     """
 
     verdict: Verdict
@@ -54,22 +54,22 @@ class Headline:
 
 
 class _Counts(NamedTuple):
-    """Cases of a family, those in which it holds, and those in which it fails."""
+    """Numbers of cases of a family: judged, those where the statement holds, and where it fails."""
 
     judged: int
     holding: int
     failing: int
 
     def verdict(self, word: str) -> Verdict:
-        """The family's verdict."""
+        """Make the verdict of the family with these counts."""
         return Verdict(word, n_judged=self.judged, n_holding=self.holding, n_failing=self.failing)
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
-    """p-values adjusted for their number (Holm 1979); NaN are no tests and stay."""
+    """Adjust p-values for multiple testing (Holm 1979); NaN are not counted as tests and stay."""
     values = np.asarray(p, dtype=np.float64)
-    known = np.flatnonzero(~np.isnan(values))
-    order = known[np.argsort(values[known], kind="stable")]
+    tested = np.flatnonzero(~np.isnan(values))
+    order = tested[np.argsort(values[tested], kind="stable")]
     steps = values[order] * np.arange(len(order), 0, -1)
     adjusted = values.copy()
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1)
@@ -77,7 +77,7 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 
 def judge_cases(cases: Sequence[Case]) -> None:
-    """Give each case of a family its adjusted p-value and its verdict."""
+    """Set the adjusted p-value and the verdict of each case of a family."""
     adjusted = holm([p_value(case.claim, case.estimate) for case in cases])
     for case, p in zip(cases, adjusted, strict=True):
         case.p = float(p)
@@ -85,51 +85,53 @@ def judge_cases(cases: Sequence[Case]) -> None:
 
 
 def headline(family: Family, cases: Sequence[Case], complete: bool) -> Headline:
-    """The verdict on a family.
+    """Judge a family.
 
     Args:
-        family: what the paper says once.
-        cases: those that were attempted, at least one, judged.
-        complete: whether the study attempts all cases that the paper has.
+        family: the statement, and the rule that combines its cases.
+        cases: the attempted cases, at least one, already judged.
+        complete: whether the study attempts all cases of the paper.
     """
     original = complete and all(case.original for case in cases)
     if len(cases) == 1:
-        only = cases[0]
-        decides = family.rule == "all" and only.original and _disagrees(only.verdict)
-        return Headline(only.verdict, only.p, None, original or decides)
-    rule = {"all": _of_all, "any": _of_any, "pooled": _pooled}[family.rule]
+        single = cases[0]
+        decides = family.rule == "all" and single.original and _disagrees(single.verdict)
+        return Headline(single.verdict, single.p, None, original or decides)
+    rule = {"all": _judge_all, "any": _judge_any, "pooled": _judge_pooled}[family.rule]
     return rule(cases, original)
 
 
-def _of_all(cases: Sequence[Case], original: bool) -> Headline:
-    """It holds where every case by itself shows it, which needs no adjustment (intersection-union
-    test); one case that fails, after adjustment, contradicts it.
+def _judge_all(cases: Sequence[Case], original: bool) -> Headline:
+    """Judge by the rule `all`: the statement holds if every case shows it by itself, which needs no
+    adjustment (intersection-union test); one case that fails after adjustment contradicts it.
     """
-    alone = _alone(cases)
-    holds = [case for case, verdict in zip(cases, alone, strict=True) if _agrees(verdict)]
+    unadjusted = _judge_unadjusted(cases)
+    holding = [case for case, verdict in zip(cases, unadjusted, strict=True) if _agrees(verdict)]
     failed = [case for case in cases if _disagrees(case.verdict)]
-    counts = _Counts(len(cases), len(holds), len(failed))
+    counts = _Counts(len(cases), len(holding), len(failed))
     if failed:
         # A counter-example of the paper's own kind decides, whatever stand-ins do.
-        own = any(case.original for case in failed)
+        original_failed = any(case.original for case in failed)
         contradicted = any(case.verdict.word == "contradicted" for case in failed)
         verdict = counts.verdict("contradicted" if contradicted else "deviates")
-        return Headline(verdict, _least(case.p for case in failed), None, original or own)
+        return Headline(
+            verdict, _smallest(case.p for case in failed), None, original or original_failed
+        )
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
-    word = "reproduced" if len(holds) == len(cases) else "undecided"
+    word = "reproduced" if len(holding) == len(cases) else "undecided"
     return Headline(counts.verdict(word), p, None, original)
 
 
-def _of_any(cases: Sequence[Case], original: bool) -> Headline:
-    """It holds where one case shows it after adjustment, and fails where every case by itself
-    shows the contrary.
+def _judge_any(cases: Sequence[Case], original: bool) -> Headline:
+    """Judge by the rule `any`: the statement holds if one case shows it after adjustment, and fails
+    if every case by itself shows the contrary.
     """
-    holds = [case for case in cases if _agrees(case.verdict)]
-    failed = [verdict for verdict in _alone(cases) if _disagrees(verdict)]
-    counts = _Counts(len(cases), len(holds), len(failed))
-    if holds:
+    holding = [case for case in cases if _agrees(case.verdict)]
+    failed = [verdict for verdict in _judge_unadjusted(cases) if _disagrees(verdict)]
+    counts = _Counts(len(cases), len(holding), len(failed))
+    if holding:
         verdict = counts.verdict("reproduced")
-        return Headline(verdict, _least(c.p for c in holds), None, original)
+        return Headline(verdict, _smallest(c.p for c in holding), None, original)
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     if len(failed) < len(cases):
         return Headline(counts.verdict("undecided"), p, None, original)
@@ -138,12 +140,12 @@ def _of_any(cases: Sequence[Case], original: bool) -> Headline:
     return Headline(counts.verdict(word), p, None, original)
 
 
-def _alone(cases: Sequence[Case]) -> list[Verdict]:
-    """Verdicts of cases as if there were no others."""
+def _judge_unadjusted(cases: Sequence[Case]) -> list[Verdict]:
+    """Judge each case as if there were no others, without adjustment."""
     return [judge(c.claim, c.estimate, p_value(c.claim, c.estimate)) for c in cases]
 
 
-def _least(p: Iterable[float]) -> float:
+def _smallest(p: Iterable[float]) -> float:
     return min((value for value in p if not math.isnan(value)), default=math.nan)
 
 
@@ -151,25 +153,25 @@ def _largest(p: Iterable[float]) -> float:
     return max((value for value in p if not math.isnan(value)), default=math.nan)
 
 
-def _pooled(cases: Sequence[Case], original: bool) -> Headline:
-    """It holds in the mean over cases, which are the sample."""
+def _judge_pooled(cases: Sequence[Case], original: bool) -> Headline:
+    """Judge by the rule `pooled`: a test of the mean over cases, which are the sample."""
     claim = cases[0].claim.model_copy(update={"unit": "tasks"})
     quantity = claim.quantity
     assert quantity is not None
     values = np.array([case.estimate.value for case in cases])
-    found = estimates.mean(values, correlation=quantity.scale == "correlation")
-    p = p_value(claim, found)
+    estimate = estimates.mean(values, correlation=quantity.scale == "correlation")
+    p = p_value(claim, estimate)
     if len(cases) < 3:
         verdict = Verdict("undecided", reason=f"{len(cases)} cases, 3 are needed")
     else:
-        verdict = judge(claim, found, p)
-    alone = [case.verdict for case in cases]
-    counted = verdict._replace(
+        verdict = judge(claim, estimate, p)
+    case_verdicts = [case.verdict for case in cases]
+    with_counts = verdict._replace(
         n_judged=len(cases),
-        n_holding=sum(map(_agrees, alone)),
-        n_failing=sum(map(_disagrees, alone)),
+        n_holding=sum(map(_agrees, case_verdicts)),
+        n_failing=sum(map(_disagrees, case_verdicts)),
     )
-    return Headline(counted, p, found, original)
+    return Headline(with_counts, p, estimate, original)
 
 
 def _agrees(verdict: Verdict) -> bool:

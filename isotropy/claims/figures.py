@@ -47,8 +47,9 @@ SCALES = {
     "none_performance": PERCENT,
     "cluster_performance": PERCENT,
 }
-"""Column of a claim -> what its panel measures; a column without a scale has a panel of its own."""
-ROW = 0.2  # inches
+"""Column of a claim -> axis label of its panel; columns with the same label share a panel, and any
+other column has a panel of its own."""
+ROW_HEIGHT = 0.2  # height of a row in inches
 AXIS_ROWS = 5  # rows that the axis and label of a panel take
 GROUP_NAMES = dict(zip(VERDICTS, ("holds", "fails", "undecided", "no number"), strict=True))
 """Group of verdicts -> its name in the legend."""
@@ -61,8 +62,8 @@ GROUP_NAMES = dict(zip(VERDICTS, ("holds", "fails", "undecided", "no number"), s
     caption="Published numbers beside ours, each with its 95 % interval.",
 )
 def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
-    """Every published number beside ours, with its interval; a panel per quantity,
-    counts as ratios.
+    """Plot every published number beside ours, with its interval: a panel per quantity, counts as
+    ratios.
     """
     shown = verdicts.dropna(subset=["published", "obtained"])
     shown = shown.assign(
@@ -72,14 +73,15 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
     for _, rows in shown.groupby("scale", sort=False):
         min(stacks, key=_height).append(rows)
     stacks = [stack for stack in stacks if stack]
-    most = max(map(_height, stacks), default=2 * AXIS_ROWS)
-    figure = Figure(figsize=(7.2 * max(len(stacks), 1), 1.3 + ROW * most))
+    max_rows = max(map(_height, stacks), default=2 * AXIS_ROWS)
+    figure = Figure(figsize=(7.2 * max(len(stacks), 1), 1.3 + ROW_HEIGHT * max_rows))
     if not stacks:
         figure.text(0.5, 0.5, "nothing to compare in this study", ha="center")
-    for part, stack in zip(figure.subfigures(1, len(stacks) or 1, squeeze=False)[0], stacks):  # noqa: B905
-        heights = [len(rows) + AXIS_ROWS for rows in stack] + [max(most - _height(stack), 1e-3)]
-        *axes, rest = part.subplots(len(heights), 1, height_ratios=heights, squeeze=False).flat
-        rest.set_visible(False)
+    parts = figure.subfigures(1, len(stacks) or 1, squeeze=False)[0]
+    for part, stack in zip(parts, stacks, strict=False):
+        heights = [len(rows) + AXIS_ROWS for rows in stack] + [max(max_rows - _height(stack), 1e-3)]
+        *axes, padding = part.subplots(len(heights), 1, height_ratios=heights, squeeze=False).flat
+        padding.set_visible(False)
         for panel, rows in zip(axes, stack, strict=True):
             _published_panel(panel, rows)
     legend(figure, "top", fontsize=8.5, ncols=3 if len(stacks) > 1 else 1)
@@ -94,7 +96,7 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
 
 
 def _height(stack: list[pd.DataFrame]) -> int:
-    """Height of panels on top of each other, in rows."""
+    """Return the total height of stacked panels, in rows."""
     return sum(len(rows) + AXIS_ROWS for rows in stack)
 
 
@@ -105,7 +107,7 @@ def _row_names(verdicts: pd.DataFrame) -> pd.Series:
 
 
 def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
-    """One row per verdict: an open diamond for the published number, a dot with a bar for ours."""
+    """Draw a row per verdict: an open diamond for the published number, a dot and bar for ours."""
     scale = rows["scale"].iloc[0]
     values = rows[["published", "obtained", "low", "high"]].astype(float)
     if scale == COUNTS:
@@ -140,8 +142,8 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
     caption="Headline claims by model: the verdict as if the study had that model alone.",
 )
 def claims_by_model(scorecard: pd.DataFrame) -> Figure:
-    """Headline claims (rows, by paper) and models (columns): the sign of each verdict, and the
-    number that it stands on.
+    """Plot headline claims (rows, by paper) against models (columns): the sign of each verdict, and
+    the number that it is based on.
 
     Args:
         scorecard: verdicts by model (`isotropy.claims.scorecard`).
@@ -212,5 +214,5 @@ def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]
 
 
 def _claim_title(name: str, paper: str) -> str:
-    """The id of a headline as words."""
+    """Return the id of a headline as words, without the paper."""
     return name.removeprefix(f"{paper}-").replace("-", " ").replace("_", " ")

@@ -1,4 +1,4 @@
-"""The verdict on one number: `docs/verdicts.md`, "When is a claim decided?"."""
+"""The verdict on one number; see `docs/verdicts.md`, "When is a claim decided?"."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from isotropy.claims.estimate import ALPHA, Estimate
 from isotropy.claims.spec import Beyond, Claim, Equals
 
-FEWEST = 3
-"""Runs with which a stochastic quantity has a verdict."""
+MIN_RUNS = 3
+"""Minimum number of runs for a verdict on a stochastic quantity."""
 
 
 class Verdict(NamedTuple):
-    """A verdict as if the number were the paper's own case.
+    """A verdict, as if the number were the paper's own case.
 
     Attributes:
         word: `reproduced`, `deviates`, `contradicted` or `undecided`.
-        amount: what was obtained minus what is published, or minus the bound; NaN where the verdict
-            is not about one number.
-        reason: why it is undecided, for people.
-        n_judged: cases or values that it was made from, where it is about several.
-        n_holding, n_failing: those by which the statement holds, and those by which it fails.
+        amount: obtained minus published value, or minus the bound; NaN if the verdict is not on a
+            single number.
+        reason: why it is undecided, as text.
+        n_judged: number of cases or values of a verdict on several.
+        n_holding, n_failing: in how many of these the statement holds, and fails.
     """
 
     word: str
@@ -35,10 +35,9 @@ class Verdict(NamedTuple):
 
 
 def p_value(claim: Claim, estimate: Estimate) -> float:
-    """The p-value of a verdict: that of the least excluded edge.
+    """Compute the p-value of a verdict, the largest over all edges.
 
-    The interval lies on one side of every edge where this is below ALPHA. NaN where there is no
-    interval.
+    It is below ALPHA exactly if the interval contains no edge. NaN without an interval.
     """
     if isinstance(claim.test, Beyond) and claim.test.every:
         return math.nan
@@ -46,7 +45,9 @@ def p_value(claim: Claim, estimate: Estimate) -> float:
 
 
 def edges(claim: Claim) -> list[float]:
-    """Values between agreement and disagreement: the bound, or both ends of the tolerance."""
+    """Return the values that separate agreement from disagreement: the bound, or both ends of the
+    tolerance.
+    """
     if isinstance(claim.test, Equals):
         assert claim.published is not None
         value = claim.published.value
@@ -57,12 +58,12 @@ def edges(claim: Claim) -> list[float]:
 
 
 def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
-    """Verdict on an estimate.
+    """Judge a claim by an estimate.
 
     Args:
-        claim: what is tested.
-        estimate: our number.
-        p: its p-value (`p_value`), adjusted where several cases are tested.
+        claim: the claim to test.
+        estimate: our estimate of its quantity.
+        p: its p-value (`p_value`), adjusted if several cases are tested.
     """
     test = claim.test
     assert test is not None
@@ -70,32 +71,34 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
         return _judge_every(test, estimate, claim.unit == "seeds")
     if claim.unit == "deterministic":
         return _judge_exact(claim, estimate)
-    if claim.unit == "seeds" and estimate.n_units < FEWEST:
+    if claim.unit == "seeds" and estimate.n_units < MIN_RUNS:
         return Verdict("undecided", reason=_too_few(estimate.n_units))
     if math.isnan(p):
         return Verdict("undecided", reason="no interval")
     if not p < ALPHA:
-        what = "an end of the tolerance" if isinstance(test, Equals) else "the bound"
-        outside = not any(estimate.interval[0] <= e <= estimate.interval[1] for e in edges(claim))
-        adjusted = "once adjusted for the number of cases, " if outside else ""
-        return Verdict("undecided", reason=f"{adjusted}the interval includes {what}")
+        edge_name = "an end of the tolerance" if isinstance(test, Equals) else "the bound"
+        excluded = not any(
+            estimate.interval[0] <= edge <= estimate.interval[1] for edge in edges(claim)
+        )
+        adjusted = "once adjusted for the number of cases, " if excluded else ""
+        return Verdict("undecided", reason=f"{adjusted}the interval includes {edge_name}")
     return _judge_point(claim, estimate)
 
 
 def _judge_exact(claim: Claim, estimate: Estimate) -> Verdict:
-    """Verdict on a number without uncertainty."""
+    """Judge a number without uncertainty."""
     if isinstance(claim.test, Beyond) and estimate.value == claim.test.bound:
         return Verdict("undecided", reason="exactly at the bound")
     return _judge_point(claim, estimate)
 
 
 def _judge_point(claim: Claim, estimate: Estimate) -> Verdict:
-    """Verdict on a number whose interval lies on one side of every edge."""
+    """Judge a number by its value alone, once the interval excludes every edge."""
     value = estimate.value
     if isinstance(claim.test, Equals):
         assert claim.published is not None
         gap = value - claim.published.value
-        # The tolerance is a decimal number, the difference a rounded one.
+        # Floating-point slack: the tolerance is a decimal number, the gap is rounded.
         if abs(gap) <= claim.test.around(claim.published.value) * (1 + 1e-9):
             return Verdict("reproduced")
         low, high = estimate.interval
@@ -105,32 +108,32 @@ def _judge_point(claim: Claim, estimate: Estimate) -> Verdict:
     assert claim.test is not None
     if float(beyond(claim.test, np.array(value))) > 0:
         return Verdict("reproduced")
-    return _on_the_other_side(claim.test, value)
+    return _wrong_side_verdict(claim.test, value)
 
 
 def _judge_every(test: Beyond, estimate: Estimate, stochastic: bool) -> Verdict:
-    """Verdict on a claim that no value is on the other side of a bound."""
+    """Judge a claim that all values lie on one side of a bound."""
     distances = beyond(test, estimate.values)
     n, n_failing = len(distances), int((distances <= 0).sum())
     if not n_failing:
-        if stochastic and estimate.n_units < FEWEST:
+        if stochastic and estimate.n_units < MIN_RUNS:
             return Verdict("undecided", reason=_too_few(estimate.n_units))
         return Verdict("reproduced")
     worst = float(estimate.values[distances.argmin()])
-    failed = _on_the_other_side(test, worst)
+    failed = _wrong_side_verdict(test, worst)
     return failed._replace(n_judged=n, n_holding=n - n_failing, n_failing=n_failing)
 
 
-def _on_the_other_side(test: Beyond, value: float) -> Verdict:
+def _wrong_side_verdict(test: Beyond, value: float) -> Verdict:
     opposite = test.bound == 0 or value * test.bound < 0
     return Verdict("contradicted" if opposite else "deviates", value - test.bound)
 
 
 def beyond(test: Beyond, values: np.ndarray) -> np.ndarray:
-    """How far values are on the side of the bound that the claim names."""
+    """Return signed distances from the bound, positive on the side that the claim names."""
     distances: np.ndarray = values - test.bound
     return distances if test.kind == "above" else -distances
 
 
 def _too_few(n: int) -> str:
-    return f"{n} {'run' if n == 1 else 'runs'}, {FEWEST} are needed"
+    return f"{n} {'run' if n == 1 else 'runs'}, {MIN_RUNS} are needed"

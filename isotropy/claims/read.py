@@ -1,8 +1,8 @@
-"""Reads the claims of a paper.
+"""Read the claims of a paper.
 
 `claims.yaml` in its folder has one entry per claim, or one for a family of claims that differ in a
-few words (`isotropy.templates`). A published number stands in the entry, or is looked up in the
-paper's `published.csv`; `{printed}` in a statement is this number.
+few words (`isotropy.templates`). A published number is given in the entry, or looked up in the
+paper's `published.csv`; `{printed}` in a statement is replaced by this number.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from isotropy.templates import expand_family, fill, read_yaml
 
 
 def claims_figures() -> tuple[FigureSpec, ...]:
-    """The figures of the verdicts on all papers' claims."""
+    """Return the declared figures of the verdicts on the claims of all papers."""
     return declared_figures(CLAIMS, Path(__file__).with_name("figures.py"))
 
 
 def read_claims(paper: Paper) -> list[Claim]:
-    """All claims of a paper, families written out and published numbers looked up.
+    """Read all claims of a paper, with families expanded and published numbers looked up.
 
     Raises:
-        IsotropyError: an entry that does not fit, two of the same id, or a published number that is
-            not in the paper's table.
+        IsotropyError: an entry is invalid, an id occurs twice, or a published number is not in the
+            paper's table.
     """
     path = paper.folder / "claims.yaml"
     numbers = paper.published()
@@ -67,50 +67,52 @@ def _claim(
             values = values | {"printed": f"{printed:.12g}"}
         return Claim.model_validate(fill(entry, values) | {"paper": paper.key})
     except ValidationError as error:
-        raise IsotropyError(f"{_place(paper, entry)}{first_mistake(error, Claim)}") from error
+        raise IsotropyError(
+            f"{_message_prefix(paper, entry)}{first_mistake(error, Claim)}"
+        ) from error
     except (KeyError, ValueError) as error:
-        raise IsotropyError(f"{_place(paper, entry)}{error}") from error
+        raise IsotropyError(f"{_message_prefix(paper, entry)}{error}") from error
 
 
-def _place(paper: Paper, entry: dict[str, Any]) -> str:
-    """Where an entry of a paper's claims stands, for messages."""
+def _message_prefix(paper: Paper, entry: dict[str, Any]) -> str:
+    """Return file and id of a claim's entry, as the start of an error message."""
     return f"{paper.folder / 'claims.yaml'}: {entry.get('id')}: "
 
 
 def _look_up(keys: dict[str, Any], numbers: list[PublishedNumber]) -> tuple[float, dict[str, Any]]:
-    """A published number as it stands in an entry, or by the keys of its row; with `log10: true`,
-    its logarithm is what is compared.
+    """Return a published number as given in an entry, or look up its row by the keys; with
+    `log10: true`, its logarithm is compared.
 
     Returns:
-        The number as it is printed, for statements; what it is compared as, and how far to trust
-        it.
+        The number as printed, for statements; and the fields of `Published`: the value to compare
+        with, and how far to trust it.
 
     Raises:
-        ValueError: no row fits, or several do.
+        ValueError: not exactly one row matches.
     """
     if "value" in keys:
         return float(keys["value"]), keys
-    found = fitting(keys, numbers)
-    if len(found) != 1:
-        raise ValueError(f"published: {_misfit(keys, numbers, len(found))}")
-    value, trust = found[0].value, found[0].trust
+    rows = matching_rows(keys, numbers)
+    if len(rows) != 1:
+        raise ValueError(f"published: {_explain_mismatch(keys, numbers, len(rows))}")
+    value, trust = rows[0].value, rows[0].trust
     if keys.get("log10"):
         return value, {"value": math.log10(value), "trust": f"{trust}; its logarithm"}
     return value, {"value": value, "trust": trust}
 
 
-def _misfit(keys: dict[str, Any], numbers: list[PublishedNumber], n: int) -> str:
-    """Why the keys of a published number do not name one row."""
+def _explain_mismatch(keys: dict[str, Any], numbers: list[PublishedNumber], n: int) -> str:
+    """Explain why the keys of a published number do not match exactly one row."""
     for key, value in keys.items():
         if key != "log10" and key not in PublishedNumber.model_fields:
             return f"{key}: unknown column; {suggest(key, PublishedNumber.model_fields)}"
         values = {str(getattr(number, key, None)) for number in numbers}
         if key != "log10" and str(value) not in values:
             return f"{key}: no row has {value!r}; {suggest(str(value), values)}"
-    return f"expected one row of published.csv, {n} fit {keys}"
+    return f"expected one row of published.csv for {keys}, got {n}"
 
 
-def fitting(keys: dict[str, Any], numbers: list[PublishedNumber]) -> list[PublishedNumber]:
-    """The rows that have the values of some columns."""
+def matching_rows(keys: dict[str, Any], numbers: list[PublishedNumber]) -> list[PublishedNumber]:
+    """Return the published numbers whose columns have the given values; `log10` is ignored."""
     wanted = {key: value for key, value in keys.items() if key != "log10"}
     return [n for n in numbers if all(getattr(n, k, None) == v for k, v in wanted.items())]

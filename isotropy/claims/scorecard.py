@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from isotropy.claims.evaluate import SCHEMA, evaluate
-from isotropy.claims.spec import OF_NO_MODEL, Claim
+from isotropy.claims.spec import WITHOUT_MODEL, Claim
 
 COLUMNS = (
     *("paper", "id", "locator", "statement", "model", "word", "judged", "amount", "reason"),
@@ -16,7 +16,7 @@ COLUMNS = (
     *("side", "bound", "tolerance", "published", "obtained", "low", "high"),
     *("unit", "n_units", "trust", "table", "column", "record"),
 )
-KEPT = {name: SCHEMA.get(name, "str") for name in COLUMNS}
+COLUMN_TYPES = {name: SCHEMA.get(name, "str") for name in COLUMNS}
 
 
 def scorecard(
@@ -26,42 +26,48 @@ def scorecard(
     missing: str,
     model_columns: Mapping[str, str],
 ) -> pd.DataFrame:
-    """Verdicts of headline claims by model: a row for each headline and model that the study has a
-    number for, or a reason why it is not computable; columns as in COLUMNS.
+    """Judge headline claims by model: a row for each headline and each model for which the study
+    has a number, or a reason why it is not computable; columns as in COLUMNS.
 
     Args:
         claims: the claims of all papers.
-        tables: our tables by id.
-        records: id of each table's record.
-        missing: why a table that is not there is not.
-        model_columns: by paper, the column of its tables that holds the id of a model.
+        tables: tables of our results, by id.
+        records: id of the record of each table, by table id.
+        missing: reason to give for a table that does not exist.
+        model_columns: for each paper, the column of its tables with the id of a model.
     """
-    found = []
+    parts = []
     for paper, column in model_columns.items():
-        own = [claim for claim in claims if claim.paper == paper]
-        ours = {name: table for name, table in tables.items() if name.split("/")[0] == paper}
-        for model in [OF_NO_MODEL, *models(ours.values(), column)]:
-            rows = evaluate(own, _of_model(ours, column, model), records, missing)
+        paper_claims = [claim for claim in claims if claim.paper == paper]
+        paper_tables = {
+            name: table for name, table in tables.items() if name.split("/")[0] == paper
+        }
+        for model in [WITHOUT_MODEL, *models(paper_tables.values(), column)]:
+            rows = evaluate(
+                paper_claims, _model_tables(paper_tables, column, model), records, missing
+            )
             rows = rows[rows["headline"] & (rows["word"] != "not attempted")]
-            found.append(rows.assign(model=model))
-    rows = pd.concat(found) if found else pd.DataFrame(columns=list(KEPT))
+            parts.append(rows.assign(model=model))
+    rows = pd.concat(parts) if parts else pd.DataFrame(columns=list(COLUMN_TYPES))
     order = {name: i for i, name in enumerate(dict.fromkeys(c.belongs_to.id for c in claims))}
     rows = rows.sort_values("id", key=lambda ids: ids.map(order), kind="stable")
-    return rows[list(KEPT)].astype(KEPT).reset_index(drop=True)
+    return rows[list(COLUMN_TYPES)].astype(COLUMN_TYPES).reset_index(drop=True)
 
 
 def models(tables: Iterable[pd.DataFrame], column: str) -> list[str]:
-    """Ids of the models that tables are about, in the order in which they come."""
-    named = [table[column] for table in tables if column in table.columns]
-    return list(dict.fromkeys(str(v) for values in named for v in values.dropna() if v != ""))
+    """List the ids of the models in some tables, in order of appearance."""
+    columns = [table[column] for table in tables if column in table.columns]
+    return list(dict.fromkeys(str(v) for values in columns for v in values.dropna() if v != ""))
 
 
-def _of_model(
+def _model_tables(
     tables: Mapping[str, pd.DataFrame], column: str, model: str
 ) -> dict[str, pd.DataFrame]:
-    """Rows of a model; of none, the tables and rows that are about no model."""
+    """Select the rows of a model from each table; for WITHOUT_MODEL, those that name no model, and
+    tables without a column of models.
+    """
     with_models = {name: table for name, table in tables.items() if column in table.columns}
-    found = {name: table[table[column] == model] for name, table in with_models.items()}
-    if model == OF_NO_MODEL:
-        found |= {name: table for name, table in tables.items() if name not in with_models}
-    return {name: table for name, table in found.items() if len(table)}
+    selected = {name: table[table[column] == model] for name, table in with_models.items()}
+    if model == WITHOUT_MODEL:
+        selected |= {name: table for name, table in tables.items() if name not in with_models}
+    return {name: table for name, table in selected.items() if len(table)}

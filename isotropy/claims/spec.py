@@ -1,5 +1,5 @@
-"""Claims of the papers as data: what each says, which of our numbers bears on it, what that number
-is a sample of, and when it agrees. `docs/verdicts.md` has the statistics.
+"""Claims of the papers as data: the statement, our number that tests it, the sampling unit of that
+number, and the test. `docs/verdicts.md` explains the statistics.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from pydantic import Field, model_validator
 from isotropy.spec import Spec, Strict
 
 Unit = Literal["deterministic", "seeds", "items", "layers", "tasks"]
-"""What a number is a sample of: its interval is over these."""
+"""Sampling unit of a number: its interval is over these."""
 
 Rule = Literal["all", "any", "pooled"]
-"""How cases make one verdict. `all`: it holds in every case, and fails with one. `any`: it holds
-with one case, and fails where all do. `pooled`: it holds in the mean over cases, which are the
-sample."""
+"""Rule that combines cases to one verdict. `all`: the statement holds if it does in every case, and
+fails if it does in one. `any`: it holds if it does in one case, and fails if it does in all.
+`pooled`: the mean over cases, which are the sample, is tested."""
 
-OF_NO_MODEL = ""
-"""A model's id in the scorecard, for claims that are about no model, such as a theorem."""
+WITHOUT_MODEL = ""
+"""Model id in the scorecard for claims that are not about a model, such as a theorem."""
 
 
 class Quantity(Strict):
-    """A column of a table of ours, which has a column `status`."""
+    """A column of a table of our results; the table must have a column `status`."""
 
     table: str
     """Id of a table."""
@@ -32,27 +32,27 @@ class Quantity(Strict):
     and one of `n_seeds` is a mean over seeds; one with `_low`, `_high` and `n_items` has an
     interval over items."""
     minus: str | None = None
-    """A column that is subtracted, whose runs have nothing in common with those of `column` but
-    their number."""
+    """A column to subtract. Its runs are independent of those of `column`, even where seeds are
+    equal."""
     against: str | None = None
-    """A column with which `column` is ranked: the quantity is Spearman's rho over the units."""
+    """A column to correlate `column` with: the quantity is Spearman's rho over the units."""
     statistic: Literal["mean", "sd", "share"] = "mean"
-    """Of the values: their mean; their standard deviation; the share of those that are true."""
+    """Statistic of the values: their mean; their standard deviation; the share of true values."""
     scale: Literal["linear", "correlation"] = "linear"
-    """Correlations have intervals on Fisher's scale, which stay within -1 and 1."""
+    """`correlation`: the interval is computed on Fisher's scale and stays within -1 and 1."""
     where: dict[str, str | int | bool]
-    """Values that the row must have in other columns. Rows of several setups are several
+    """Values that rows must have in other columns. Rows of different setups are different
     cases."""
     besides: dict[str, list[str]] = {}
-    """Values that the row must not have in other columns."""
+    """Values that rows must not have in other columns."""
     by: list[str] = []
     """Columns that split the rows of a setup into cases."""
     gate: str | None = None
-    """A column that says whether the models without any method learned their task: without that a
-    claim on performance has no verdict."""
+    """A boolean column: whether the models without any method learned their task. If not, a claim
+    on performance has no verdict."""
     original: dict[str, str | bool | list[str]] = {}
-    """What else the row must have to be the paper's own case, one of several values; rows that
-    differ count as stand-ins."""
+    """Values that rows must also have in other columns to be the paper's own case (a list: any of
+    them); rows that differ count as stand-ins."""
 
     @property
     def columns(self) -> list[str]:
@@ -61,37 +61,37 @@ class Quantity(Strict):
 
 
 class Equals(Strict):
-    """The published value: the whole interval lies within the tolerance around it."""
+    """Test that the whole interval lies within the tolerance around the published value."""
 
     kind: Literal["equals"]
     tolerance: Annotated[float, Field(ge=0)] = 0
     relative: Annotated[float, Field(ge=0)] = 0
-    """As a share of the published value, added to the tolerance."""
+    """Relative tolerance, as a share of the published value; added to `tolerance`."""
 
     def around(self, value: float) -> float:
-        """The tolerance around a published value."""
+        """Compute the total tolerance around a published value."""
         return self.tolerance + self.relative * abs(value)
 
 
 class Beyond(Strict):
-    """Below or above a bound: the whole interval lies on that side."""
+    """Test that the whole interval lies below or above a bound."""
 
     kind: Literal["below", "above"]
     bound: float
     every: bool = False
-    """What must hold without exception: one value on the wrong side contradicts, and no interval
-    is needed."""
+    """Whether it must hold for every value: one value on the wrong side contradicts, and no
+    interval is needed."""
 
 
 class Published(Strict):
-    """What the paper prints, and how far to trust it."""
+    """A number that the paper prints, and how far to trust it."""
 
     value: float
     trust: str
 
 
 class Family(Strict):
-    """What the paper says once, of several cases."""
+    """A statement that the paper makes about several cases."""
 
     id: str
     statement: str
@@ -104,29 +104,29 @@ class Claim(Strict):
     id: str
     paper: str
     locator: str
-    """Where the paper says it."""
+    """Place in the paper: section, table or figure."""
     statement: str
     unit: Unit | None = None
     """Null: not attempted."""
     family: Family | None = None
-    """Null: a family of its own, whose cases are the setups of the study."""
+    """Null: the claim is a family of its own, whose cases are the setups of the study."""
     rule: Rule = "all"
-    """Of a family of its own."""
+    """Rule of the family where `family` is null."""
     quantity: Quantity | None
     """Null: not attempted."""
     because: str | None = None
     """Why it is not attempted."""
     extension: bool = False
-    """About data or models of the user's: of a study without such it says nothing at all."""
+    """Whether it is about a user's own data or models; in a study without these it is left out."""
     prints: list[dict[str, str]] = []
-    """Rows of `published.csv` that are not tested for this reason, by values of their columns."""
+    """Rows of `published.csv` that remain untested for this reason, by values of their columns."""
     published: Published | None = None
-    """The published number; null: a direction."""
+    """The published number; null: the claim is a direction, not a number."""
     test: Annotated[Equals | Beyond, Field(discriminator="kind")] | None
 
     @property
     def belongs_to(self) -> Family:
-        """Its family."""
+        """The family of the claim, made from the claim itself if it declares none."""
         return self.family or Family(id=self.id, statement=self.statement, rule=self.rule)
 
     @model_validator(mode="after")
@@ -144,22 +144,22 @@ class Claim(Strict):
 
 
 def untested(claims: list[Claim], because: str) -> list[Claim]:
-    """The same claims, none of them tested for a reason."""
+    """Return claims as not attempted for the given reason; claims of extensions are dropped."""
     nothing = {"unit": None, "quantity": None, "test": None, "because": because}
     return [claim.model_copy(update=nothing) for claim in claims if not claim.extension]
 
 
 class ClaimsSpec(Spec):
-    """What defines the verdicts of a study."""
+    """Spec of the table of verdicts of a study."""
 
     study: str
     claims: list[Claim]
     attempted: list[str]
-    """Tables of the study, in the order of the job's inputs."""
+    """Ids of the tables that the study makes, in the order of the job's inputs."""
 
 
 class ScorecardSpec(ClaimsSpec):
-    """What defines the scorecard of a study."""
+    """Spec of the scorecard of a study."""
 
     model_columns: dict[str, str]
-    """By paper, the column of its tables that holds the id of a model."""
+    """For each paper, the column of its tables with the id of a model."""

@@ -1,4 +1,4 @@
-"""Verdicts in words for people, made from the columns of the table of verdicts."""
+"""Word verdicts as text for readers, from the columns of the table of verdicts."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ import pandas as pd
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """A verdict in words: `deviates by -0.031`, `not attempted because …`.
+    """Return a verdict in words: `deviates by -0.031`, `not attempted because …`.
 
     Args:
-        row: of the table of verdicts (`isotropy.claims.evaluate.SCHEMA`).
+        row: a row of the table of verdicts (`isotropy.claims.evaluate.SCHEMA`).
     """
-    said = explanation(row)
+    details = explanation(row)
     if row["word"] in ("not attempted", "not computable"):
-        return f"{row['word']} because {said}"
+        return f"{row['word']} because {details}"
     if row["word"] == "deviates":
-        return f"{row['word']} {said}"
-    return f"{row['word']} ({said})" if said else str(row["word"])
+        return f"{row['word']} {details}"
+    return f"{row['word']} ({details})" if details else str(row["word"])
 
 
 def explanation(row: Mapping[str, Any]) -> str:
-    """What follows the word of a verdict: by how much, of how many cases, or why."""
+    """Return the details of a verdict: by how much, in how many cases, or why."""
     judged = row["judged"]
     by = "" if pd.isna(row["amount"]) else f"by {row['amount']:+.3g}"
-    # The word itself stands before this, unless it is that of a stand-in
-    first = " ".join(filter(None, [judged if judged != row["word"] else "", by]))
-    shown = judged in ("deviates", "contradicted")
-    why = " ".join(filter(None, [row["reason"], row["missing_case"]]))
-    return "; ".join(filter(None, [first if shown else "", why, _counts(row)]))
+    # `sentence` starts with the word itself; a stand-in has another word than `judged`
+    judged_and_amount = " ".join(filter(None, [judged if judged != row["word"] else "", by]))
+    is_shown = judged in ("deviates", "contradicted")
+    reason = " ".join(filter(None, [row["reason"], row["missing_case"]]))
+    return "; ".join(filter(None, [judged_and_amount if is_shown else "", reason, _counts(row)]))
 
 
 def _counts(row: Mapping[str, Any]) -> str:
-    """Of how many cases or values a verdict was made, and how many hold and fail."""
+    """Return in how many cases or values a claim holds and fails; empty for a single number."""
     holding, failing, missing = (row[f"n_{name}"] for name in ("holding", "failing", "missing"))
     if pd.isna(holding):
         return ""
-    n, what = int(row["n_judged"]), "cases" if row["unit"] in ("cases", "tasks") else "values"
-    parts = [f"{int(holding)} of {n} {what} hold"]
+    n, noun = int(row["n_judged"]), "cases" if row["unit"] in ("cases", "tasks") else "values"
+    parts = [f"{int(holding)} of {n} {noun} hold"]
     if not pd.isna(failing) and failing > 0:
         parts.append("1 fails" if failing == 1 else f"{int(failing)} fail")
     if not pd.isna(missing) and missing > 0:
@@ -48,7 +48,7 @@ def _counts(row: Mapping[str, Any]) -> str:
 
 
 def expectation(row: Mapping[str, Any]) -> str:
-    """What a claim's test asks for: `> 0.5`, `-0.808 ± 0.01`; empty where it has none."""
+    """Return what a claim's test requires: `> 0.5`, `-0.808 ± 0.01`; empty without a test."""
     if row["side"] == "":
         return ""
     if row["side"] != "within":

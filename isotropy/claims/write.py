@@ -1,4 +1,4 @@
-"""Verdicts for readers: the columns that matter."""
+"""Format the table of verdicts for readers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from isotropy.tables.write import format_cell
 
 
 def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Headlines, and the cases that were attempted: what the paper says, what came, and on what it
-    stands.
+    """Make a readable table of headlines and attempted cases: the paper's statement, the verdict,
+    the expected and obtained numbers, and what these are based on.
     """
     attempted = verdicts["word"] != "not attempted"
     verdicts = verdicts[verdicts["headline"] | attempted]
@@ -41,5 +41,5 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _number(value: float) -> str:
-    """Counts in full, other numbers with four digits."""
+    """Format whole numbers in full, other numbers with four digits."""
     return f"{value:,.0f}" if float(value).is_integer() else format_cell(value)

@@ -88,7 +88,7 @@ def _write_overlay(claim: str, path: Path, project: Path, configfiles: list[Path
     import pandas as pd
     import yaml
 
-    from isotropy.claims.sample_size import field_of_runs, overlay, runs_needed
+    from isotropy.claims.sample_size import overlay, runs_field, runs_needed
     from isotropy.errors import IsotropyError
     from isotropy.files import RESULTS
     from isotropy.papers.registry import paper
@@ -98,7 +98,7 @@ def _write_overlay(claim: str, path: Path, project: Path, configfiles: list[Path
         raise IsotropyError(f"{verdicts}: no verdicts yet; run the study first")
     n, table = runs_needed(claim, pd.read_parquet(verdicts))
     key = table.split("/")[0]
-    field = field_of_runs(table, paper(key).tables)
+    field = runs_field(table, paper(key).tables)
     current = getattr(study_plan(project, Path(), configfiles).study.config, key)
     for name in field.split("."):
         current = getattr(current, name)

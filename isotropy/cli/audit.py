@@ -130,7 +130,7 @@ def _report(
         lines = []
     forged = head is not None and head not in lines
     if forged:
-        what = f"{head} is none of its lines: not the ledger that was made public"
+        what = f"{head} is not the digest of one of its lines: it is not the published ledger"
         _print(f"altered: {chain} ({what})")
     if checkout is not None:
         for name, n_files in sorted(checkout.changed_infrastructure.items()):

@@ -1,4 +1,4 @@
-"""What of embeddings deviates from every paper."""
+"""Deviations of embedding settings from the protocol that all papers share."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ PUBLISHED = {
     "all-mpnet-base-v2": Encoder(pooling="mean", normalize=True, max_length=384),
     "all-distilroberta-v1": Encoder(pooling="mean", normalize=True, max_length=512),
 }
-"""How the authors of sentence encoders publish them: `modules.json`, `1_Pooling/config.json` and
-`sentence_bert_config.json` of their repositories."""
+"""Settings with which the authors of sentence encoders publish them, from `modules.json`,
+`1_Pooling/config.json` and `sentence_bert_config.json` of their repositories."""
 
 
 def encoder_deviations(model: str, encoder: Encoder) -> list[str]:
-    """A sentence encoder is used as its authors publish it; of other models nothing is known."""
-    known = PUBLISHED.get(model, encoder).model_dump()
+    """Return the settings of an encoder that differ from those in `PUBLISHED`; none for a model
+    that is not listed there.
+    """
+    published = PUBLISHED.get(model, encoder).model_dump()
     return [
-        f"{model}: {name} is {value}, published as {known[name]}"
+        f"{model}: {name} is {value}, published as {published[name]}"
         for name, value in encoder.model_dump().items()
-        if value != known[name]
+        if value != published[name]
     ]
 
 
 def precision_deviations(dtype: str) -> list[str]:
-    """The papers compute in single precision."""
+    """Return the deviation of a data type other than float32, in which the papers compute."""
     return [] if dtype == "float32" else [f"computed in {dtype}"]

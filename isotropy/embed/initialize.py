@@ -1,4 +1,4 @@
-"""A model of the same architecture as another, with fresh weights: a control for training."""
+"""Models with the architecture of another model and random weights: a control for pre-training."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 
-def initialize(like: Path, seed: int, folder: Path) -> None:
-    """Write a model that differs from another in its weights alone, which transformers draws as it
-    does before pre-training.
+def initialize(reference: Path, seed: int, folder: Path) -> None:
+    """Write a model that differs from a reference model in its weights alone, which transformers
+    initializes randomly, as before pre-training.
 
     Args:
-        like: folder of the other model: safetensors, or GGUF.
-        seed: of the weights.
-        folder: where the model goes, empty.
+        reference: folder of the reference model: safetensors, or GGUF.
+        seed: random seed of the weights.
+        folder: output folder, empty.
     """
-    gguf = next(like.glob("*.gguf"), None)
-    packed: dict[str, Any] = {"local_files_only": True}
+    gguf = next(reference.glob("*.gguf"), None)
+    load_options: dict[str, Any] = {"local_files_only": True}
     if gguf is not None:
-        packed["gguf_file"] = gguf.name
-        AutoTokenizer.from_pretrained(like, **packed).save_pretrained(folder)
+        load_options["gguf_file"] = gguf.name
+        AutoTokenizer.from_pretrained(reference, **load_options).save_pretrained(folder)
     else:
-        for file in sorted(like.glob("tokenizer*.json")):
+        for file in sorted(reference.glob("tokenizer*.json")):
             shutil.copyfile(file, folder / file.name)
-    config = AutoConfig.from_pretrained(like, **packed)
+    config = AutoConfig.from_pretrained(reference, **load_options)
     torch.manual_seed(seed)
     AutoModel.from_config(config, dtype=torch.float32).save_pretrained(folder)

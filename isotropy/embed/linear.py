@@ -1,7 +1,7 @@
-"""Linear layers on oneDNN, on AMD processors with AVX-512, where `torch.mm` stops at AVX2
-(`isotropy.metrics.matmul`).
+"""Linear layers that compute with oneDNN on AMD processors with AVX-512, where `torch.mm` uses at
+most AVX2 (`isotropy.metrics.matmul`).
 
-Elsewhere, on GPUs, in other dtypes and under autocast the layers compute as torch has them.
+On other processors and GPUs, with other dtypes and under autocast, torch's own implementation runs.
 """
 
 from __future__ import annotations
@@ -16,37 +16,41 @@ from isotropy.metrics.matmul import onednn_is_faster, product
 
 
 def use_onednn_where_faster(model: torch.nn.Module) -> None:
-    """Let the linear layers of a model, also those of GPT and GPT-2, compute by `product` where
-    oneDNN is faster.
+    """Replace the forward pass of a model's linear layers (`Linear`, and `Conv1D` of GPT and GPT-2)
+    by oneDNN products on machines where these are faster.
 
     Args:
-        model: changed in place: its layers get another class. Parameters stay what they are, and
-            results differ by rounding. A gradient of a gradient raises a RuntimeError.
+        model: changed in place: the class of its linear layers is replaced. Parameters are
+            unchanged, and results differ only by rounding. Second derivatives raise a RuntimeError.
     """
     if onednn_is_faster():
         for module in model.modules():
-            if type(module) in _ON_ONEDNN:
-                module.__class__ = _ON_ONEDNN[type(module)]
+            if type(module) in _ONEDNN_CLASSES:
+                module.__class__ = _ONEDNN_CLASSES[type(module)]
 
 
 class _Linear(torch.nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return _linear(x, self.weight, self.bias) if _plain(x, self.weight) else super().forward(x)
+        return (
+            _linear(x, self.weight, self.bias)
+            if _onednn_applies(x, self.weight)
+            else super().forward(x)
+        )
 
 
-class _Conv1D(Conv1D):  # type: ignore[misc]  # the linear layer of GPT: weights as columns
+class _Conv1D(Conv1D):  # type: ignore[misc]  # the linear layer of GPT: transposed weights
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if _plain(x, self.weight):
+        if _onednn_applies(x, self.weight):
             return _linear(x, self.weight.T, self.bias)
         y: torch.Tensor = super().forward(x)
         return y
 
 
-_ON_ONEDNN: dict[type, Any] = {torch.nn.Linear: _Linear, Conv1D: _Conv1D}
+_ONEDNN_CLASSES: dict[type, Any] = {torch.nn.Linear: _Linear, Conv1D: _Conv1D}
 
 
-def _plain(x: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether a layer is to be computed in float32 on the CPU."""
+def _onednn_applies(x: torch.Tensor, weight: torch.Tensor) -> bool:
+    """Return whether a layer computes in float32 on the CPU, without autocast."""
     float32 = x.dtype == weight.dtype == torch.float32
     return x.is_cpu and float32 and not torch.is_autocast_enabled("cpu")
 
@@ -57,7 +61,7 @@ def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) ->
 
 
 class _Product(torch.autograd.Function):
-    """x w' + b for shapes (..., d), (k, d) and (k,), and its gradients."""
+    """Differentiable x w' + b for shapes (..., d), (k, d) and (k,)."""
 
     @staticmethod
     def forward(
@@ -76,9 +80,9 @@ class _Product(torch.autograd.Function):
     ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
         x, weight = ctx.saved_tensors
         rows = gradient.reshape(-1, len(weight))
-        for_x, for_weight, for_bias = ctx.needs_input_grad
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         return (
-            product(rows, weight.T).view_as(x) if for_x else None,
-            product(rows.T, x.reshape(-1, x.shape[-1]).T) if for_weight else None,
-            rows.sum(dim=0) if for_bias else None,
+            product(rows, weight.T).view_as(x) if needs_x else None,
+            product(rows.T, x.reshape(-1, x.shape[-1]).T) if needs_weight else None,
+            rows.sum(dim=0) if needs_bias else None,
         )

@@ -1,9 +1,9 @@
-"""Sentence embeddings: token vectors of an encoder, pooled, in batches of a fixed number of tokens.
+"""Sentence embeddings: pooled token vectors of an encoder, in batches of a fixed number of tokens.
 
-Texts are sorted by length and cut into batches of at most `token_budget` tokens, padding included:
-small batches of equal length stay in the cache and waste no work. On the CPU each worker thread
-encodes whole batches with one compute thread, so the bytes do not depend on how many workers there
-are.
+Texts are sorted by length and grouped into batches of at most `token_budget` tokens, padding
+included: small batches of texts of similar length fit in the cache and need little padding. On the
+CPU each worker thread encodes whole batches with one compute thread, so that results are
+byte-identical for any number of workers.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-TEXTS_PER_PART = 1024  # texts between two saves; a killed job repeats at most this many
+TEXTS_PER_PART = 1024  # texts between two saves; a resumed job recomputes about this many at most
 
 
 class Pieces(NamedTuple):
-    """Word pieces of texts, three lists per text.
+    """Word pieces of texts: three parallel lists per text.
 
     Attributes:
-        ids: number in the vocabulary.
-        special: 1 for what the tokenizer has added, such as [CLS].
-        words: which of the words between blanks it belongs to; -1 for none.
+        ids: ids in the vocabulary.
+        special: 1 for special tokens that the tokenizer has added, such as [CLS], else 0.
+        words: index of the whitespace-separated word that each piece belongs to; -1 for none.
     """
 
     ids: list[list[int]]
@@ -65,38 +65,38 @@ class SentenceEncoder:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.encoder, self.device = encoder, device
-        # Loading is over before a bar could be read.
+        # Loading is too fast for a progress bar to be of use.
         transformers_logging.disable_progress_bar()
         gguf = next(folder.glob("*.gguf"), None)
-        self._unpacked = gguf is not None
-        packed: dict[str, Any] = {"local_files_only": True}
+        self._dequantized = gguf is not None
+        load_options: dict[str, Any] = {"local_files_only": True}
         if gguf is not None:
-            packed["gguf_file"] = gguf.name
-        self.tokenizer = AutoTokenizer.from_pretrained(folder, **packed)
-        self.config: Any = AutoConfig.from_pretrained(folder, **packed)
+            load_options["gguf_file"] = gguf.name
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, **load_options)
+        self.config: Any = AutoConfig.from_pretrained(folder, **load_options)
         if encoder.max_length > self.longest:
             raise IsotropyError(
                 f"encoder.max_length {encoder.max_length}: the model reads at most {self.longest} "
                 "tokens; correct the registry"
             )
-        # The attention is the fastest that the architecture has: torch's fused one, or MPNet's own.
+        # transformers takes the fastest attention of the architecture: torch's, or MPNet's own.
         self._load = partial(
             AutoModel.from_pretrained,
             folder,
             dtype=dtype,
             use_safetensors=None if gguf else True,
-            **packed,
+            **load_options,
         )
         self._loading = Lock()  # batches run in threads
         self._model: Any = None
 
     @property
     def model(self) -> Any:
-        """The weights, loaded when they are first used."""
+        """The transformer, loaded at first use."""
         with self._loading:
             if self._model is None:
                 model = self._load().eval().to(self.device)
-                if self._unpacked:  # by NumPy, anywhere in memory: products depend on where
+                if self._dequantized:  # unaligned NumPy memory: products depend on alignment
                     for weight in model.parameters():
                         weight.data = aligned(weight.data)
                 use_onednn_where_faster(model)
@@ -105,46 +105,55 @@ class SentenceEncoder:
 
     @property
     def dim(self) -> int:
-        """Length of a vector."""
+        """Dimension of the vectors."""
         return int(self.config.hidden_size)
 
     @property
     def n_layers(self) -> int:
-        """Hidden layers, the embedding layer not counted."""
+        """Number of hidden layers, without the embedding layer."""
         return int(self.config.num_hidden_layers)
 
     @property
     def longest(self) -> int:
-        """Tokens that the model has positions for; a model without positions has no limit."""
-        return longest_text(self.config)
+        """Maximum number of input tokens; 10**9 for a model without position embeddings."""
+        return max_input_tokens(self.config)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Word pieces of each text, special tokens included, cut at the encoder's maximum
-        length.
+        """Return the ids of the word pieces of each text, special tokens included, truncated to the
+        encoder's maximum length.
         """
         ids: list[list[int]] = self.tokenizer(
             list(texts), truncation=True, max_length=self.encoder.max_length
         )["input_ids"]
         return ids
 
-    def tokenize_marked(self, texts: Sequence[str], *, cut: bool = True) -> Pieces:
-        """The same, whole unless they are to be cut, and what each word piece is."""
-        length = (
+    def tokenize_pieces(self, texts: Sequence[str], *, cut: bool = True) -> Pieces:
+        """Tokenize texts and return, for each word piece, also whether it is a special token and
+        which word it belongs to.
+
+        Args:
+            texts: n strings.
+            cut: truncate texts to the encoder's maximum length.
+        """
+        truncation = (
             {"truncation": True, "max_length": self.encoder.max_length}
             if cut
             else {"verbose": False}
         )
-        found = self.tokenizer(
-            list(texts), return_special_tokens_mask=True, return_offsets_mapping=True, **length
+        encoded = self.tokenizer(
+            list(texts), return_special_tokens_mask=True, return_offsets_mapping=True, **truncation
         )
-        special = found["special_tokens_mask"]
-        words = [_words(*row) for row in zip(texts, found["offset_mapping"], special, strict=True)]
-        return Pieces(found["input_ids"], special, words)
+        special = encoded["special_tokens_mask"]
+        words = [
+            _word_indices(*row)
+            for row in zip(texts, encoded["offset_mapping"], special, strict=True)
+        ]
+        return Pieces(encoded["input_ids"], special, words)
 
     @torch.inference_mode()
     def encode_batch(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Vectors of a batch of tokenised texts, shape (batch, d), float32, on the CPU."""
-        input_ids, mask = self._padded(ids)
+        """Return pooled vectors of a batch of tokenized texts: (batch, d), float32, on the CPU."""
+        input_ids, mask = self._pad(ids)
         hidden: torch.Tensor = self.model(
             input_ids=input_ids, attention_mask=mask
         ).last_hidden_state.float()
@@ -158,10 +167,10 @@ class SentenceEncoder:
     def encode_tokens(
         self, ids: Sequence[Sequence[int]], layers: Sequence[int]
     ) -> list[torch.Tensor]:
-        """Hidden states of a batch of tokenised texts, padding left out: per layer (tokens, d),
-        float32, on the CPU.
+        """Return the hidden states of a batch of tokenized texts without padding: for each layer
+        (tokens, d), float32, on the CPU.
         """
-        input_ids, mask = self._padded(ids)
+        input_ids, mask = self._pad(ids)
         states = self.model(
             input_ids=input_ids, attention_mask=mask, output_hidden_states=True
         ).hidden_states
@@ -175,27 +184,28 @@ class SentenceEncoder:
         layer: int,
         length: int,
     ) -> torch.Tensor:
-        """Hidden states of a batch of tokenised texts or pairs, padded to a length: (batch, length,
-        d), float32, on the CPU.
+        """Return the hidden states of a batch of tokenized texts or pairs, padding included:
+        (batch, length, d), float32, on the CPU.
 
         Args:
             ids: word pieces.
-            types: the sentence of a pair that each is in; None for a model that does not ask.
+            types: token type ids (0 or 1: the sentence of a pair that each piece is in); None for
+                a model without token types.
             layer: hidden layer.
-            length: of all rows.
+            length: length to which all rows are padded.
         """
-        input_ids, mask = self._padded(ids, length)
-        optional = {} if types is None else {"token_type_ids": self._padded(types, length, 0)[0]}
+        input_ids, mask = self._pad(ids, length)
+        optional = {} if types is None else {"token_type_ids": self._pad(types, length, 0)[0]}
         states = self.model(
             input_ids=input_ids, attention_mask=mask, output_hidden_states=True, **optional
         ).hidden_states
         return states[layer].float().cpu()  # type: ignore[no-any-return]
 
-    def _padded(
+    def _pad(
         self, ids: Sequence[Sequence[int]], length: int | None = None, pad: int | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Word pieces padded on the right to a length or the longest, and the mask of what is not
-        padding; (batch, length).
+        """Pad rows of ids on the right, to `length` or to the longest row; return them and the
+        attention mask, both of shape (batch, length).
         """
         length = max(map(len, ids)) if length is None else length
         pad = self.tokenizer.pad_token_id or 0 if pad is None else pad
@@ -206,35 +216,39 @@ class SentenceEncoder:
         return input_ids, (torch.arange(length, device=self.device) < lengths[:, None]).long()
 
 
-def longest_text(config: Any) -> int:
-    """Tokens that a model has positions for, special tokens included; a model without positions has
-    no limit.
+def max_input_tokens(config: Any) -> int:
+    """Return the maximum number of input tokens of a model, special tokens included; 10**9 for a
+    model without position embeddings.
 
     Args:
-        config: the model's configuration, of transformers.
+        config: the model's configuration in transformers.
     """
-    most = getattr(config, "max_position_embeddings", None)
-    if not isinstance(most, int):
+    n_positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(n_positions, int):
         return 10**9
-    # These number their positions from the padding's number plus one.
-    shifted = config.model_type in ("mpnet", "roberta", "xlm-roberta", "camembert")
-    return most - (config.pad_token_id + 1 if shifted else 0)
+    # These models number positions from the id of the padding token plus one.
+    starts_after_padding = config.model_type in ("mpnet", "roberta", "xlm-roberta", "camembert")
+    return n_positions - (config.pad_token_id + 1 if starts_after_padding else 0)
 
 
-def _words(text: str, offsets: Sequence[tuple[int, int]], special: Sequence[int]) -> list[int]:
-    """The word between blanks that holds the last character of each word piece."""
-    blank = np.fromiter((c.isspace() for c in text), dtype=bool, count=len(text))
-    begins = ~blank & np.concatenate([[True], blank[:-1]])[: len(text)]
-    number = np.where(blank, -1, np.cumsum(begins) - 1).tolist()
+def _word_indices(
+    text: str, offsets: Sequence[tuple[int, int]], special: Sequence[int]
+) -> list[int]:
+    """Return, for each word piece, the index of the whitespace-separated word that holds its last
+    character; -1 for special tokens and whitespace.
+    """
+    is_space = np.fromiter((c.isspace() for c in text), dtype=bool, count=len(text))
+    starts_word = ~is_space & np.concatenate([[True], is_space[:-1]])[: len(text)]
+    word_of_character = np.where(is_space, -1, np.cumsum(starts_word) - 1).tolist()
     return [
-        -1 if added or first == end else number[end - 1]
-        for (first, end), added in zip(offsets, special, strict=True)
+        -1 if is_special or start == end else word_of_character[end - 1]
+        for (start, end), is_special in zip(offsets, special, strict=True)
     ]
 
 
 def batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
-    """Indices of texts in batches of at most `token_budget` tokens with padding, shortest first; at
-    least one a batch.
+    """Group texts, shortest first, into batches of at most `token_budget` tokens, padding included
+    (but at least one text); return the indices of the texts in each batch.
     """
     result: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
@@ -247,36 +261,37 @@ def batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
 def embed(
     encoder: SentenceEncoder, texts: Sequence[str], *, token_budget: int, workers: int, work: Path
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Embed texts; finished parts are kept in `work`, so that a killed run goes on where it was.
+    """Embed texts. Finished parts are saved in `work`, so that a killed run can be resumed.
 
     Args:
         encoder: the model.
         texts: n strings.
-        token_budget: most tokens in a batch.
-        workers: threads on the CPU (a GPU is fed by one). Does not change the result.
+        token_budget: maximum number of tokens in a batch, padding included.
+        workers: threads on the CPU (on a GPU there is only one); does not change the result.
         work: folder for finished parts.
 
     Returns:
-        Vectors of shape (n, d), float32, in the order of `texts`; and what was measured.
+        Vectors of shape (n, d), float32, in the order of `texts`; and measurements of the run:
+        device, attention implementation, counts and speed.
 
     Raises:
-        IsotropyError: a vector that is not finite.
+        IsotropyError: a vector has NaN or infinity.
     """
     started = perf_counter()
     ids = encoder.tokenize(texts)
-    parts = _parts(batches([len(row) for row in ids], token_budget))
+    parts = _group_into_parts(batches([len(row) for row in ids], token_budget))
     work.mkdir(parents=True, exist_ok=True)
     vectors = np.empty((len(texts), encoder.dim), dtype=np.float32)
-    fresh = 0
+    n_computed = 0
     with tqdm(total=len(texts), unit="text", disable=not sys.stderr.isatty(), desc="embed") as bar:
         for number, part in enumerate(parts):
             file = work / f"part{number:05d}.safetensors"
             if not file.is_file():
                 _compute_part(encoder, ids, part, workers, file)
-                fresh += sum(map(len, part))
+                n_computed += sum(map(len, part))
                 if not sys.stderr.isatty() and number % 4 == 3:
-                    done = sum(len(batch) for p in parts[: number + 1] for batch in p)
-                    log.info("embedded %d of %d texts", done, len(texts))
+                    n_done = sum(len(batch) for p in parts[: number + 1] for batch in p)
+                    log.info("embedded %d of %d texts", n_done, len(texts))
             vectors[[i for batch in part for i in batch]] = load_file(file)["vectors"].numpy()
             bar.update(sum(map(len, part)))
     if not np.isfinite(vectors).all():
@@ -289,8 +304,8 @@ def embed(
         "attention": str(encoder.model.config._attn_implementation),
         "texts": len(texts),
         "tokens": sum(map(len, ids)),
-        "texts_taken_up_from_a_killed_run": len(texts) - fresh,
-        "texts_per_second": round(fresh / seconds, 1),
+        "texts_taken_up_from_a_killed_run": len(texts) - n_computed,
+        "texts_per_second": round(n_computed / seconds, 1),
     }
 
 
@@ -301,18 +316,18 @@ def _compute_part(
     workers: int,
     file: Path,
 ) -> None:
-    """Write the vectors of a part's texts, in the order of its batches."""
-    found = map_batches(
+    """Compute and save the vectors of the texts of a part, in the order of its batches."""
+    vectors = map_batches(
         lambda batch: encoder.encode_batch([ids[i] for i in batch]), part, workers, encoder.device
     )
     with atomic(file) as temporary:
-        save_file({"vectors": torch.cat(found)}, temporary)
+        save_file({"vectors": torch.cat(vectors)}, temporary)
 
 
-def _parts(todo: list[list[int]]) -> list[list[list[int]]]:
+def _group_into_parts(batch_list: list[list[int]]) -> list[list[list[int]]]:
     """Group consecutive batches into parts of about TEXTS_PER_PART texts."""
     parts: list[list[list[int]]] = [[]]
-    for batch in todo:
+    for batch in batch_list:
         if sum(map(len, parts[-1])) >= TEXTS_PER_PART:
             parts.append([])
         parts[-1].append(batch)
@@ -321,12 +336,12 @@ def _parts(todo: list[list[int]]) -> list[list[list[int]]]:
 
 def map_batches(
     function: Callable[[list[int]], T],
-    part: Iterable[list[int]],
+    batch_list: Iterable[list[int]],
     workers: int,
     device: torch.device,
 ) -> list[T]:
-    """Apply a function to batches, in worker threads with one compute thread each on the CPU."""
+    """Apply a function to batches; on the CPU in worker threads with one compute thread each."""
     if device.type != "cpu":
-        return [function(batch) for batch in part]
+        return [function(batch) for batch in batch_list]
     with worker_threads(workers) as pool:
-        return list(pool.map(function, part))
+        return list(pool.map(function, batch_list))

@@ -1,4 +1,4 @@
-"""What defines embeddings: of sentences or tokens by an encoder, of words by a table."""
+"""Specifications of embeddings: of sentences or tokens by an encoder, of words by lookup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from isotropy.spec import Spec
 
 
 class InitializeSpec(Spec):
-    """What defines a model with random weights."""
+    """Specification of a model with random weights."""
 
     id: str
     source: Source
@@ -18,7 +18,7 @@ class InitializeSpec(Spec):
 
 
 class EmbedSpec(Spec):
-    """What defines the embeddings of a data set."""
+    """Specification of the sentence embeddings of a data set."""
 
     dataset: str
     model: str
@@ -29,32 +29,33 @@ class EmbedSpec(Spec):
 
 
 class TokensSpec(Spec):
-    """What defines the token vectors of a data set."""
+    """Specification of the token vectors of a data set."""
 
     dataset: str
     model: str
     encoder: Encoder
     layers: list[int]
-    """Hidden layers, rising: 0 is the embedding layer, the last as the model gives it (after its
-    final norm, if any)."""
+    """Hidden layers in ascending order: 0 is the embedding layer; the last one is as the model
+    returns it (after its final layer norm, if any)."""
     window: int | None
-    """Tokens of a window of the stream of all texts; null: each text by itself."""
+    """Length in tokens of the windows into which the concatenated texts are cut; null: each text is
+    encoded by itself."""
     token_budget: int
     device: Literal["auto", "cpu", "cuda"]
     dtype: Literal["float32", "bfloat16"]
 
 
 class ShardSpec(Spec):
-    """What defines a share of the token vectors of a data set."""
+    """Specification of one shard of the token vectors of a data set."""
 
     tokens: TokensSpec
     shard: int
-    """Which share, from 1."""
+    """Number of this shard, counted from 1."""
     shards: int
 
 
 class LookUpSpec(Spec):
-    """What defines the static embeddings of a data set of words."""
+    """Specification of the static embeddings of a data set of words."""
 
     dataset: str
     vectors: str

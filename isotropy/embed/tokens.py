@@ -1,12 +1,12 @@
-"""Token vectors: hidden states of chosen layers, streamed to disk (`isotropy.embed.layers` says in
-which form).
+"""Token vectors: hidden states of selected layers, streamed to disk in the format that is described
+in `isotropy.embed.layers`.
 
-A model reads one text at a time, or windows of a stream: all texts one after the other, each with
-its special tokens, cut into pieces of equal length whatever begins or ends there, the last short
-one left out (Cai et al. 2021). Memory holds one part, not the whole: texts or windows are read in
-parts of PART_TOKENS tokens, each of which is kept until all are there, so that a killed run goes on
-where it was, and so that several jobs (shards) can share them out. Parts, and with them every byte,
-do not depend on the number of shards.
+The model encodes each text by itself, or windows of a stream: all texts, each with its special
+tokens, are concatenated and cut into windows of equal length regardless of text boundaries; the
+shorter remainder is dropped (Cai et al. 2021). Texts or windows are processed in parts of about
+PART_TOKENS tokens, of which only one is in memory at a time. Finished parts are saved until all are
+complete, so that a killed run can be resumed and several jobs (shards) can divide the parts among
+them. Parts, and so all output bytes, do not depend on the number of shards.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from isotropy.spec import digest
 
 log = logging.getLogger(__name__)
 
-PART_TOKENS = 8192  # tokens between two saves, one batch at least; a killed job repeats no more
+PART_TOKENS = 8192  # tokens between two saves, at least one batch; what a killed job can lose
 
 
 class Extraction:
-    """What a model reads, and the parts that it is divided into; what is read does not depend on
-    how parts are shared out.
+    """The tokenized input of an extraction, divided into parts. Parts are the same however they are
+    distributed over jobs.
 
     Attributes:
-        encoder, layers: the model, and its hidden layers.
+        encoder, layers: the model, and the hidden layers to extract.
         tokens: the table of tokens.
-        parts: of each part, the numbers of its texts or windows, batch by batch.
+        parts: for each part, the indices of its texts or windows, batch by batch.
     """
 
     def __init__(
@@ -57,75 +57,80 @@ class Extraction:
         window: int | None,
         token_budget: int,
     ) -> None:
-        """Tokenize texts.
+        """Tokenize texts and divide them into parts.
 
         Args:
             encoder: the model.
             texts: n strings.
-            layers: hidden layers.
-            window: tokens of a window; None: each text by itself.
-            token_budget: most tokens in a batch.
+            layers: hidden layers to extract.
+            window: length of a window in tokens; None: each text is encoded by itself.
+            token_budget: maximum number of tokens in a batch, padding included.
 
         Raises:
-            IsotropyError: a layer that the model does not have, or a window longer than it reads or
-                than all texts.
+            IsotropyError: a layer does not exist, the window is longer than the model's maximum
+                input or than all texts together, or there are no tokens.
         """
         _require_readable(encoder, layers, window)
-        pieces = encoder.tokenize_marked(texts, cut=window is None)
+        pieces = encoder.tokenize_pieces(texts, cut=window is None)
         n_pieces = sum(map(len, pieces.ids))
-        self._read, tokens = _sequences(pieces, window)
+        self._inputs, tokens = _build_sequences(pieces, window)
         if not len(tokens):
             too_few = f"{n_pieces} tokens are fewer than one window of {window}"
             raise IsotropyError("no tokens" if window is None else too_few)
         self.encoder, self.layers = encoder, layers
-        self.tokens = tokens.assign(**_vocabulary(encoder, tokens["id"].to_numpy()))
-        lengths = np.array([len(row) for row in self._read])
+        self.tokens = tokens.assign(**_vocabulary_columns(encoder, tokens["id"].to_numpy()))
+        lengths = np.array([len(row) for row in self._inputs])
         self._offsets = np.concatenate([[0], np.cumsum(lengths)])
-        there = np.flatnonzero(lengths)  # a text may have no tokens
-        todo = [there[batch].tolist() for batch in batches(lengths[there].tolist(), token_budget)]
-        self.parts = _parts(todo, lengths)
-        longest = int((lengths >= encoder.encoder.max_length).sum())
-        self.about = {
+        non_empty = np.flatnonzero(lengths)  # texts without tokens are skipped
+        batch_list = [
+            non_empty[batch].tolist()
+            for batch in batches(lengths[non_empty].tolist(), token_budget)
+        ]
+        self.parts = _group_into_parts(batch_list, lengths)
+        n_full_length = int((lengths >= encoder.encoder.max_length).sum())
+        self.counts = {
             "texts": len(texts),
-            "texts_as_long_as_the_encoder_reads": 0 if window else longest,
-            "windows": len(self._read) if window else 0,
+            "texts_as_long_as_the_encoder_reads": 0 if window else n_full_length,
+            "windows": len(self._inputs) if window else 0,
             "tokens": len(tokens),
             "tokens_after_the_last_window": n_pieces - len(tokens),
         }
 
     def rows(self, number: int) -> np.ndarray:
-        """Rows of the table of tokens that a part holds."""
+        """Return the rows of the table of tokens whose vectors a part contains."""
         return token_rows(self._offsets, [i for batch in self.parts[number] for i in batch])
 
     def compute(self, number: int, file: Path, workers: int) -> None:
-        """Write a part: an array per layer, and what it is made from."""
-        found = map_batches(
-            lambda batch: self.encoder.encode_tokens([self._read[i] for i in batch], self.layers),
+        """Compute a part and save it: one array per layer, and the digest of its input."""
+        states_by_batch = map_batches(
+            lambda batch: self.encoder.encode_tokens([self._inputs[i] for i in batch], self.layers),
             self.parts[number],
             workers,
             self.encoder.device,
         )
         with atomic(file) as temporary:
-            of_layers = zip(self.layers, zip(*found, strict=True), strict=True)
-            arrays = {_stem(layer): torch.cat(states) for layer, states in of_layers}
+            states_by_layer = zip(self.layers, zip(*states_by_batch, strict=True), strict=True)
+            arrays = {_array_name(layer): torch.cat(states) for layer, states in states_by_layer}
             save_file(arrays, temporary, metadata={"of": self._identity(number)})
 
     def load(self, number: int, file: Path) -> dict[str, np.ndarray]:
-        """The arrays of a part, shapes (tokens, d), by the stem of their layer's file.
+        """Load a saved part: arrays of shape (tokens, d), by the stem of their layer's file name.
 
         Raises:
-            IsotropyError: it is not this part, or holds a vector that is not finite.
+            IsotropyError: the file is not this part, or a vector has NaN or infinity.
         """
         with safe_open(file, framework="pt") as stream:
-            made_from = (stream.metadata() or {}).get("of")
+            identity = (stream.metadata() or {}).get("of")
             names = list(stream.keys())
             arrays = {name: stream.get_tensor(name) for name in names}
         shape = (len(self.rows(number)), self.encoder.dim)
-        asked = {_stem(layer) for layer in self.layers}
-        fits = made_from == self._identity(number) and set(arrays) == asked
-        if not fits or any(a.shape != shape or a.dtype != torch.float32 for a in arrays.values()):
+        expected = {_array_name(layer) for layer in self.layers}
+        matches = identity == self._identity(number) and set(arrays) == expected
+        if not matches or any(
+            a.shape != shape or a.dtype != torch.float32 for a in arrays.values()
+        ):
             raise IsotropyError(
-                f"{file} is not part {number} of these tokens: delete it, so that it is made again"
+                f"{file} is not part {number} of these tokens: delete it and run again"
             )
         if not all(bool(torch.isfinite(a).all()) for a in arrays.values()):
             raise IsotropyError(
@@ -134,30 +139,30 @@ class Extraction:
         return {name: a.numpy() for name, a in arrays.items()}
 
     def _identity(self, number: int) -> str:
-        """What a part is made from: word pieces, in batches."""
-        return digest([[self._read[i] for i in batch] for batch in self.parts[number]])
+        """Return the digest of the input of a part: its word pieces, batch by batch."""
+        return digest([[self._inputs[i] for i in batch] for batch in self.parts[number]])
 
 
 def part_file(folder: Path, number: int) -> Path:
-    """File of a part."""
+    """Return the path of a part in a folder."""
     return folder / f"part{number:06d}.safetensors"
 
 
 def extract_shard(
     extraction: Extraction, shard: int, shards: int, *, workers: int, work: Path, folder: Path
 ) -> int:
-    """Compute every so many-th part.
+    """Compute the parts of one shard: every n-th part, where n is the number of shards.
 
     Args:
-        extraction: all parts.
-        shard: which of the shards, from 1.
-        shards: how many there are.
+        extraction: the tokenized input and its parts.
+        shard: number of this shard, counted from 1.
+        shards: number of shards.
         workers: threads on the CPU.
-        work: folder for finished parts, which outlives a killed job.
-        folder: where they go in the end; it is there.
+        work: folder for finished parts, kept if the job is killed.
+        folder: output folder, which must exist; the parts are moved there at the end.
 
     Returns:
-        Tokens of these parts.
+        Number of tokens in the parts of the shard.
     """
     work.mkdir(parents=True, exist_ok=True)
     numbers = range(shard - 1, len(extraction.parts), shards)
@@ -178,61 +183,60 @@ def extract(
     mark: str,
     shards: Sequence[Path] = (),
 ) -> dict[str, Any]:
-    """Write the token vectors of texts, from parts that are there, and from those that have to be
-    computed.
+    """Write the token vectors of texts, from saved parts where they exist; compute the others.
 
     Args:
-        extraction: all parts.
-        workers: threads on the CPU (a GPU is fed by one). Does not change the result.
+        extraction: the tokenized input and its parts.
+        workers: threads on the CPU (on a GPU there is only one); does not change the result.
         work: folder for finished parts.
-        folder: where to write; it is there.
-        mark: of the job's record, for the files.
+        folder: output folder, which must exist.
+        mark: identifier of the job's record, stored in the output files.
         shards: folders of parts that other jobs have computed.
 
     Returns:
-        What was measured.
+        Measurements of the run: counts, device and speed.
 
     Raises:
-        IsotropyError: a part that does not fit, or a vector that is not finite.
+        IsotropyError: a saved part does not belong to this input, or a vector has NaN or infinity.
     """
     started = perf_counter()
     encoder, tokens = extraction.encoder, extraction.tokens
     write_parquet(folder / TOKENS, tokens, mark)
     shape = (len(tokens), encoder.dim)
     files = {
-        _stem(layer): create_layer(folder / layer_file(layer), shape, mark)
+        _array_name(layer): create_layer(folder / layer_file(layer), shape, mark)
         for layer in extraction.layers
     }
     work.mkdir(parents=True, exist_ok=True)
-    fresh = _fill(files, extraction, workers, work, shards)
+    n_computed = _fill_layers(files, extraction, workers, work, shards)
     for array in files.values():
         array.flush()
     seconds = perf_counter() - started
-    # Parts that others have computed do not load the model.
-    loaded = {"attention": str(encoder.model.config._attn_implementation)} if fresh else {}
-    return extraction.about | {
+    # The model is loaded only if a part had to be computed.
+    attention = {"attention": str(encoder.model.config._attn_implementation)} if n_computed else {}
+    return extraction.counts | {
         "device": str(encoder.device),
-        **loaded,
+        **attention,
         "shards": len(shards),
-        "tokens_found_computed": len(tokens) - fresh,
-        "tokens_per_second": round(fresh / seconds, 1),
+        "tokens_found_computed": len(tokens) - n_computed,
+        "tokens_per_second": round(n_computed / seconds, 1),
     }
 
 
-def _fill(
+def _fill_layers(
     arrays: Mapping[str, np.ndarray],
     extraction: Extraction,
     workers: int,
     work: Path,
     shards: Sequence[Path],
 ) -> int:
-    """Write the vectors of all parts, part by part, into the layers' arrays; compute the parts that
-    are not there, and keep them in `work`.
+    """Copy the vectors of all parts into the arrays of the layers; parts that are not saved yet are
+    computed and saved in `work`.
 
     Returns:
-        Tokens of the parts that were computed.
+        Number of tokens in the parts that were computed.
     """
-    fresh, total = 0, len(extraction.tokens)
+    n_computed, total = 0, len(extraction.tokens)
     quiet = not sys.stderr.isatty()
     with tqdm(total=total, unit="token", disable=quiet, desc="tokens") as bar:
         for number in range(len(extraction.parts)):
@@ -240,18 +244,18 @@ def _fill(
             rows = extraction.rows(number)
             if not file.is_file():
                 extraction.compute(number, file, workers)
-                fresh += len(rows)
+                n_computed += len(rows)
                 if quiet and number % 16 == 15:
                     log.info("part %d of %d", number + 1, len(extraction.parts))
             for name, vectors in extraction.load(number, file).items():
                 arrays[name][rows] = vectors
             bar.update(len(rows))
-    return fresh
+    return n_computed
 
 
 def _require_readable(encoder: SentenceEncoder, layers: Sequence[int], window: int | None) -> None:
-    """Raise an IsotropyError for layers that the model does not have, and for a window longer than
-    it reads.
+    """Raise an IsotropyError if a layer does not exist or a window exceeds the model's maximum
+    input.
     """
     if layers[-1] > encoder.n_layers:
         raise IsotropyError(
@@ -262,11 +266,11 @@ def _require_readable(encoder: SentenceEncoder, layers: Sequence[int], window: i
 
 
 def _find_part(number: int, work: Path, shards: Sequence[Path]) -> Path:
-    """File of a part: that of the shard which has it; without shards the one in `work`, which need
-    not be there yet.
+    """Return the file of a part: in the folder of the shard that has computed it, else in `work`,
+    where it may not exist yet.
 
     Raises:
-        IsotropyError: there are shards, and neither they nor `work` have it.
+        IsotropyError: shards are given, but the part is neither in them nor in `work`.
     """
     file = part_file(work, number)
     for shard in shards:
@@ -277,19 +281,20 @@ def _find_part(number: int, work: Path, shards: Sequence[Path]) -> Path:
     return file
 
 
-def _stem(layer: int) -> str:
-    """Name of a layer's array in a part."""
+def _array_name(layer: int) -> str:
+    """Return the name of the array of a layer in a saved part."""
     return layer_file(layer).split(".")[0]
 
 
 class _Sequences(NamedTuple):
-    """What the model reads at once, and a row for each token of it, in the same order."""
+    """Inputs of the model (texts or windows) and the table of their tokens, in the same order."""
 
     ids: list[list[int]]
     tokens: pd.DataFrame
 
 
-def _sequences(pieces: Pieces, window: int | None) -> _Sequences:
+def _build_sequences(pieces: Pieces, window: int | None) -> _Sequences:
+    """Build the inputs of the model and the table of their tokens from tokenized texts."""
     lengths = [len(row) for row in pieces.ids]
     total = sum(lengths)
     flat = {
@@ -313,38 +318,42 @@ def _sequences(pieces: Pieces, window: int | None) -> _Sequences:
     )
     if window is None:
         return _Sequences(pieces.ids, tokens)
-    whole = total // window * window
-    return _Sequences(flat["id"][:whole].reshape(-1, window).tolist(), tokens.iloc[:whole])
+    n_used = total // window * window
+    return _Sequences(flat["id"][:n_used].reshape(-1, window).tolist(), tokens.iloc[:n_used])
 
 
-def _vocabulary(encoder: SentenceEncoder, ids: np.ndarray) -> dict[str, Any]:
-    """The entry of the vocabulary that each token is, and whether it is a symbol."""
-    seen, inverse = np.unique(ids, return_inverse=True)
-    names: Any = encoder.tokenizer.convert_ids_to_tokens(seen.tolist())
-    read = [encoder.tokenizer.decode([i]) for i in seen.tolist()]
-    symbols = np.array([not any(c.isalnum() for c in text) for text in read])
-    pieces = pd.Categorical.from_codes(inverse.tolist(), categories=pd.Index(_distinct(names)))
+def _vocabulary_columns(encoder: SentenceEncoder, ids: np.ndarray) -> dict[str, Any]:
+    """Return the columns `piece` and `symbol` of the table of tokens: the string of each token in
+    the vocabulary, and whether it has neither letter nor digit.
+    """
+    distinct_ids, inverse = np.unique(ids, return_inverse=True)
+    names: Any = encoder.tokenizer.convert_ids_to_tokens(distinct_ids.tolist())
+    decoded = [encoder.tokenizer.decode([i]) for i in distinct_ids.tolist()]
+    symbols = np.array([not any(c.isalnum() for c in text) for text in decoded])
+    pieces = pd.Categorical.from_codes(
+        inverse.tolist(), categories=pd.Index(_number_duplicates(names))
+    )
     return {"piece": pieces, "symbol": symbols[inverse]}
 
 
-def _distinct(pieces: list[str]) -> list[str]:
-    """Names of vocabulary entries; one that two entries share gets a number."""
-    seen: dict[str, int] = {}
+def _number_duplicates(pieces: list[str]) -> list[str]:
+    """Make the names of vocabulary entries unique: append a number to repeated ones."""
+    occurrences: dict[str, int] = {}
     result = []
     for piece in pieces:
-        seen[piece] = seen.get(piece, 0) + 1
-        result.append(piece if seen[piece] == 1 else f"{piece}#{seen[piece]}")
+        occurrences[piece] = occurrences.get(piece, 0) + 1
+        result.append(piece if occurrences[piece] == 1 else f"{piece}#{occurrences[piece]}")
     return result
 
 
-def _parts(todo: list[list[int]], lengths: np.ndarray) -> list[list[list[int]]]:
+def _group_into_parts(batch_list: list[list[int]], lengths: np.ndarray) -> list[list[list[int]]]:
     """Group consecutive batches into parts of about PART_TOKENS tokens."""
     parts: list[list[list[int]]] = []
-    room = 0
-    for batch in todo:
-        if room <= 0:
+    tokens_left = 0
+    for batch in batch_list:
+        if tokens_left <= 0:
             parts.append([])
-            room = PART_TOKENS
+            tokens_left = PART_TOKENS
         parts[-1].append(batch)
-        room -= int(lengths[batch].sum())
+        tokens_left -= int(lengths[batch].sum())
     return parts

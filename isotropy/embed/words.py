@@ -1,4 +1,4 @@
-"""Embeddings of words: rows of a table of static vectors."""
+"""Word embeddings looked up in a table of static vectors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from isotropy.sources.vectors import StaticVectors
 
 
 def look_up(table: StaticVectors, words: Sequence[str]) -> np.ndarray:
-    """Vectors of words, shape (n, d), float32; a word that the table has twice gets its first
-    vector.
+    """Return the vectors of words, shape (n, d), float32; of a word that occurs in the table more
+    than once, the first vector.
 
     Raises:
-        IsotropyError: words that the table does not have.
+        IsotropyError: some words are not in the table.
     """
     rows: dict[str, int] = {}
     for row, word in enumerate(table.words):
@@ -23,6 +23,6 @@ def look_up(table: StaticVectors, words: Sequence[str]) -> np.ndarray:
     missing = [word for word in words if word not in rows]
     if missing:
         raise IsotropyError(
-            f"{len(missing)} of {len(words)} words have no vector, {missing[0]!r} first"
+            f"{len(missing)} of {len(words)} words have no vector, the first is {missing[0]!r}"
         )
     return table.vectors[[rows[word] for word in words]]

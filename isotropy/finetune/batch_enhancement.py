@@ -1,9 +1,9 @@
-"""Cluster-based enhancement inside a model: of the first tokens of a batch, before the head (Rajaee
-& Sheikhi 2020, slides).
+"""Cluster-based isotropy enhancement inside a model: applied to the first tokens of each batch,
+before the head (Rajaee & Sheikhi 2020, slides).
 
-The slides do not say at which point the method stands. Here it changes what the head reads of the
-last layer: the first token of each item, after the encoder and before its pooler or classifier, in
-training and in evaluation.
+The slides do not say where in the model the method is applied. Here it changes the input of the
+head: the first token of each item, after the last layer of the encoder and before its pooler or
+classifier, in training and in evaluation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from isotropy.transforms import ClusterBasedEnhancement
 class BatchClustering:
     """Subtracts cluster means and removes principal components from the first tokens of each batch.
 
-    Means are differentiated, clusters and components are constants of the batch, found without a
-    gradient. A batch that is too small for the wanted clusters has fewer, and one of one or two
-    items is left as it is.
+    Gradients flow through the means; the assignment to clusters and the components are treated as
+    constants. A batch that is too small for the specified number of clusters has fewer, and a batch
+    of one or two items is not changed.
 
     Attributes:
-        last: what the head read of the last batch, shape (B, d), without gradient.
+        last: input of the head in the last forward pass, shape (B, d), without gradient.
     """
 
     def __init__(self, method: Method, seed: int) -> None:
@@ -35,10 +35,10 @@ class BatchClustering:
         self.last = torch.empty(0)
 
     def attach(self, model: Any) -> None:
-        """Stand before the head of a model for classification.
+        """Insert the method before the head of a model for sequence classification.
 
         Raises:
-            IsotropyError: a model whose head reads something else than the first token.
+            IsotropyError: the model's head does not read the first token.
         """
         base = model.base_model
         heads = (
@@ -52,22 +52,24 @@ class BatchClustering:
                 f"method cluster: expected a model whose head reads the first token, got "
                 f"{type(model).__name__}"
             )
-        head.register_forward_pre_hook(lambda _, read: (self._changed(read[0]), *read[1:]))
+        head.register_forward_pre_hook(
+            lambda _, inputs: (self._enhance_states(inputs[0]), *inputs[1:])
+        )
 
-    def _changed(self, states: torch.Tensor) -> torch.Tensor:
-        """First tokens changed, of states (B, T, d) or (B, d)."""
+    def _enhance_states(self, states: torch.Tensor) -> torch.Tensor:
+        """Enhance the first tokens of hidden states of shape (B, T, d), or first tokens (B, d)."""
         if states.dim() == 2:
             return self.enhanced(states)
         return torch.cat([self.enhanced(states[:, 0])[:, None], states[:, 1:]], dim=1)
 
     def enhanced(self, tokens: torch.Tensor) -> torch.Tensor:
-        """First tokens of a batch, shape (B, d), after the method."""
+        """Return the enhanced first tokens of a batch, shape (B, d)."""
         n = len(tokens)
-        removed = min(self.n_components, n - 2)
-        if n < 3:  # nothing would be left of one or two
+        n_removed = min(self.n_components, n - 2)
+        if n < 3:  # one or two points would become zero
             self.last = tokens.detach()
             return tokens
-        method = ClusterBasedEnhancement(min(self.n_clusters, n), removed, random_state=self.seed)
+        method = ClusterBasedEnhancement(min(self.n_clusters, n), n_removed, random_state=self.seed)
         method.fit(tokens.detach().float().cpu().numpy())
         labels = torch.from_numpy(method.labels_).long().to(tokens.device)
         result = tokens.clone()
@@ -76,7 +78,7 @@ class BatchClustering:
             if not bool(rows.any()):
                 continue
             centred = tokens[rows] - tokens[rows].mean(dim=0)
-            top = torch.from_numpy(components).to(tokens)
-            result[rows] = centred - (centred @ top.T) @ top
+            top_components = torch.from_numpy(components).to(tokens)
+            result[rows] = centred - (centred @ top_components.T) @ top_components
         self.last = result.detach()
         return result

@@ -1,4 +1,4 @@
-"""Tokenized inputs of a task, and batches of them."""
+"""Tokenized data sets of a task, and padded batches."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from isotropy.prepare.table import Dataset, read_items, targets, text_rows
 
 @dataclass
 class Inputs:
-    """What a model reads of a data set: one row per item, or per window of a context (extractive
-    tasks).
+    """Tokenized data set: one row per item or, for extractive tasks, per window of a context.
 
     Attributes:
         task: single-label, regression or extractive.
-        ids: word pieces of each row, special tokens included.
-        types: the sentence of a pair that each is in; None where the model does not get it.
-        targets: class numbers (n,), scores (n,), or first and last word piece of an answer (n, 2).
-        windows: where each row lies in its context (extractive tasks).
-        answers: right answers of each item (extractive tasks).
+        ids: ids of the word pieces of each row, special tokens included.
+        types: token type ids (the sentence of a pair that each piece is in); None if the model is
+            not given them.
+        targets: class numbers (n,), scores (n,), or first and last word piece of the answer (n, 2).
+        windows: the window of a context that each row is (extractive tasks).
+        answers: reference answers of each item (extractive tasks).
     """
 
     task: str
@@ -50,62 +50,65 @@ class Batch:
 
     @property
     def mask(self) -> torch.Tensor:
-        """Shape (B, T), 1 for tokens and 0 for padding."""
+        """Attention mask, shape (B, T): 1 for tokens and 0 for padding."""
         return self.model_inputs["attention_mask"]
 
 
-class Side(NamedTuple):
-    """Training or validation items of a task."""
+class TaskData(NamedTuple):
+    """The training or validation data of a task."""
 
     inputs: Inputs
     dataset: Dataset
     contexts: list[str]
-    """Of each item of an extractive task."""
+    """Context of each item of an extractive task; empty for other tasks."""
     n_items: int
-    n_all: int
-    """Before a part was drawn."""
+    n_available: int
+    """Number of items in the data set, before sampling."""
 
 
-def read_side(
+def read_task_data(
     tokenizer: Any, texts: Path, items: Path, training: Training, *, seed: int | None = None
-) -> Side:
+) -> TaskData:
     """Read and tokenize a prepared data set (`isotropy.prepare.table`).
 
     Args:
         tokenizer: a fast tokenizer of transformers.
         texts: the table of texts.
         items: the table of items.
-        training: longest row in word pieces, whether the model gets the sentence of a token, and
-            how many training items.
-        seed: of the choice of training items; None: all items.
+        training: settings: maximum length of a row, use of token types, and number of training
+            items.
+        seed: random seed of the sample of training items; None: all items.
     """
     strings = list(pd.read_parquet(texts)["text"])
     table, dataset = read_items(items)
-    n_all = len(table)
-    if seed is not None and training.n_train is not None and training.n_train < n_all:
-        chosen = np.random.default_rng(seed).choice(n_all, training.n_train, replace=False)
-        table = table.iloc[np.sort(chosen)].reset_index(drop=True)
+    n_available = len(table)
+    if seed is not None and training.n_train is not None and training.n_train < n_available:
+        sample = np.random.default_rng(seed).choice(n_available, training.n_train, replace=False)
+        table = table.iloc[np.sort(sample)].reset_index(drop=True)
     columns = [[strings[i] for i in column] for column in text_rows(table).T]
-    typed = training.token_types and "token_type_ids" in tokenizer.model_input_names
+    use_types = training.token_types and "token_type_ids" in tokenizer.model_input_names
     if dataset.task != "extractive":
         encoded = tokenizer(
-            *columns, truncation=True, max_length=training.max_length, return_token_type_ids=typed
+            *columns,
+            truncation=True,
+            max_length=training.max_length,
+            return_token_type_ids=use_types,
         )
-        types = encoded["token_type_ids"] if typed else None
+        types = encoded["token_type_ids"] if use_types else None
         inputs = Inputs(dataset.task, encoded["input_ids"], types, targets(table, dataset), [], [])
-        return Side(inputs, dataset, [], len(table), n_all)
+        return TaskData(inputs, dataset, [], len(table), n_available)
     contexts, questions = columns
-    first = [(labels[0]["text"], labels[0]["start"]) for labels in table["labels"]]
-    found = windows(tokenizer, questions, contexts, first, training.max_length)
+    first_answers = [(labels[0]["text"], labels[0]["start"]) for labels in table["labels"]]
+    context_windows = windows(tokenizer, questions, contexts, first_answers, training.max_length)
     inputs = Inputs(
         dataset.task,
-        [w.ids for w in found],
-        [w.types for w in found] if typed else None,
-        np.array([w.answer for w in found], dtype=np.int64),
-        found if seed is None else [],  # only predictions need them, and they are large
+        [w.ids for w in context_windows],
+        [w.types for w in context_windows] if use_types else None,
+        np.array([w.answer for w in context_windows], dtype=np.int64),
+        context_windows if seed is None else [],  # only evaluation needs them, and they are large
         [[answer["text"] for answer in labels] for labels in table["labels"]],
     )
-    return Side(inputs, dataset, contexts, len(table), n_all)
+    return TaskData(inputs, dataset, contexts, len(table), n_available)
 
 
 def collate(
@@ -115,7 +118,7 @@ def collate(
     device: torch.device,
     length: int | None = None,
 ) -> Batch:
-    """Rows padded on the right to a length, or to the longest of them."""
+    """Collect rows in a batch, padded on the right to `length` or to the longest of them."""
     length = length or max(len(inputs.ids[i]) for i in rows)
 
     def padded(lists: list[list[int]], value: int) -> torch.Tensor:

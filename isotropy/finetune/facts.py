@@ -18,7 +18,7 @@ def describe_run(
     n_train: int,
     n_validation: int,
 ) -> FinetuneFacts:
-    """Facts about a run; the same for the same spec and inputs. `facts` come from `measure`,
+    """Collect facts about a run, which depend on spec and inputs alone; `facts` are from `measure`,
     `steps` from `finetune`.
     """
     return FinetuneFacts(

@@ -1,4 +1,4 @@
-"""An encoder with the head of a task, its loss and its predictions."""
+"""Loading of models with a task head, and the loss of a task."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from isotropy.embed.linear import use_onednn_where_faster
-from isotropy.embed.sentence_encoder import longest_text
+from isotropy.embed.sentence_encoder import max_input_tokens
 from isotropy.errors import IsotropyError
 from isotropy.finetune.data import Batch
 
 PADDING = "<pad>"
-"""Added to tokenizers that have no padding token, as those of GPT and GPT-2."""
+"""Padding token that is added to tokenizers without one, such as those of GPT and GPT-2."""
 
 
 def load_tokenizer(folder: Path, max_length: int) -> Any:
-    """The fast tokenizer of a fetched model, with a padding token: where it has none, a new one
-    behind its vocabulary. None of its own would do: a head that reads the last token finds it by
-    what is not padding, and texts may end with any of them.
+    """Load the fast tokenizer of a fetched model. If it has no padding token, a new one is appended
+    to the vocabulary. An existing token cannot serve as padding: heads that read the last token
+    take the last one that is not padding, and a text may end with any existing token.
 
     Raises:
-        IsotropyError: the model cannot read inputs of `max_length`.
+        IsotropyError: `max_length` exceeds the maximum input length of the model.
     """
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if tokenizer.pad_token_id is None:
         tokenizer.add_special_tokens({"pad_token": PADDING})
-    limit = longest_text(AutoConfig.from_pretrained(folder, local_files_only=True))
+    limit = max_input_tokens(AutoConfig.from_pretrained(folder, local_files_only=True))
     if max_length > limit:
         raise IsotropyError(
             f"max_length: {folder.name} reads at most {limit} word pieces, not {max_length}"
@@ -44,19 +44,19 @@ def load_tokenizer(folder: Path, max_length: int) -> Any:
 
 
 def load_model(folder: Path, task: str, n_labels: int, seed: int, pad: int) -> Any:
-    """A fetched model in float32 with a new head, initialized by the seed.
+    """Load a fetched model in float32 with a new, randomly initialized head.
 
     Args:
         folder: the fetched model.
         task: single-label, regression or extractive.
-        n_labels: classes (single-label).
-        seed: of torch's generator, which goes on from here.
-        pad: id of the padding token; the model gets an embedding for one that it does not know.
+        n_labels: number of classes (single-label).
+        seed: random seed; the state of torch's global generator is set with it.
+        pad: id of the padding token; if the model has no embedding for it, one is added.
     """
-    # The head is new, and is meant to be.
+    # No warning that the weights of the head are new
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    kind = (
+    model_class = (
         AutoModelForQuestionAnswering
         if task == "extractive"
         else AutoModelForSequenceClassification
@@ -64,7 +64,7 @@ def load_model(folder: Path, task: str, n_labels: int, seed: int, pad: int) -> A
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
     config.num_labels = 2 if task == "extractive" else n_labels if task == "single-label" else 1
     torch.manual_seed(seed)
-    model = kind.from_pretrained(
+    model = model_class.from_pretrained(
         folder, config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
     )
     model.config.pad_token_id = pad
@@ -75,22 +75,22 @@ def load_model(folder: Path, task: str, n_labels: int, seed: int, pad: int) -> A
 
 
 def reads_last(model: Any) -> bool:
-    """Whether the last token of a text stands for it, as in models that read from left to right;
-    the first token of encoders.
+    """Return whether a text is represented by its last token, as in left-to-right models, rather
+    than by its first, as in encoders.
 
     Args:
-        model: as `load_model` gives it.
+        model: a model from `load_model`.
     """
     return hasattr(model, "score") or model.config.model_type in LEFT_TO_RIGHT
 
 
 LEFT_TO_RIGHT = ("gpt2", "gpt_neo", "gptj", "llama")
-"""Kinds of models with a head for spans whose first token knows nothing of what follows."""
+"""Types of left-to-right models with a head for answer spans."""
 
 
 def task_loss(outputs: Any, batch: Batch) -> torch.Tensor:
-    """Mean over the batch: cross-entropy, squared error, or the mean of the cross-entropies of an
-    answer's two ends.
+    """Compute the mean loss of a batch: cross-entropy for classes, squared error for scores, or the
+    mean of the cross-entropies of start and end for answers.
     """
     if "start_logits" in outputs:
         first, last = batch.targets[:, 0], batch.targets[:, 1]

@@ -1,44 +1,44 @@
-"""Results of fine-tuning that a study asks for."""
+"""Plan of the fine-tuned models of a study."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
 
-from isotropy.context import Context, Result, Results, fetched, sides
+from isotropy.context import Context, Result, Results, source_folder, task_inputs
 from isotropy.finetune.spec import FinetuneSpec
 from isotropy.finetune.tasks import FinetuneRun, FineTuning
 
 
 def stem(paper: str, run: str, seed: int) -> str:
-    """Path of a fine-tuned model below the results, without a suffix."""
+    """Return the stem of a fine-tuned model: its path below the results without a suffix."""
     return f"finetune/{paper}/{run}/seed{seed}"
 
 
 def stems(paper: str, runs: Mapping[str, FinetuneRun], seeds: list[int]) -> list[str]:
-    """Paths of all models: runs, then seeds."""
+    """Return the stems of all fine-tuned models, by run and seed."""
     return [stem(paper, run, seed) for run in runs for seed in seeds]
 
 
 def results(
-    paper: str, chosen: FineTuning, runs: Mapping[str, FinetuneRun], context: Context
+    paper: str, settings: FineTuning, runs: Mapping[str, FinetuneRun], context: Context
 ) -> Results:
-    """All fine-tuned models of a paper's part of the study."""
-    found: Results = {}
+    """Plan all fine-tuned models of a paper."""
+    planned: Results = {}
     for name, run in runs.items():
-        task = chosen.tasks[run.task]
-        inputs = sides({"train": task.train, "validation": task.validation})
-        inputs |= {"model": [fetched(run.model)]}
-        for seed in chosen.seeds:
-            make = partial(_spec, paper, chosen, name, run, seed, context)
-            found[stem(paper, name, seed)] = Result(make, inputs)
-    return found
+        task = settings.tasks[run.task]
+        inputs = task_inputs({"train": task.train, "validation": task.validation})
+        inputs |= {"model": [source_folder(run.model)]}
+        for seed in settings.seeds:
+            make_spec = partial(_spec, paper, settings, name, run, seed, context)
+            planned[stem(paper, name, seed)] = Result(make_spec, inputs)
+    return planned
 
 
 def _spec(
-    paper: str, chosen: FineTuning, name: str, run: FinetuneRun, seed: int, context: Context
+    paper: str, settings: FineTuning, name: str, run: FinetuneRun, seed: int, context: Context
 ) -> FinetuneSpec:
-    task = chosen.tasks[run.task]
+    task = settings.tasks[run.task]
     return FinetuneSpec(
         paper=paper,
         run=name,
@@ -48,8 +48,8 @@ def _spec(
         metric=task.metric,
         model=run.model,
         method=run.method,
-        training=task.trained(chosen.training),
-        measure=chosen.measure,
+        training=task.training_settings(settings.training),
+        measure=settings.measure,
         seed=seed,
         device=context.compute.device,
     )

@@ -1,8 +1,8 @@
-"""Extractive question answering, as SQuAD v1.1 has it: windows over long contexts, the best span,
-exact match and F1.
+"""Extractive question answering as in SQuAD v1.1: windows over long contexts, selection of the best
+span, exact match and F1.
 
-Rajpurkar et al. (2016), doi:10.18653/v1/D16-1264. Stride, number of candidates and longest answer
-are those of the I-STAR code (Rudman & Eickhoff 2024).
+Rajpurkar et al. (2016), doi:10.18653/v1/D16-1264. Stride, number of candidates and maximum
+length of answers are those of the I-STAR code (Rudman & Eickhoff 2024).
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 STRIDE = 128  # word pieces that neighbouring windows share
-N_BEST = 20  # starts and ends that are combined
-LONGEST_ANSWER = 30  # word pieces
+N_BEST = 20  # number of candidate starts and of candidate ends
+LONGEST_ANSWER = 30  # in word pieces
 
 
 class Window(NamedTuple):
     """A question with a part of its context."""
 
     item: int
-    """Row of the data set."""
+    """Index of the question in the data set."""
     ids: list[int]
     types: list[int]
     spans: list[tuple[int, int] | None]
-    """Characters of the context that each word piece stands for; None outside the context."""
+    """Character range of each word piece in the context; None for pieces outside the context."""
     answer: tuple[int, int]
-    """First and last word piece of the answer; (0, 0), the first token, where this window does not
-    hold it."""
+    """First and last word piece of the answer; (0, 0), the first token, if it is not completely in
+    this window."""
 
 
 def windows(
@@ -47,10 +47,10 @@ def windows(
         tokenizer: a fast tokenizer of transformers.
         questions: n strings.
         contexts: n strings.
-        answers: text and first character of each answer.
-        max_length: longest window in word pieces, question and special tokens included.
+        answers: text of each answer and its start in the context, in characters.
+        max_length: maximum number of word pieces, including question and special tokens.
     """
-    # Some questions begin with blanks, which could make them longer than a window.
+    # Leading blanks, which some questions have, could fill a whole window.
     encoded = tokenizer(
         [q.lstrip() for q in questions],
         list(contexts),
@@ -61,37 +61,44 @@ def windows(
         return_offsets_mapping=True,
         return_token_type_ids=True,
     )
-    found = []
+    cut = []
     for row, item in enumerate(encoded["overflow_to_sample_mapping"]):
-        of_context = [s == 1 for s in encoded.sequence_ids(row)]
+        in_context = [s == 1 for s in encoded.sequence_ids(row)]
         spans = [
             tuple(span) if inside else None
-            for span, inside in zip(encoded["offset_mapping"][row], of_context, strict=True)
+            for span, inside in zip(encoded["offset_mapping"][row], in_context, strict=True)
         ]
         text, start = answers[item]
-        place = _place(spans, start, start + len(text))
-        found.append(
-            Window(item, encoded["input_ids"][row], encoded["token_type_ids"][row], spans, place)
+        answer_pieces = _locate_answer(spans, start, start + len(text))
+        cut.append(
+            Window(
+                item,
+                encoded["input_ids"][row],
+                encoded["token_type_ids"][row],
+                spans,
+                answer_pieces,
+            )
         )
-    return found
+    return cut
 
 
 def best_answers(
-    found: Sequence[Window],
+    context_windows: Sequence[Window],
     starts: Sequence[np.ndarray],
     ends: Sequence[np.ndarray],
     contexts: Sequence[str],
 ) -> list[str]:
-    """The most likely span of each item over all its windows, as text of its context.
+    """Return the most likely answer to each question over all its windows, as a substring of its
+    context; an empty string if no window has a valid span.
 
     Args:
-        found: windows.
-        starts: logits of each window's word pieces, to be the first of the answer.
-        ends: the same, to be the last.
+        context_windows: windows of all questions.
+        starts: for each window, the logits of its word pieces as the start of the answer.
+        ends: the same as its end.
         contexts: n strings.
     """
     best: dict[int, tuple[float, str]] = {}
-    for window, start, end in zip(found, starts, ends, strict=True):
+    for window, start, end in zip(context_windows, starts, ends, strict=True):
         for first in np.argsort(-start, kind="stable")[:N_BEST]:
             for last in np.argsort(-end, kind="stable")[:N_BEST]:
                 if not first <= last < first + LONGEST_ANSWER:
@@ -105,36 +112,41 @@ def best_answers(
     return [best.get(item, (0.0, ""))[1] for item in range(len(contexts))]
 
 
-def exact_match(answer: str, right: Sequence[str]) -> float:
-    """1 if the answer equals one of the right ones but for case, punctuation, articles and blanks,
-    else 0.
+def exact_match(answer: str, references: Sequence[str]) -> float:
+    """Return 1 if the answer equals a reference answer up to case, punctuation, articles and
+    whitespace, else 0.
     """
-    return float(any(_normalized(answer) == _normalized(r) for r in right))
+    return float(any(_normalize(answer) == _normalize(reference) for reference in references))
 
 
-def f1(answer: str, right: Sequence[str]) -> float:
-    """Largest harmonic mean of precision and recall of words over the right answers, in [0, 1]."""
-    return max(_f1(_normalized(answer).split(), _normalized(r).split()) for r in right)
+def f1(answer: str, references: Sequence[str]) -> float:
+    """Return the F1 of words, in [0, 1], with respect to the most similar reference answer."""
+    return max(
+        _f1(_normalize(answer).split(), _normalize(reference).split()) for reference in references
+    )
 
 
-def _f1(words: list[str], right: list[str]) -> float:
-    common = (Counter(words) & Counter(right)).total()
-    if not words or not right:
-        return float(words == right)
-    return 2 * common / (len(words) + len(right))
+def _f1(words: list[str], reference: list[str]) -> float:
+    """Return the harmonic mean of precision and recall of words."""
+    common = (Counter(words) & Counter(reference)).total()
+    if not words or not reference:
+        return float(words == reference)
+    return 2 * common / (len(words) + len(reference))
 
 
-def _normalized(text: str) -> str:
-    """As SQuAD's own evaluation does: lower case, without punctuation, then without articles and
-    superfluous blanks.
+def _normalize(text: str) -> str:
+    """Normalize an answer as SQuAD's official evaluation does: convert to lower case, then remove
+    punctuation, articles and superfluous whitespace.
     """
     text = "".join(c for c in text.lower() if c not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
-def _place(spans: Sequence[tuple[int, ...] | None], start: int, end: int) -> tuple[int, int]:
-    """First and last word piece of the characters from `start` to before `end`; (0, 0) if they are
-    not all here.
+def _locate_answer(
+    spans: Sequence[tuple[int, ...] | None], start: int, end: int
+) -> tuple[int, int]:
+    """Return the first and the last word piece of the characters `start` to `end` (exclusive); (0,
+    0) if some of them are outside the window.
     """
     inside = [
         i for i, span in enumerate(spans) if span is not None and span[0] < end and span[1] > start

@@ -1,4 +1,4 @@
-"""What defines a fine-tuned model, and the facts about it that tables read."""
+"""Specification of a fine-tuned model, and the facts about it that tables use."""
 
 from __future__ import annotations
 
@@ -9,123 +9,127 @@ from pydantic import Field, model_validator
 from isotropy.spec import PaperSpec, Spec, Strict
 
 Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman", "exact_match"]
-"""How good a model is; in percent, but for correlations times 100, as GLUE reports them."""
+"""Performance metric of a task, in percent; correlations are multiplied by 100, as in GLUE."""
 
 
 SAMPLED = "trained on {n:,} of {of:,} items"
-"""Departure of a model that is trained on a part of the items (`PaperSpec.departures`)."""
+"""Template of the departure of a model trained on a sample (`PaperSpec.departures`)."""
 
 
 class Method(Strict):
-    """What is added to the task's loss (Rudman & Eickhoff 2024, section 3), or done to the first
-    tokens of a batch before the head (cluster: Rajaee & Sheikhi 2020).
+    """Method that changes the geometry in fine-tuning: a penalty that is added to the loss of the
+    task (istar and cosreg: Rudman & Eickhoff 2024, section 3), or a transform of the first tokens
+    of each batch before the head (cluster: Rajaee & Sheikhi 2020).
     """
 
     kind: Literal["none", "istar", "cosreg", "cluster"]
     strength: float | None = None
-    """lambda: of I-STAR positive for more isotropy, negative for less."""
+    """Weight lambda of the penalty; for I-STAR, positive values increase isotropy, negative ones
+    decrease it."""
     zeta: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the shrinkage covariance (I-STAR)."""
+    """Weight of the shrinkage covariance (I-STAR)."""
     layers: Literal["all", "last"] = "all"
-    """Hidden layers that the penalty sees, the embedding layer not among them; of no account for
-    the others."""
+    """Hidden layers to which the penalty applies, without the embedding layer; ignored for methods
+    without penalty."""
     n_clusters: Annotated[int, Field(ge=1)] | None = None
-    """Clusters of a batch (cluster)."""
+    """Number of clusters in a batch (cluster)."""
     n_components: Annotated[int, Field(ge=1)] | None = None
-    """Principal components removed from each cluster (cluster)."""
+    """Number of principal components that are removed from each cluster (cluster)."""
 
     @model_validator(mode="after")
-    def _complete(self) -> Method:
+    def _check_parameters(self) -> Method:
         if (self.strength is None) != (self.kind not in ("istar", "cosreg")) or (
             self.zeta is None
         ) != (self.kind != "istar"):
-            raise ValueError("I-STAR has strength and zeta, CosReg a strength, the others neither")
+            raise ValueError(
+                "I-STAR has strength and zeta, CosReg only strength, other methods neither"
+            )
         if (self.n_clusters is None) != (self.kind != "cluster") or (self.n_components is None) != (
             self.kind != "cluster"
         ):
-            raise ValueError("cluster has n_clusters and n_components, the others neither")
+            raise ValueError("cluster has n_clusters and n_components, other methods neither")
         return self
 
     @property
     def name(self) -> str:
-        """As it stands in paths: letters, digits, _ and -."""
+        """Name for paths: letters, digits, _ and - only."""
         parts: list[str] = [self.kind]
-        parts += [] if self.strength is None else [f"lambda{_plain(self.strength)}"]
-        parts += [] if self.zeta is None else [f"zeta{_plain(self.zeta)}"]
+        parts += [] if self.strength is None else [f"lambda{_format_for_path(self.strength)}"]
+        parts += [] if self.zeta is None else [f"zeta{_format_for_path(self.zeta)}"]
         parts += [] if self.n_clusters is None else [f"{self.n_clusters}x{self.n_components}"]
         return "_".join(parts)
 
 
 class Training(Strict):
-    """How a model is fine-tuned."""
+    """Hyper-parameters of fine-tuning."""
 
     learning_rate: Annotated[float, Field(gt=0)]
-    """Of AdamW, at its highest."""
+    """Maximum learning rate of AdamW."""
     batch_size: Annotated[int, Field(ge=2)]
-    """Items in a batch."""
+    """Number of items in a batch."""
     epochs: Annotated[int, Field(ge=1)]
-    """Passes over the training items."""
+    """Number of passes over the training items."""
     n_train: Annotated[int, Field(ge=2)] | None
-    """Training items, drawn once per seed, where there are more; null: all. A part is a
-    stand-in."""
+    """Size of the sample of training items, drawn for each seed; null: all items. A model that is
+    trained on a sample is a stand-in."""
     max_length: Annotated[int, Field(ge=8)]
-    """Longest input in word pieces; the rest is cut (extractive tasks: goes into further
-    windows)."""
+    """Maximum length of an input in word pieces; longer ones are truncated (for extractive tasks:
+    divided into several windows)."""
     token_types: bool
-    """Tell the model which sentence of a pair a token is in, where it can know; the authors do
-    not."""
+    """Give token type ids (the sentence of a pair that a token is in) to models that have them; the
+    authors do not."""
     keep_padding: bool
-    """Count padding as tokens in the penalty and its shrinkage covariance, as the authors do."""
+    """Include padding tokens in the penalty and its shrinkage covariance, as the authors do."""
     pad_to_max_length: bool
-    """Pad each item to `max_length`, not to the longest of its batch, in training: the authors do
-    so for SQuAD. It changes the penalty where padding counts."""
+    """Pad training items to `max_length` instead of the longest in the batch, as the authors do for
+    SQuAD. This changes the penalty if `keep_padding` is true."""
     schedule: Literal["constant", "linear"]
-    """Of the learning rate: as it is (the authors), or falling to 0 from the end of the warm-up."""
+    """Learning rate after the warm-up: constant (the authors), or falling linearly to 0."""
     warmup: Annotated[float, Field(ge=0, lt=1)]
-    """Share of the updates in which the learning rate rises to its highest."""
+    """Fraction of the updates during which the learning rate rises to its maximum."""
     weight_decay: Annotated[float, Field(ge=0)]
-    """Of AdamW; 0 in the authors' code."""
+    """Weight decay of AdamW; 0 in the authors' code."""
     max_grad_norm: Annotated[float, Field(gt=0)] | None
-    """Gradients are clipped to this norm; null: not."""
+    """Norm to which gradients are clipped; null: no clipping."""
 
-    def no_longer_than(self, positions: int) -> Training:
-        """The same for models that read no more than so many word pieces."""
+    def limit_length(self, positions: int) -> Training:
+        """Return a copy with `max_length` limited to the number of positions of a model."""
         return self.model_copy(update={"max_length": min(self.max_length, positions)})
 
     shrinkage_tokens: Annotated[int, Field(ge=2)]
-    """Token vectors, all layers together, from which the shrinkage covariance is estimated at the
-    start of each epoch."""
+    """Number of token vectors, of all layers together, from which the shrinkage covariance is
+    estimated at the start of each epoch."""
     precision: Literal["float32", "bfloat16", "float16"]
-    """Of the forward pass; the penalty is always float32. float16 needs a GPU."""
+    """Number format of the forward pass; the penalty is always float32. float16 needs a GPU."""
 
 
 class GeometrySettings(Strict):
-    """How the geometry of a fine-tuned model is measured."""
+    """Settings for measuring the geometry of a fine-tuned model."""
 
     zeta: Annotated[float, Field(ge=0, le=1)]
-    """Of IsoScore*; 0.75 in the authors' analysis."""
+    """Weight of the shrinkage covariance in IsoScore*; 0.75 in the authors' analysis."""
     tokens: Annotated[int, Field(ge=2)]
-    """Token vectors of training items, all layers together, behind the shrinkage covariance of that
-    IsoScore*."""
+    """Number of token vectors of training items, of all layers together, from which that covariance
+    is estimated."""
 
 
 class FinetuneSpec(PaperSpec):
-    """What defines one fine-tuned model."""
+    """Specification of one fine-tuned model."""
 
     run: str
     """Name of the run, without its seed."""
     task: str
     train: str
     validation: str
-    """Data sets."""
+    """Data set of validation items; `train` is that of training items."""
     metric: Metric
-    """The task's own metric."""
+    """Metric of the task."""
     model: str
     method: Method
     training: Training
     measure: GeometrySettings
     seed: int
-    """Of the classifier's initialization, the order of items and dropout."""
+    """Random seed of the head's initialization, the sample and order of items, and dropout."""
     device: Literal["auto", "cpu", "cuda"]
 
 
@@ -133,12 +137,12 @@ class Probe(Strict):
     """A linear classifier or ridge regression on frozen sentence embeddings of the last layer."""
 
     method: Literal["none", "abtt"]
-    """What was done to the embeddings: nothing, or All-But-The-Top."""
+    """Post-processing of the embeddings: none, or All-But-The-Top."""
     performance: float
-    """The task's own metric on the validation set."""
+    """Metric of the task on the validation set."""
     n_train: int
     n_components: int
-    """Principal components that were removed."""
+    """Number of principal components that were removed."""
 
 
 class FinetuneFacts(Spec):
@@ -150,44 +154,44 @@ class FinetuneFacts(Spec):
     method: Method
     seed: int
     data: str
-    """Titles of the data sets' contents."""
+    """Titles of the data sets."""
     embedding: str
     """Title of the model."""
     status: str
     """`original` or `stand-in`."""
     deviations: str = ""
-    """What makes it a stand-in, with semicolons between."""
+    """Reasons why it is a stand-in, separated by semicolons."""
     metric: Metric
     performance: float
-    """The task's own metric on the whole validation set."""
+    """Metric of the task on the whole validation set."""
     metrics: dict[str, float]
     """All metrics of the task."""
     chance: float
-    """The task's own metric of the most frequent training class; 0 for scores and answers."""
+    """Metric of always predicting the most frequent training class; 0 for scores and answers."""
     isoscore: float
-    """Of all token vectors of the validation set, all layers together (the embedding layer left
-    out)."""
+    """IsoScore of all token vectors of the validation set, of all layers together (without the
+    embedding layer)."""
     isoscore_star: float
-    """The same with shrinkage."""
+    """IsoScore* of the same token vectors."""
     mean_cosine: float
-    """Of pairs of the same token vectors."""
+    """Mean cosine of pairs of the same token vectors."""
     zeta: float
-    """Of `isoscore_star`."""
+    """Weight of the shrinkage covariance in `isoscore_star`."""
     n_train: int
     n_validation: int
     n_tokens: int
-    """Tokens of the validation set."""
+    """Number of tokens in the validation set."""
     n_layers: int
     updates: int
-    """Steps of AdamW."""
+    """Number of updates by AdamW."""
     final_loss: float
-    """The task's loss, mean over the last tenth of the updates."""
+    """Loss of the task, averaged over the last tenth of the updates."""
     activations: list[float]
-    """Mean of each dimension of the validation set's sentence embeddings, last layer."""
+    """Mean of each dimension of the sentence embeddings of the validation set, last layer."""
     probes: list[Probe]
-    """On the embeddings of a model without penalty; empty for others and for extractive tasks."""
+    """Probes of a model without a method; empty for other models and for extractive tasks."""
 
 
-def _plain(value: float) -> str:
-    """A number for a path: 0.5 is 0_5, -5 is m5."""
+def _format_for_path(value: float) -> str:
+    """Format a number for use in paths: 0.5 as 0_5, -5 as m5."""
     return f"{value:g}".replace("-", "m").replace(".", "_").replace("+", "")

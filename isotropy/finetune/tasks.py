@@ -1,4 +1,4 @@
-"""What a study chooses of fine-tuning: tasks, models, training; and checks that they fit."""
+"""Configuration of fine-tuning in a study (tasks, models, training), and its validation."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ METRICS = {
     "regression": ("pearson", "spearman"),
     "extractive": ("exact_match", "f1"),
 }
-LEAST_WINDOW = 64
+MIN_WINDOW = 64
 
 
 class Task(Strict):
-    """A task, and what of `training` it changes."""
+    """A fine-tuning task, and the settings in which it differs from `training`."""
 
     train: str
-    """A name from `datasets`."""
+    """Training data: a name from `datasets`."""
     validation: str
-    """A name from `datasets`: the whole of it is scored."""
+    """Validation data, which are used completely: a name from `datasets`."""
     metric: Metric
-    """The task's own metric."""
+    """Metric of the task."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """null: as in `training`; so are the others."""
+    """Maximum learning rate; null, here and below: as in `training`."""
     batch_size: Annotated[int, Field(ge=2)] | None = None
-    """Items in a batch."""
+    """Number of items in a batch."""
     epochs: Annotated[int, Field(ge=1)] | None = None
-    """Passes over the training items."""
+    """Number of passes over the training items."""
     n_train: Annotated[int, Field(ge=2)] | None = None
-    """Training items."""
+    """Number of training items."""
     max_length: Annotated[int, Field(ge=8)] | None = None
-    """Longest input in word pieces."""
+    """Maximum length of an input in word pieces."""
     pad_to_max_length: bool | None = None
-    """Pad each item to `max_length`."""
+    """Pad training items to `max_length`."""
 
-    def trained(self, common: Training) -> Training:
-        """How the models of this task are trained."""
-        own = self.model_dump(exclude={"train", "validation", "metric"}, exclude_none=True)
-        return common.model_copy(update=own)
-
-
-Sides = TypeVar("Sides", bound=Strict)
+    def training_settings(self, common: Training) -> Training:
+        """Return the training settings of this task."""
+        overrides = self.model_dump(exclude={"train", "validation", "metric"}, exclude_none=True)
+        return common.model_copy(update=overrides)
 
 
-def own_tasks(own: ResolvedExtension, task: type[Sides]) -> dict[str, Sides]:
-    """Tasks of an extension's data sets with classes, by name."""
+TaskT = TypeVar("TaskT", bound=Strict)
+
+
+def extension_tasks(extension: ResolvedExtension, task: type[TaskT]) -> dict[str, TaskT]:
+    """Create tasks for the labelled data sets of an extension, by name."""
     return {
         name: task.model_validate(
             {"train": f"{name}-train", "validation": f"{name}-validation", "metric": "accuracy"}
         )
-        for name in own.classes
+        for name in extension.classes
     }
 
 
@@ -72,23 +72,23 @@ class FinetuneRun(Strict):
 
 
 class FineTuning(Strict):
-    """Tasks with models, each fine-tuned with every method and seed."""
+    """Tasks and models, each pair of which is fine-tuned with every method and seed."""
 
     tasks: Annotated[dict[Name, Task], Field(min_length=1), DROPPABLE]
-    """Tasks that there are, by name."""
+    """Available tasks, by name."""
     run_tasks: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
-    """Tasks to run."""
+    """Names of the tasks to run."""
     models: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
-    """Models of the source registry."""
+    """Names of models in the source registry."""
     seeds: Seeds
-    """Of initialization, order and dropout."""
+    """Random seeds of initialization, sample and order of items, and dropout."""
     training: Training
-    """How models are trained; a task may differ."""
+    """Training settings, which tasks may override."""
     measure: GeometrySettings
-    """How their geometry is measured."""
+    """Settings for measuring their geometry."""
 
-    def runs_of(self, methods: list[Method]) -> dict[str, FinetuneRun]:
-        """All runs, by name: every task with every model and method."""
+    def make_runs(self, methods: list[Method]) -> dict[str, FinetuneRun]:
+        """Combine every task to run with every model and method; return the runs by name."""
         return {
             f"{task}--{model}--{method.name}": FinetuneRun(task=task, model=model, method=method)
             for task in self.run_tasks
@@ -97,27 +97,28 @@ class FineTuning(Strict):
         }
 
     def check_tasks(self, path: str, context: Context) -> None:
-        """Refuse tasks, models and settings that do not exist or do not fit.
+        """Check that tasks, models and settings exist and are compatible.
 
         Args:
-            path: of this part in the configuration.
-            context: data sets, sources and settings.
+            path: path of this section in the configuration.
+            context: data sets, sources and settings of the study.
 
         Raises:
-            IsotropyError: the first mistake: the field's path, the value, and what is expected.
+            IsotropyError: describes the first mistake: path of the field, expected and actual
+                value.
         """
         for i, model in enumerate(self.models):
             context.require_source(f"{path}.models.{i}", model, "model")
         for i, name in enumerate(self.run_tasks):
             require_known(f"{path}.run_tasks.{i}", name, self.tasks, "task")
         for name, task in self.tasks.items():
-            own = f"{path}.tasks.{name}"
-            train = check_sides(own, task, context)
-            length = task.trained(self.training).max_length
-            if train.task == "extractive" and length < LEAST_WINDOW:
+            task_path = f"{path}.tasks.{name}"
+            train = check_task_data(task_path, task, context)
+            length = task.training_settings(self.training).max_length
+            if train.task == "extractive" and length < MIN_WINDOW:
                 raise IsotropyError(
-                    f"config: {own}.max_length: expected at least {LEAST_WINDOW} word pieces for a "
-                    f"question and its context, got {length}"
+                    f"config: {task_path}.max_length: expected at least {MIN_WINDOW} word pieces "
+                    f"for a question and its context, got {length}"
                 )
         if self.training.precision == "float16" and context.compute.device == "cpu":
             raise IsotropyError(
@@ -125,32 +126,35 @@ class FineTuning(Strict):
             )
 
 
-class HasSides(Protocol):
-    """A task with data sets for training and validation, and a metric."""
+class HasTaskData(Protocol):
+    """Any task with data sets for training and validation, and a metric."""
 
     @property
     def train(self) -> str:
-        """A name from `datasets`."""
+        """Training data: a name from `datasets`."""
 
     @property
     def validation(self) -> str:
-        """A name from `datasets`."""
+        """Validation data: a name from `datasets`."""
 
     @property
     def metric(self) -> str:
-        """The task's own metric."""
+        """Metric of the task."""
 
 
-def check_sides(path: str, task: HasSides, context: Context) -> SentencesSpec:
-    """The training side of a task, if both sides fit each other and the metric.
+def check_task_data(path: str, task: HasTaskData, context: Context) -> SentencesSpec:
+    """Check that the training and validation data of a task fit each other and the metric.
 
     Args:
-        path: of the task in the configuration.
+        path: path of the task in the configuration.
         task: the task.
-        context: data sets, sources and settings.
+        context: data sets, sources and settings of the study.
+
+    Returns:
+        The specification of the training data.
 
     Raises:
-        IsotropyError: the first mistake.
+        IsotropyError: describes the first mistake.
     """
     train = context.require_sentences(f"{path}.train", task.train)
     validation = context.require_sentences(f"{path}.validation", task.validation)
@@ -159,27 +163,27 @@ def check_sides(path: str, task: HasSides, context: Context) -> SentencesSpec:
             f"config: {path}.validation: expected the task and label_names of {task.train!r}, got "
             f"those of {task.validation!r}, which differ"
         )
-    if train.source == validation.source and not _are_apart(train, validation):
+    if train.source == validation.source and not _are_disjoint(train, validation):
         raise IsotropyError(
             f"config: {path}: train and validation share the source {train.source!r}: both need "
-            "the same sample, and a split with the same held_out and seed, one the part train, the "
-            "other validation"
+            "the same sample, and a split with the same held_out and seed, where part is train and "
+            "validation, respectively"
         )
-    fits = [
+    allowed_metrics = [
         metric
         for metric in METRICS[train.task]
         if metric != "f1" or train.task == "extractive" or len(train.label_names) == 2
     ]
-    if task.metric not in fits:
+    if task.metric not in allowed_metrics:
         raise IsotropyError(
-            f"config: {path}.metric: expected {' or '.join(fits)}, got {task.metric!r}"
+            f"config: {path}.metric: expected {' or '.join(allowed_metrics)}, got {task.metric!r}"
         )
     return train
 
 
-def _are_apart(train: SentencesSpec, validation: SentencesSpec) -> bool:
-    """Whether two sides of one source have no item in common."""
+def _are_disjoint(train: SentencesSpec, validation: SentencesSpec) -> bool:
+    """Return whether training and validation data from one source have no item in common."""
     if train.split is None or validation.split is None or train.sample != validation.sample:
         return False
-    other = train.split.model_copy(update={"part": "validation"})
-    return train.split.part == "train" and validation.split == other
+    expected = train.split.model_copy(update={"part": "validation"})
+    return train.split.part == "train" and validation.split == expected

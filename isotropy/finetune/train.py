@@ -1,9 +1,10 @@
-"""Fine-tuning with a penalty on the geometry of hidden states (Rudman & Eickhoff 2024, section 3):
-the loop.
+"""Training loop of fine-tuning with a penalty on the geometry of hidden states (Rudman & Eickhoff
+2024, section 3).
 
-loss = the task's + penalty: lambda (1 - IsoScore*(all token vectors of all layers, zeta, Sigma_S))
-for I-STAR, where Sigma_S is estimated anew at the start of every epoch from training tokens in
-evaluation mode; lambda times the mean cosine of the last layer's tokens for CosReg.
+The penalty is added to the loss of the task. For I-STAR it is lambda (1 - IsoScore*(all token
+vectors of all layers, zeta, Sigma_S)), where the shrinkage covariance Sigma_S is estimated at the
+start of every epoch from training tokens in evaluation mode. For CosReg it is lambda times the mean
+cosine of the tokens of the last layer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import torch
 from safetensors.torch import save_file
 from tqdm import tqdm
 
-from isotropy.checkpoint import Pace, read_checkpoint
+from isotropy.checkpoint import CheckpointTimer, read_checkpoint
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.finetune.data import Inputs, collate
@@ -36,9 +37,9 @@ log = logging.getLogger(__name__)
 
 LOG_SECONDS = 20.0
 CHECKPOINT_SECONDS = 5.0
-"""How much work a killed run loses, at least; where it is cut changes nothing."""
-CHECKPOINT_PAUSE = 50  # times the time that the last one took
-EPSILON = 1e-6  # of AdamW: the default of the class that the authors use
+"""Minimum time between checkpoints in seconds; results do not depend on it."""
+CHECKPOINT_PAUSE = 50  # pause between checkpoints as a multiple of the time that one takes
+EPSILON = 1e-6  # of AdamW: the default of the authors' implementation
 
 
 def finetune(
@@ -51,63 +52,63 @@ def finetune(
         model: an encoder with a head (`isotropy.finetune.model.load_model`), on the CPU.
         inputs: the training items.
         pad: id of the padding token.
-        device: where to compute.
-        work: folder of the checkpoint from which a killed run goes on, on the CPU with the same
-            bytes as an undisturbed one.
+        device: device on which to compute.
+        work: folder of the checkpoint from which a killed run is resumed; on the CPU the results
+            are byte-identical to those of an uninterrupted run.
 
     Returns:
-        One row per update (update, epoch, learning_rate, loss, score), where `loss` is the task's
-        alone and `score` what the penalty acts on: IsoScore* or the mean cosine of the batch, NaN
-        without a penalty; and what was measured of this run.
+        One row per update (update, epoch, learning_rate, loss, score), where `loss` is the loss of
+        the task alone and `score` is the quantity in the penalty: IsoScore* or the mean cosine of
+        the batch, NaN without a penalty; and measurements of this run, such as its speed.
 
     Raises:
-        IsotropyError: a loss, hidden states or parameters that are not finite, or float16 without a
-            GPU.
+        IsotropyError: loss, hidden states or parameters are not finite, or the precision is float16
+            without a GPU.
     """
     run = _Run(spec, model, inputs, pad, device)
     checkpoint = work / "checkpoint.safetensors"
     rows = run.resume(checkpoint)
-    first = run.update
-    if first:
-        log.info("going on from update %d of a killed run", first)
+    first_update = run.update
+    if first_update:
+        log.info("resuming from update %d of an interrupted run", first_update)
     started = perf_counter()
-    _step_to_the_end(run, rows, checkpoint)
-    run.require_sound()
+    _train_to_end(run, rows, checkpoint)
+    run.require_finite_parameters()
     seconds = perf_counter() - started
     return pd.DataFrame(rows), {
         "device": str(device),
-        "updates_taken_up_from_a_killed_run": first,
+        "updates_taken_up_from_a_killed_run": first_update,
         "seconds": round(seconds, 3),
         "seconds_in_shrinkage_covariance": round(run.shrinkage_seconds, 3),
-        "updates_per_second": round((run.updates - first) / seconds, 3),
+        "updates_per_second": round((run.updates - first_update) / seconds, 3),
     }
 
 
-def _step_to_the_end(run: _Run, rows: list[dict[str, float]], checkpoint: Path) -> None:
-    """Make all updates that are left, a row for each; show progress, and keep a checkpoint now and
-    then.
+def _train_to_end(run: _Run, rows: list[dict[str, float]], checkpoint: Path) -> None:
+    """Make all remaining updates and append a row for each; show progress and save checkpoints
+    regularly.
     """
-    said = perf_counter()
-    pace = Pace(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
+    last_logged = perf_counter()
+    pace = CheckpointTimer(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
     quiet = not sys.stderr.isatty()
     with tqdm(
         total=run.updates, initial=run.update, unit="update", disable=quiet, desc=run.spec.run
     ) as bar:
         while run.update < run.updates:
             if pace.due():
-                began = perf_counter()
+                save_started = perf_counter()
                 run.save(checkpoint, rows)
-                pace.note_saved(began)
+                pace.note_saved(save_started)
             rows.append(run.step())
             bar.update()
-            if quiet and perf_counter() - said > LOG_SECONDS:
-                said, row = perf_counter(), rows[-1]
+            if quiet and perf_counter() - last_logged > LOG_SECONDS:
+                last_logged, row = perf_counter(), rows[-1]
                 scores = f"loss {row['loss']:.4f}, score {row['score']:.4f}"
                 log.info("update %d of %d: %s", run.update, run.updates, scores)
 
 
 class _Run:
-    """Model, optimizer and penalty between two updates."""
+    """State of a run between two updates: model, optimizer and penalty."""
 
     def __init__(
         self, spec: FinetuneSpec, model: Any, inputs: Inputs, pad: int, device: torch.device
@@ -116,8 +117,7 @@ class _Run:
         require_precision(training, device)
         self.spec, self.training = spec, training
         self.inputs, self.pad, self.device = inputs, pad, device
-        how = spec.training
-        self.length = how.max_length if how.pad_to_max_length else None
+        self.length = training.max_length if training.pad_to_max_length else None
         self.model = model.to(device)
         self.parameters = dict(model.named_parameters())
         self.optimizer = torch.optim.AdamW(
@@ -128,28 +128,28 @@ class _Run:
             fused=True,
         )
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "float16")
-        penalty = penalty_of(spec, int(model.config.hidden_size))
+        penalty = make_penalty(spec, int(model.config.hidden_size))
         self.penalty = penalty if penalty is None else penalty.to(device)
-        self.per_epoch = math.ceil(len(inputs) / training.batch_size)
-        self.updates = self.per_epoch * training.epochs
+        self.updates_per_epoch = math.ceil(len(inputs) / training.batch_size)
+        self.updates = self.updates_per_epoch * training.epochs
         self.update = 0
         self.order: np.ndarray | None = None
         self.shrinkage_seconds = 0.0
 
     def step(self) -> dict[str, float]:
-        """One update of the parameters; at the start of an epoch, the shrinkage covariance before
-        it.
+        """Make one update of the parameters; at the start of an epoch, first estimate the shrinkage
+        covariance.
         """
-        epoch, position = divmod(self.update, self.per_epoch)
+        epoch, position = divmod(self.update, self.updates_per_epoch)
         if self.order is None or position == 0:
             generator = np.random.default_rng([self.spec.seed, epoch])
             self.order = generator.permutation(len(self.inputs))
         order, size = self.order, self.training.batch_size
         if position == 0:
             self._estimate_shrinkage(order)
-        chosen = order[position * size : (position + 1) * size]
-        batch = collate(self.inputs, chosen, self.pad, self.device, self.length)
-        rate = self._rate()
+        batch_rows = order[position * size : (position + 1) * size]
+        batch = collate(self.inputs, batch_rows, self.pad, self.device, self.length)
+        rate = self._learning_rate()
         self.optimizer.param_groups[0]["lr"] = rate
         self.model.train()
         with self._autocast():
@@ -160,10 +160,10 @@ class _Run:
         self._require_finite(loss)
         total, score = loss, math.nan
         if self.penalty is not None:
-            with self._divergence_named():
-                added = self.penalty(outputs.hidden_states, batch.mask)
-            total = loss + added
-            score = self._score(float(added.detach()))
+            with self._reporting_divergence():
+                penalty_value = self.penalty(outputs.hidden_states, batch.mask)
+            total = loss + penalty_value
+            score = self._penalized_score(float(penalty_value.detach()))
         self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(total).backward()  # type: ignore[no-untyped-call]
         self.scaler.unscale_(self.optimizer)
@@ -181,8 +181,8 @@ class _Run:
         }
 
     def save(self, path: Path, rows: list[dict[str, float]]) -> None:
-        """Keep parameters, Adam's moments, the shrinkage covariance, the generators' states and the
-        rows so far.
+        """Save a checkpoint: parameters, Adam's moments, shrinkage covariance, states of the random
+        generators, and the rows so far.
         """
         tensors = {f"parameter.{name}": p.detach() for name, p in self.parameters.items()}
         for name, p in self.parameters.items():
@@ -207,7 +207,9 @@ class _Run:
             )
 
     def resume(self, path: Path) -> list[dict[str, float]]:
-        """Put a checkpoint in place; return the rows before it. Nothing if there is none."""
+        """Restore the state from a checkpoint and return its rows; without one, return an empty
+        list.
+        """
         if not path.is_file():
             return []
         tensors, metadata = read_checkpoint(path)
@@ -220,15 +222,15 @@ class _Run:
                     for key, value in tensors.items()
                     if key.startswith(prefix)
                 }
-                if state:  # a parameter that no loss reaches has none
+                if state:  # parameters without gradient have no state
                     self.optimizer.state[p] = {k: v.to(self.device) for k, v in state.items()}
         if self.penalty is not None:
-            own = {
+            penalty_state = {
                 k.removeprefix("penalty."): v
                 for k, v in tensors.items()
                 if k.startswith("penalty.")
             }
-            self.penalty.load_state_dict(own)
+            self.penalty.load_state_dict(penalty_state)
         self.scaler.load_state_dict(json.loads(metadata["scaler"]))
         torch.set_rng_state(tensors["generator.cpu"])
         if self.device.type == "cuda":
@@ -239,10 +241,12 @@ class _Run:
 
     @torch.no_grad()
     def _estimate_shrinkage(self, order: np.ndarray) -> None:
-        """Sigma_S from training tokens in the epoch's order, in evaluation mode, in float32."""
+        """Estimate Sigma_S from training tokens in the order of the epoch, in evaluation mode and
+        float32.
+        """
         if not isinstance(self.penalty, IStarLoss) or self.penalty.zeta == 0:
             return
-        began = perf_counter()
+        started = perf_counter()
         self.penalty.reset_shrinkage()
         self.model.eval()
         size = self.training.batch_size
@@ -250,35 +254,36 @@ class _Run:
             rows = order[start : start + size]
             batch = collate(self.inputs, rows, self.pad, self.device, self.length)
             states = self.model(**batch.model_inputs, output_hidden_states=True).hidden_states
-            with self._divergence_named():
+            with self._reporting_divergence():
                 n = self.penalty.update_shrinkage(states, batch.mask)
             if n > self.training.shrinkage_tokens:
                 break
-        self.shrinkage_seconds += perf_counter() - began
+        self.shrinkage_seconds += perf_counter() - started
 
-    def require_sound(self) -> None:
-        """Raise an IsotropyError if the last update left a parameter that is not finite."""
+    def require_finite_parameters(self) -> None:
+        """Raise an IsotropyError if a parameter is not finite after the last update."""
         for parameter in self.parameters.values():
             self._require_finite(parameter)
 
     def _require_finite(self, values: torch.Tensor) -> None:
         if not bool(torch.isfinite(values.detach()).all()):
-            raise self._diverged("a loss or parameter is not finite")
+            raise self._divergence_error("a loss or parameter is not finite")
 
     @contextmanager
-    def _divergence_named(self) -> Iterator[None]:
-        """Hidden states that are not finite, or all alike, are what a training that diverges looks
-        like to the penalty.
+    def _reporting_divergence(self) -> Iterator[None]:
+        """Report a ValueError of the penalty (hidden states that are not finite, or all equal) as a
+        divergence of the training.
         """
         try:
             yield
         except ValueError as error:
-            raise self._diverged(str(error)) from error
+            raise self._divergence_error(str(error)) from error
 
-    def _diverged(self, why: str) -> IsotropyError:
-        hint = "take a smaller learning_rate or lambda"
+    def _divergence_error(self, reason: str) -> IsotropyError:
+        """Return the error to raise when the training has diverged."""
+        hint = "use a smaller learning_rate or lambda"
         return IsotropyError(
-            f"training diverged at update {self.update + 1} of {self.updates}: {why}; {hint}"
+            f"training diverged at update {self.update + 1} of {self.updates}: {reason}; {hint}"
         )
 
     def _autocast(self) -> AbstractContextManager[Any]:
@@ -286,8 +291,8 @@ class _Run:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=getattr(torch, self.training.precision))
 
-    def _rate(self) -> float:
-        """The learning rate of the next update."""
+    def _learning_rate(self) -> float:
+        """Return the learning rate of the next update."""
         warmup = self.training.warmup * self.updates
         rate = self.training.learning_rate
         if self.update < warmup:
@@ -296,26 +301,32 @@ class _Run:
             return rate
         return rate * (self.updates - self.update) / max(1.0, self.updates - warmup)
 
-    def _score(self, added: float) -> float:
-        """What the penalty acts on, from the penalty."""
+    def _penalized_score(self, penalty_value: float) -> float:
+        """Compute IsoScore* or the mean cosine from the value of the penalty; NaN if lambda is
+        0.
+        """
         strength = self.spec.method.strength
         assert strength is not None
         if strength == 0:
             return math.nan
-        return 1 - added / strength if self.spec.method.kind == "istar" else added / strength
-
-
-def require_precision(training: Training, device: torch.device) -> None:
-    """Raise an IsotropyError where the device cannot compute in the wanted precision."""
-    if training.precision == "float16" and device.type != "cuda":
-        raise IsotropyError(
-            "precision: float16 needs a GPU, and torch sees none here; take float32 or bfloat16 "
-            "on the CPU"
+        return (
+            1 - penalty_value / strength
+            if self.spec.method.kind == "istar"
+            else penalty_value / strength
         )
 
 
-def penalty_of(spec: FinetuneSpec, d: int) -> Any:
-    """The penalty that a method adds to the loss; None for none."""
+def require_precision(training: Training, device: torch.device) -> None:
+    """Raise an IsotropyError if the device does not support the precision."""
+    if training.precision == "float16" and device.type != "cuda":
+        raise IsotropyError(
+            "precision: float16 needs a GPU, but torch finds none; use float32 or bfloat16 on "
+            "the CPU"
+        )
+
+
+def make_penalty(spec: FinetuneSpec, d: int) -> Any:
+    """Create the penalty that a method adds to the loss; None for methods without one."""
     method, keep_padding = spec.method, spec.training.keep_padding
     layers: Literal["all"] | tuple[int, ...] = "all" if method.layers == "all" else (-1,)
     if method.kind == "istar":

@@ -1,5 +1,5 @@
-"""The geometry of one layer: cosines within and between types, clusters, local dimension, pictures
-(Cai et al. 2021).
+"""Measure the geometry of one layer: cosines within and between types, clusters, local intrinsic
+dimension, and points for plots (Cai et al. 2021).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from isotropy.errors import IsotropyError
 from isotropy.geometry.lid import lid_scores
 from isotropy.geometry.spec import Clustering, LayerSpec
 from isotropy.geometry.swiss_roll import roll
-from isotropy.geometry.token_types import TypedCloud, read_typed, varied
+from isotropy.geometry.token_types import TypedCloud, read_typed_cloud, varied
 from isotropy.metrics.clusters import ClusterCount, cluster_count
 from isotropy.metrics.cosines import mean_cosine, type_cosines
 from isotropy.metrics.isoscores import StreamingCovariance, isoscore_from_covariance
-from isotropy.metrics.matmul import ROWS_PER_BLOCK, oriented
+from isotropy.metrics.matmul import ROWS_PER_BLOCK, with_fixed_signs
 
-SEEN = 3  # principal components in the pictures
+N_PLOTTED = 3  # principal components in the plots
 
 
 class Axes(NamedTuple):
-    """Mean and principal axes of a cloud: variances falling, shape (d,), axes as rows, shape (d,
-    d); float64.
+    """Mean and principal axes of a cloud, in float64: variances in descending order, shape (d,);
+    axes as rows, shape (d, d).
     """
 
     mean: np.ndarray
@@ -34,7 +34,7 @@ class Axes(NamedTuple):
     isoscore: float
 
     def project(self, vectors: np.ndarray, n: int) -> np.ndarray:
-        """Coordinates on the first n axes, shape (len(vectors), n), float32."""
+        """Return coordinates on the first n axes, shape (len(vectors), n), float32."""
         axes = self.axes[:n].T.astype(np.float32)
         mean = self.mean.astype(vectors.dtype)
         parts = [
@@ -46,13 +46,13 @@ class Axes(NamedTuple):
 
 
 def principal_axes(vectors: np.ndarray) -> Axes:
-    """Axes of a cloud, shape (n, d), with signs that do not depend on the solver."""
+    """Compute the axes of a cloud, shape (n, d), with signs that do not depend on the solver."""
     stream = StreamingCovariance(vectors.shape[1])
     for start in range(0, len(vectors), ROWS_PER_BLOCK):
         stream.update(vectors[start : start + ROWS_PER_BLOCK])
     covariance = stream.covariance()
     values, columns = np.linalg.eigh(covariance.numpy())
-    axes = oriented(columns.T[::-1])
+    axes = with_fixed_signs(columns.T[::-1])
     return Axes(
         stream.mean.numpy(),
         values[::-1].clip(min=0),
@@ -62,8 +62,8 @@ def principal_axes(vectors: np.ndarray) -> Axes:
 
 
 class Measurements(NamedTuple):
-    """What is known of a cloud with one seed: scores; silhouettes per number of clusters; the
-    cluster of each point.
+    """Measurements of a cloud with one seed: scores, the silhouette for each number of clusters
+    that was tried, and the cluster of each point.
     """
 
     scores: dict[str, Any]
@@ -72,29 +72,29 @@ class Measurements(NamedTuple):
 
 
 def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> Measurements:
-    """All scores of a cloud.
+    """Compute all scores of a cloud.
 
     Returns:
-        Scores: n_tokens, n_types, n_types_repeated; s_inter, s_intra, mean_cosine, isoscore;
-            variance_of_first_components (the share of the first three); n_clusters, silhouette (of
-            that number, or the best where it is under the threshold), share_largest;
-            s_inter_adjusted, s_intra_adjusted (plain mean over clusters), both also _weighted by
-            tokens, and as controls _centred (one mean for all) and _random_parts (as large as the
-            clusters); lid_… (`lid_scores`); position_share: how much of the variance of the largest
-            cluster in its first three components goes with the position in the window; roll_…
-            (`roll`), of the same.
+        n_tokens, n_types, n_types_repeated (more than one occurrence); s_inter, s_intra,
+        mean_cosine, isoscore; variance_of_first_components (share of the first three); n_clusters,
+        silhouette (for this number, or the best one if none reaches the threshold), share_largest
+        (share of tokens in the largest cluster); s_inter_adjusted, s_intra_adjusted (each cluster
+        centred; plain mean over clusters), …_weighted (mean weighted by tokens), and controls
+        …_centred (one mean for all) and …_random_parts (parts as large as the clusters); lid_…
+        (`lid_scores`); for the first three components of the largest cluster, position_share (share
+        of variance explained by the position in the window) and roll_… (`roll`).
     """
     counts = np.bincount(cloud.types)
-    counted = count_clusters(cloud.vectors, axes, spec.clustering, seed)
-    clusters = counted.labels
+    clustered = count_clusters(cloud.vectors, axes, spec.clustering, seed)
+    clusters = clustered.labels
     before = type_cosines(cloud.vectors, cloud.types)
     after = type_cosines(cloud.vectors, cloud.types, clusters)
     weighted = type_cosines(cloud.vectors, cloud.types, clusters, weighted=True)
     sizes = np.bincount(clusters)
-    largest = clusters == sizes.argmax()
-    own = cloud.vectors[largest]
-    seen = principal_axes(own).project(own, SEEN)
-    rolled = roll(seen, cloud.positions[largest], cloud.frequencies[largest], seed)
+    in_largest = clusters == sizes.argmax()
+    largest_vectors = cloud.vectors[in_largest]
+    coordinates = principal_axes(largest_vectors).project(largest_vectors, N_PLOTTED)
+    swiss_roll = roll(coordinates, cloud.positions[in_largest], cloud.frequencies[in_largest], seed)
     scores = {
         "n_tokens": len(cloud.vectors),
         "n_types": len(counts),
@@ -103,67 +103,74 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
         "s_intra": before.s_intra,
         "mean_cosine": mean_cosine(cloud.vectors),
         "isoscore": axes.isoscore,
-        "variance_of_first_components": float(axes.variances[:SEEN].sum() / axes.variances.sum()),
-        "n_clusters": counted.k,
-        "silhouette": float(np.nanmax(list(counted.silhouettes.values()))),
+        "variance_of_first_components": float(
+            axes.variances[:N_PLOTTED].sum() / axes.variances.sum()
+        ),
+        "n_clusters": clustered.k,
+        "silhouette": float(np.nanmax(list(clustered.silhouettes.values()))),
         "share_largest": float(sizes.max() / len(clusters)),
         "s_inter_adjusted": after.s_inter,
         "s_intra_adjusted": after.s_intra,
         "s_inter_adjusted_weighted": weighted.s_inter,
         "s_intra_adjusted_weighted": weighted.s_intra,
         **lid_scores(cloud.vectors, spec.lid, seed),
-        "position_share": share_of_positions(seen, cloud.positions[largest]),
-        "roll_gain": rolled.gain,
-        "roll_along_position": rolled.along_position,
-        "roll_along_frequency": rolled.along_frequency,
+        "position_share": position_variance_share(coordinates, cloud.positions[in_largest]),
+        "roll_gain": swiss_roll.gain,
+        "roll_along_position": swiss_roll.along_position,
+        "roll_along_frequency": swiss_roll.along_frequency,
         **_controls(cloud, clusters, seed),
     }
-    return Measurements(scores, counted.silhouettes, clusters)
+    return Measurements(scores, clustered.silhouettes, clusters)
 
 
 def _controls(cloud: TypedCloud, clusters: np.ndarray, seed: int) -> dict[str, float]:
-    """What the adjustment does without clusters: one mean for all tokens (global centring), and
-    means of random parts as large as the clusters.
+    """Compute cosines adjusted without real clusters, as controls: with one mean for all tokens
+    (global centring), and with the means of random parts as large as the clusters.
     """
-    one = np.zeros(len(clusters), dtype=np.int64)
-    parts = np.random.default_rng(seed).permutation(clusters)
-    whole = type_cosines(cloud.vectors, cloud.types, one)
-    drawn = type_cosines(cloud.vectors, cloud.types, parts)
+    single_cluster = np.zeros(len(clusters), dtype=np.int64)
+    random_clusters = np.random.default_rng(seed).permutation(clusters)
+    centred_cosines = type_cosines(cloud.vectors, cloud.types, single_cluster)
+    random_cosines = type_cosines(cloud.vectors, cloud.types, random_clusters)
     return {
-        "s_inter_centred": whole.s_inter,
-        "s_intra_centred": whole.s_intra,
-        "s_inter_random_parts": drawn.s_inter,
-        "s_intra_random_parts": drawn.s_intra,
+        "s_inter_centred": centred_cosines.s_inter,
+        "s_intra_centred": centred_cosines.s_intra,
+        "s_inter_random_parts": random_cosines.s_inter,
+        "s_intra_random_parts": random_cosines.s_intra,
     }
 
 
-def count_clusters(vectors: np.ndarray, axes: Axes, how: Clustering, seed: int) -> ClusterCount:
-    """Clusters by k-means, on the vectors or on their first components.
+def count_clusters(
+    vectors: np.ndarray, axes: Axes, settings: Clustering, seed: int
+) -> ClusterCount:
+    """Choose the number of clusters and cluster by k-means, on the vectors or on their first
+    principal components.
 
     Raises:
-        IsotropyError: fewer different vectors than clusters that are tried.
+        IsotropyError: there are fewer distinct vectors than the largest number of clusters to try.
     """
-    seen = vectors if how.n_components is None else axes.project(vectors, how.n_components)
+    points = (
+        vectors if settings.n_components is None else axes.project(vectors, settings.n_components)
+    )
     try:
         return cluster_count(
-            seen,
-            k_range=range(2, how.k_max + 1),
-            sample_size=how.sample_size,
-            threshold=how.threshold,
+            points,
+            k_range=range(2, settings.k_max + 1),
+            sample_size=settings.sample_size,
+            threshold=settings.threshold,
             seed=seed,
-            n_init=how.n_init,
-            max_iter=how.max_iter,
+            n_init=settings.n_init,
+            max_iter=settings.max_iter,
         )
     except ValueError as error:
         raise IsotropyError(f"clusters: {error}") from error
 
 
-def share_of_positions(coordinates: np.ndarray, positions: np.ndarray) -> float:
-    """Share of the variance of a cloud, shape (n, d), that lies between the means of positions;
-    adjusted for their number.
+def position_variance_share(coordinates: np.ndarray, positions: np.ndarray) -> float:
+    """Compute the share of the variance of a cloud, shape (n, d), that lies between the means of
+    its positions, adjusted for the number of positions (as in adjusted R²).
 
-    A manifold such as a Swiss roll that is wound along the window gives a share near 1, no relation
-    0 on average.
+    It is near 1 for a manifold that is wound along the window, such as a Swiss roll, and 0 on
+    average where coordinates do not depend on the position.
     """
     codes = np.unique(positions, return_inverse=True)[1]
     counts = np.bincount(codes)
@@ -177,8 +184,8 @@ def share_of_positions(coordinates: np.ndarray, positions: np.ndarray) -> float:
     return 1 - (1 - between / total) * (n - 1) / (n - groups) if total > 0 else float("nan")
 
 
-class Layer(NamedTuple):
-    """The tables of a layer, and the dimensions of its vectors."""
+class LayerTables(NamedTuple):
+    """The result tables of a layer, and the number of dimensions of its vectors."""
 
     rows: pd.DataFrame
     silhouettes: pd.DataFrame
@@ -186,58 +193,68 @@ class Layer(NamedTuple):
     d: int
 
 
-def measure_all(folder: Path, spec: LayerSpec) -> Layer:
-    """Every kind of types of a layer, and every variant with the authors' types, with every seed.
+def measure_layer_variants(folder: Path, spec: LayerSpec) -> LayerTables:
+    """Measure a layer with each kind of types, and with each variant for the authors' kind
+    (subwords), for each seed.
 
     Args:
-        folder: token vectors (`isotropy.embed.layers`).
-        spec: what is measured.
+        folder: folder of the token vectors (`isotropy.embed.layers`).
+        spec: layer, types, variants, seeds and settings.
 
     Returns:
-        The scores (`measure_layer`), with n_dropped: tokens that the variant leaves out; the
-        silhouette of each number of clusters; and a part of the tokens (`pictures`), of the
-        authors' types with the first seed.
+        The scores (`measure_layer`), with n_dropped, the number of tokens that the variant leaves
+        out; the silhouette for each number of clusters; and a sample of the tokens for plots
+        (`pictures`), for the authors' types, the first variant and the first seed.
     """
     rows: list[dict[str, Any]] = []
-    tried: list[dict[str, Any]] = []
-    shown = "subwords" if "subwords" in spec.types else spec.types[0]
+    silhouette_rows: list[dict[str, Any]] = []
+    plotted_types = "subwords" if "subwords" in spec.types else spec.types[0]
     points = pd.DataFrame()
     for types in spec.types:
-        whole = read_typed(folder, spec.layer, spec.window, types)
-        for variant in spec.variants if types == shown else spec.variants[:1]:
-            cloud = varied(whole, variant)
+        full_cloud = read_typed_cloud(folder, spec.layer, spec.window, types)
+        for variant in spec.variants if types == plotted_types else spec.variants[:1]:
+            cloud = varied(full_cloud, variant)
             axes = principal_axes(cloud.vectors)
-            n_dropped = len(whole.vectors) - len(cloud.vectors)
+            n_dropped = len(full_cloud.vectors) - len(cloud.vectors)
             for seed in spec.seeds:
                 key = {"types": types, "variant": variant, "seed": seed}
-                found = measure_layer(cloud, axes, spec, seed)
-                rows.append({**key, "n_dropped": n_dropped, **found.scores})
-                tried += [{**key, "k": k, "silhouette": s} for k, s in found.silhouettes.items()]
-                if (types, variant, seed) == (shown, spec.variants[0], spec.seeds[0]):
-                    points = pictures(cloud, axes, found.clusters, spec.n_points)
-    own = points.assign(types=shown, variant=spec.variants[0])
-    return Layer(pd.DataFrame(rows), pd.DataFrame(tried), own, whole.vectors.shape[1])
+                measured = measure_layer(cloud, axes, spec, seed)
+                rows.append({**key, "n_dropped": n_dropped, **measured.scores})
+                silhouette_rows += [
+                    {**key, "k": k, "silhouette": s} for k, s in measured.silhouettes.items()
+                ]
+                if (types, variant, seed) == (plotted_types, spec.variants[0], spec.seeds[0]):
+                    points = pictures(cloud, axes, measured.clusters, spec.n_points)
+    plotted_points = points.assign(types=plotted_types, variant=spec.variants[0])
+    return LayerTables(
+        pd.DataFrame(rows),
+        pd.DataFrame(silhouette_rows),
+        plotted_points,
+        full_cloud.vectors.shape[1],
+    )
 
 
 def pictures(cloud: TypedCloud, axes: Axes, clusters: np.ndarray, n_points: int) -> pd.DataFrame:
-    """A seeded part of a cloud on its first three principal components, and on those of its largest
-    cluster.
+    """Project a random sample of a cloud (fixed seed) on its first three principal components, and
+    on those of its largest cluster, for plots.
 
     Returns:
         One row per token: name, kind (special, symbol, word), frequency of its type, position in
         the window, cluster (0 is the largest), x, y, z; and x_largest, y_largest, z_largest for
-        tokens of the largest cluster, else NaN. Units of the embedding.
+        tokens of the largest cluster, else NaN. Coordinates are in units of the embedding.
     """
     order = np.argsort(-np.bincount(clusters), kind="stable")
     rank = np.argsort(order)
     chosen = np.sort(np.random.default_rng(0).permutation(len(clusters))[:n_points])
-    whole = axes.project(cloud.vectors[chosen], SEEN)
-    inside = clusters == order[0]
-    own = principal_axes(cloud.vectors[inside]).project(cloud.vectors[chosen], SEEN)
-    own[~inside[chosen]] = np.nan
+    coordinates = axes.project(cloud.vectors[chosen], N_PLOTTED)
+    in_largest = clusters == order[0]
+    largest_coordinates = principal_axes(cloud.vectors[in_largest]).project(
+        cloud.vectors[chosen], N_PLOTTED
+    )
+    largest_coordinates[~in_largest[chosen]] = np.nan
     columns = {
         f"{name}{suffix}": part[:, i]
-        for suffix, part in (("", whole), ("_largest", own))
+        for suffix, part in (("", coordinates), ("_largest", largest_coordinates))
         for i, name in enumerate("xyz")
     }
     return pd.DataFrame(

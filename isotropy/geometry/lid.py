@@ -1,5 +1,5 @@
-"""The local intrinsic dimension of a cloud, in both metrics and by both estimates (Cai et al. 2021,
-section 5).
+"""Local intrinsic dimension (LID) of a cloud, by Euclidean and cosine distances, by the
+conventional estimate and as published (Cai et al. 2021, section 5).
 """
 
 from __future__ import annotations
@@ -17,25 +17,38 @@ Metric = Literal["euclidean", "cosine"]
 METRICS: tuple[Metric, ...] = ("euclidean", "cosine")
 
 
-def lid_scores(vectors: np.ndarray, how: Lid, seed: int) -> dict[str, float]:
-    """Local intrinsic dimension by Euclidean distances and by cosines, conventional and published;
-    how many points repeat another, and how many estimates the published mean replaces; and the
-    conventional one by cosines of `n_equal` points, NaN where there are fewer.
+def lid_scores(vectors: np.ndarray, settings: Lid, seed: int) -> dict[str, float]:
+    """Compute the local intrinsic dimension by Euclidean and by cosine distances.
+
+    Returns:
+        For each metric: lid_<metric>, by the conventional estimate; lid_<metric>_published, as the
+        authors compute it; lid_<metric>_n_replaced, the number of points whose infinite estimate
+        the published mean replaces by the number of dimensions. n_repeated: number of points that
+        duplicate an earlier one. lid_cosine_equal_n: the conventional estimate by cosines for a
+        sample of `n_equal` points; NaN for smaller clouds.
 
     Raises:
-        IsotropyError: fewer different vectors than neighbours, or a vector that is zero.
+        IsotropyError: there are fewer distinct vectors than neighbours, or a vector is zero.
     """
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     for metric in METRICS:
-        both = _estimates(vectors, how.k, metric, how.n_queries, seed)
-        found |= {f"lid_{metric}": both.conventional, f"lid_{metric}_published": both.published}
-        found |= {f"lid_{metric}_n_replaced": both.n_replaced, "n_repeated": both.n_repeated}
-    found["lid_cosine_equal_n"] = math.nan
-    if len(vectors) >= how.n_equal > how.k:
-        rows = np.random.default_rng(seed).permutation(len(vectors))[: how.n_equal]
-        part = _estimates(vectors[np.sort(rows)], how.k, "cosine", how.n_queries, seed)
-        found["lid_cosine_equal_n"] = part.conventional
-    return found
+        estimates = _estimates(vectors, settings.k, metric, settings.n_queries, seed)
+        scores |= {
+            f"lid_{metric}": estimates.conventional,
+            f"lid_{metric}_published": estimates.published,
+        }
+        scores |= {
+            f"lid_{metric}_n_replaced": estimates.n_replaced,
+            "n_repeated": estimates.n_repeated,
+        }
+    scores["lid_cosine_equal_n"] = math.nan
+    if len(vectors) >= settings.n_equal > settings.k:
+        rows = np.random.default_rng(seed).permutation(len(vectors))[: settings.n_equal]
+        equal_n_estimates = _estimates(
+            vectors[np.sort(rows)], settings.k, "cosine", settings.n_queries, seed
+        )
+        scores["lid_cosine_equal_n"] = equal_n_estimates.conventional
+    return scores
 
 
 def _estimates(

@@ -1,4 +1,4 @@
-"""What defines measurements of point clouds."""
+"""Specs of the measurements of point clouds, and the facts written beside their results."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from isotropy.spec import PaperSpec, Spec, Strict
 
 
 class PointCloud(Strict):
-    """A point cloud: drawn from a normal distribution, or the embeddings of a data set."""
+    """A point cloud: a sample of a normal distribution, or the embeddings of a data set."""
 
     kind: Literal["normal", "embeddings"]
     d: Annotated[int, Field(ge=2)] | None = None
     """Dimensions (normal)."""
     isoscore: Annotated[float, Field(gt=0.75, lt=1)] | None = None
-    """True IsoScore (normal); variances fall linearly, which cannot give less than 3/4."""
+    """IsoScore of the distribution (normal). Its variances decrease linearly over dimensions, which
+    limits it to more than 3/4."""
     dataset: str | None = None
     """A name from `datasets` (embeddings)."""
     embedding: str | None = None
@@ -29,38 +30,38 @@ class PointCloud(Strict):
         needed, other = (normal, embeddings) if self.kind == "normal" else (embeddings, normal)
         if None in needed or other != (None, None):
             raise ValueError(
-                "a normal cloud has d and isoscore, one of embeddings has dataset and embedding"
+                "expected d and isoscore for kind normal, dataset and embedding for embeddings"
             )
         return self
 
 
 class Stability(Strict):
-    """IsoScore* of small samples against the score of the whole (Rudman & Eickhoff 2024, poster,
-    Figure 4).
+    """Compare IsoScore* of small samples with the score of the whole cloud (Rudman & Eickhoff 2024,
+    poster, Figure 4).
     """
 
     clouds: Annotated[dict[Name, PointCloud], Field(min_length=1), DROPPABLE]
     """Point clouds, by name."""
     zetas: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=2)]
-    """Shares of the shrinkage covariance; 0, which is IsoScore, must be among them."""
+    """Weights of the shrinkage covariance; must include 0, which is IsoScore without shrinkage."""
     sizes: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=2)]
-    """Sizes of samples, rising; those that a cloud cannot give are left out."""
+    """Sample sizes in ascending order; those larger than a cloud are left out."""
     shrinkage_points: Annotated[int, Field(ge=2)]
-    """Points behind the shrinkage covariance, apart from the samples; at most half of the
-    embeddings."""
+    """Points that the shrinkage covariance is estimated from, separate from the samples; at most
+    half of the embeddings."""
     repeats: Annotated[int, Field(ge=2)]
-    """Samples of each size."""
+    """Number of samples of each size."""
 
     @model_validator(mode="after")
     def _has_isoscore(self) -> Stability:
         distinct(self.zetas)
         if 0 not in self.zetas or sorted(set(self.sizes)) != self.sizes:
-            raise ValueError("zetas must hold 0, and sizes must rise")
+            raise ValueError("expected zetas that include 0, and sizes in ascending order")
         return self
 
 
 class StabilitySpec(PaperSpec):
-    """What defines the samples of one cloud."""
+    """Spec of the IsoScore* stability measurement of one cloud."""
 
     name: str
     cloud: PointCloud
@@ -69,79 +70,79 @@ class StabilitySpec(PaperSpec):
     shrinkage_points: int
     repeats: int
     rehearsal: bool = False
-    """Whether the study is a rehearsal: of a normal cloud, no source says so."""
+    """Whether the study is a rehearsal; a normal cloud has no source that would tell."""
 
 
 class StabilityFacts(Spec):
-    """Facts about the samples of a cloud, written beside them."""
+    """Facts about the samples of a cloud, written beside their rows."""
 
     name: str
     cloud: PointCloud
     data: str
-    """Title of the data set, or what was drawn."""
+    """Title of the data set, or description of the distribution."""
     embedding: str
     """Title of the model; empty for a normal cloud."""
     status: str
     deviations: str = ""
-    """What makes it a stand-in, with semicolons between."""
+    """Reasons why it is a stand-in, separated by semicolons."""
     d: int
     isoscore: float
-    """Of the distribution, or of all embeddings."""
+    """IsoScore of the distribution, or of all embeddings."""
     shrinkage_points: int
 
 
 TypesName = Literal["subwords", "words"]
-"""What a type is: an entry of the model's vocabulary (the authors), or a word between blanks, as
-the model reads it."""
+"""Definition of a type: an entry of the model's vocabulary (as in the paper), or a word between
+blanks, as a sequence of such entries."""
 
 
 Variant = Literal["all", "no-first", "no-massive", "standardized"]
-"""Which tokens count, and as what. all: all, as they are (the authors). no-first: without the first
-of each window. no-massive: without those that have a massive activation (`is_massive`).
-standardized: all, each dimension with mean 0 and variance 1 (Timkey & van Schijndel 2021, section
-5)."""
+"""Which tokens are measured, and how they are transformed. all: all tokens, unchanged (as in the
+paper). no-first: without the first token of each window. no-massive: without tokens that have a
+massive activation (`is_massive`). standardized: all tokens, each dimension scaled to mean 0 and
+variance 1 (Timkey & van Schijndel 2021, section 5)."""
 
 
 class Clustering(Strict):
-    """How clusters are counted and found (Cai et al. 2021, section 4)."""
+    """Settings for choosing the number of clusters and clustering (Cai et al. 2021, section 4)."""
 
     k_max: Annotated[int, Field(ge=2)]
     """Numbers of clusters from 2 to this one are tried; 15 in the authors' code."""
     sample_size: Annotated[int, Field(ge=3)] | None
-    """Tokens on which silhouettes are taken; 20,000 in the authors' code. null: all."""
+    """Number of tokens that silhouettes are computed on; 20,000 in the authors' code. null: all."""
     threshold: float
-    """Least silhouette of a cloud that has clusters; 0.1 in the authors' code."""
+    """Minimum silhouette for a cloud to count as clustered; 0.1 in the authors' code."""
     n_components: Annotated[int, Field(ge=2)] | None
-    """Principal components that k-means sees; null: the vectors themselves. The paper does not say;
-    the code has both."""
+    """Number of principal components that k-means runs on; null: the vectors themselves. The paper
+    does not say; the code has both."""
     n_init: Annotated[int, Field(ge=1)]
-    """Starts of k-means for each number of clusters, of which the best counts; 10 in the authors'
-    code, which leaves scikit-learn's default of its time."""
+    """Random starts of k-means for each number of clusters, of which the best is taken; 10 in the
+    authors' code, scikit-learn's default at that time."""
     max_iter: Annotated[int, Field(ge=1)]
-    """Iterations of k-means; 300 in the authors' code."""
+    """Maximum number of iterations of k-means; 300 in the authors' code."""
 
 
 class Lid(Strict):
-    """How the local intrinsic dimension is measured (Cai et al. 2021, section 5)."""
+    """Settings of the local intrinsic dimension (Cai et al. 2021, section 5)."""
 
     k: Annotated[int, Field(ge=2)]
-    """Neighbours, which are exact; 100 in the authors' code."""
+    """Number of nearest neighbours, found exactly; 100 in the authors' code."""
     n_queries: Annotated[int, Field(ge=1)] | None
-    """Measured at so many points, drawn, with neighbours among all. null: at all points, as the
-    authors."""
+    """Number of random points at which the dimension is measured, with neighbours among all points;
+    null: all points, as in the paper."""
     n_equal: Annotated[int, Field(ge=3)]
-    """Points of a sample in which the dimension by cosines is taken once more: it depends on their
-    number, so clouds are compared at an equal one. Smaller clouds have none."""
+    """Size of a sample in which the dimension by cosines is measured again: it depends on the
+    number of points, so that clouds are compared at equal size. Not measured in smaller clouds."""
 
 
 class LayerSpec(PaperSpec):
-    """What defines the geometry of one layer of a model on a corpus."""
+    """Spec of the geometry of one layer of a model on a corpus."""
 
     dataset: str
     source: str
     """The corpus of the data set."""
     empty: str
-    """What its empty lines read."""
+    """Text that stands for an empty line of the corpus."""
     model: str
     layer: int
     window: int
@@ -151,9 +152,9 @@ class LayerSpec(PaperSpec):
     clustering: Clustering
     lid: Lid
     n_points: int
-    """Tokens in the pictures."""
+    """Number of tokens in the plots."""
     seeds: list[int]
-    """Of k-means, samples and queries."""
+    """Seeds of k-means, samples and query points."""
 
 
 class LayerFacts(Spec):
@@ -168,19 +169,19 @@ class LayerFacts(Spec):
     """Title of the model."""
     status: str
     deviations: str = ""
-    """What makes it a stand-in, with semicolons between."""
+    """Reasons why it is a stand-in, separated by semicolons."""
     window: int
     n_windows: int
     d: int
     lid_k: int
     n_components: int | None
-    """Principal components that k-means saw."""
+    """Number of principal components that k-means ran on; null: the vectors themselves."""
     threshold: float
-    """Least silhouette of a cloud that has clusters."""
+    """Minimum silhouette for a cloud to count as clustered."""
 
 
 class VectorsSpec(PaperSpec):
-    """What defines the local intrinsic dimension of static vectors."""
+    """Spec of the local intrinsic dimension of static vectors."""
 
     vectors: str
     lid: Lid
@@ -195,37 +196,37 @@ class VectorsFacts(Spec):
     """Title of the vectors."""
     status: str
     deviations: str = ""
-    """What makes it a stand-in, with semicolons between."""
+    """Reasons why it is a stand-in, separated by semicolons."""
     n: int
     d: int
     lid_k: int
 
 
 Unit = Literal["pieces", "first", "mean"]
-"""What stands for a word: each piece of the vocabulary is a word of its own; the first piece of the
-word; the mean of its pieces."""
+"""Representation of a word. pieces: each piece of the vocabulary is a word of its own; first: by
+the first piece of the word; mean: by the mean of its pieces."""
 
 
 class ContextsSpec(PaperSpec):
-    """What defines how contextual one layer of a model is."""
+    """Spec of the contextuality measures of one layer of a model."""
 
     texts: str
-    """Name of the data sets together."""
+    """Name of the group of data sets."""
     datasets: list[str]
-    """Data sets whose texts are the sentences, each different one once."""
+    """Data sets whose texts are the sentences; each distinct sentence counts once."""
     model: str
     layer: int
     unit: Unit
-    """What stands for a word where variants, single words and dimensions are measured."""
+    """Representation of words with which variants, single words and dimensions are measured."""
     units: list[Unit]
     variants: list[Variant]
     """The first is `all`."""
     min_contexts: int
-    """Different sentences that a word must have."""
+    """Minimum number of different sentences of a word."""
     n_baseline: int
-    """Random tokens behind the baseline of explainable variance."""
+    """Number of random tokens per draw for the baseline of explainable variance."""
     n_draws: int
-    """Draws of them."""
+    """Number of such draws."""
     seed: int
 
 
@@ -241,40 +242,40 @@ class ContextsFacts(Spec):
     """Title of the model."""
     status: str
     deviations: str = ""
-    """What makes it a stand-in, with semicolons between."""
+    """Reasons why it is a stand-in, separated by semicolons."""
     main_unit: Unit
-    """What stands for a word where claims are tested."""
+    """Representation of words with which claims are tested."""
     min_contexts: int
     d: int
 
 
 class StaticWordsSpec(PaperSpec):
-    """What defines static vectors of words from layers of a model, on benchmarks."""
+    """Spec of static word vectors made from layers of a model, evaluated on benchmarks."""
 
     texts: str
-    """Name of the data sets together."""
+    """Name of the group of data sets."""
     datasets: list[str]
-    """Data sets whose texts are the sentences, each different one once."""
+    """Data sets whose texts are the sentences; each distinct sentence counts once."""
     model: str
     layers: list[int]
     min_contexts: int
-    """Different sentences that a word must have."""
+    """Minimum number of different sentences of a word."""
     benchmarks: list[str]
-    """Data sets of pairs of words with scores."""
+    """Data sets of word pairs with similarity scores."""
     vectors: list[str]
-    """Static vectors, for the same pairs."""
+    """Static vectors that are evaluated on the same pairs, for comparison."""
 
 
 class StaticWordsFacts(Spec):
-    """Facts about static vectors of words, written beside their rows."""
+    """Facts about static word vectors made from a model, written beside their rows."""
 
     texts: str
     embedding: str
     data: str
-    """Titles of the data sets: of sentences, and benchmarks."""
+    """Titles of the data sets: sentences and benchmarks."""
     model: str
     """Title of the model."""
     status: str
     deviations: str = ""
-    """What makes it a stand-in, with semicolons between."""
+    """Reasons why it is a stand-in, separated by semicolons."""
     min_contexts: int

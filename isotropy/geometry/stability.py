@@ -1,5 +1,5 @@
-"""How far IsoScore* of a few points is from the score of the whole cloud (Rudman & Eickhoff 2024,
-poster, Figure 4).
+"""Measure how far IsoScore* of a small sample is from the score of the whole cloud (Rudman &
+Eickhoff 2024, poster, Figure 4).
 """
 
 from __future__ import annotations
@@ -14,61 +14,63 @@ from isotropy.errors import IsotropyError
 from isotropy.geometry.spec import StabilitySpec
 from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingIsoScore, isoscore
 
-CHUNK = 10_000  # points drawn at once: memory does not grow with the sample
+CHUNK = 10_000  # points drawn at once, so that memory does not grow with the sample
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 
 class _Cloud(NamedTuple):
-    """How to draw from a cloud.
+    """A cloud to draw samples from.
 
     Attributes:
-        d: dimensions.
-        whole: IsoScore of all of it.
-        most: largest sample.
-        n_known: points behind the shrinkage covariance.
-        split: for a generator, how to draw points for the shrinkage covariance, and how to draw
-            others.
+        d: number of dimensions.
+        full_score: IsoScore of the whole cloud.
+        max_size: size of the largest possible sample; infinite for a distribution.
+        n_shrinkage: number of points that the shrinkage covariance is estimated from.
+        split: with a random generator, splits the cloud: returns one function that draws points for
+            the shrinkage covariance, and one that draws from the remaining points.
     """
 
     d: int
-    whole: float
-    most: float
-    n_known: int
+    full_score: float
+    max_size: float
+    n_shrinkage: int
     split: Callable[[np.random.Generator], tuple[Draw, Draw]]
 
 
 def sample_scores(
     spec: StabilitySpec, embeddings: np.ndarray | None
 ) -> tuple[pd.DataFrame, float, int]:
-    """IsoScore* of samples of each size and with each zeta; each repeat has a shrinkage covariance
-    of its own.
+    """Compute IsoScore* of samples of each size with each zeta. Each repeat has its own shrinkage
+    covariance.
 
     Args:
-        spec: cloud and samples.
+        spec: the cloud, sample sizes and zetas.
         embeddings: shape (n, d); None for a normal cloud.
 
     Returns:
-        One row per size, repeat and zeta (n, repeat, zeta, isoscore_star); the score of the whole;
-        and from how many points the shrinkage covariance is estimated.
+        One row per size, repeat and zeta (n, repeat, zeta, isoscore_star); the IsoScore of the
+        complete cloud; and the number of points that the shrinkage covariance is estimated from.
 
     Raises:
-        IsotropyError: too few embeddings for the smallest sample.
+        IsotropyError: there are too few embeddings for the smallest sample.
     """
-    cloud = _normal(spec) if embeddings is None else _drawn(spec, embeddings)
-    sizes = [n for n in spec.sizes if n <= cloud.most]
+    cloud = _normal_cloud(spec) if embeddings is None else _embedding_cloud(spec, embeddings)
+    sizes = [n for n in spec.sizes if n <= cloud.max_size]
     if not sizes:
         raise IsotropyError(
-            f"{spec.name}: {cloud.most:g} points are too few for samples of {spec.sizes[0]}"
+            f"{spec.name}: {cloud.max_size:g} points are too few for samples of {spec.sizes[0]}"
         )
     rows = []
     for repeat in range(spec.repeats):
-        known, other = cloud.split(np.random.default_rng([repeat, 0]))
+        draw_shrinkage, draw_sample = cloud.split(np.random.default_rng([repeat, 0]))
         shrinkage = ShrinkageCovariance(
-            _stream(cloud, known, np.random.default_rng([repeat, 1]), cloud.n_known).covariance()
+            _stream(
+                cloud, draw_shrinkage, np.random.default_rng([repeat, 1]), cloud.n_shrinkage
+            ).covariance()
         )
         for n in sizes:
-            stream = _stream(cloud, other, np.random.default_rng([repeat, n]), n)
+            stream = _stream(cloud, draw_sample, np.random.default_rng([repeat, n]), n)
             scores = {zeta: stream.compute(zeta, shrinkage) for zeta in spec.zetas}
             rows += [
                 {"n": n, "repeat": repeat, "zeta": zeta, "isoscore_star": score}
@@ -76,23 +78,23 @@ def sample_scores(
             ]
     return (
         pd.DataFrame(rows).sort_values(["n", "repeat", "zeta"], ignore_index=True),
-        cloud.whole,
-        cloud.n_known,
+        cloud.full_score,
+        cloud.n_shrinkage,
     )
 
 
 def _stream(cloud: _Cloud, draw: Draw, generator: np.random.Generator, n: int) -> StreamingIsoScore:
-    """n points of a cloud, drawn in chunks where they are made, at once where they are chosen."""
+    """Accumulate n points: in chunks from a distribution, at once from embeddings."""
     stream = StreamingIsoScore(cloud.d)
-    step = n if np.isfinite(cloud.most) else CHUNK
+    step = n if np.isfinite(cloud.max_size) else CHUNK
     for start in range(0, n, step):
         stream.update(draw(generator, min(step, n - start)))
     return stream
 
 
-def _normal(spec: StabilitySpec) -> _Cloud:
-    """A normal distribution with the wanted IsoScore; the variances fall linearly, and the mean is
-    0.
+def _normal_cloud(spec: StabilitySpec) -> _Cloud:
+    """Make a normal distribution with the requested IsoScore, linearly decreasing variances and
+    mean 0.
     """
     d, score = spec.cloud.d, spec.cloud.isoscore
     assert d is not None
@@ -109,17 +111,21 @@ def _normal(spec: StabilitySpec) -> _Cloud:
     return _Cloud(d, score, np.inf, spec.shrinkage_points, lambda _: (draw, draw))
 
 
-def _drawn(spec: StabilitySpec, embeddings: np.ndarray) -> _Cloud:
-    """Embeddings, drawn without replacement; those behind the shrinkage covariance are not drawn
-    again.
+def _embedding_cloud(spec: StabilitySpec, embeddings: np.ndarray) -> _Cloud:
+    """Make a cloud of embeddings, sampled without replacement; those used for the shrinkage
+    covariance are not sampled again.
     """
     n = len(embeddings)
-    cut = min(spec.shrinkage_points, n // 2)
+    n_reserved = min(spec.shrinkage_points, n // 2)
 
     def split(generator: np.random.Generator) -> tuple[Draw, Draw]:
         order = generator.permutation(n)
-        rest = embeddings[np.sort(order[cut:])]
-        known = embeddings[np.sort(order[:cut])]
-        return lambda _, __: known, lambda g, size: rest[g.choice(len(rest), size, replace=False)]
+        remaining = embeddings[np.sort(order[n_reserved:])]
+        shrinkage_points_drawn = embeddings[np.sort(order[:n_reserved])]
+        return lambda _, __: shrinkage_points_drawn, lambda rng, size: remaining[
+            rng.choice(len(remaining), size, replace=False)
+        ]
 
-    return _Cloud(embeddings.shape[1], float(isoscore(embeddings)), n - cut, cut, split)
+    return _Cloud(
+        embeddings.shape[1], float(isoscore(embeddings)), n - n_reserved, n_reserved, split
+    )

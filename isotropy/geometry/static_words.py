@@ -1,5 +1,5 @@
-"""Static vectors of words, made from a layer, on benchmarks of word similarity (Ethayarajh 2019,
-section 4.3).
+"""Make static word vectors from a layer, and evaluate them on word similarity benchmarks
+(Ethayarajh 2019, section 4.3).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pandas as pd
 from isotropy.geometry.sentences import (
     Occurrences,
     Sentences,
-    in_contexts,
+    first_occurrences,
     occurrences,
-    read_vectors_of,
+    read_token_vectors,
     split_words,
 )
 from isotropy.geometry.spec import StaticWordsSpec
@@ -26,11 +26,11 @@ from isotropy.sources.vectors import StaticVectors
 
 
 class Benchmark(NamedTuple):
-    """Pairs of words with people's scores.
+    """Pairs of words with human similarity scores.
 
     Attributes:
-        pairs: lower-cased, shape (n, 2).
-        scores: shape (n,).
+        pairs: lower-cased words, shape (n, 2).
+        scores: human scores, shape (n,).
     """
 
     pairs: np.ndarray
@@ -45,7 +45,12 @@ class StaticWords(NamedTuple):
 
 
 def read_benchmark(items: Path, texts: Path) -> Benchmark:
-    """A prepared data set of pairs of words with scores."""
+    """Read a prepared data set of word pairs with scores.
+
+    Args:
+        items: the table of items.
+        texts: the table of texts.
+    """
     table, dataset = read_items(items)
     strings = pd.read_parquet(texts)["text"].str.lower().to_numpy(dtype=str)
     return Benchmark(strings[text_rows(table)], targets(table, dataset).astype(np.float64))
@@ -58,71 +63,83 @@ def measure_layers(
     tables: Mapping[str, StaticVectors],
     benchmarks: Mapping[str, Benchmark],
 ) -> pd.DataFrame:
-    """Cosines on benchmarks of static vectors from every layer, and of the tables, restricted to
-    the same words (`benchmark_cosines`); `layer` is -1 for the tables.
+    """Compute cosines of the benchmark pairs with static vectors from each layer and, for
+    comparison, with given static vectors restricted to the same words.
 
-    Words are means of their pieces.
+    A word occurrence is represented by the mean of its pieces.
+
+    Returns:
+        The rows of `benchmark_cosines`, with a column `layer`, which is -1 for the given vectors.
     """
     words = split_words(sentences, "mean")
     parts = []
-    known: dict[str, StaticWords] = {}
+    table_vectors: dict[str, StaticWords] = {}
     for layer in spec.layers:
-        vectors = read_vectors_of(sentences, folders, layer)
-        own = static_words(occurrences(vectors, words, "mean", "all"), spec.min_contexts)
-        known = known or looked_up(tables, own["mean"].words)
-        parts.append(benchmark_cosines(own | known, benchmarks).assign(layer=layer))
-    found = pd.concat(parts, ignore_index=True)
-    of_tables = found["vectors"].isin(list(known))
-    first = found["layer"] == spec.layers[0]
-    kept = found[~of_tables | first].reset_index(drop=True)
-    return kept.assign(layer=kept["layer"].mask(kept["vectors"].isin(list(known)), -1))
+        vectors = read_token_vectors(sentences, folders, layer)
+        layer_vectors = static_words(occurrences(vectors, words, "mean", "all"), spec.min_contexts)
+        table_vectors = table_vectors or look_up_words(tables, layer_vectors["mean"].words)
+        parts.append(
+            benchmark_cosines(layer_vectors | table_vectors, benchmarks).assign(layer=layer)
+        )
+    rows = pd.concat(parts, ignore_index=True)
+    from_tables = rows["vectors"].isin(list(table_vectors))
+    in_first_layer = rows["layer"] == spec.layers[0]
+    distinct_rows = rows[~from_tables | in_first_layer].reset_index(drop=True)
+    return distinct_rows.assign(
+        layer=distinct_rows["layer"].mask(distinct_rows["vectors"].isin(list(table_vectors)), -1)
+    )
 
 
 def static_words(cloud: Occurrences, min_contexts: int) -> dict[str, StaticWords]:
-    """Static vectors of all words that stand in enough sentences, lower-cased as the authors' are:
-    the first principal component about the origin and about the mean, and the mean.
+    """Make static vectors of all words that occur in enough sentences, lower-cased as in the paper.
+
+    Returns:
+        For each kind of static vector (the first component of the word's vectors about the origin,
+        the same about their mean, and their mean), the vectors of the words.
     """
     names = pd.Series(cloud.words.names).str.lower()
     codes, lower = pd.factorize(names)
     types = codes[cloud.words.types]
-    chosen = in_contexts(cloud.words, min_contexts, types)
-    own, vectors = types[chosen], cloud.vectors[chosen]
-    present, number, counts = np.unique(own, return_inverse=True, return_counts=True)
-    order = np.argsort(number, kind="stable")
+    chosen = first_occurrences(cloud.words, min_contexts, types)
+    word_types, vectors = types[chosen], cloud.vectors[chosen]
+    type_ids, group, counts = np.unique(word_types, return_inverse=True, return_counts=True)
+    order = np.argsort(group, kind="stable")
     starts = np.cumsum(counts) - counts
     means = np.add.reduceat(vectors[order].astype(np.float64), starts, axis=0) / counts[:, None]
-    words = [str(lower[i]) for i in present]
+    words = [str(lower[i]) for i in type_ids]
     return {
-        "first component": StaticWords(words, first_components(vectors, own)),
+        "first component": StaticWords(words, first_components(vectors, word_types)),
         "first component, centred": StaticWords(
-            words, first_components(vectors, own, centred=True)
+            words, first_components(vectors, word_types, centred=True)
         ),
         "mean": StaticWords(words, means),
     }
 
 
-def looked_up(tables: Mapping[str, StaticVectors], words: list[str]) -> dict[str, StaticWords]:
-    """Vectors of the words that each table has, under its name."""
-    found = {}
+def look_up_words(tables: Mapping[str, StaticVectors], words: list[str]) -> dict[str, StaticWords]:
+    """Look up words in each table of static vectors; words that a table lacks are left out."""
+    by_table = {}
     for name, table in tables.items():
         wanted = set(words)
         rows: dict[str, int] = {}
         for row, word in enumerate(table.words):
             if word in wanted:
                 rows.setdefault(word, row)
-        found[name] = StaticWords(list(rows), table.vectors[list(rows.values())].astype(np.float64))
-    return found
+        by_table[name] = StaticWords(
+            list(rows), table.vectors[list(rows.values())].astype(np.float64)
+        )
+    return by_table
 
 
 def benchmark_cosines(
     statics: Mapping[str, StaticWords], benchmarks: Mapping[str, Benchmark]
 ) -> pd.DataFrame:
-    """Cosine of each pair with each kind of static vectors. A word without vector gets the mean of
-    all, as in the authors' evaluation; `covered` pairs have both words in all kinds.
+    """Compute the cosine of each benchmark pair with each kind of static vectors. A word without a
+    vector gets the mean of all vectors, as in the authors' evaluation.
 
     Returns:
-        a row per benchmark, kind of vectors and pair: benchmark, vectors, pair, score, cosine,
-        covered.
+        A row per benchmark, kind of vectors and pair: benchmark, vectors, pair, score, cosine,
+        covered (whether all kinds of vectors have both words).
     """
     common = set.intersection(*(set(static.words) for static in statics.values()))
     parts = []
@@ -130,18 +147,20 @@ def benchmark_cosines(
         covered = np.array([first in common and second in common for first, second in pairs])
         for name, static in statics.items():
             cosines = _cosines(static, pairs)
-            known = {"benchmark": benchmark, "vectors": name, "pair": np.arange(len(pairs))}
-            own = {"score": scores, "cosine": cosines, "covered": covered}
-            parts.append(pd.DataFrame(known | own))
+            pair_columns = {"benchmark": benchmark, "vectors": name, "pair": np.arange(len(pairs))}
+            cosine_columns = {"score": scores, "cosine": cosines, "covered": covered}
+            parts.append(pd.DataFrame(pair_columns | cosine_columns))
     return pd.concat(parts, ignore_index=True)
 
 
 def _cosines(static: StaticWords, pairs: np.ndarray) -> np.ndarray:
-    """Cosine of each pair, shape (n,); rounded, so that equal pairs have equal ranks."""
-    row_of = {word: row for row, word in enumerate(static.words)}
+    """Compute the cosine of each pair, shape (n,), rounded so that equal pairs have equal ranks."""
+    row_by_word = {word: row for row, word in enumerate(static.words)}
     vectors = np.vstack([static.vectors, static.vectors.mean(axis=0)])
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = vectors / np.where(norms > 0, norms, 1)
-    rows = np.array([[row_of.get(word, len(row_of)) for word in pair] for pair in pairs.tolist()])
-    found: np.ndarray = np.round(np.einsum("ij,ij->i", units[rows[:, 0]], units[rows[:, 1]]), 12)
-    return found
+    rows = np.array(
+        [[row_by_word.get(word, len(row_by_word)) for word in pair] for pair in pairs.tolist()]
+    )
+    cosines: np.ndarray = np.round(np.einsum("ij,ij->i", units[rows[:, 0]], units[rows[:, 1]]), 12)
+    return cosines

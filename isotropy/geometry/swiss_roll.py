@@ -1,8 +1,9 @@
-"""Whether a cloud is rolled up, and along what (the Swiss rolls of Cai et al. 2021).
+"""Measure whether a cloud is rolled up, and along which quantity (the Swiss rolls of Cai et al.
+2021).
 
 On a Swiss roll two points can be near each other in space and far apart along the sheet. So
-distances along the sheet (Isomap's geodesic distances) are compared with distances in the plane
-that fits best, and with those in the plane into which the sheet unrolls.
+geodesic distances (along the sheet, by Isomap) are compared with distances in the best-fitting
+plane, and with those in the plane that Isomap unrolls the sheet into.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from scipy import stats
 from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import Isomap
 
-POINTS = 800  # that are looked at: geodesic distances take n squared numbers
-NEIGHBOURS = 10
-PLANE = 2
+SAMPLE_SIZE = 800  # sample size: the matrix of geodesic distances has n² entries
+N_NEIGHBOURS = 10
+N_PLANE_DIMENSIONS = 2
 
 
 class Roll(NamedTuple):
-    """How far a cloud is rolled up.
+    """Measures of how strongly a cloud is rolled up, and along which quantities.
 
     Attributes:
-        gain: residual variance of the plane that fits best, minus that of Isomap's plane: near 0
-            for a line, a plane or a ball; above 0.1 for a roll.
-        along_position, along_frequency: size of Spearman's rho of the first unrolled coordinate
-            with the position in the window, and with the frequency of the type.
+        gain: residual variance of the best-fitting plane minus that of Isomap's plane: near 0 for a
+            line, a plane or a ball; above 0.1 for a roll.
+        along_position, along_frequency: absolute Spearman correlation of the first unrolled
+            coordinate with the position in the window, and with the frequency of the type.
     """
 
     gain: float
@@ -38,36 +39,36 @@ class Roll(NamedTuple):
 def roll(
     coordinates: np.ndarray, positions: np.ndarray, frequencies: np.ndarray, seed: int
 ) -> Roll:
-    """Measure a cloud on its first principal components.
+    """Measure how strongly a cloud is rolled up.
 
     Args:
-        coordinates: shape (n, 3): a cloud on its first three principal components.
-        positions: of each point in its window, shape (n,).
-        frequencies: of each point's type, shape (n,).
-        seed: of the sample of POINTS points.
+        coordinates: coordinates on the first three principal components, shape (n, 3).
+        positions: position of each point in its window, shape (n,).
+        frequencies: frequency of the type of each point, shape (n,).
+        seed: seed for the sample of POINTS points.
 
     Returns:
-        NaN for fewer than 30 different points.
+        The measurements; NaN for fewer than 30 distinct points.
 
     Source:
-        Tenenbaum, de Silva & Langford (2000): residual variance is 1 - r squared of geodesic
-        distances and distances in the plane.
+        Tenenbaum, de Silva & Langford (2000): residual variance is 1 - r², with r the correlation
+        of geodesic distances and distances in the plane.
     """
-    points, first = np.unique(coordinates.astype(np.float64), axis=0, return_index=True)
+    points, first_rows = np.unique(coordinates.astype(np.float64), axis=0, return_index=True)
     if len(points) < 30:
         return Roll(np.nan, np.nan, np.nan)
-    order = np.argsort(first, kind="stable")
-    chosen = np.random.default_rng(seed).permutation(len(points))[:POINTS]
-    cloud, rows = points[order][chosen], first[order][chosen]
-    method = Isomap(n_neighbors=NEIGHBOURS, n_components=PLANE, eigen_solver="dense")
+    order = np.argsort(first_rows, kind="stable")
+    chosen = np.random.default_rng(seed).permutation(len(points))[:SAMPLE_SIZE]
+    cloud, rows = points[order][chosen], first_rows[order][chosen]
+    method = Isomap(n_neighbors=N_NEIGHBOURS, n_components=N_PLANE_DIMENSIONS, eigen_solver="dense")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # parts that are apart are joined where they are nearest
+        warnings.simplefilter("ignore")  # Isomap warns when it joins components
         unrolled = method.fit_transform(cloud)
     geodesic = squareform(method.dist_matrix_, checks=False)
     centred = cloud - cloud.mean(axis=0)
-    flat = centred @ np.linalg.svd(centred, full_matrices=False)[2][:PLANE].T
-    along = [abs(_rho(unrolled[:, 0], of[rows])) for of in (positions, frequencies)]
-    return Roll(_residual(geodesic, flat) - _residual(geodesic, unrolled), *along)
+    best_plane = centred @ np.linalg.svd(centred, full_matrices=False)[2][:N_PLANE_DIMENSIONS].T
+    along = [abs(_rho(unrolled[:, 0], quantity[rows])) for quantity in (positions, frequencies)]
+    return Roll(_residual(geodesic, best_plane) - _residual(geodesic, unrolled), *along)
 
 
 def _residual(geodesic: np.ndarray, plane: np.ndarray) -> float:

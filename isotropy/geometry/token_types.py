@@ -13,21 +13,22 @@ from isotropy.errors import IsotropyError
 from isotropy.geometry.spec import TypesName, Variant
 from isotropy.metrics.matmul import ROWS_PER_BLOCK
 
-MASSIVE, MASSIVE_RATIO = 100, 1000
-"""A massive activation is larger than both: MASSIVE, and MASSIVE_RATIO times the median (Sun et al.
-2024, section 2)."""
-_FOR_MEDIAN = 5000  # tokens; all would cost as much memory as the layer
+MASSIVE_MIN, MASSIVE_RATIO = 100, 1000
+"""An activation is massive if its magnitude exceeds both MASSIVE_MIN and MASSIVE_RATIO times the
+median magnitude of the layer (Sun et al. 2024, section 2)."""
+_MEDIAN_SAMPLE_SIZE = 5000  # tokens: a median of all would need as much memory as the layer
 
 
 class TypedCloud(NamedTuple):
-    """Vectors, each of a type.
+    """Token or word vectors with their types.
 
     Attributes:
         vectors: shape (n, d), float32.
-        types: number of the type of each vector, shape (n,).
-        names: text of each type, by number.
-        positions: of each vector, or of its first piece, in its window; shape (n,).
-        kinds: `special`, `symbol` or `word`, shape (n,).
+        types: type number of each vector, shape (n,).
+        names: text of each type, by type number.
+        positions: position of each token, or of the first piece of each word, in its window;
+            shape (n,).
+        kinds: kind of each token: `special`, `symbol` or `word`, shape (n,).
     """
 
     vectors: np.ndarray
@@ -38,24 +39,24 @@ class TypedCloud(NamedTuple):
 
     @property
     def frequencies(self) -> np.ndarray:
-        """How often the type of each vector occurs, shape (n,)."""
+        """Number of occurrences of the type of each vector, shape (n,)."""
         counts: np.ndarray = np.bincount(self.types)[self.types]
         return counts
 
 
-def read_typed(folder: Path, layer: int, window: int, types: TypesName) -> TypedCloud:
-    """All tokens of a layer, special tokens included (as the authors), or all words.
+def read_typed_cloud(folder: Path, layer: int, window: int, types: TypesName) -> TypedCloud:
+    """Read all tokens of a layer, including special tokens (as in the paper), or all words.
 
     Args:
-        folder: token vectors (`isotropy.embed.layers`).
-        layer: which layer.
-        window: tokens of a window.
+        folder: folder of the token vectors (`isotropy.embed.layers`).
+        layer: number of the layer.
+        window: number of tokens per window.
         types: subwords: a type is an entry of the vocabulary. words: a vector is the mean of the
-            pieces that a word between blanks has in one window, and a type is a sequence of pieces;
+            pieces of a word between blanks within one window, and a type is a sequence of pieces;
             special tokens are left out.
 
     Raises:
-        IsotropyError: no words.
+        IsotropyError: the layer has no words.
     """
     tokens, vectors = read_tokens(folder), read_layer(folder, layer)
     positions = np.arange(len(tokens)) % window
@@ -65,49 +66,57 @@ def read_typed(folder: Path, layer: int, window: int, types: TypesName) -> Typed
         codes = pieces.codes.to_numpy().astype(np.int64)
         return TypedCloud(vectors, codes, np.array(pieces.categories, dtype=str), positions, kinds)
     word, text = tokens["word"].to_numpy(), tokens["text"].to_numpy()
-    kept = np.flatnonzero(word >= 0)
-    if not len(kept):
+    word_tokens = np.flatnonzero(word >= 0)
+    if not len(word_tokens):
         raise IsotropyError(f"{folder.name}: no words")
-    place = np.stack([np.arange(len(tokens)) // window, text, word])[:, kept]
-    starts = np.flatnonzero(np.concatenate([[True], (np.diff(place) != 0).any(axis=0)]))
-    lengths = np.diff(np.append(starts, len(kept)))
-    means = np.add.reduceat(vectors[kept], starts, axis=0) / lengths[:, None].astype(vectors.dtype)
-    ids, names = tokens["id"].to_numpy()[kept], tokens["piece"].astype(str).to_numpy()[kept]
+    word_keys = np.stack([np.arange(len(tokens)) // window, text, word])[:, word_tokens]
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(word_keys) != 0).any(axis=0)]))
+    lengths = np.diff(np.append(starts, len(word_tokens)))
+    means = np.add.reduceat(vectors[word_tokens], starts, axis=0) / lengths[:, None].astype(
+        vectors.dtype
+    )
+    ids, names = (
+        tokens["id"].to_numpy()[word_tokens],
+        tokens["piece"].astype(str).to_numpy()[word_tokens],
+    )
     runs = [slice(a, a + n) for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
     codes, _ = pd.factorize(pd.Series([tuple(ids[run].tolist()) for run in runs], dtype=object))
     first = np.unique(codes, return_index=True)[1]
-    named = np.array([" ".join(names[runs[i]]) for i in first.tolist()])
-    symbol = np.minimum.reduceat((kinds[kept] == "symbol").astype(int), starts).astype(bool)
+    type_names = np.array([" ".join(names[runs[i]]) for i in first.tolist()])
+    symbol = np.minimum.reduceat((kinds[word_tokens] == "symbol").astype(int), starts).astype(bool)
     return TypedCloud(
-        means, codes, named, positions[kept][starts], np.where(symbol, "symbol", "word")
+        means, codes, type_names, positions[word_tokens][starts], np.where(symbol, "symbol", "word")
     )
 
 
 def varied(cloud: TypedCloud, variant: Variant) -> TypedCloud:
-    """A variant of a cloud.
+    """Select or transform the tokens of a cloud as a variant asks.
 
     Raises:
-        IsotropyError: no tokens are left.
+        IsotropyError: the variant leaves no tokens.
     """
     if variant == "standardized":
         return cloud._replace(vectors=standardized(cloud.vectors))
     if variant == "no-first":
-        kept = cloud.positions > 0
+        keep = cloud.positions > 0
     elif variant == "no-massive":
-        kept = ~is_massive(cloud.vectors)
+        keep = ~is_massive(cloud.vectors)
     else:
         return cloud
-    if not kept.any():
+    if not keep.any():
         raise IsotropyError(f"variant {variant}: no tokens are left")
-    present, types = np.unique(cloud.types[kept], return_inverse=True)
+    kept_types, types = np.unique(cloud.types[keep], return_inverse=True)
     return TypedCloud(
-        cloud.vectors[kept], types, cloud.names[present], cloud.positions[kept], cloud.kinds[kept]
+        cloud.vectors[keep],
+        types,
+        cloud.names[kept_types],
+        cloud.positions[keep],
+        cloud.kinds[keep],
     )
 
 
 def standardized(vectors: np.ndarray) -> np.ndarray:
-    """Each dimension with mean 0 and variance 1, shape (n, d) as before; one that does not vary
-    becomes 0.
+    """Scale each dimension to mean 0 and variance 1; a constant dimension becomes 0.
 
     Source:
         Timkey & van Schijndel (2021), section 5.
@@ -115,7 +124,7 @@ def standardized(vectors: np.ndarray) -> np.ndarray:
     mean = vectors.mean(axis=0, dtype=np.float64)
     scaled: np.ndarray = vectors - mean.astype(vectors.dtype)
     squares = np.zeros(vectors.shape[1])
-    for start in range(0, len(vectors), ROWS_PER_BLOCK):  # a copy in doubles takes twice the layer
+    for start in range(0, len(vectors), ROWS_PER_BLOCK):  # a full float64 copy is twice as large
         block = scaled[start : start + ROWS_PER_BLOCK].astype(np.float64)
         squares += np.einsum("ij,ij->j", block, block)
     sd = np.sqrt(squares / len(vectors))
@@ -124,20 +133,20 @@ def standardized(vectors: np.ndarray) -> np.ndarray:
 
 
 def is_massive(vectors: np.ndarray) -> np.ndarray:
-    """Whether a token has a massive activation: a coordinate larger in size than 100, and than
-    1,000 times the median of the layer.
+    """Return which tokens have a massive activation: a coordinate whose magnitude exceeds 100 and
+    1,000 times the median magnitude of the layer.
 
     Args:
-        vectors: of a layer, shape (n, d).
+        vectors: token vectors of a layer, shape (n, d).
 
     Returns:
-        shape (n,), bool.
+        Booleans, shape (n,).
 
     Source:
-        Sun, Chen, Kolter & Liu (2024), Massive Activations in Large Language Models, section 2. The
-        median is that of 5,000 tokens, drawn, where there are more.
+        Sun, Chen, Kolter & Liu (2024), Massive Activations in Large Language Models, section 2. In
+        larger layers the median is estimated from a random sample of 5,000 tokens.
     """
-    drawn = np.random.default_rng(0).permutation(len(vectors))[:_FOR_MEDIAN]
-    median = float(np.median(np.abs(vectors[np.sort(drawn)])))
+    sampled = np.random.default_rng(0).permutation(len(vectors))[:_MEDIAN_SAMPLE_SIZE]
+    median = float(np.median(np.abs(vectors[np.sort(sampled)])))
     largest: np.ndarray = np.maximum(vectors.max(axis=1), -vectors.min(axis=1))
-    return largest > max(MASSIVE, MASSIVE_RATIO * median)
+    return largest > max(MASSIVE_MIN, MASSIVE_RATIO * median)

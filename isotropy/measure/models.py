@@ -66,7 +66,7 @@ def embed_texts(
     mode, normalize = _resolve_pooling(title, layout, pooling)
     encoder = _load(title, layout, device)
     numbers = _parse_layers(title, layers, encoder.n_layers)
-    pieces = encoder.tokenize_marked(texts)
+    pieces = encoder.tokenize_pieces(texts)
     kept = [np.flatnonzero(np.array(special) == 0) for special in pieces.special]
     counts = np.array([len(k) if mode == "tokens" else 1 for k in kept])
     starts = np.concatenate([[0], np.cumsum(counts)])

@@ -1,8 +1,8 @@
 """Metrics of embedding spaces. Each takes a point cloud of shape (n, d) as array or tensor.
 
-Names are loaded when they are first used: what measures IsoScore does not load the neighbour
-search. Within the project, import from the modules themselves, so that a job's code identity holds
-the metrics that it uses and no others.
+Names are imported on first use: a program that computes IsoScore does not import the neighbour
+search. Within the project, import from the modules themselves, so that a job's code identity covers
+only the metrics that it uses.
 """
 
 from importlib import import_module

@@ -1,19 +1,19 @@
-"""Whether compiled kernels can be kept on disk."""
+"""Find out whether Numba can cache compiled kernels on disk."""
 
 from __future__ import annotations
 
 from numba import njit
 
 
-def _can_be_kept() -> bool:
-    """Whether compiled code can be written beside the source or in the user's cache; without either
-    it is compiled anew.
+def _cache_is_writable() -> bool:
+    """Return whether compiled code can be written beside the source or to the user's cache folder;
+    if not, every process compiles it again.
     """
     try:
-        njit(cache=True)(_can_be_kept)  # finds the place to write; nothing is compiled
+        njit(cache=True)(_cache_is_writable)  # looks for a writable folder; compiles nothing
     except RuntimeError:
         return False
     return True
 
 
-KEPT = _can_be_kept()
+CACHE_ON_DISK = _cache_is_writable()

@@ -1,4 +1,4 @@
-"""How contextual vectors are: of a word in its sentences, and of the words of a sentence.
+"""Contextuality of vectors: of a word across its sentences, and of the words of a sentence.
 
 Ethayarajh (2019), "How Contextual are Contextualized Word Representations?", EMNLP, section 3. With
 u the unit vectors of the n occurrences of a word:
@@ -10,8 +10,8 @@ and with x the vectors of the n tokens of a sentence, whose mean is m:
     intra-sentence similarity = mean of cos(x_i, m)
     leave-one-out             = mean of cos(x_i, mean of the others)
 
-A vector is a part of its sentence's mean, so the first is high without any likeness: of vectors of
-equal length with pairwise cosine a, it is sqrt((1 + (n - 1) a) / n), which is more than a; the
+Each vector is a part of its sentence's mean, so the first is high even for unrelated vectors: with
+equal lengths and pairwise cosines a, it is sqrt((1 + (n - 1) a) / n), which is more than a; the
 second is a / sqrt((1 + (n - 2) a) / (n - 1)) (`intra_sentence_null`).
 
 Maximum explainable variance, the share of the first principal component of a word's vectors, has
@@ -30,20 +30,20 @@ import numpy as np
 import scipy.linalg
 import torch
 
-from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, oriented
+from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, with_fixed_signs
 from isotropy.metrics.validation import Points, as_codes, as_points
 
-FULL_SPECTRUM = 96
-"""Matrices up to this size go to a solver of all eigenvalues, many at a time; of larger ones the
-first alone is faster."""
+MAX_BATCHED_EIGH_SIZE = 96
+"""Largest matrix for which NumPy's batched solver of all eigenvectors is used; for larger ones,
+computing only the first is faster."""
 
 
 class SelfSimilarity(NamedTuple):
-    """Of each word, in the order of `np.unique(words)`.
+    """Self-similarity of each word, in the order of `np.unique(words)`.
 
     Attributes:
         values: mean cosine over all pairs of its occurrences, shape (W,); NaN with one occurrence.
-        counts: occurrences, shape (W,).
+        counts: number of its occurrences, shape (W,).
     """
 
     values: np.ndarray
@@ -51,12 +51,13 @@ class SelfSimilarity(NamedTuple):
 
 
 class IntraSentenceSimilarity(NamedTuple):
-    """Of each sentence, in the order of `np.unique(sentences)`, each of shape (S,).
+    """Intra-sentence similarity of each sentence, in the order of `np.unique(sentences)`; both
+    arrays have shape (S,).
 
     Attributes:
         values: mean cosine between its tokens and their mean.
-        leave_one_out: mean cosine between each token and the mean of the others, which leaves the
-            token's likeness to itself out; NaN with one token.
+        leave_one_out: mean cosine between each token and the mean of the others, which excludes the
+            token's similarity to itself; NaN with one token.
     """
 
     values: np.ndarray
@@ -64,18 +65,20 @@ class IntraSentenceSimilarity(NamedTuple):
 
 
 class ExplainableVariance(NamedTuple):
-    """Share of the first principal component of the vectors of each word, each of shape (W,), in
-    the order of `np.unique(words)`.
+    """Share of variance of the first principal component of the vectors of each word, by three
+    estimates, each of shape (W,), in the order of `np.unique(words)`.
 
     Attributes:
-        uncentred: the paper's formula: the first squared singular value over their sum. At least s
-            + (1 - s) / n where self-similarity is s and vectors have equal lengths, whatever else.
-        centred: principal component analysis: the same about the mean; at least 1 / (n - 1).
+        uncentred: the paper's formula: the first squared singular value divided by the sum of all.
+            For vectors of equal length with self-similarity s it is at least s + (1 - s) / n.
+        centred: the same after the mean is subtracted, as in principal component analysis; at least
+            1 / (n - 1).
         truncated_svd: the variance about the mean along the first direction of the uncentred
             vectors, as scikit-learn's TruncatedSVD reports it (the first version of the authors'
             code): near 0 where the mean dominates that direction.
 
-    NaN where a word has one occurrence, or no variance; uncentred, where all vectors are zero.
+    All are NaN for a word with one occurrence, `centred` and `truncated_svd` for one without
+    variance, and `uncentred` for one whose vectors are all zero.
     """
 
     uncentred: np.ndarray
@@ -96,7 +99,7 @@ def self_similarity(X: Points, words: Any) -> SelfSimilarity:
 
     Args:
         X: vectors of occurrences, shape (n, d), array or tensor on any device.
-        words: the word of each, shape (n,).
+        words: word of each occurrence, shape (n,).
 
     Raises:
         ValueError: bad shapes, NaN or infinity.
@@ -104,111 +107,113 @@ def self_similarity(X: Points, words: Any) -> SelfSimilarity:
     Source:
         Ethayarajh (2019), definition 1.
     """
-    points, codes = _of_groups(X, words, "words")
+    points, codes = _points_and_codes(X, words, "words")
     counts = np.bincount(codes)
     values = np.full(len(counts), np.nan)
-    for groups, rows, lengths in _chunks(points, codes):
-        units = _units(rows)
-        squares = _totals(units, lengths).square().sum(dim=1)
-        own = _totals(units.square().sum(dim=1, keepdim=True), lengths)[:, 0]
+    for groups, rows, lengths in _group_blocks(points, codes):
+        units = _unit_vectors(rows)
+        squares = _group_sums(units, lengths).square().sum(dim=1)
+        diagonal = _group_sums(units.square().sum(dim=1, keepdim=True), lengths)[:, 0]
         k = lengths.double()
-        values[groups] = ((squares - own) / (k * (k - 1))).cpu().numpy()  # NaN where k = 1
+        values[groups] = ((squares - diagonal) / (k * (k - 1))).cpu().numpy()  # NaN where k = 1
     return SelfSimilarity(values, counts)
 
 
 @full_precision
 def intra_sentence_similarity(X: Points, sentences: Any) -> IntraSentenceSimilarity:
-    """Mean cosine between the tokens of a sentence and their mean, or that of the others.
+    """Mean cosine between the tokens of a sentence and their mean, and with leave-one-out the mean
+    of the other tokens.
 
     Args:
         X: vectors of tokens, shape (n, d), array or tensor on any device.
-        sentences: the sentence of each, shape (n,).
+        sentences: sentence of each token, shape (n,).
 
     Raises:
         ValueError: bad shapes, NaN or infinity.
 
     Source:
-        Ethayarajh (2019), definition 2; leave_one_out is ours.
+        Ethayarajh (2019), definition 2; leave_one_out is not in the paper.
     """
-    points, codes = _of_groups(X, sentences, "sentences")
-    found = np.empty((2, int(codes.max()) + 1))
-    for groups, rows, lengths in _chunks(points, codes):
-        units, totals = _units(rows), _totals(rows, lengths)
+    points, codes = _points_and_codes(X, sentences, "sentences")
+    similarities = np.empty((2, int(codes.max()) + 1))
+    for groups, rows, lengths in _group_blocks(points, codes):
+        units, totals = _unit_vectors(rows), _group_sums(rows, lengths)
         k = lengths.double()
-        # The mean of cosines with one vector is the cosine with the mean of units.
-        whole = (_totals(units, lengths) * _units(totals)).sum(dim=1) / k
-        others = _units(torch.repeat_interleave(totals, lengths, dim=0) - rows)
+        # The mean cosine with a vector is its direction times the mean of the unit vectors.
+        with_mean = (_group_sums(units, lengths) * _unit_vectors(totals)).sum(dim=1) / k
+        others = _unit_vectors(torch.repeat_interleave(totals, lengths, dim=0) - rows)
         cosines = (units * others).sum(dim=1, keepdim=True)
-        left = torch.where(k > 1, _totals(cosines, lengths)[:, 0] / k, torch.nan)
-        found[:, groups] = torch.stack([whole, left]).cpu().numpy()
-    return IntraSentenceSimilarity(*found)
+        with_others = torch.where(k > 1, _group_sums(cosines, lengths)[:, 0] / k, torch.nan)
+        similarities[:, groups] = torch.stack([with_mean, with_others]).cpu().numpy()
+    return IntraSentenceSimilarity(*similarities)
 
 
 def intra_sentence_null(lengths: Any, cosine: float, *, leave_one_out: bool = False) -> np.ndarray:
-    """Intra-sentence similarity of vectors of equal length that are alike in no other way than by a
-    common pairwise cosine.
+    """Intra-sentence similarity under the null hypothesis that all pairs of vectors, of equal
+    length, have the same cosine.
 
     Args:
-        lengths: tokens of each sentence, shape (S,).
-        cosine: between any two, at least 0.
-        leave_one_out: as in `intra_sentence_similarity`.
+        lengths: number of tokens of each sentence, shape (S,).
+        cosine: cosine of each pair, in [0, 1].
+        leave_one_out: return the null value of the leave-one-out similarity (see
+            `IntraSentenceSimilarity`).
 
     Returns:
-        shape (S,); NaN for one token with leave_one_out.
+        Null value for each sentence, shape (S,); NaN for one token with leave_one_out.
 
     Source:
-        Ours, from |mean|^2 = (1 + (n - 1) a) / n.
+        Not in the paper; derived from |mean|^2 = (1 + (n - 1) a) / n.
     """
     n = np.asarray(lengths, dtype=np.float64)
     if not 0 <= cosine <= 1 or (n < 1).any():
         raise ValueError("expected lengths of at least 1, and a cosine between 0 and 1")
     if not leave_one_out:
-        whole: np.ndarray = np.sqrt((1 + (n - 1) * cosine) / n)
-        return whole
-    others = np.where(n > 1, n - 1, np.nan)
-    length = np.sqrt((1 + (others - 1) * cosine) / others)
-    null: np.ndarray = cosine / length
+        similarity: np.ndarray = np.sqrt((1 + (n - 1) * cosine) / n)
+        return similarity
+    n_others = np.where(n > 1, n - 1, np.nan)
+    mean_length = np.sqrt((1 + (n_others - 1) * cosine) / n_others)
+    null: np.ndarray = cosine / mean_length
     return null
 
 
 @full_precision
 def cosine_between(X: Points, groups: Any) -> MeanCosine:
-    """Mean cosine of two tokens of different groups, such as sentences: each group counts as much
-    as any other, and each token as much as the others of its group.
+    """Mean cosine between tokens of different groups, such as sentences, with equal weights for all
+    groups, and for all tokens of a group.
 
-    It is what the mean over draws of one token from each of two groups goes to. The standard error
-    is that of the jackknife over groups, exact and in O(n d).
+    It is the expected cosine of two tokens drawn from two random groups. The standard error is that
+    of the jackknife over groups, computed exactly in O(n d).
 
     Args:
         X: vectors of tokens, shape (n, d), array or tensor on any device.
-        groups: the group of each, shape (n,).
+        groups: group of each token, shape (n,).
 
     Raises:
         ValueError: bad shapes, NaN or infinity, or fewer than three groups.
 
     Source:
-        Ethayarajh (2019), section 3.4, whose draw it replaces; Efron & Tibshirani (1993), chapter
-        11.
+        Ethayarajh (2019), section 3.4, whose random sample it replaces; Efron & Tibshirani (1993),
+        chapter 11.
     """
-    points, codes = _of_groups(X, groups, "groups")
+    points, codes = _points_and_codes(X, groups, "groups")
     n = int(codes.max()) + 1
     if n < 3:
         raise ValueError(f"expected at least 3 groups, got {n}")
     means = torch.empty(n, points.shape[1], dtype=torch.float64, device=points.device)
-    for own, rows, lengths in _chunks(points, codes):
-        means[own] = _totals(_units(rows), lengths) / lengths[:, None]
+    for block, rows, lengths in _group_blocks(points, codes):
+        means[block] = _group_sums(_unit_vectors(rows), lengths) / lengths[:, None]
     total = means.sum(dim=0)
     squares = means.square().sum(dim=1)
     pairs = total.square().sum() - squares.sum()  # ordered pairs of different groups
     value = pairs / (n * (n - 1))
-    without = (pairs - 2 * ((means * total).sum(dim=1) - squares)) / ((n - 1) * (n - 2))
-    variance = (n - 1) / n * (without - without.mean()).square().sum()
+    without_group = (pairs - 2 * ((means * total).sum(dim=1) - squares)) / ((n - 1) * (n - 2))
+    variance = (n - 1) / n * (without_group - without_group.mean()).square().sum()
     return MeanCosine(float(value), float(variance.sqrt()))
 
 
 @full_precision
 def cosine_contributions(X: Points) -> np.ndarray:
-    """Contribution of each dimension to the mean cosine over all pairs, whose sum it is.
+    """Contribution of each dimension to the mean cosine over all pairs; they add up to it.
 
     Args:
         X: point cloud, shape (n, d), n >= 2, array or tensor on any device.
@@ -222,16 +227,16 @@ def cosine_contributions(X: Points) -> np.ndarray:
     Source:
         Timkey & van Schijndel (2021), equation 3; exact over all pairs.
     """
-    points = _in_range(as_points(X, min_dims=1).detach())
+    points = _rescaled(as_points(X, min_dims=1).detach())
     n, d = points.shape
     total = torch.zeros(d, dtype=torch.float64, device=points.device)
     squares = torch.zeros_like(total)
     for block in torch.split(points, ROWS_PER_BLOCK):
-        units = _units(block.double())
+        units = _unit_vectors(block.double())
         total += units.sum(dim=0)
         squares += units.square().sum(dim=0)
-    found: np.ndarray = ((total.square() - squares) / (n * (n - 1))).cpu().numpy()
-    return found
+    contributions: np.ndarray = ((total.square() - squares) / (n * (n - 1))).cpu().numpy()
+    return contributions
 
 
 @full_precision
@@ -240,7 +245,7 @@ def explainable_variance(X: Points, words: Any = None) -> ExplainableVariance:
 
     Args:
         X: vectors of occurrences, shape (n, d), array or tensor on any device.
-        words: the word of each, shape (n,); None: all are of one.
+        words: word of each occurrence, shape (n,); None: all vectors belong to one word.
 
     Raises:
         ValueError: bad shapes, NaN or infinity.
@@ -248,30 +253,30 @@ def explainable_variance(X: Points, words: Any = None) -> ExplainableVariance:
     Source:
         Ethayarajh (2019), definition 3.
     """
-    points = _in_range(as_points(X, min_dims=1, min_points=1, in_place=True).detach())
-    codes = np.zeros(len(points), np.int64) if words is None else _codes(words, len(points))
-    found = np.full((3, int(codes.max()) + 1), np.nan)
-    for groups, stack in _stacks(points, codes):
+    points = _rescaled(as_points(X, min_dims=1, min_points=1, in_place=True).detach())
+    codes = np.zeros(len(points), np.int64) if words is None else _group_codes(words, len(points))
+    estimates = np.full((3, int(codes.max()) + 1), np.nan)
+    for groups, stack in _equal_size_batches(points, codes):
         if stack.shape[1] > 1:
-            found[:, groups] = _shares(stack)
-    return ExplainableVariance(*found)
+            estimates[:, groups] = _explained_shares(stack)
+    return ExplainableVariance(*estimates)
 
 
 @full_precision
 def first_components(X: Points, words: Any, *, centred: bool = False) -> np.ndarray:
-    """The first principal component of the vectors of each word: its static embedding.
+    """First principal component of the vectors of each word: its static embedding.
 
-    Solvers leave the sign open: each is turned towards the mean of its word.
+    Solvers leave the sign open: it is chosen so that the component points towards the mean.
 
     Args:
         X: vectors of occurrences, shape (n, d), array or tensor on any device.
-        words: the word of each, shape (n,).
-        centred: about the mean of the word, as principal component analysis (the authors' code);
-            else the first singular vector (their text).
+        words: word of each occurrence, shape (n,).
+        centred: subtract the mean of the word first, as in principal component analysis (the
+            authors' code); otherwise take the first singular vector (their text).
 
     Returns:
-        shape (W, d), in the order of `np.unique(words)`, unit vectors; of a word with one
-        occurrence, or no variance, its direction if not centred, else zeros.
+        Unit vectors, shape (W, d), in the order of `np.unique(words)`. For a word with one
+        occurrence or no variance: its direction, or zeros if centred.
 
     Raises:
         ValueError: bad shapes, NaN or infinity.
@@ -279,41 +284,41 @@ def first_components(X: Points, words: Any, *, centred: bool = False) -> np.ndar
     Source:
         Ethayarajh (2019), section 4.3.
     """
-    points, codes = _of_groups(X, words, "words")
-    found = np.zeros((int(codes.max()) + 1, points.shape[1]))
-    for groups, stack in _stacks(points, codes):
+    points, codes = _points_and_codes(X, words, "words")
+    components = np.zeros((int(codes.max()) + 1, points.shape[1]))
+    for groups, stack in _equal_size_batches(points, codes):
         means = stack.mean(dim=1, keepdim=True)
-        own = stack - means if centred else stack
-        directions = _first_directions(own)
-        against = np.einsum("ij,ij->i", directions, means[:, 0].cpu().numpy()) < 0
-        found[groups] = np.where(against[:, None], -directions, directions)
-    return found
+        vectors = stack - means if centred else stack
+        directions = _first_directions(vectors)
+        opposite = np.einsum("ij,ij->i", directions, means[:, 0].cpu().numpy()) < 0
+        components[groups] = np.where(opposite[:, None], -directions, directions)
+    return components
 
 
-def _codes(labels: Any, n: int, name: str = "words") -> np.ndarray:
-    found: np.ndarray = as_codes(labels, n, name=name, min_classes=1).numpy()
-    return found
+def _group_codes(labels: Any, n: int, name: str = "words") -> np.ndarray:
+    codes: np.ndarray = as_codes(labels, n, name=name, min_classes=1).numpy()
+    return codes
 
 
-def _of_groups(X: Points, labels: Any, name: str) -> tuple[torch.Tensor, np.ndarray]:
-    """Vectors, and the number of the group of each."""
-    points = _in_range(as_points(X, min_dims=1, min_points=1, in_place=True).detach())
-    return points, _codes(labels, len(points), name)
+def _points_and_codes(X: Points, labels: Any, name: str) -> tuple[torch.Tensor, np.ndarray]:
+    """Return the checked vectors, and the code of the group of each."""
+    points = _rescaled(as_points(X, min_dims=1, min_points=1, in_place=True).detach())
+    return points, _group_codes(labels, len(points), name)
 
 
-def _in_range(points: torch.Tensor) -> torch.Tensor:
-    """The cloud in another unit, where squares of its coordinates leave the range of float64; no
-    score depends on the unit.
+def _rescaled(points: torch.Tensor) -> torch.Tensor:
+    """Rescale a cloud if squares of its coordinates would leave the range of float64; scores do not
+    depend on the scale.
     """
-    unit = float(points.abs().amax()) if points.dtype == torch.float64 else 1.0
-    return points if unit == 0 or 1e-100 < unit < 1e100 else points / unit
+    scale = float(points.abs().amax()) if points.dtype == torch.float64 else 1.0
+    return points if scale == 0 or 1e-100 < scale < 1e100 else points / scale
 
 
-def _chunks(
+def _group_blocks(
     points: torch.Tensor, codes: np.ndarray
 ) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
-    """Whole groups, about ROWS_PER_BLOCK rows at a time: which groups, their rows in float64, one
-    group after the other, and how many each has.
+    """Iterate over blocks of whole groups, of about ROWS_PER_BLOCK rows each: yield the slice of
+    groups, their rows in float64, sorted by group, and the number of rows of each group.
     """
     order, counts = np.argsort(codes, kind="stable"), np.bincount(codes)
     ends = np.cumsum(counts)
@@ -327,57 +332,59 @@ def _chunks(
         first = last
 
 
-def _stacks(points: torch.Tensor, codes: np.ndarray) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-    """Groups of equal size, shape (b, k, d) in float64, b of them so that rows are few, and which
-    they are.
+def _equal_size_batches(
+    points: torch.Tensor, codes: np.ndarray
+) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    """Iterate over batches of groups of equal size: yield the codes of b groups, and their vectors
+    in float64, shape (b, k, d), about ROWS_PER_BLOCK rows at a time.
     """
     order, counts = np.argsort(codes, kind="stable"), np.bincount(codes)
     starts = np.cumsum(counts) - counts
     for k in np.unique(counts).tolist():
-        own = np.flatnonzero(counts == k)
-        for groups in np.array_split(own, -(-len(own) * k // ROWS_PER_BLOCK)):
+        groups_of_size = np.flatnonzero(counts == k)
+        for groups in np.array_split(groups_of_size, -(-len(groups_of_size) * k // ROWS_PER_BLOCK)):
             if len(groups):
                 rows = order[starts[groups][:, None] + np.arange(k)]
                 yield groups, points[torch.from_numpy(rows).to(points.device)].double()
 
 
-def _totals(rows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Sums of the rows of each group, which follow each other, shape (groups, d)."""
+def _group_sums(rows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Sum the rows of each group, shape (groups, d); rows are sorted by group."""
     return torch.segment_reduce(rows, "sum", lengths=lengths, unsafe=True)
 
 
-def _units(rows: torch.Tensor) -> torch.Tensor:
-    """Directions of rows in float64; a zero vector stays."""
+def _unit_vectors(rows: torch.Tensor) -> torch.Tensor:
+    """Normalize rows, in float64, to unit length; zero vectors stay zero."""
     norms: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return rows / torch.where(norms > 0, norms, 1)
 
 
-def _shares(stack: torch.Tensor) -> np.ndarray:
-    """The three shares of groups of equal size, shape (b, k, d) to (3, b)."""
+def _explained_shares(stack: torch.Tensor) -> np.ndarray:
+    """Compute the estimates of `ExplainableVariance` for a batch, shape (b, k, d) to (3, b)."""
     k = stack.shape[1]
     totals = stack.sum(dim=1)
-    sizes, about = stack.square().sum(dim=(1, 2)), stack - totals[:, None] / k
-    variances = about.square().sum(dim=(1, 2))
+    squares, centred = stack.square().sum(dim=(1, 2)), stack - totals[:, None] / k
+    variances = centred.square().sum(dim=(1, 2))
     directions = torch.from_numpy(_first_directions(stack)).to(stack.device)
-    along = (stack @ directions[:, :, None]).square().sum(dim=(1, 2))
-    about_along = (about @ directions[:, :, None]).square().sum(dim=(1, 2))
-    of_centred = torch.from_numpy(_first_directions(about)).to(stack.device)
-    first = (about @ of_centred[:, :, None]).square().sum(dim=(1, 2))
-    # What rounding leaves of copies of one vector is no variance.
+    along_first = (stack @ directions[:, :, None]).square().sum(dim=(1, 2))
+    centred_along_first = (centred @ directions[:, :, None]).square().sum(dim=(1, 2))
+    centred_directions = torch.from_numpy(_first_directions(centred)).to(stack.device)
+    first_variance = (centred @ centred_directions[:, :, None]).square().sum(dim=(1, 2))
+    # Copies of one vector have no variance but rounding errors.
     eps = torch.finfo(torch.float64).eps
-    varied = variances > (16 * k * eps) ** 2 * sizes
+    has_variance = variances > (16 * k * eps) ** 2 * squares
     shares = [
-        torch.where(sizes > 0, along / sizes, torch.nan),
-        torch.where(varied, first / variances, torch.nan),
-        torch.where(varied, about_along / variances, torch.nan),
+        torch.where(squares > 0, along_first / squares, torch.nan),
+        torch.where(has_variance, first_variance / variances, torch.nan),
+        torch.where(has_variance, centred_along_first / variances, torch.nan),
     ]
-    found: np.ndarray = torch.stack(shares).cpu().numpy()
-    return found
+    estimates: np.ndarray = torch.stack(shares).cpu().numpy()
+    return estimates
 
 
 def _first_directions(stack: torch.Tensor) -> np.ndarray:
     """First right singular vector of each matrix, shape (b, k, d) to (b, d), with a fixed sign;
-    zeros of a matrix of zeros.
+    zeros for a matrix of zeros.
     """
     _, k, d = stack.shape
     wide = k <= d
@@ -385,14 +392,16 @@ def _first_directions(stack: torch.Tensor) -> np.ndarray:
     first = torch.from_numpy(_first_eigenvectors(products.cpu().numpy())).to(stack.device)
     rows = (first[:, None, :] @ stack)[:, 0] if wide else first
     rows = torch.where((products.diagonal(dim1=1, dim2=2).sum(dim=1) > 0)[:, None], rows, 0)
-    return oriented(_units(rows).cpu().numpy())
+    return with_fixed_signs(_unit_vectors(rows).cpu().numpy())
 
 
 def _first_eigenvectors(products: np.ndarray) -> np.ndarray:
     """Eigenvector of the largest eigenvalue of each symmetric matrix, shape (b, m, m) to (b, m)."""
     m = products.shape[1]
-    if m <= FULL_SPECTRUM:
-        found: np.ndarray = np.linalg.eigh(products)[1][:, :, -1]
-        return found
+    if m <= MAX_BATCHED_EIGH_SIZE:
+        vectors: np.ndarray = np.linalg.eigh(products)[1][:, :, -1]
+        return vectors
     last = (m - 1, m - 1)
-    return np.stack([scipy.linalg.eigh(one, subset_by_index=last)[1][:, 0] for one in products])
+    return np.stack(
+        [scipy.linalg.eigh(matrix, subset_by_index=last)[1][:, 0] for matrix in products]
+    )

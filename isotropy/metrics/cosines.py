@@ -1,4 +1,4 @@
-"""Mean cosine similarities of a cloud, exact over all pairs in one read of the data.
+"""Mean cosine similarities of a cloud, exact over all pairs, in one pass over the data.
 
 Cai, Huang, Bian & Church (2021), "Isotropy in the Contextual Embedding Space: Clusters and
 Manifolds", ICLR, section 3.
@@ -25,19 +25,19 @@ import numpy as np
 import torch
 from numba import njit
 
-from isotropy.metrics.compiled import KEPT
+from isotropy.metrics.compiled import CACHE_ON_DISK
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, worker_threads
 from isotropy.metrics.validation import Points, aligned, as_codes, as_points, require_finite
 
-# Parts of the data, whatever the number of threads, so that the bytes do not depend on it.
-BLOCKS = 64
-# Bytes: an array beyond is a mapping of its own, at the same place of a page in every process, and
+# Number of blocks of the data, fixed so that results do not depend on the number of threads.
+N_BLOCKS = 64
+# In bytes: a larger array has its own memory mapping, aligned the same way in every process, and
 # copying it would take longer than its mean cosine.
-MAPPED = 2**25
+MMAP_THRESHOLD = 2**25
 
 
 class TypeCosines(NamedTuple):
-    """S_inter and S_intra; NaN where no pair of types, or no type with two occurrences, exists."""
+    """S_inter, NaN without two types, and S_intra, NaN without a type with two occurrences."""
 
     s_inter: float
     s_intra: float
@@ -52,29 +52,31 @@ def mean_cosine(X: Points) -> float:
         X: point cloud, shape (n, d), n >= 2, array or tensor on any device.
     """
     points = as_points(X, min_dims=1, finite=False, in_place=True).detach()
-    if points.nbytes <= MAPPED:
+    if points.nbytes <= MMAP_THRESHOLD:
         points = aligned(points)
     total = torch.zeros(points.shape[1], dtype=torch.float64, device=points.device)
-    units = torch.zeros((), dtype=torch.int64, device=points.device)
-    for block in torch.split(points, ROWS_PER_BLOCK):  # stays in the cache between its two readings
+    n_nonzero = torch.zeros((), dtype=torch.int64, device=points.device)
+    for block in torch.split(points, ROWS_PER_BLOCK):  # stays cached for its second pass
         norms = torch.linalg.vector_norm(block, dim=1)
-        directed = norms > _least_square(points.dtype) ** 0.5
-        total += torch.where(directed, 1 / norms, 0) @ block
-        units += (directed & torch.isfinite(norms)).sum()
+        nonzero = norms > _min_squared_length(points.dtype) ** 0.5
+        total += torch.where(nonzero, 1 / norms, 0) @ block
+        n_nonzero += (nonzero & torch.isfinite(norms)).sum()
     n = len(points)
-    if (int(units) < n or not bool(torch.isfinite(total).all())) and (unit := _needed_unit(points)):
-        return mean_cosine(points / unit)
-    return float((total.square().sum() - units) / (n * (n - 1)))
+    if (int(n_nonzero) < n or not bool(torch.isfinite(total).all())) and (
+        scale := _required_scale(points)
+    ):
+        return mean_cosine(points / scale)
+    return float((total.square().sum() - n_nonzero) / (n * (n - 1)))
 
 
 class StreamingMeanCosine:
-    """Mean cosine over all pairs i != j of vectors that arrive in batches, as `mean_cosine` gives
-    it for all at once.
+    """Mean cosine over all pairs i != j of vectors that arrive in batches: the streaming version of
+    `mean_cosine`.
     """
 
     def __init__(self, d: int) -> None:
         self.total = torch.zeros(d, dtype=torch.float64)
-        self.n = self.units = 0
+        self.n = self.n_nonzero = 0
 
     def update(self, X: Points) -> None:
         """Add a batch of vectors, shape (n, d), n >= 1. Raises ValueError for bad shapes, NaN or
@@ -84,41 +86,41 @@ class StreamingMeanCosine:
         points = aligned(points.double())
         norms = torch.linalg.vector_norm(points, dim=1)
         self.total += (torch.where(norms > 0, 1 / norms, 0) @ points).cpu()
-        self.units += int((norms > 0).sum())
+        self.n_nonzero += int((norms > 0).sum())
         self.n += len(points)
 
     def merge(self, other: StreamingMeanCosine) -> None:
         """Add the vectors of another stream, as if they had been seen here."""
         self.total += other.total
-        self.units += other.units
+        self.n_nonzero += other.n_nonzero
         self.n += other.n
 
     def compute(self) -> float:
-        """The mean so far, in [-1/(n - 1), 1]. Raises ValueError for fewer than two vectors."""
+        """Return the mean so far, in [-1/(n - 1), 1]; fewer than two vectors are a ValueError."""
         if self.n < 2:
             raise ValueError(
                 f"a mean cosine needs at least 2 vectors, the stream has seen {self.n}"
             )
-        return float((self.total.square().sum() - self.units) / (self.n * (self.n - 1)))
+        return float((self.total.square().sum() - self.n_nonzero) / (self.n * (self.n - 1)))
 
 
 def s_inter(X: Points, types: Any, clusters: Any = None, *, weighted: bool = False) -> float:
-    """Mean cosine between different types. Arguments and errors as in `type_cosines`; an error if
-    no two types meet.
+    """Mean cosine between different types. Arguments and errors as in `type_cosines`, and a
+    ValueError if no cluster contains two types.
     """
     score = type_cosines(X, types, clusters, weighted=weighted).s_inter
     if np.isnan(score):
-        raise ValueError("s_inter needs two types in one cluster at least")
+        raise ValueError("s_inter needs a cluster with at least two types")
     return score
 
 
 def s_intra(X: Points, types: Any, clusters: Any = None, *, weighted: bool = False) -> float:
-    """Mean cosine within types. Arguments and errors as in `type_cosines`; an error if no type
-    occurs twice.
+    """Mean cosine within types. Arguments and errors as in `type_cosines`, and a ValueError if no
+    type occurs twice in a cluster.
     """
     score = type_cosines(X, types, clusters, weighted=weighted).s_intra
     if np.isnan(score):
-        raise ValueError("s_intra needs a type with two occurrences in one cluster at least")
+        raise ValueError("s_intra needs a type with two occurrences or more in one cluster")
     return score
 
 
@@ -131,107 +133,108 @@ def type_cosines(
     Args:
         X: vectors of tokens, shape (n, d), array or tensor on any device.
         types: type of each token, shape (n,).
-        clusters: cluster of each token, shape (n,). If given, each cluster is moved to its own
-            mean, both scores are taken within it, and averaged over the clusters that have them.
-        weighted: average over clusters by their number of tokens; the paper's is the plain mean.
+        clusters: cluster of each token, shape (n,). If given, each cluster is centred, and each
+            score is computed within clusters and averaged over the clusters where it is defined.
+        weighted: weight clusters by their number of tokens; the paper takes the plain mean.
 
     Raises:
         ValueError: bad shapes, NaN or infinity.
     """
     points = as_points(X, min_dims=1, finite=False, in_place=True).detach()
     n = len(points)
-    codes = as_codes(types, n, name="types", min_classes=1)
+    type_codes = as_codes(types, n, name="types", min_classes=1)
     if clusters is None:
-        cluster = torch.zeros(n, dtype=torch.int64)
+        cluster_codes = torch.zeros(n, dtype=torch.int64)
         means = torch.zeros(1, points.shape[1], dtype=torch.float64, device=points.device)
     else:
-        cluster = as_codes(clusters, n, name="clusters", min_classes=1)
-        means = _means(points, cluster)
-    # A group is what one type has in one cluster.
-    n_types = int(codes.max()) + 1
-    pairs, groups = torch.unique(cluster * n_types + codes, return_inverse=True)
-    of_cluster = pairs // n_types
-    sums = _sums(points, groups, of_cluster, means)
-    directed = bool(torch.isfinite(sums.centres).all()) and round(float(sums.units.sum())) == n
-    if not directed and (unit := _needed_unit(points)):
-        return type_cosines(points / unit, types, clusters, weighted=weighted)
+        cluster_codes = as_codes(clusters, n, name="clusters", min_classes=1)
+        means = _cluster_means(points, cluster_codes)
+    # A group is the occurrences of one type in one cluster.
+    n_types = int(type_codes.max()) + 1
+    group_keys, groups = torch.unique(cluster_codes * n_types + type_codes, return_inverse=True)
+    group_clusters = group_keys // n_types
+    sums = _sums(points, groups, group_clusters, means)
+    all_nonzero = (
+        bool(torch.isfinite(sums.centres).all()) and round(float(sums.n_nonzero.sum())) == n
+    )
+    if not all_nonzero and (scale := _required_scale(points)):
+        return type_cosines(points / scale, types, clusters, weighted=weighted)
     k = torch.bincount(groups).double()
-    types_in = torch.bincount(of_cluster).double()
-    within = (sums.squares - sums.units) / (k * (k - 1))  # NaN where k = 1
-    inter = (sums.centres.square().sum(dim=1) - _by_cluster(sums.squares / k**2, of_cluster)) / (
-        types_in * (types_in - 1)
-    )
+    n_types_per_cluster = torch.bincount(group_clusters).double()
+    within = (sums.squares - sums.n_nonzero) / (k * (k - 1))  # NaN where k = 1
+    inter = (
+        sums.centres.square().sum(dim=1) - _sum_by_cluster(sums.squares / k**2, group_clusters)
+    ) / (n_types_per_cluster * (n_types_per_cluster - 1))
     repeated = k >= 2
-    intra = _by_cluster(within[repeated], of_cluster[repeated], len(types_in)) / torch.bincount(
-        of_cluster[repeated], minlength=len(types_in)
-    )
-    weights = (
-        torch.bincount(cluster).double()
-        if weighted
-        else torch.ones(len(types_in), dtype=torch.float64)
-    )
-    return TypeCosines(_mean(inter, weights), _mean(intra, weights))
+    intra = _sum_by_cluster(
+        within[repeated], group_clusters[repeated], len(n_types_per_cluster)
+    ) / torch.bincount(group_clusters[repeated], minlength=len(n_types_per_cluster))
+    sizes = torch.bincount(cluster_codes).double()
+    weights = sizes if weighted else torch.ones_like(n_types_per_cluster)
+    return TypeCosines(_weighted_mean(inter, weights), _weighted_mean(intra, weights))
 
 
-def _least_square(dtype: torch.dtype) -> float:
-    """A squared length below this has lost digits to the least float: such a vector counts as
-    zero.
+def _min_squared_length(dtype: torch.dtype) -> float:
+    """Return the squared length below which a vector counts as zero, since underflow has cost it
+    digits.
     """
     info = torch.finfo(dtype)
     return info.tiny / info.eps
 
 
-def _needed_unit(points: torch.Tensor) -> float | None:
-    """The largest coordinate, if squares of coordinates leave the float range; cosines do not
-    depend on the unit.
+def _required_scale(points: torch.Tensor) -> float | None:
+    """Return the largest coordinate, to divide by it, if squares of coordinates leave the float
+    range, else None. Raises ValueError for NaN or infinity.
     """
     require_finite(points)
-    unit = float(points.abs().amax())
-    return unit if unit and not 1e-9 < unit < 1e9 else None
+    scale = float(points.abs().amax())
+    return scale if scale and not 1e-9 < scale < 1e9 else None
 
 
-class _Sums(NamedTuple):
+class _UnitVectorSums(NamedTuple):
     squares: torch.Tensor  # |sum of unit vectors|^2 of each group, shape (groups,)
-    units: torch.Tensor  # number of vectors in each group that have a direction
+    n_nonzero: torch.Tensor  # number of vectors in each group that are not zero
     # Sum over the groups of a cluster of their mean unit vectors, shape (clusters, d)
     centres: torch.Tensor
 
 
 def _sums_by_torch(
-    points: torch.Tensor, groups: torch.Tensor, of_cluster: torch.Tensor, means: torch.Tensor
-) -> _Sums:
-    """Sums of unit vectors over groups, shape (n,), each of which lies in one cluster; vectors are
-    moved by its mean.
+    points: torch.Tensor, groups: torch.Tensor, group_clusters: torch.Tensor, means: torch.Tensor
+) -> _UnitVectorSums:
+    """Sum unit vectors over groups, in plain torch on any device. Vectors are first centred on the
+    cluster that contains their group; `groups` has shape (n,).
     """
-    device, (least, near) = points.device, _limits(points.dtype, means)
-    groups, of_cluster = groups.to(device), of_cluster.to(device)
-    totals = torch.zeros(len(of_cluster), points.shape[1], dtype=torch.float64, device=device)
-    directed = torch.zeros(len(of_cluster), dtype=torch.float64, device=device)
-    for block, g in zip(
+    device, (threshold, cluster_thresholds) = points.device, _zero_thresholds(points.dtype, means)
+    groups, group_clusters = groups.to(device), group_clusters.to(device)
+    totals = torch.zeros(len(group_clusters), points.shape[1], dtype=torch.float64, device=device)
+    n_nonzero = torch.zeros(len(group_clusters), dtype=torch.float64, device=device)
+    for block, block_groups in zip(
         torch.split(points, ROWS_PER_BLOCK), torch.split(groups, ROWS_PER_BLOCK), strict=True
     ):
-        moved = block.double() - means[of_cluster[g]]
-        square = moved.square().sum(dim=1, keepdim=True)
-        known = (square > least) & (square > near.to(device)[of_cluster[g], None])
-        totals.index_add_(0, g, torch.where(known, moved / square.sqrt(), 0))
-        directed.index_add_(0, g, known[:, 0].double())
+        centred = block.double() - means[group_clusters[block_groups]]
+        square = centred.square().sum(dim=1, keepdim=True)
+        nonzero = (square > threshold) & (
+            square > cluster_thresholds.to(device)[group_clusters[block_groups], None]
+        )
+        totals.index_add_(0, block_groups, torch.where(nonzero, centred / square.sqrt(), 0))
+        n_nonzero.index_add_(0, block_groups, nonzero[:, 0].double())
     counts = torch.bincount(groups)
-    centres = torch.zeros_like(means).index_add_(0, of_cluster, totals / counts[:, None])
-    return _Sums(totals.square().sum(dim=1).cpu(), directed.cpu(), centres.cpu())
+    centres = torch.zeros_like(means).index_add_(0, group_clusters, totals / counts[:, None])
+    return _UnitVectorSums(totals.square().sum(dim=1).cpu(), n_nonzero.cpu(), centres.cpu())
 
 
 def _sums(
-    points: torch.Tensor, groups: torch.Tensor, of_cluster: torch.Tensor, means: torch.Tensor
-) -> _Sums:
-    """`_sums_by_torch`; on the CPU in one read of the data."""
+    points: torch.Tensor, groups: torch.Tensor, group_clusters: torch.Tensor, means: torch.Tensor
+) -> _UnitVectorSums:
+    """Same as `_sums_by_torch`, but on the CPU by a compiled kernel in one pass over the data."""
     if not points.is_cpu:
-        return _sums_by_torch(points, groups, of_cluster, means)
+        return _sums_by_torch(points, groups, group_clusters, means)
     order, counts = torch.argsort(groups, stable=True).numpy(), torch.bincount(groups).numpy()
     starts = np.r_[0, np.cumsum(counts)]
-    squares, units = np.zeros(len(counts)), np.zeros(len(counts))
-    least, near = _limits(points.dtype, means)
+    squares, n_nonzero = np.zeros(len(counts)), np.zeros(len(counts))
+    threshold, cluster_thresholds = _zero_thresholds(points.dtype, means)
     # Blocks of whole groups with about as many rows each.
-    cuts = np.unique(np.searchsorted(starts, np.linspace(0, len(points), BLOCKS + 1)))
+    block_ends = np.unique(np.searchsorted(starts, np.linspace(0, len(points), N_BLOCKS + 1)))
 
     def add(block: tuple[int, int]) -> np.ndarray:
         centres = np.zeros(means.shape)
@@ -239,103 +242,107 @@ def _sums(
             points.numpy(),
             order,
             starts,
-            of_cluster.numpy(),
+            group_clusters.numpy(),
             means.numpy(),
-            least,
-            near.numpy(),
+            threshold,
+            cluster_thresholds.numpy(),
         )
-        _add_units(*arguments, *block, squares, units, centres)
+        _add_units(*arguments, *block, squares, n_nonzero, centres)
         return centres
 
     centres = np.zeros(means.shape)
     with worker_threads() as pool:
-        for part in pool.map(add, pairwise(cuts)):
+        for part in pool.map(add, pairwise(block_ends)):
             centres += part
-    return _Sums(torch.from_numpy(squares), torch.from_numpy(units), torch.from_numpy(centres))
+    return _UnitVectorSums(
+        torch.from_numpy(squares), torch.from_numpy(n_nonzero), torch.from_numpy(centres)
+    )
 
 
-# Sums may be vectorized; NaN and infinity must come through, for they tell that the input held
-# them. A loop that sums writes to no array: a compiler that cannot tell whether arrays overlap asks
-# where they lie when the loop begins, and sums in another order where it takes them for neighbours.
-@njit(cache=KEPT, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+# Sums may be vectorized, but NaN and infinity must propagate, to reveal such input. Loops that sum
+# do not write to arrays: otherwise the compiler adds a check for overlapping arrays, and the order
+# of summation depends on their addresses.
+@njit(cache=CACHE_ON_DISK, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
 def _add_units(
     X: np.ndarray,
     order: np.ndarray,
     starts: np.ndarray,
-    of_cluster: np.ndarray,
+    group_clusters: np.ndarray,
     means: np.ndarray,
-    least: float,
-    near: np.ndarray,
+    threshold: float,
+    cluster_thresholds: np.ndarray,
     first: int,
     last: int,
     squares: np.ndarray,
-    units: np.ndarray,
+    n_nonzero: np.ndarray,
     centres: np.ndarray,
 ) -> None:
-    """Fill squares and units of groups first..last-1, whose rows are order[starts[g]:starts[g +
-    1]], and add to centres.
+    """Fill `squares` and `n_nonzero` for groups first..last-1, whose rows are
+    order[starts[g]:starts[g + 1]], and add their mean unit vectors to `centres`.
     """
     d = X.shape[1]
     total = np.empty(d)
-    moved, mean = np.empty(d, dtype=X.dtype), np.empty(d, dtype=X.dtype)
+    centred, mean = np.empty(d, dtype=X.dtype), np.empty(d, dtype=X.dtype)
     zero, one = X.dtype.type(0), X.dtype.type(1)
     for g in range(first, last):
-        mean[:] = means[of_cluster[g]]
+        mean[:] = means[group_clusters[g]]
         total[:] = 0
         for i in range(starts[g], starts[g + 1]):
             row = X[order[i]]
             for c in range(d):
-                moved[c] = row[c] - mean[c]
+                centred[c] = row[c] - mean[c]
             square = zero
             for c in range(d):
-                square += moved[c] * moved[c]
-            # NaN goes on, to be seen in the result
-            if not (square <= least or square <= near[of_cluster[g]]):
-                length = one / np.sqrt(square)
-                units[g] += length > zero  # not where the square left the float range
+                square += centred[c] * centred[c]
+            # NaN is let through, to appear in the result
+            if not (square <= threshold or square <= cluster_thresholds[group_clusters[g]]):
+                inverse_length = one / np.sqrt(square)
+                n_nonzero[g] += inverse_length > zero  # 0 if the square overflowed
                 for c in range(d):
-                    total[c] += moved[c] * length
-        length_of_sum = 0.0
+                    total[c] += centred[c] * inverse_length
+        squared_sum = 0.0
         for c in range(d):
-            length_of_sum += total[c] * total[c]
-        squares[g] = length_of_sum
-        into = centres[of_cluster[g]]
-        share = 1 / (starts[g + 1] - starts[g])
+            squared_sum += total[c] * total[c]
+        squares[g] = squared_sum
+        centre = centres[group_clusters[g]]
+        weight = 1 / (starts[g + 1] - starts[g])
         for c in range(d):
-            into[c] += total[c] * share
+            centre[c] += total[c] * weight
 
 
-def _limits(dtype: torch.dtype, means: torch.Tensor) -> tuple[float, torch.Tensor]:
-    """Squared lengths up to which a vector counts as zero: anywhere, and at each cluster's mean,
-    whose rounding they are.
+def _zero_thresholds(dtype: torch.dtype, means: torch.Tensor) -> tuple[float, torch.Tensor]:
+    """Return the squared lengths up to which a vector counts as zero: one for all vectors, and one
+    for each cluster, which is the rounding error of its mean.
     """
-    return _least_square(dtype), (4 * torch.finfo(dtype).eps) ** 2 * means.square().sum(dim=1).cpu()
+    return _min_squared_length(dtype), (4 * torch.finfo(dtype).eps) ** 2 * means.square().sum(
+        dim=1
+    ).cpu()
 
 
-def _means(points: torch.Tensor, cluster: torch.Tensor) -> torch.Tensor:
+def _cluster_means(points: torch.Tensor, cluster_codes: torch.Tensor) -> torch.Tensor:
     """Mean of each cluster, shape (clusters, d), float64."""
-    cluster = cluster.to(points.device)
-    counts = torch.bincount(cluster)
+    cluster_codes = cluster_codes.to(points.device)
+    counts = torch.bincount(cluster_codes)
     total = torch.zeros(len(counts), points.shape[1], dtype=torch.float64, device=points.device)
-    for block, codes in zip(
-        torch.split(points, ROWS_PER_BLOCK), torch.split(cluster, ROWS_PER_BLOCK), strict=True
+    for block, block_codes in zip(
+        torch.split(points, ROWS_PER_BLOCK), torch.split(cluster_codes, ROWS_PER_BLOCK), strict=True
     ):
-        total.index_add_(0, codes, block.double())
+        total.index_add_(0, block_codes, block.double())
     return total / counts[:, None]
 
 
-def _by_cluster(
-    values: torch.Tensor, of_cluster: torch.Tensor, n: int | None = None
+def _sum_by_cluster(
+    values: torch.Tensor, group_clusters: torch.Tensor, n: int | None = None
 ) -> torch.Tensor:
-    """Sums of the groups' values over clusters, shape (n clusters,)."""
-    return torch.bincount(of_cluster, weights=values, minlength=n or 0)
+    """Sum values of groups over their clusters, shape (n_clusters,)."""
+    return torch.bincount(group_clusters, weights=values, minlength=n or 0)
 
 
-def _mean(values: torch.Tensor, weights: torch.Tensor) -> float:
-    """Weighted mean over the clusters that have a value."""
-    known = torch.isfinite(values)
+def _weighted_mean(values: torch.Tensor, weights: torch.Tensor) -> float:
+    """Return the weighted mean of the finite values, NaN if there are none."""
+    defined = torch.isfinite(values)
     return (
-        float((values[known] * weights[known]).sum() / weights[known].sum())
-        if bool(known.any())
+        float((values[defined] * weights[defined]).sum() / weights[defined].sum())
+        if bool(defined.any())
         else float("nan")
     )

@@ -1,4 +1,4 @@
-"""Intrinsic dimension from the distances to nearest neighbours, which are exact.
+"""Intrinsic dimension from exact distances to nearest neighbours.
 
 Facco, d'Errico, Rodriguez & Laio (2017), doi:10.1038/s41598-017-11873-y (TwoNN). Levina & Bickel
 (2005), NIPS; Amsaleg et al. (2015), doi:10.1145/2783258.2783405 (maximum likelihood of the local
@@ -22,10 +22,10 @@ from isotropy.metrics.matmul import (
     visit_pairs,
     worker_threads,
 )
-from isotropy.metrics.neighbours import nearest
+from isotropy.metrics.neighbours import nearest_distances
 from isotropy.metrics.validation import Points, as_points, sample_rows
 
-CLAMP = 1e-8  # least 1 - cos in the code of Cai et al.
+MIN_COSINE_DISTANCE = 1e-8  # lower bound of 1 - cos in the code of Cai et al.
 
 
 @full_precision
@@ -37,7 +37,7 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     empirical distribution.
 
     Args:
-        X: point cloud, shape (n, d), array or tensor on any device. Of equal points one is kept,
+        X: point cloud, shape (n, d), array or tensor on any device. Repeated points are left out,
             with a warning.
         discard_fraction: share of the largest ratios that is left out of the fit, as in
             scikit-dimension.
@@ -49,25 +49,27 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     if not 0 <= discard_fraction < 1:
         raise ValueError(f"discard_fraction must lie in [0, 1), got {discard_fraction}")
     points = as_points(X, min_points=3, min_dims=1, in_place=True).detach()
-    if (different := _first_of_equals(points, "two_nn")) is not None:
-        points = points[different.to(points.device)]
-    two = (
-        _two_nearest(points) if points.is_cpu else nearest(points, 2, torch.arange(len(points)))[0]
+    if (distinct := _mask_of_distinct(points, "two_nn")) is not None:
+        points = points[distinct.to(points.device)]
+    two_nearest = (
+        _two_nearest_distances(points)
+        if points.is_cpu
+        else nearest_distances(points, 2, torch.arange(len(points)))[0]
     )
-    if not (two[:, 0] > 0).all():
+    if not (two_nearest[:, 0] > 0).all():
         raise ValueError(
-            f"{(two[:, 0] == 0).sum()} points have a nearest neighbour at distance 0 in "
+            f"{(two_nearest[:, 0] == 0).sum()} points have a nearest neighbour at distance 0 in "
             f"{points.dtype}: remove repeated points or pass float64"
         )
-    log_mu = np.sort(np.log(two[:, 1] / two[:, 0]))
+    log_mu = np.sort(np.log(two_nearest[:, 1] / two_nearest[:, 0]))
     n = len(log_mu)
-    # F = 1 at the last, where the logarithm ends
-    kept = min(int(n * (1 - discard_fraction)), n - 1)
-    x, y = log_mu[:kept], -np.log1p(-np.arange(1, kept + 1) / n)
+    # F = 1 at the last point, where the logarithm is infinite
+    n_fitted = min(int(n * (1 - discard_fraction)), n - 1)
+    x, y = log_mu[:n_fitted], -np.log1p(-np.arange(1, n_fitted + 1) / n)
     if not (x * x).sum() > 0:
         raise ValueError(
             "two_nn needs neighbours at different distances; both are equally far from each of "
-            f"{kept} points"
+            f"{n_fitted} points"
         )
     return float((x * y).sum() / (x * x).sum())
 
@@ -94,16 +96,16 @@ def lid_mle(
 
 
 class LidEstimates(NamedTuple):
-    """Mean local intrinsic dimension by the conventional estimate, and as Cai et al. (2021) have
-    published it.
+    """Mean local intrinsic dimension by the conventional estimator, and as published by Cai et al.
+    (2021).
 
     Attributes:
-        conventional: over points that do not repeat an earlier one.
-        published: over all points, repetitions included. Where all k neighbours are equally far the
-            estimate is infinite, and the authors' code puts the number of dimensions in its place;
-            where they all are at distance 0 it has none, and leaves the point out.
-        n_repeated: points that repeat an earlier one.
-        n_replaced: points that the published mean has with the number of dimensions.
+        conventional: mean over the points that do not repeat an earlier one.
+        published: mean over all points, including repeated ones. Where all k neighbours are equally
+            far, the estimate is infinite, and the authors' code replaces it by the number of
+            dimensions; where all are at distance 0, it is undefined, and the point is left out.
+        n_repeated: number of points that repeat an earlier one.
+        n_replaced: number of infinite estimates that were replaced in the published mean.
     """
 
     conventional: float
@@ -121,19 +123,19 @@ def lid_mle_estimates(
     n_queries: int | None = None,
     seed: int = 0,
 ) -> LidEstimates:
-    """Both estimates: `lid_mle` as it is, and with `squared=True, repeated="keep"`, from one
-    search.
+    """Compute both estimates from one search: `lid_mle` with its defaults, and with `squared=True,
+    repeated="keep"`.
 
     Arguments and errors as in `lid_mle_samples`.
     """
-    points = _directed(as_points(X, min_dims=1, in_place=True).detach(), metric)
-    kept = _first_of_equals(points, "lid_mle")
-    rows = _drawn(points, kept, k, n_queries, seed)
-    r, apart = nearest(points, k, rows, kept)
-    published, n_replaced = _as_published(_clamped(r, metric), points.shape[1])
-    own = apart if kept is None else apart[kept[rows].numpy()]
-    conventional = float(_estimates(own, squared=False).mean())
-    n_repeated = 0 if kept is None else int((~kept).sum())
+    points = _points_for_metric(as_points(X, min_dims=1, in_place=True).detach(), metric)
+    distinct = _mask_of_distinct(points, "lid_mle")
+    rows = _query_rows(points, distinct, k, n_queries, seed)
+    r, r_distinct = nearest_distances(points, k, rows, distinct)
+    published, n_replaced = _published_mean(_clamp_as_published(r, metric), points.shape[1])
+    r_conventional = r_distinct if distinct is None else r_distinct[distinct[rows].numpy()]
+    conventional = float(_mle_estimates(r_conventional, squared=False).mean())
+    n_repeated = 0 if distinct is None else int((~distinct).sum())
     return LidEstimates(conventional, published, n_repeated, n_replaced)
 
 
@@ -158,15 +160,15 @@ def lid_mle_samples(
 
     Args:
         X: point cloud, shape (n, d), array or tensor on any device.
-        k: neighbours, the point itself not counted; 2 <= k < n.
+        k: number of neighbours, not counting the point itself; 2 <= k < n.
         metric: "euclidean", or "cosine": distances between the unit vectors.
         squared: use squared distances, as published.
-        repeated: "drop": of equal points one is kept, with a warning. "keep": they are neighbours
-            at distance 0 (for 1 - cos at least 1e-8), as published: a point that has one gets 0
-            (euclidean).
-        n_queries: measure at this many points, drawn with `seed`, with neighbours among all; None:
-            at all points. They are drawn before repetitions are dropped.
-        seed: of the draw.
+        repeated: "drop": leave repeated points out, with a warning. "keep": equal points are
+            neighbours at distance 0 (1 - cos is at least 1e-8), as published: the estimate at a
+            repeated point is 0 (euclidean).
+        n_queries: number of points at which to estimate, sampled with `seed`, with neighbours among
+            all points; None: all points. The sample is drawn before repeated points are dropped.
+        seed: seed of the sample.
 
     Returns:
         Estimates, shape (points,), float64; infinite where all k neighbours are equally far.
@@ -177,17 +179,20 @@ def lid_mle_samples(
     """
     if repeated not in ("drop", "keep"):
         raise ValueError(f'repeated must be "drop" or "keep", got {repeated!r}')
-    points = _directed(as_points(X, min_dims=1, in_place=True).detach(), metric)
-    kept = _first_of_equals(points, "lid_mle") if repeated == "drop" else None
-    rows = _drawn(points, kept, k, n_queries, seed)
-    if kept is not None:
-        rows, points = (kept.cumsum(0) - 1)[rows[kept[rows]]], points[kept.to(points.device)]
-    r = nearest(points, k, rows)[0]
-    return _estimates(_clamped(r, metric) if repeated == "keep" else r, squared)
+    points = _points_for_metric(as_points(X, min_dims=1, in_place=True).detach(), metric)
+    distinct = _mask_of_distinct(points, "lid_mle") if repeated == "drop" else None
+    rows = _query_rows(points, distinct, k, n_queries, seed)
+    if distinct is not None:
+        rows, points = (
+            (distinct.cumsum(0) - 1)[rows[distinct[rows]]],
+            points[distinct.to(points.device)],
+        )
+    r = nearest_distances(points, k, rows)[0]
+    return _mle_estimates(_clamp_as_published(r, metric) if repeated == "keep" else r, squared)
 
 
-def _directed(points: torch.Tensor, metric: str) -> torch.Tensor:
-    """The cloud, or its unit vectors for "cosine"."""
+def _points_for_metric(points: torch.Tensor, metric: str) -> torch.Tensor:
+    """Return the cloud, or its unit vectors for "cosine"."""
     if metric not in ("euclidean", "cosine"):
         raise ValueError(f'metric must be "euclidean" or "cosine", got {metric!r}')
     if metric == "euclidean":
@@ -200,36 +205,36 @@ def _directed(points: torch.Tensor, metric: str) -> torch.Tensor:
     return units
 
 
-def _drawn(
-    points: torch.Tensor, kept: torch.Tensor | None, k: int, n_queries: int | None, seed: int
+def _query_rows(
+    points: torch.Tensor, distinct: torch.Tensor | None, k: int, n_queries: int | None, seed: int
 ) -> torch.Tensor:
-    """Numbers of the points to measure at; all, or some that are drawn."""
+    """Return the indices of the points at which to estimate: all, or a random sample."""
     n = len(points)
-    different = n if kept is None else int(kept.sum())
-    if not 2 <= k < different:
+    n_distinct = n if distinct is None else int(distinct.sum())
+    if not 2 <= k < n_distinct:
         raise ValueError(
-            f"k must lie between 2 and {different - 1} for {different} different points, got {k}"
+            f"k must lie between 2 and {n_distinct - 1} for {n_distinct} different points, got {k}"
         )
     rows = (
         torch.arange(n) if n_queries is None or n_queries >= n else sample_rows(n, n_queries, seed)
     )
-    if kept is not None and not bool(kept[rows].any()):
-        raise ValueError(
-            f"all {len(rows)} points that were drawn repeat others: take a larger n_queries"
-        )
+    if distinct is not None and not bool(distinct[rows].any()):
+        raise ValueError(f"all {len(rows)} sampled points repeat others: use a larger n_queries")
     return rows
 
 
-def _clamped(r: np.ndarray, metric: str) -> np.ndarray:
-    """Distances as the authors have them: 1 - cos, half the square of the distance of unit vectors,
-    is at least 1e-8.
+def _clamp_as_published(r: np.ndarray, metric: str) -> np.ndarray:
+    """Bound distances as the authors do: 1 - cos, half the squared distance of unit vectors, is at
+    least 1e-8.
     """
-    clamped: np.ndarray = np.maximum(r, np.sqrt(2 * CLAMP)) if metric == "cosine" else r
+    clamped: np.ndarray = (
+        np.maximum(r, np.sqrt(2 * MIN_COSINE_DISTANCE)) if metric == "cosine" else r
+    )
     return clamped
 
 
-def _estimates(r: np.ndarray, squared: bool) -> np.ndarray:
-    """Estimates from distances to k neighbours, shape (points,)."""
+def _mle_estimates(r: np.ndarray, squared: bool) -> np.ndarray:
+    """Compute the estimate of each point from distances to k neighbours, shape (points, k)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         mean_log = np.log(r[:, -1:] / r).mean(axis=1)
         estimates: np.ndarray = 1 / ((2 if squared else 1) * mean_log)
@@ -237,23 +242,23 @@ def _estimates(r: np.ndarray, squared: bool) -> np.ndarray:
     return estimates
 
 
-def _as_published(r: np.ndarray, d: int) -> tuple[float, int]:
-    """Mean as the authors' code takes it, from distances to k neighbours; and how many infinite
-    estimates it replaced by d.
+def _published_mean(r: np.ndarray, d: int) -> tuple[float, int]:
+    """Return the mean as the authors' code computes it, from distances to k neighbours, and the
+    number of infinite estimates that were replaced by d.
     """
-    known = r[r[:, -1] > 0]
-    estimates = _estimates(known, squared=True)
-    endless = np.isinf(estimates)
-    estimates[endless] = d
-    return float(estimates.mean()) if len(known) else math.nan, int(endless.sum())
+    r_nonzero = r[r[:, -1] > 0]
+    estimates = _mle_estimates(r_nonzero, squared=True)
+    is_infinite = np.isinf(estimates)
+    estimates[is_infinite] = d
+    return float(estimates.mean()) if len(r_nonzero) else math.nan, int(is_infinite.sum())
 
 
-def _first_of_equals(points: torch.Tensor, what: str) -> torch.Tensor | None:
-    """Which points do not repeat an earlier one, shape (n,), with a warning that some do; None if
-    none does.
+def _mask_of_distinct(points: torch.Tensor, caller: str) -> torch.Tensor | None:
+    """Return a mask, shape (n,), of the points that do not repeat an earlier one, and warn of those
+    that do; None if none does.
     """
     rows = points.cpu().numpy()
-    # Rows with equal digests are compared; the rest, which is most, is neither sorted nor copied.
+    # Only rows with equal hashes are compared; all others are neither sorted nor copied.
     width = rows.shape[1] * rows.dtype.itemsize // 4
     factors = np.random.default_rng(0).integers(1, 2**63, width, dtype=np.uint64) * np.uint64(
         2
@@ -265,42 +270,48 @@ def _first_of_equals(points: torch.Tensor, what: str) -> torch.Tensor | None:
     _, first, counts = np.unique(digests, return_index=True, return_counts=True)
     if len(first) == len(rows):
         return None
-    suspects = np.flatnonzero(np.isin(digests, digests[first[counts > 1]]))
-    keys = np.ascontiguousarray(rows[suspects] + 0.0)
+    candidates = np.flatnonzero(np.isin(digests, digests[first[counts > 1]]))
+    keys = np.ascontiguousarray(rows[candidates] + 0.0)
     _, first = np.unique(
         keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1),
         return_index=True,
     )
-    repeated = np.delete(suspects, first)
+    repeated = np.delete(candidates, first)
     if not len(repeated):
         return None
     warnings.warn(
-        f"{what}: {len(repeated)} of {len(rows)} points repeat another and were left out",
+        f"{caller}: {len(repeated)} of {len(rows)} points repeat another and were left out",
         stacklevel=3,
     )
-    different = torch.ones(len(rows), dtype=torch.bool)
-    different[torch.from_numpy(repeated)] = False
-    return different
+    distinct = torch.ones(len(rows), dtype=torch.bool)
+    distinct[torch.from_numpy(repeated)] = False
+    return distinct
 
 
-def _two_nearest(points: torch.Tensor) -> np.ndarray:
-    """Distances to the two nearest neighbours, shape (n, 2), on the CPU; each pair of tiles is
-    visited once.
+def _two_nearest_distances(points: torch.Tensor) -> np.ndarray:
+    """Return the distances to the two nearest neighbours, shape (n, 2), on the CPU; each pair of
+    tiles is visited once.
     """
     points = scaled(points)
     cloud = centred(points)
     norms = squared_norms(cloud).numpy()
-    least = np.full((n := len(cloud), 2), np.finfo(norms.dtype).max, dtype=norms.dtype)
+    two_smallest = np.full((n := len(cloud), 2), np.finfo(norms.dtype).max, dtype=norms.dtype)
     parts = [slice(start, min(start + TILE, n)) for start in range(0, n, TILE)]
 
     def visit(pair: tuple[int, int]) -> None:
         a, b = parts[pair[0]], parts[pair[1]]
-        # Differences of near points lose no digits before centring.
+        # Points before centring: differences of near points lose no digits.
         x, y = points[a].numpy(), points[b].numpy()
         keep_two_least(
-            product(cloud[a], cloud[b]).numpy(), x, y, norms[a], norms[b], least[a], least[b]
+            product(cloud[a], cloud[b]).numpy(),
+            x,
+            y,
+            norms[a],
+            norms[b],
+            two_smallest[a],
+            two_smallest[b],
         )
 
     with worker_threads() as pool:
         visit_pairs(pool, len(parts), visit)
-    return least.astype(np.float64)
+    return two_smallest.astype(np.float64)

@@ -1,8 +1,7 @@
-"""What links isotropy to clusters: the quantities of Mickus, Grönroos & Attieh (2024), section 2
-and Appendix B.
+"""Identities that link isotropy and clustering: the quantities of Mickus, Grönroos & Attieh (2024),
+section 2 and Appendix B.
 
-Each is computed by the short form; the tests compare it with the long one, over all pairs or
-triples.
+Each is computed in closed form; the tests compare it with the sum over all pairs or triples.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def cosine_to_ones(X: Points) -> float:
     points = as_points(X).double()
     mean = points.mean(dim=0)
     S = scatter(points - mean)
-    # Equal points differ from their mean by it
+    # Equal points differ from their mean by rounding errors
     rounding = 4 * torch.finfo(torch.float64).eps * float(mean.abs().amax())
     if not float((S.trace() / len(points)).sqrt()) > rounding:
         raise ValueError("all points are equal: the variances have no direction")
@@ -45,9 +44,9 @@ def isotropy_defect(X: Points) -> float:
     """Isotropy defect delta of IsoScore (Rudman et al. 2022, step 5 of Algorithm 1), in [0, 1]: 0
     for equal variances.
 
-    The distance of the normalized variances to the vector of ones, over its largest value sqrt(2 (d
-    - sqrt(d))). By section 2.2 of Mickus et al. it is a chord: distance^2 = 2 d (1 - cos).
-      Arguments and errors as in `cosine_to_ones`.
+    It is the distance between the normalized variances and the vector of ones, divided by its
+    maximum sqrt(2 (d - sqrt(d))). By section 2.2 of Mickus et al. this distance is a chord:
+    distance^2 = 2 d (1 - cos). Arguments and errors as in `cosine_to_ones`.
     """
     d = as_points(X).shape[1]
     return math.sqrt(max(d * (1 - cosine_to_ones(X)) / (d - math.sqrt(d)), 0.0))
@@ -57,18 +56,18 @@ def variance_by_pairs(X: Points) -> torch.Tensor:
     """Variance (ddof = 1) of each component, shape (d,), as half the mean squared difference over
     all pairs i != j.
 
-    (Zhang et al. 2012, in section 2.2.) Sum over i, j of (x_i - x_j)^2 = 2 n sum x^2 - 2 (sum x)^2,
-    on centred data.
+    The identity is that of Zhang et al. (2012), cited in section 2.2. Computed on centred data by
+    sum over i, j of (x_i - x_j)^2 = 2 n sum x^2 - 2 (sum x)^2.
     """
     points = as_points(X, min_dims=1).double()
     centred, n = points - points.mean(dim=0), len(points)
-    over_pairs = 2 * n * centred.square().sum(dim=0) - 2 * centred.sum(dim=0).square()
-    return over_pairs / (2 * n * (n - 1))
+    pair_sum = 2 * n * centred.square().sum(dim=0) - 2 * centred.sum(dim=0).square()
+    return pair_sum / (2 * n * (n - 1))
 
 
 def silhouette_objective(X: Points, labels: Any) -> float:
-    """Equation 1: squared distances over ordered pairs of points, those between classes minus those
-    within.
+    """Equation 1: the sum of squared distances over ordered pairs of points of different classes,
+    minus that over pairs within classes.
     """
     within, between, _ = _squared_distances(X, labels)
     return float((between - within).sum())
@@ -78,10 +77,10 @@ def triplet_objective(X: Points, labels: Any) -> float:
     """Equation 5: the sum over all triplets (a, p, n) of |a - n|^2 - |a - p|^2, p of the class of a
     and n of another.
 
-    As pairs, with k the size of the class of a: weight k - 1 for each pair between classes, -(N -
-    k) for each within. For a margin >= 0 it is at least the triplet objective with hinge, -max(0,
-    |a - p|^2 - |a - n|^2 + margin) summed over the triplets. (The formulas of Appendix B
-    are missing from the text of the paper that we have; this is what its words describe.)
+    Computed over pairs: with k the size of the class of a, each pair between classes has the weight
+    k - 1, each pair within a class -(N - k). For a margin >= 0 it is an upper bound of the triplet
+    objective with hinge, -max(0, |a - p|^2 - |a - n|^2 + margin) summed over the triplets. (Our
+    copy of the paper lacks the formulas of Appendix B; this follows their description in words.)
 
     Args:
         X: point cloud, shape (n, d).
@@ -98,7 +97,7 @@ def hinged_triplet_objective(X: Points, labels: Any, margin: float = 0.0) -> flo
     """The triplet objective, to be maximized: -max(0, |a - p|^2 - |a - n|^2 + margin), summed over
     all triplets.
 
-    Costs n^3 operations: for samples. Arguments and errors as in `triplet_objective`, its upper
+    Costs n^3 operations: use samples. Arguments and errors as in `triplet_objective`, its upper
     bound for a margin >= 0.
     """
     points = as_points(X, min_dims=1).double()
@@ -116,8 +115,8 @@ def hinged_triplet_objective(X: Points, labels: Any, margin: float = 0.0) -> flo
 
 
 def _squared_distances(X: Points, labels: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """For each point its squared distances summed within its class and to other classes, and the
-    size of its class.
+    """Return for each point the sum of its squared distances to points of its class, that to points
+    of other classes, and the size of its class.
     """
     points = as_points(X, min_dims=1).double()
     codes = as_codes(labels, len(points)).to(points.device)

@@ -27,7 +27,7 @@ from torch import nn
 from isotropy.metrics.matmul import full_precision, gram, product, scatter
 from isotropy.metrics.validation import Points, as_points, require_finite
 
-# Between these, squares, their sums and the gradient's fourth powers are floats.
+# Between these, squares, their sums and the fourth powers in the gradient are in the float range.
 _TINY, _HUGE = 1e-8, 1e8
 
 
@@ -56,12 +56,12 @@ def isoscore_star(
 
     Args:
         X: point cloud, shape (n, d), n >= 2, d >= 2. Array or tensor on any device.
-        zeta: share of the shrinkage covariance, in [0, 1]: 0 is IsoScore, 1 ignores X. (The paper's
-            running text swaps the two in one version; this is the authors' code.)
+        zeta: weight of the shrinkage covariance, in [0, 1]: 0 is IsoScore, 1 ignores X. (The text
+            of the paper swaps the two weights in one version; this follows the authors' code.)
         shrinkage_covariance: Sigma_S, shape (d, d), of a larger sample, on the device of X; may be
-            None for zeta = 0. The authors' package suggests the identity where there is none; it
-            depends on the unit of X. Wrap it in `ShrinkageCovariance` once where it is used for
-            many X.
+            None for zeta = 0. The authors' package suggests the identity if there is none, with
+            which the score depends on the scale of X. To use one covariance for many X, wrap it in
+            `ShrinkageCovariance` once.
 
     Returns:
         A float; for a torch tensor a 0-d float64 tensor on its device, through which gradients flow
@@ -83,11 +83,11 @@ def isoscore_star(
                 "authors' default"
             )
         shrinkage = as_shrinkage(shrinkage_covariance)
-        shrinkage.require_fit(points)
+        shrinkage.require_compatible(points)
     try:
         score = _score(points, shrinkage, zeta, True)
-    except _BeyondFloats:
-        score = _score_in_own_unit(points, shrinkage, zeta)
+    except _OutOfFloatRange:
+        score = _score_rescaled(points, shrinkage, zeta)
     return score if isinstance(X, torch.Tensor) else float(score)
 
 
@@ -107,32 +107,33 @@ class ShrinkageCovariance:
             raise ValueError("shrinkage_covariance must be symmetric, and not zero")
         self.matrix = S  # float64, with the caller's graph
         self.trace, self.square = float(S.detach().trace()), float(S.detach().square().sum())
-        self._as: dict[torch.dtype, torch.Tensor] = {torch.float64: S.detach()}
+        self._by_dtype: dict[torch.dtype, torch.Tensor] = {torch.float64: S.detach()}
 
     def as_dtype(self, dtype: torch.dtype) -> torch.Tensor:
-        """The matrix in another precision, made once."""
-        if dtype not in self._as:
-            self._as[dtype] = self.matrix.detach().to(dtype)
-        return self._as[dtype]
+        """Return the matrix in another dtype, converted once."""
+        if dtype not in self._by_dtype:
+            self._by_dtype[dtype] = self.matrix.detach().to(dtype)
+        return self._by_dtype[dtype]
 
-    def require_fit(self, points: torch.Tensor) -> None:
-        """Raise a ValueError if points have other dimensions or are on another device."""
+    def require_compatible(self, points: torch.Tensor) -> None:
+        """Raise a ValueError if points have another dimension or are on another device."""
         d = points.shape[1]
         if len(self.matrix) != d:
-            found = tuple(self.matrix.shape)
+            shape = tuple(self.matrix.shape)
             raise ValueError(
                 f"shrinkage_covariance must have shape ({d}, {d}) for points of {d} dimensions, "
-                f"got {found}"
+                f"got {shape}"
             )
         if self.matrix.device != points.device:
-            here, there = self.matrix.device, points.device
+            covariance_device, points_device = self.matrix.device, points.device
             raise ValueError(
-                f"shrinkage_covariance is on {here}, the points are on {there}: move one of them"
+                f"shrinkage_covariance is on {covariance_device}, "
+                f"the points are on {points_device}: move one of them"
             )
 
 
 def as_shrinkage(covariance: Points | ShrinkageCovariance) -> ShrinkageCovariance:
-    """A shrinkage covariance, checked if it is not yet."""
+    """Check a covariance and wrap it, unless it is wrapped already."""
     return (
         covariance
         if isinstance(covariance, ShrinkageCovariance)
@@ -141,7 +142,7 @@ def as_shrinkage(covariance: Points | ShrinkageCovariance) -> ShrinkageCovarianc
 
 
 def isoscore_from_covariance(covariance: Points) -> float | torch.Tensor:
-    """IsoScore of a cloud whose covariance is known, shape (d, d). Returns and raises as
+    """IsoScore of a cloud, from its covariance, shape (d, d). Return values and errors as in
     `isoscore`.
     """
     S = as_points(covariance)
@@ -155,11 +156,11 @@ def isoscore_from_covariance(covariance: Points) -> float | torch.Tensor:
 
 
 class StreamingCovariance(nn.Module):
-    """Covariance of data that arrive in batches or shards, in float64, in memory d x d.
+    """Covariance of data that arrive in batches or shards, in float64. It holds d x d numbers.
 
-    A module, so that `.to(device)` moves it and `state_dict()` saves it. Batches are merged by
-    Chan, Golub & LeVeque (1983), doi:10.1080/00031305.1983.10483115: exact far from the origin as
-    well.
+    It is a module, so that `.to(device)` moves it and `state_dict()` saves it. Batches are merged
+    by the method of Chan, Golub & LeVeque (1983), doi:10.1080/00031305.1983.10483115, which is also
+    accurate far from the origin.
     """
 
     n: torch.Tensor
@@ -175,14 +176,14 @@ class StreamingCovariance(nn.Module):
     def _apply(
         self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
     ) -> StreamingCovariance:
-        """Follow a model to its device, but not to its precision."""
+        """Move to the device of a model with it, but stay in float64."""
         device = fn(torch.empty(0, device=self.mean.device)).device
         for name, buffer in self._buffers.items():
             self._buffers[name] = buffer if buffer is None else buffer.to(device)
         return self
 
     def reset(self) -> None:
-        """Forget all data."""
+        """Discard all data."""
         for buffer in (self.n, self.mean, self.scatter):
             buffer.zero_()
 
@@ -192,7 +193,7 @@ class StreamingCovariance(nn.Module):
         """Add a batch of points, shape (n, d), n >= 1.
 
         Raises:
-            ValueError: another number of dimensions, NaN or infinity; nothing is added.
+            ValueError: another number of dimensions, NaN or infinity; the batch is not added.
         """
         points = as_points(X, min_points=1, in_place=True).to(self.mean.device)
         if points.shape[1] != len(self.mean):
@@ -200,14 +201,13 @@ class StreamingCovariance(nn.Module):
                 f"a batch of {points.shape[1]} dimensions does not fit a stream of {len(self.mean)}"
             )
         mean = points.mean(dim=0, dtype=torch.float64)
-        # The mean in the dtype of the points is off by its rounding, which the second term puts
-        # right.
+        # In the dtype of the points the mean has a rounding error, which the second term corrects.
         rounded = mean.to(points.dtype)
         centred = points - rounded
         if not _TINY < float(torch.stack(torch.aminmax(centred)).abs().amax()) < _HUGE:
             centred = centred.double()  # squares in single precision would be 0 or infinite
-        own = scatter(centred) - len(points) * torch.outer(mean - rounded, mean - rounded)
-        self._add(torch.tensor(len(points), device=self.n.device), mean, own)
+        batch_scatter = scatter(centred) - len(points) * torch.outer(mean - rounded, mean - rounded)
+        self._add(torch.tensor(len(points), device=self.n.device), mean, batch_scatter)
 
     def merge(self, other: StreamingCovariance) -> None:
         """Add the data of another stream, as if they had been seen here."""
@@ -241,8 +241,8 @@ class StreamingCovariance(nn.Module):
 
 
 class StreamingIsoScore(StreamingCovariance):
-    """IsoScore of data that do not fit memory: `update` batch by batch, `merge` shards, then
-    `compute`.
+    """IsoScore of data that do not fit into memory: call `update` for each batch, `merge` for
+    shards, then `compute`.
     """
 
     def compute(
@@ -252,7 +252,7 @@ class StreamingIsoScore(StreamingCovariance):
         `isoscore_star`.
         """
         covariance = self.covariance()
-        if zeta == 0 and not _differ(covariance.diagonal(), self.mean):
+        if zeta == 0 and not _points_differ(covariance.diagonal(), self.mean):
             raise ValueError("all points are equal: the variance is zero, IsoScore is undefined")
         if not 0 <= zeta <= 1:
             raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
@@ -260,13 +260,13 @@ class StreamingIsoScore(StreamingCovariance):
             if shrinkage_covariance is None:
                 raise ValueError("zeta > 0 needs a shrinkage_covariance, shape (d, d)")
             shrinkage = as_shrinkage(shrinkage_covariance)
-            shrinkage.require_fit(covariance)
+            shrinkage.require_compatible(covariance)
             covariance = (1 - zeta) * covariance + zeta * shrinkage.matrix.detach()
         return float(isoscore_from_covariance(covariance))
 
 
-class _BeyondFloats(Exception):
-    """Squares of the points, or their sums, are outside the range where floats are exact enough."""
+class _OutOfFloatRange(Exception):
+    """Squares of the points, or their sums, are too large or small for floating point."""
 
 
 class _IsoScoreStar(torch.autograd.Function):
@@ -274,8 +274,8 @@ class _IsoScoreStar(torch.autograd.Function):
 
     With a = (1 - zeta)/(n - 1), S = X'X of the centred points and C the shrinkage covariance,
     t = a tr S + zeta tr C,  f = a^2 ||S||^2 + 2 a zeta <S, C> + zeta^2 ||C||^2,  score = (t^2/f -
-    1)/(d - 1), dt/dX = 2 a X,  df/dX = 4 a X (a S + zeta C). For n < d the smaller XX' stands in
-    for S: it has the same trace and norm, <S, C> = sum(X * XC), and X S = (XX') X.
+    1)/(d - 1), dt/dX = 2 a X,  df/dX = 4 a X (a S + zeta C). For n < d the smaller XX' replaces
+    S: it has the same trace and norm, <S, C> = sum(X * XC), and X S = (XX') X.
     """
 
     @staticmethod
@@ -293,57 +293,63 @@ class _IsoScoreStar(torch.autograd.Function):
         a = (1 - zeta) / (n - 1)
         centred = points - mean if n < d or ctx.needs_input_grad[0] else points[:0]
         second = gram(centred) if n < d else scatter(points, mean)
-        # Scalars as Python's floats, also double: a call into torch takes longer than the product
-        # of a small batch.
+        # Scalars are Python floats, also in double precision: a call into torch takes longer than
+        # the product of a small batch.
         trace = float(second.trace())
         spread = (trace / n) ** 0.5  # root mean square distance from the mean
         if check_range and not _TINY < spread < _HUGE:
-            raise _BeyondFloats
-        if zeta == 0 and not _differ(
+            raise _OutOfFloatRange
+        if zeta == 0 and not _points_differ(
             (centred.square().sum(dim=0) if n < d else second.diagonal()) / n, mean
         ):
             raise ValueError("all points are equal: IsoScore is undefined")
-        t, f = a * trace, a**2 * _inner(second, second)
+        t, f = a * trace, a**2 * _sum_of_products(second, second)
         ctx.product = None  # XC, where it is needed
         if shrinkage is not None:
             if n < d:
                 ctx.product = product(centred, shrinkage.as_dtype(centred.dtype))
-                cross = _inner(centred, ctx.product)
+                cross = _sum_of_products(centred, ctx.product)
             else:
-                cross = _inner(second, shrinkage.as_dtype(torch.float64))
+                cross = _sum_of_products(second, shrinkage.as_dtype(torch.float64))
             t += zeta * shrinkage.trace
             f += 2 * a * zeta * cross + zeta**2 * shrinkage.square
         if not f > 0:
             raise ValueError("the variance is zero or not a number: IsoScore is undefined")
         ctx.save_for_backward(points, covariance)
         ctx.zeta, ctx.centred, ctx.second, ctx.t, ctx.f = zeta, centred, second, t, f
-        # Rounding may put the participation ratio a last digit outside [1, d].
+        # Rounding errors may put the participation ratio slightly outside [1, d].
         score = min(max((t * t / f - 1) / (d - 1), 0.0), 1.0)
         return torch.tensor(score, dtype=torch.float64, device=points.device)
 
     @staticmethod
     @full_precision
     def backward(
-        ctx: Any, *outer: torch.Tensor
+        ctx: Any, *grad_outputs: torch.Tensor
     ) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None, None]:
         points, covariance = ctx.saved_tensors
         n, d = points.shape
-        # A second derivative is wanted: write it out, for autograd to see
+        # A second derivative is requested: autograd differentiates the definition
         if torch.is_grad_enabled():
             with torch.enable_grad():
-                score = _written_out(points, covariance, ctx.zeta)
-                wanted = [
+                score = _score_by_definition(points, covariance, ctx.zeta)
+                inputs = [
                     x
-                    for x, need in zip((points, covariance), ctx.needs_input_grad[:2], strict=True)
-                    if need
+                    for x, is_needed in zip(
+                        (points, covariance), ctx.needs_input_grad[:2], strict=True
+                    )
+                    if is_needed
                 ]
-                found = iter(torch.autograd.grad(score, wanted, outer[0], create_graph=True))
-            first, second = (next(found) if need else None for need in ctx.needs_input_grad[:2])
+                gradients = iter(
+                    torch.autograd.grad(score, inputs, grad_outputs[0], create_graph=True)
+                )
+            first, second = (
+                next(gradients) if is_needed else None for is_needed in ctx.needs_input_grad[:2]
+            )
             return first, second, None, None, None
         a, t, f = (1 - ctx.zeta) / (n - 1), ctx.t, ctx.f
-        of_score = outer[0] / (d - 1)
-        dt, df = of_score * (2 * t / f), of_score * -(t / f * (t / f))
-        of_points = of_covariance = None
+        grad_score = grad_outputs[0] / (d - 1)
+        dt, df = grad_score * (2 * t / f), grad_score * -(t / f * (t / f))
+        grad_points = grad_covariance = None
         X, S, dtype = ctx.centred, ctx.second, ctx.centred.dtype
         if ctx.needs_input_grad[0]:
             if n < d:
@@ -352,23 +358,23 @@ class _IsoScoreStar(torch.autograd.Function):
             else:
                 shrunk = a * S if covariance is None else a * S + ctx.zeta * covariance
                 XS = product(X, shrunk.to(dtype))
-            of_points = XS.mul_((4 * a * df).to(dtype)).addcmul_(X, (2 * a * dt).to(dtype))
+            grad_points = XS.mul_((4 * a * df).to(dtype)).addcmul_(X, (2 * a * dt).to(dtype))
         if ctx.needs_input_grad[1]:
             shrunk = a * (scatter(X) if n < d else S) + ctx.zeta * covariance
-            of_covariance = ctx.zeta * (
+            grad_covariance = ctx.zeta * (
                 dt * torch.eye(d, dtype=torch.float64, device=X.device) + 2 * df * shrunk
             )
-        return of_points, of_covariance, None, None, None
+        return grad_points, grad_covariance, None, None, None
 
 
-def _inner(A: torch.Tensor, B: torch.Tensor) -> float:
-    """Sum of the products of entries, taken in the dtype of A."""
+def _sum_of_products(A: torch.Tensor, B: torch.Tensor) -> float:
+    """Return the sum of the products of entries, computed in the dtype of A."""
     return float((A * B).sum())
 
 
-def _differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:
-    """Whether points differ in some dimension. Equal points differ from their mean by its rounding,
-    no more.
+def _points_differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:
+    """Return whether points differ in some dimension. Equal points differ from their mean by its
+    rounding error only.
     """
     return bool(
         (variances.clamp(min=0).sqrt() > 4 * torch.finfo(mean.dtype).eps * mean.abs()).any()
@@ -378,32 +384,32 @@ def _differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:
 def _score(
     points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float, check_range: bool
 ) -> torch.Tensor:
-    matrix = None if shrinkage is None else shrinkage.matrix  # by itself, for autograd to see
-    if torch._C._are_functorch_transforms_active():  # torch.func.grad takes no gradient of our own
+    matrix = None if shrinkage is None else shrinkage.matrix  # an input, for autograd
+    if torch._C._are_functorch_transforms_active():  # torch.func cannot use our gradient
         _require_variance(points, zeta)
-        return _written_out(points, matrix, zeta)
+        return _score_by_definition(points, matrix, zeta)
     apply: Any = _IsoScoreStar.apply
     score: torch.Tensor = apply(points, matrix, shrinkage, float(zeta), check_range)
     return score
 
 
-def _score_in_own_unit(
+def _score_rescaled(
     points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float
 ) -> torch.Tensor:
-    """The score of points that hold NaN, which is an error, or whose squares are beyond the float
-    range. It does not depend on the unit: the largest value is taken as one.
+    """Compute the score of points whose squares leave the float range, which does not depend on
+    their scale: they are rescaled first. Raises ValueError if the reason is NaN or infinity.
     """
     require_finite(points)
-    unit = (points.detach() - points.detach().mean(dim=0)).abs().amax()
-    unit = torch.where(unit > 0, unit, 1)
+    scale = (points.detach() - points.detach().mean(dim=0)).abs().amax()
+    scale = torch.where(scale > 0, scale, 1)
     if shrinkage is not None:
-        shrinkage = ShrinkageCovariance(shrinkage.matrix / unit.double() ** 2)
-    return _score(points / unit, shrinkage, zeta, False)
+        shrinkage = ShrinkageCovariance(shrinkage.matrix / scale.double() ** 2)
+    return _score(points / scale, shrinkage, zeta, False)
 
 
 def _require_variance(points: torch.Tensor, zeta: float) -> None:
-    """Raise a ValueError for points that are not finite or all equal; under `torch.vmap`, where
-    nothing can depend on values, such points have the score NaN.
+    """Raise a ValueError for points that are not finite or all equal. Under `torch.vmap`, where
+    code cannot branch on values, there is no error: the score of such points is NaN.
     """
     try:
         require_finite(points)
@@ -414,10 +420,10 @@ def _require_variance(points: torch.Tensor, zeta: float) -> None:
         raise ValueError("all points are equal: IsoScore is undefined")
 
 
-def _written_out(
+def _score_by_definition(
     points: torch.Tensor, covariance: torch.Tensor | None, zeta: float
 ) -> torch.Tensor:
-    """The definition, differentiable any number of times."""
+    """Compute the score by its definition, differentiable any number of times."""
     S = torch.cov(points.double().T)
     S = S if covariance is None else (1 - zeta) * S + zeta * covariance
     return (S.trace() ** 2 / S.square().sum() - 1) / (len(S) - 1)

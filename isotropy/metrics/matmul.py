@@ -1,7 +1,6 @@
-"""Matrix products on the fastest library that the machine has for them, and worker threads that
-share the cores.
+"""Matrix products by the fastest library for this machine, and worker threads that share the cores.
 
-Which library is chosen depends on the processor alone, not on a timing: the same machine gives the
+The choice of library depends on the processor alone, not on a timing: the same machine gives the
 same bytes every time.
 """
 
@@ -22,8 +21,8 @@ from threadpoolctl import ThreadpoolController
 
 # Float32 products are summed over at most this many rows before they join a float64 total.
 ROWS_PER_BLOCK = 4096
-PANELS, MIN_PANEL = 4, 64  # of a symmetric product: 10 of 16 blocks are computed
-ORDERED_THREADS = 2  # a sum of two is the same in either order
+PANELS, MIN_PANEL = 4, 64  # panels of a symmetric product: 10 of 16 blocks are computed
+MAX_OPENMP_THREADS = 2  # a sum of two is the same in either order
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,15 +33,15 @@ def scatter(X: torch.Tensor, mean: torch.Tensor | None = None) -> torch.Tensor:
 
     Args:
         X: points.
-        mean: shape (d,), subtracted from the points before.
+        mean: vector, shape (d,), that is first subtracted from the points.
     """
     X, (n, d) = X.detach(), X.shape
     total = torch.zeros(d, d, dtype=torch.float64, device=X.device)
-    if not _goes_to_onednn(X):
+    if not _uses_onednn(X):
         for block in torch.split(X, ROWS_PER_BLOCK):
             total += gram((block if mean is None else block - mean).T)
         return total
-    # One buffer: to write to fresh memory for each block would take as long as the products.
+    # One buffer: allocating memory for each block would take as long as the products.
     buffer = X.new_empty(d * min(n, ROWS_PER_BLOCK))
     for block in torch.split(X, ROWS_PER_BLOCK):
         columns = buffer[: block.numel()].view(d, len(block)).copy_(block.T)
@@ -54,11 +53,10 @@ def gram(X: torch.Tensor) -> torch.Tensor:
     """XX' in float64, shape (n, n), from products in the dtype of X, shape (n, d). Not
     differentiable.
 
-    Of its panels of rows, only what lies on and above the diagonal is computed; the rest is
-    mirrored.
+    It is computed in panels of rows, on and above the diagonal only; the rest is mirrored.
     """
     X, n = X.detach(), len(X)
-    if _goes_to_onednn(X):
+    if _uses_onednn(X):
         X = X.contiguous()  # transposed input is copied once, not for each product
     if n < PANELS * MIN_PANEL:
         return product(X, X).double()
@@ -71,11 +69,11 @@ def gram(X: torch.Tensor) -> torch.Tensor:
 
 
 def product(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-    """x y' for shapes (m, d) and (k, d); the result, shape (m, k), lies in `out` if that is
+    """Return x y' for shapes (m, d) and (k, d), shape (m, k); it is written to `out` if that is
     given.
     """
-    if _goes_to_onednn(x):
-        # With strides oneDNN falls back to a loop that is a thousand times slower.
+    if _uses_onednn(x):
+        # For strided operands oneDNN falls back to a loop that is a thousand times slower.
         result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
             x.contiguous(), y.contiguous(), None, "none", [], ""
         )
@@ -83,18 +81,18 @@ def product(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -
     return torch.mm(x, y.T) if out is None else torch.mm(x, y.T, out=out)
 
 
-def _goes_to_onednn(x: torch.Tensor) -> bool:
-    # Nothing is lowered from oneDNN's operator where torch.compile writes the code itself.
-    here = x.is_cpu and x.dtype == torch.float32 and not torch.compiler.is_compiling()
-    return here and onednn_is_faster()
+def _uses_onednn(x: torch.Tensor) -> bool:
+    # torch.compile cannot compile oneDNN's operator.
+    supported = x.is_cpu and x.dtype == torch.float32 and not torch.compiler.is_compiling()
+    return supported and onednn_is_faster()
 
 
 @cache
 def onednn_is_faster() -> bool:
-    """Whether float32 products should go to oneDNN: on AMD processors with AVX-512, where torch.mm
-    stops at AVX2.
+    """Return whether float32 products should go to oneDNN: on AMD processors with AVX-512, where
+    torch.mm only uses AVX2.
     """
-    backends: Any = torch.backends  # some of torch's releases have types here, some have none
+    backends: Any = torch.backends  # typed in some releases of torch only
     if backends.cpu.get_cpu_capability() != "AVX512" or not backends.mkldnn.is_available():
         return False
     info = Path("/proc/cpuinfo")
@@ -102,24 +100,24 @@ def onednn_is_faster() -> bool:
     return "AuthenticAMD" in vendor and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def rounds(n: int) -> Iterator[list[tuple[int, int]]]:
-    """All pairs of n parts, a <= b, in rounds in which each part occurs once: the circle method of
-    tournaments.
+def round_robin(n: int) -> Iterator[list[tuple[int, int]]]:
+    """Yield all pairs of n parts, a <= b, grouped so that each part occurs once per group: the
+    circle method of round-robin tournaments.
 
-    Threads that share a round write to different parts, in an order that never changes.
+    Threads that work on one group write to different parts; the order of groups is fixed.
     """
     yield [(a, a) for a in range(n)]
     ring: list[int | None] = [*range(n), None] if n % 2 else [*range(n)]
     for _ in range(len(ring) - 1):
         half = len(ring) // 2
-        met = zip(ring[:half], reversed(ring[half:]), strict=True)
-        yield [(min(a, b), max(a, b)) for a, b in met if a is not None and b is not None]
+        pairs = zip(ring[:half], reversed(ring[half:]), strict=True)
+        yield [(min(a, b), max(a, b)) for a, b in pairs if a is not None and b is not None]
         ring = [ring[0], ring[-1], *ring[1:-1]]
 
 
 def full_precision(function: F) -> F:
-    """Compute in the precision of the input whatever is set outside: no autocast, no TF32 or
-    bfloat16 in its products.
+    """Decorate a function to compute in the precision of its input, regardless of torch's settings:
+    no autocast, no TF32 or bfloat16 in matrix products.
     """
 
     @wraps(function)
@@ -136,43 +134,49 @@ def full_precision(function: F) -> F:
 
 @contextmanager
 def _exact_products() -> Iterator[None]:
-    """Products of float32 as such, on GPUs and on CPUs; then as they were set, by whichever of
-    torch's ways.
+    """Compute float32 products in full precision, on GPUs and CPUs, and restore torch's settings
+    afterwards.
     """
     backends: Any = torch.backends
-    of, name, exact = [backends.cuda.matmul], "allow_tf32", cast(Any, False)
+    owners, setting, full = [backends.cuda.matmul], "allow_tf32", cast(Any, False)
     if hasattr(backends.cuda.matmul, "fp32_precision"):  # torch 2.9 and later
-        of, name, exact = [backends.cuda.matmul, backends.mkldnn.matmul], "fp32_precision", "ieee"
-    before = [getattr(backend, name) for backend in of]
+        owners, setting, full = (
+            [backends.cuda.matmul, backends.mkldnn.matmul],
+            "fp32_precision",
+            "ieee",
+        )
+    previous = [getattr(backend, setting) for backend in owners]
     try:
-        for backend in of:
-            setattr(backend, name, exact)
+        for backend in owners:
+            setattr(backend, setting, full)
         yield
     finally:
-        for backend, value in zip(of, before, strict=True):
-            setattr(backend, name, value)
+        for backend, value in zip(owners, previous, strict=True):
+            setattr(backend, setting, value)
 
 
 def visit_pairs(pool: Executor, n: int, visit: Callable[[tuple[int, int]], None]) -> None:
     """Call `visit` for all pairs of n parts in a pool, round by round."""
-    for pairs in rounds(n):
+    for pairs in round_robin(n):
         list(pool.map(visit, pairs))
 
 
 @contextmanager
 def worker_threads(n: int | None = None) -> Iterator[Executor]:
-    """A pool of `n` threads (default: torch's number), each of which computes with one.
+    """Yield a pool of `n` threads (default: torch's number of threads), each of which limits torch
+    to one.
 
-    With one thread, tasks run at once in the caller, and an interrupt stops them.
+    If n is 1, tasks run in the calling thread when they are submitted, so that an interrupt stops
+    them.
     """
     threads = torch.get_num_threads()
     n = threads if n is None else n
-    torch.set_num_threads(1)  # in the caller, and the default of new threads
+    torch.set_num_threads(1)  # for the caller, and the default for new threads
     try:
         if n == 1:
-            yield _AtOnce()
+            yield _ImmediateExecutor()
             return
-        # The setting is a thread's own; without it each would start as many compute threads as
+        # The setting is per thread: without it each worker would start as many compute threads as
         # there are cores.
         with ThreadPoolExecutor(n, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             yield pool
@@ -181,51 +185,53 @@ def worker_threads(n: int | None = None) -> Iterator[Executor]:
 
 
 @contextmanager
-def ordered_threads() -> Iterator[None]:
-    """A context in which OpenMP has two threads at most, for scikit-learn's k-means.
+def two_openmp_threads() -> Iterator[None]:
+    """Limit OpenMP to two threads in a context, for scikit-learn's k-means.
 
-    It adds up the sums of its threads in the order in which they end: three would give other last
-    digits from run to run.
+    K-means adds up the sums of its threads in the order in which they finish: with three threads,
+    the last digits would vary from run to run.
     """
-    with _LIMITING:
-        libraries = _libraries()
-        found = [p["num_threads"] for p in libraries.info() if p["user_api"] == "openmp"]
-        if max(found, default=1) <= ORDERED_THREADS:
+    with _THREAD_LIMIT_LOCK:
+        libraries = _thread_libraries()
+        thread_counts = [p["num_threads"] for p in libraries.info() if p["user_api"] == "openmp"]
+        if max(thread_counts, default=1) <= MAX_OPENMP_THREADS:
             yield
             return
-        with libraries.limit(limits=ORDERED_THREADS, user_api="openmp"):
+        with libraries.limit(limits=MAX_OPENMP_THREADS, user_api="openmp"):
             yield
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """A context in which BLAS has one thread, for work in a pool of threads."""
-    with _LIMITING, _libraries().limit(limits=1, user_api="blas"):
+    """Limit BLAS to one thread in a context, for work in a pool of threads."""
+    with _THREAD_LIMIT_LOCK, _thread_libraries().limit(limits=1, user_api="blas"):
         yield
 
 
-_LIMITING = RLock()
-"""Limits hold for the whole process, and one that ends brings all libraries back to what they had
-before: of two that overlap, the one that ends last would bring back the other's. Work in a pool
-must not ask for one while its caller holds this lock."""
+_THREAD_LIMIT_LOCK = RLock()
+"""Held while the number of threads is limited. A limit holds for the whole process, and at its end
+the previous number is restored: of two overlapping limits, the one that ends last would restore the
+limit of the other. Tasks in a pool must not set a limit while their caller holds this lock."""
 
 
 @cache
-def _libraries() -> ThreadpoolController:
-    """The libraries with threads that are loaded, looked for once: that takes milliseconds."""
+def _thread_libraries() -> ThreadpoolController:
+    """Return the loaded libraries that use threads, cached: a search takes milliseconds."""
     return ThreadpoolController()
 
 
-class _AtOnce(Executor):
+class _ImmediateExecutor(Executor):
+    """An executor that runs each task in the calling thread when it is submitted."""
+
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
         future.set_result(fn(*args, **kwargs))
         return future
 
 
-def oriented(rows: np.ndarray) -> np.ndarray:
-    """Directions as rows, each turned so that its entry of largest size is positive: solvers leave
-    the sign open.
+def with_fixed_signs(rows: np.ndarray) -> np.ndarray:
+    """Fix the sign of directions, given as rows, which solvers leave open: the entry of largest
+    magnitude becomes positive.
     """
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
     signed: np.ndarray = np.where(largest < 0, -rows, rows)

@@ -1,7 +1,7 @@
-"""Nearest neighbours, exact: distances to the k nearest points of a cloud.
+"""Exact nearest neighbours: distances to the k nearest points of a cloud.
 
-The search compares squared distances from matrix products, in single precision; what it finds is
-then put right, and searched again where rounding could have hidden a nearer point.
+The search compares squared distances from matrix products in single precision. The distances found
+are then corrected, and the search is repeated where rounding could have hidden a nearer point.
 """
 
 from __future__ import annotations
@@ -12,183 +12,198 @@ import numpy as np
 import torch
 from numba import njit
 
-from isotropy.metrics.compiled import KEPT
+from isotropy.metrics.compiled import CACHE_ON_DISK
 from isotropy.metrics.distances import centred, scaled, squared_norms
 from isotropy.metrics.matmul import product, worker_threads
 
-EXTRA = 8  # neighbours searched beyond k, at least
-# Squared distance over the sum of squared norms, under which it is computed from the difference
-LOST = 0.02
-ROUNDING = 1e-6  # error of a squared distance in float32, over the sum of squared norms
-NEIGHBOURS_AT_ONCE = 2**23  # in the search, over all rows of a part
-QUERIES, POINTS = 512, 1024  # of a block on the CPU, whose products lie in the cache
+MIN_EXTRA_NEIGHBOURS = 8  # minimum number of neighbours to search for beyond k
+# Smaller ratios of squared distance to sum of squared norms are computed from the difference.
+CANCELLATION_RATIO = 0.02
+# Error of a squared distance in float32, relative to the sum of squared norms
+ROUNDING_ERROR = 1e-6
+NEIGHBOURS_AT_ONCE = 2**23  # neighbours of all rows that are searched together
+QUERIES, POINTS = 512, 1024  # per block on the CPU: its products fit into the cache
 STRIP = 128  # products that are compared together
 GPU_ROWS = 2048  # queries at a time
 
 # `fastmath` lets the comparison be vectorized: all values are finite.
-_compiled = njit(cache=KEPT, nogil=True, fastmath=True, error_model="numpy")
+_compiled = njit(cache=CACHE_ON_DISK, nogil=True, fastmath=True, error_model="numpy")
 
 
-def nearest(
-    points: torch.Tensor, k: int, rows: torch.Tensor, kept: torch.Tensor | None = None
+def nearest_distances(
+    points: torch.Tensor, k: int, rows: torch.Tensor, eligible: torch.Tensor | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances of some points to their k nearest neighbours, themselves left out.
+    """Distances of query points to their k nearest neighbours, not counting themselves.
 
-    The search works in float32, with squared distances from matrix products. So a few more
-    neighbours are taken than asked for, squares that lost digits are computed again from the
-    difference, and a row is done when no point beyond those found can be nearer than its k-th
-    (whose length is then at most the row's own and that distance); else it is searched again for
-    more. For a caller with `full_precision`.
+    The search computes squared distances from matrix products in float32, so it finds a few more
+    neighbours than k, and recomputes distances that lost digits. A row is done when no other point
+    can be nearer than its k-th neighbour, else it is searched again. The caller must be decorated
+    with `full_precision`.
 
     Args:
         points: the cloud, shape (n, d), on any device.
-        k: neighbours; each row has as many, kept ones too.
-        rows: numbers of the points that are measured, shape (m,), on the CPU.
-        kept: points that count as neighbours in the second result, boolean, shape (n,); None: all.
+        k: number of neighbours; at least as many must exist, also among the eligible points.
+        rows: indices of the query points, shape (m,), on the CPU.
+        eligible: mask of the neighbours of the second result, shape (n,); None: all points.
 
     Returns:
-        Distances in ascending order, shape (m, k), float64: with neighbours among all points, and
-        among those that are kept.
+        Distances in ascending order, shape (m, k), float64: to neighbours among all points, and to
+        neighbours among the eligible points.
     """
     points = scaled(points)
     cloud = centred(points)
     search = search_on_cpu if cloud.is_cpu else search_by_torch
     norms = squared_norms(cloud).cpu().float()
     results = [
-        torch.empty(len(rows), k, dtype=torch.float64) for _ in range(1 if kept is None else 2)
+        torch.empty(len(rows), k, dtype=torch.float64) for _ in range(1 if eligible is None else 2)
     ]
-    waiting, wanted = torch.arange(len(rows)), min(len(cloud) - 1, k + max(EXTRA, k // 8))
-    while len(waiting):
-        again = []
-        for part in torch.split(waiting, max(1, NEIGHBOURS_AT_ONCE // wanted)):
-            own = rows[part]
-            squared, found = search(cloud, own, wanted)
-            exact = _corrected(points, own, squared, found, norms)
+    pending = torch.arange(len(rows))
+    n_searched = min(len(cloud) - 1, k + max(MIN_EXTRA_NEIGHBOURS, k // 8))
+    while len(pending):
+        unfinished = []
+        for part in torch.split(pending, max(1, NEIGHBOURS_AT_ONCE // n_searched)):
+            query_rows = rows[part]
+            squared, neighbours = search(cloud, query_rows, n_searched)
+            corrected = _correct_distances(points, query_rows, squared, neighbours, norms)
             done = torch.ones(len(part), dtype=torch.bool)
-            for result, others in zip(results, (None, kept), strict=False):
-                among = exact if others is None else exact.masked_fill(~others[found], torch.inf)
-                closest = among.sort(dim=1).values[:, :k]
+            for result, mask in zip(results, (None, eligible), strict=False):
+                candidates = (
+                    corrected
+                    if mask is None
+                    else corrected.masked_fill(~mask[neighbours], torch.inf)
+                )
+                closest = candidates.sort(dim=1).values[:, :k]
                 result[part] = closest.sqrt()
-                reach = norms[own].sqrt() + closest[:, -1].sqrt()
-                error = ROUNDING * (norms[own] + reach.square())
+                max_norm = norms[query_rows].sqrt() + closest[:, -1].sqrt()
+                error = ROUNDING_ERROR * (norms[query_rows] + max_norm.square())
                 done &= closest[:, -1] + error <= squared.amax(dim=1) - error
-            again.append(part[~done & (wanted < len(cloud) - 1)])
-        waiting, wanted = torch.cat(again), min(len(cloud) - 1, 4 * wanted)
+            unfinished.append(part[~done & (n_searched < len(cloud) - 1)])
+        pending, n_searched = torch.cat(unfinished), min(len(cloud) - 1, 4 * n_searched)
     return results[0].numpy(), results[-1].numpy()
 
 
-def _corrected(
+def _correct_distances(
     points: torch.Tensor,
     rows: torch.Tensor,
     squared: torch.Tensor,
-    found: torch.Tensor,
+    neighbours: torch.Tensor,
     norms: torch.Tensor,
 ) -> torch.Tensor:
-    """Squared distances, shape (rows, neighbours), float64: all anew for double points, else those
-    that lost digits.
+    """Recompute squared distances, shape (rows, neighbours), in float64: all if the points are
+    float64, otherwise those that lost digits.
     """
-    lost = squared < LOST * (norms[rows, None] + norms[found])
-    i, j = torch.nonzero(lost | (points.dtype == torch.float64), as_tuple=True)
-    exact = squared.clamp(min=0).double()
+    lost_digits = squared < CANCELLATION_RATIO * (norms[rows, None] + norms[neighbours])
+    i, j = torch.nonzero(lost_digits | (points.dtype == torch.float64), as_tuple=True)
+    corrected = squared.clamp(min=0).double()
     pairs = max(1, 2**22 // points.shape[1])
     for a, b in zip(torch.split(i, pairs), torch.split(j, pairs), strict=True):
-        difference = points[rows[a].to(points.device)] - points[found[a, b].to(points.device)]
-        exact[a, b] = torch.linalg.vector_norm(difference, dim=1).double().cpu() ** 2
-    return exact
+        difference = points[rows[a].to(points.device)] - points[neighbours[a, b].to(points.device)]
+        corrected[a, b] = torch.linalg.vector_norm(difference, dim=1).double().cpu() ** 2
+    return corrected
 
 
 def search_on_cpu(
     cloud: torch.Tensor, rows: torch.Tensor, k: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Squared distances of some points of a cloud to their k nearest neighbours, ascending, and the
-    neighbours' numbers, shapes (rows, k); in float32.
+    """Return the squared distances of query points to their k nearest neighbours, ascending and in
+    float32, and the indices of these neighbours, both of shape (rows, k).
     """
     base = cloud.float()
     norms = squared_norms(base)
     squared = torch.full((len(rows), k + 1), torch.finfo(torch.float32).max)
-    found = torch.zeros(len(rows), k + 1, dtype=torch.int64)
+    neighbours = torch.zeros(len(rows), k + 1, dtype=torch.int64)
 
     def search(first: int) -> None:
         part = slice(first, first + QUERIES)
-        own = base[rows[part]]
+        queries = base[rows[part]]
         for start in range(0, len(base), POINTS):
-            others = slice(start, start + POINTS)
-            products = product(own, base[others]).numpy()
-            kept = squared[part].numpy(), found[part].numpy()
-            _keep_nearest(products, norms[others].numpy(), start, *kept)
+            block = slice(start, start + POINTS)
+            products = product(queries, base[block]).numpy()
+            best_so_far = squared[part].numpy(), neighbours[part].numpy()
+            _keep_nearest(products, norms[block].numpy(), start, *best_so_far)
 
     with worker_threads() as pool:
         list(pool.map(search, range(0, len(rows), QUERIES)))
     squared, order = squared.add_(norms[rows, None]).sort(dim=1, stable=True)
-    return _without_self(squared, found.gather(1, order), rows)
+    return _without_self(squared, neighbours.gather(1, order), rows)
 
 
 def search_by_torch(
     cloud: torch.Tensor, rows: torch.Tensor, k: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same in plain torch, block by block, on any device."""
+    """Same as `search_on_cpu`, in plain torch, block by block, on any device."""
     base = cloud.float()
     norms = squared_norms(base)
     parts = []
     for part in torch.split(rows, GPU_ROWS):
-        own = part.to(cloud.device)
-        squared = torch.addmm(norms, base[own], base.T, alpha=-2).add_(norms[own, None])
+        query_rows = part.to(cloud.device)
+        squared = torch.addmm(norms, base[query_rows], base.T, alpha=-2).add_(
+            norms[query_rows, None]
+        )
         parts.append([t.cpu() for t in torch.topk(squared, k + 1, largest=False)])
     return _without_self(torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts]), rows)
 
 
 def _without_self(
-    squared: torch.Tensor, found: torch.Tensor, rows: torch.Tensor
+    squared: torch.Tensor, neighbours: torch.Tensor, rows: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Drop each row's own number from its k + 1 neighbours, or the last where equal points have
-    pushed it out.
+    """Drop each query point from its own k + 1 neighbours, or the last neighbour if equal points
+    have displaced it.
     """
-    own = found == rows[:, None]
-    own[~own.any(dim=1), -1] = True
-    shape = (len(rows), found.shape[1] - 1)
-    return squared[~own].reshape(shape), found[~own].reshape(shape)
+    is_self = neighbours == rows[:, None]
+    is_self[~is_self.any(dim=1), -1] = True
+    shape = (len(rows), neighbours.shape[1] - 1)
+    return squared[~is_self].reshape(shape), neighbours[~is_self].reshape(shape)
 
 
 @_compiled
 def _keep_nearest(
-    products: np.ndarray, norms: np.ndarray, first: int, least: np.ndarray, found: np.ndarray
+    products: np.ndarray,
+    norms: np.ndarray,
+    first: int,
+    smallest: np.ndarray,
+    neighbours: np.ndarray,
 ) -> None:
-    """Keep the least squared distances of each row so far, minus the row's own squared norm, and
-    which points they belong to.
+    """Update the k smallest squared distances of each row, minus the row's own squared norm, and
+    the indices of their points.
 
     Args:
-        products: scalar products of the rows with some points, shape (m, n).
-        norms: squared norms of the points, shape (n,).
-        first: number of the first of these points.
-        least: the least so far, shape (m, k), each row a heap: the largest comes first.
-        found: numbers of their points.
+        products: scalar products of the rows with a block of points, shape (m, n).
+        norms: squared norms of these points, shape (n,).
+        first: index of the first of these points.
+        smallest: smallest values so far, shape (m, k), each row a heap with the largest first.
+        neighbours: indices of their points, shape (m, k).
     """
     zero, one, two = products.dtype.type(0), products.dtype.type(1), products.dtype.type(2)
     for i in range(len(products)):
-        row, heap, numbers = products[i], least[i], found[i]
+        row, heap, indices = products[i], smallest[i], neighbours[i]
         for start in range(0, len(row), STRIP):
-            strip, own, largest = row[start : start + STRIP], norms[start : start + STRIP], heap[0]
-            nearer = zero  # counted in floats: the loop is vectorized
+            strip, strip_norms, largest = (
+                row[start : start + STRIP],
+                norms[start : start + STRIP],
+                heap[0],
+            )
+            n_nearer = zero  # a float, so that the loop is vectorized
             for j in range(len(strip)):
-                nearer += one if own[j] - two * strip[j] < largest else zero
-            if nearer > zero:
+                n_nearer += one if strip_norms[j] - two * strip[j] < largest else zero
+            if n_nearer > zero:
                 for j in range(len(strip)):
-                    value = own[j] - two * strip[j]
+                    value = strip_norms[j] - two * strip[j]
                     if value < heap[0]:
-                        _replace_first(heap, numbers, value, first + start + j)
+                        _replace_largest(heap, indices, value, first + start + j)
 
 
 @_compiled
-def _replace_first(heap: np.ndarray, numbers: np.ndarray, value: Any, number: int) -> None:
-    """Put a value and its number in the place of the largest of a heap, shape (k,), and move it to
-    where it belongs.
+def _replace_largest(heap: np.ndarray, indices: np.ndarray, value: Any, index: int) -> None:
+    """Replace the largest value of a heap, shape (k,), and its index, and restore the order of the
+    heap.
     """
-    at, below = 0, 1
-    while below < len(heap):
-        if below + 1 < len(heap) and heap[below + 1] > heap[below]:
-            below += 1
-        if heap[below] <= value:
+    parent, child = 0, 1
+    while child < len(heap):
+        if child + 1 < len(heap) and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= value:
             break
-        heap[at], numbers[at] = heap[below], numbers[below]
-        at, below = below, 2 * below + 1
-    heap[at], numbers[at] = value, number
+        heap[parent], indices[parent] = heap[child], indices[child]
+        parent, child = child, 2 * child + 1
+    heap[parent], indices[parent] = value, index

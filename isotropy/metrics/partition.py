@@ -23,24 +23,24 @@ import torch
 from isotropy.metrics.matmul import scatter
 from isotropy.metrics.validation import Points, aligned, as_points
 
-ROWS = 4096  # of W at a time
-_ZEROS = "all points are zero: I(W) has no directions to compare"
+ROWS = 4096  # of W per block
+_ALL_ZERO_MESSAGE = "all points are zero: I(W) has no directions to compare"
 
 
 def partition_isotropy(
     W: Points, *, signs: Literal["fixed", "both"] = "fixed", log: bool = False
 ) -> float:
-    """I(W): 1 for an isotropic cloud, 0 in the limit of one that lies in a direction. W is not
-    centred.
+    """I(W): 1 for an isotropic cloud, approaching 0 for a cloud concentrated in one direction. W is
+    not centred.
 
     In double precision and in log space: no overflow, and with `log` no underflow either (decoder
     models reach 1e-170).
 
     Args:
         W: point cloud, shape (n, d), n >= 2, d >= 2, array or tensor on any device.
-        signs: "fixed": each eigenvector points where its entry of largest size is positive. "both":
-            the least and largest F over u and -u, about the square of the other, which no sign can
-            change.
+        signs: "fixed": the entry of largest magnitude of each eigenvector is made positive. "both":
+            the minimum and maximum of F are over both u and -u, so that the result does not depend
+            on signs; it is about the square of the result for "fixed".
         log: return the natural logarithm of I(W).
 
     Returns:
@@ -60,26 +60,26 @@ def partition_isotropies(
     signs: Literal["fixed", "both"] = "fixed",
     log: bool = False,
 ) -> list[float]:
-    """I(W) of a cloud at several lengths of its vectors, which share the eigenvectors.
+    """I(W) of a cloud at several scales, which share the eigenvectors.
 
     Args:
         W: point cloud, shape (n, d).
-        scales: factors of all vectors, one at least.
+        scales: factors that all vectors are multiplied by, at least one.
         signs: as in `partition_isotropy`.
         log: as in `partition_isotropy`.
 
     Returns:
-        `partition_isotropy` of the vectors times each factor.
+        `partition_isotropy` of the cloud multiplied by each factor.
 
     Raises:
-        ValueError: as in `partition_isotropy`, or no factor.
+        ValueError: as in `partition_isotropy`, or no factor given.
     """
     if signs not in ("fixed", "both"):
         raise ValueError(f'signs must be "fixed" or "both", got {signs!r}')
     points = as_points(W, in_place=True).detach()
     largest = points.abs().amax().double()
     if not bool(largest > 0):
-        raise ValueError(_ZEROS)
+        raise ValueError(_ALL_ZERO_MESSAGE)
     second = torch.zeros(
         points.shape[1], points.shape[1], dtype=torch.float64, device=points.device
     )
@@ -91,14 +91,14 @@ def partition_isotropies(
 
 
 class StreamingPartition:
-    """I(W) of vectors that do not fit memory, in a second pass over them: `update` batch by batch,
-    then `compute`.
+    """I(W) of vectors that do not fit into memory, in a second pass over them: call `update` for
+    each batch, then `compute`.
 
     Args:
-        second: W'W up to a factor, shape (d, d), of all vectors: of a first pass.
+        second: W'W of all vectors, shape (d, d), up to a factor; from a first pass.
         signs: as in `partition_isotropy`.
-        scale: factor of all vectors, or several. I(W) depends on their length: the scores of two
-            clouds compare at one.
+        scale: factor that all vectors are multiplied by, or several factors. I(W) depends on the
+            length of vectors: scores of two clouds are comparable only at a common length.
 
     Raises:
         ValueError: a `second` of zeros, or no scale.
@@ -112,15 +112,15 @@ class StreamingPartition:
         scale: float | Sequence[float] = 1.0,
     ) -> None:
         if not bool(second.any()):
-            raise ValueError(_ZEROS)
+            raise ValueError(_ALL_ZERO_MESSAGE)
         _, vectors = torch.linalg.eigh(second)
-        rows = vectors.abs().argmax(dim=0, keepdim=True)
-        vectors = vectors * vectors.gather(0, rows).sign()
+        largest_rows = vectors.abs().argmax(dim=0, keepdim=True)
+        vectors = vectors * vectors.gather(0, largest_rows).sign()
         self._directions, self._both = vectors, signs == "both"
         self._scales: list[float] = np.atleast_1d(scale).tolist()
         if not self._scales:
             raise ValueError("I(W) needs a scale, got none")
-        # By scale: log F of each direction, of what has been added.
+        # For each scale: log F of each direction over the vectors added so far.
         self._log_f: list[torch.Tensor] = []
 
     def update(self, W: Points) -> None:
@@ -132,9 +132,9 @@ class StreamingPartition:
             products = rows @ self._directions
             if self._both:
                 products = torch.cat([products, -products], dim=1)
-            for scale, of_block in zip(self._scales, parts, strict=True):
-                of_block.append(torch.logsumexp(products * scale, dim=0))
-        self._log_f = [torch.logsumexp(torch.stack(of_all), dim=0) for of_all in parts]
+            for scale, scale_parts in zip(self._scales, parts, strict=True):
+                scale_parts.append(torch.logsumexp(products * scale, dim=0))
+        self._log_f = [torch.logsumexp(torch.stack(log_f_parts), dim=0) for log_f_parts in parts]
 
     def compute(self, *, log: bool = False) -> float:
         """I(W) of the vectors so far, or its natural logarithm, at the first scale.
@@ -145,8 +145,8 @@ class StreamingPartition:
         return self.compute_each(log=log)[0]
 
     def compute_each(self, *, log: bool = False) -> list[float]:
-        """The same at each scale."""
+        """I(W) of the vectors so far, or its natural logarithm, at each scale."""
         if not self._log_f:
             raise ValueError("I(W) needs vectors, the stream has seen none")
-        found = [float(log_f.amin() - log_f.amax()) for log_f in self._log_f]
-        return found if log else [math.exp(difference) for difference in found]
+        log_scores = [float(log_f.amin() - log_f.amax()) for log_f in self._log_f]
+        return log_scores if log else [math.exp(difference) for difference in log_scores]

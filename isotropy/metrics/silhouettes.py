@@ -29,26 +29,26 @@ import torch
 from isotropy.metrics.distances import (
     TILE,
     add_sums,
+    coordinate_scale,
     distances,
-    least_mean,
+    min_mean_of_other_classes,
     normalized,
     squared_norms,
     sum_by_class,
     tile_to_distances,
-    unit,
 )
 from isotropy.metrics.matmul import full_precision, product, visit_pairs, worker_threads
 from isotropy.metrics.validation import Points, as_codes, as_points, sample_rows
 
 GPU_TILE = 4096
 MAX_EXACT_BYTES = 32 * 2**20  # above this, distance sums are held in the dtype of the cloud
-Keep = Callable[[slice, torch.Tensor], None]
+SumsCallback = Callable[[slice, torch.Tensor], None]
 MAX_SUMS_BYTES = 256 * 2**20  # above this, distance sums are held for one tile of rows at a time
 
 
 class Chunk(NamedTuple):
-    """Rows start:stop of the cloud sorted by class; they hold classes first..last. `pure`: one
-    class, a large one.
+    """Rows start:stop of the cloud sorted by class, which contain the classes first..last. A chunk
+    is `pure` if all its rows belong to one large class.
     """
 
     start: int
@@ -59,12 +59,12 @@ class Chunk(NamedTuple):
 
     @property
     def rows(self) -> slice:
-        """Of the sorted cloud."""
+        """Slice of the rows of the sorted cloud."""
         return slice(self.start, self.stop)
 
     @property
     def classes(self) -> slice:
-        """Of all classes."""
+        """Slice of the class codes."""
         return slice(self.first, self.last + 1)
 
 
@@ -86,7 +86,7 @@ def silhouette(X: Points, labels: Any, *, sample_size: int | None = None, seed: 
             n_labels), each distinct row of which is one class (Mickus et al. 2024, section 3.1).
         sample_size: number of points drawn without replacement, if n is larger; the score is that
             of the sample alone, as in scikit-learn.
-        seed: of the sample.
+        seed: seed of the sample.
 
     Returns:
         The mean of `silhouette_samples`, in [-1, 1].
@@ -109,20 +109,22 @@ def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
     `silhouette`.
 
     Costs n^2 d operations (a matrix product with symmetry) and about 8 n K bytes for K classes, at
-    most 256 MB; beyond that, symmetry is given up, and each thread holds 4 K kB. The number of
-    threads is torch's and does not change the bytes.
+    most 256 MB; beyond that, symmetry is not used, and each thread holds 4 K kB. The number of
+    threads is torch's and does not change the result.
     """
-    # For all of it: torch's own threads would linger beside the workers
+    # Around all steps: otherwise torch's own threads would stay active beside the workers
     with worker_threads() as pool:
         points = as_points(X, min_dims=1, in_place=True).detach()
-        codes, counts, order = sorted_by_class(labels, len(points))
+        codes, counts, order = sort_by_class(labels, len(points))
         order = order.to(points.device)
         scores = torch.empty(len(points), dtype=torch.float64, device=points.device)
 
-        def keep(rows: slice, sums: torch.Tensor) -> None:
-            scores[order[rows]] = _scores(sums, codes[rows].to(sums.device), counts.to(sums.device))
+        def store(rows: slice, sums: torch.Tensor) -> None:
+            scores[order[rows]] = _silhouettes_from_sums(
+                sums, codes[rows].to(sums.device), counts.to(sums.device)
+            )
 
-        _distance_sums(normalized(points[order]), codes, counts, pool, keep)
+        _distance_sums(normalized(points[order]), codes, counts, pool, store)
         return scores
 
 
@@ -147,15 +149,15 @@ def distance_sums(X: Points, labels: Any) -> torch.Tensor:
     """
     with worker_threads() as pool:
         points = as_points(X, min_dims=1, in_place=True).detach()
-        codes, counts, order = sorted_by_class(labels, len(points))
+        codes, counts, order = sort_by_class(labels, len(points))
         sums = torch.empty(len(points), len(counts), dtype=torch.float64, device=points.device)
         order = order.to(points.device)
 
-        def keep(rows: slice, part: torch.Tensor) -> None:
+        def store(rows: slice, part: torch.Tensor) -> None:
             sums[order[rows]] = part.double()
 
-        _distance_sums(normalized(points[order]), codes, counts, pool, keep)
-        return sums.mul_(unit(points))
+        _distance_sums(normalized(points[order]), codes, counts, pool, store)
+        return sums.mul_(coordinate_scale(points))
 
 
 def silhouette_from_sums(sums: torch.Tensor, labels: Any) -> torch.Tensor:
@@ -171,7 +173,7 @@ def silhouette_from_sums(sums: torch.Tensor, labels: Any) -> torch.Tensor:
         raise ValueError(
             f"sums must have shape ({len(codes)}, {len(counts)}), got {tuple(sums.shape)}"
         )
-    return _scores(sums.clone(), codes.to(sums.device), counts.to(sums.device))
+    return _silhouettes_from_sums(sums.clone(), codes.to(sums.device), counts.to(sums.device))
 
 
 @full_precision
@@ -195,15 +197,15 @@ def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor
     sums = _sums_over_columns(normalized(points), indicators.to(points.dtype))
     starts = np.cumsum([0, *map(len, counts)])
     means = [
-        _scores(sums[:, a:b].clone(), c, k).mean()
+        _silhouettes_from_sums(sums[:, a:b].clone(), c, k).mean()
         for a, b, c, k in zip(starts[:-1], starts[1:], codes, counts, strict=True)
     ]
     return torch.stack(means).cpu()
 
 
-def sorted_by_class(labels: Any, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Class codes in ascending order, points of each class, and the order that sorts; all on the
-    CPU.
+def sort_by_class(labels: Any, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Sort points by class; return the sorted class codes, the number of points of each class, and
+    the sorting order, all on the CPU.
     """
     codes = as_codes(labels, n)
     order = torch.argsort(codes, stable=True)
@@ -214,39 +216,45 @@ def sorted_by_class(labels: Any, n: int) -> tuple[torch.Tensor, torch.Tensor, to
 
 
 def _distance_sums(
-    cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, pool: Executor, keep: Keep
+    cloud: torch.Tensor,
+    codes: torch.Tensor,
+    counts: torch.Tensor,
+    pool: Executor,
+    store: SumsCallback,
 ) -> None:
-    """Hand sums of distances to each class to `keep`, by parts: rows of a normalized cloud sorted
-    by class, and their sums.
+    """Compute sums of distances to each class for a normalized cloud sorted by class. They are
+    passed to `store` in parts, as a slice of rows and the sums of these rows.
     """
     if cloud.is_cpu:
-        _sums_on_cpu(cloud, counts, pool, keep)
+        _sums_on_cpu(cloud, counts, pool, store)
     else:
-        _sums_by_torch(cloud, codes, counts, keep)
+        _sums_by_torch(cloud, codes, counts, store)
 
 
 def _sums_by_torch(
-    cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, keep: Keep
+    cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor, store: SumsCallback
 ) -> None:
-    """The sums, tile by tile in plain torch, on any device."""
+    """Compute `_distance_sums` tile by tile in plain torch, on any device."""
     codes = codes.to(cloud.device)
     for start in range(0, len(cloud), GPU_TILE):
         rows = slice(start, min(start + GPU_TILE, len(cloud)))
         tiles = zip(torch.split(cloud, GPU_TILE), torch.split(codes, GPU_TILE), strict=True)
         sums = torch.zeros(rows.stop - start, len(counts), dtype=torch.float64, device=cloud.device)
-        for columns, theirs in tiles:
-            sums += sum_by_class(distances(cloud[rows], columns), theirs, len(counts))
-        keep(rows, sums)
+        for columns, column_codes in tiles:
+            sums += sum_by_class(distances(cloud[rows], columns), column_codes, len(counts))
+        store(rows, sums)
 
 
-def _sums_on_cpu(cloud: torch.Tensor, counts: torch.Tensor, pool: Executor, keep: Keep) -> None:
-    """The same by the fused pass over each tile, in worker threads."""
+def _sums_on_cpu(
+    cloud: torch.Tensor, counts: torch.Tensor, pool: Executor, store: SumsCallback
+) -> None:
+    """Compute `_distance_sums` by one fused pass over each tile, in worker threads."""
     n, k = len(cloud), len(counts)
-    chunks = chunks_of(counts.tolist())
+    chunks = split_into_chunks(counts.tolist())
     tiles = Tiles(cloud, chunks, counts)
     if n * k * 8 <= MAX_SUMS_BYTES:
-        # A small class lies in one chunk, so that its sums are written once: float32 then only
-        # rounds them, and the memory, which costs more than the arithmetic, is half.
+        # A small class lies in one chunk, so that its sums are written once: float32 only rounds
+        # them, and halves the memory traffic, which costs more than the arithmetic.
         sums = np.zeros(
             (n, k), dtype=np.float64 if n * k * 8 <= MAX_EXACT_BYTES else cloud.numpy().dtype
         )
@@ -256,24 +264,24 @@ def _sums_on_cpu(cloud: torch.Tensor, counts: torch.Tensor, pool: Executor, keep
             tiles.add(rows, columns, sums[rows.rows], sums[columns.rows])
 
         visit_pairs(pool, len(chunks), visit)
-        keep(slice(0, n), torch.from_numpy(sums))
+        store(slice(0, n), torch.from_numpy(sums))
         return
 
-    def of_rows(rows: Chunk) -> None:
+    def sum_rows(rows: Chunk) -> None:
         sums = np.zeros((rows.stop - rows.start, k))
         for columns in chunks:
             tiles.add(rows, columns, sums, None)
-        keep(rows.rows, torch.from_numpy(sums))
+        store(rows.rows, torch.from_numpy(sums))
 
-    list(pool.map(of_rows, chunks))
+    list(pool.map(sum_rows, chunks))
 
 
-def chunks_of(counts: list[int]) -> list[Chunk]:
+def split_into_chunks(counts: list[int]) -> list[Chunk]:
     """Cut the sorted rows into chunks of at most TILE rows: large classes by themselves, small ones
     packed together.
     """
     chunks: list[Chunk] = []
-    start = packed = 0  # `packed`: rows of small classes that wait since `start`
+    start = packed = 0  # `packed`: number of rows of small classes from `start` on
     first = 0
     for label, count in enumerate(counts):
         large = 2 * count > TILE
@@ -302,28 +310,35 @@ class Tiles:
         self.starts = {
             c: starts[c.first : c.last + 2].clip(c.start, c.stop) - c.start for c in chunks
         }
-        self.kept = threading.local()
+        self.thread_local = threading.local()
         self.cloud, self.norms = cloud, squared_norms(cloud)
-        self.own_cloud, self.own_norms = torch.empty_like(cloud), torch.empty_like(self.norms)
+        self.class_centred_cloud, self.class_centred_norms = (
+            torch.empty_like(cloud),
+            torch.empty_like(self.norms),
+        )
         for label in {c.first for c in chunks if c.pure}:
-            # Each large class by itself, moved to its own mean.
+            # Each large class, centred on its own mean.
             rows = slice(starts[label], starts[label + 1])
-            torch.sub(cloud[rows], cloud[rows].mean(dim=0), out=self.own_cloud[rows])
-            self.own_norms[rows] = squared_norms(self.own_cloud[rows])
+            torch.sub(cloud[rows], cloud[rows].mean(dim=0), out=self.class_centred_cloud[rows])
+            self.class_centred_norms[rows] = squared_norms(self.class_centred_cloud[rows])
 
     def scratch(self) -> torch.Tensor:
-        """The thread's own tile, kept, for fresh memory costs more than arithmetic; whole, for
-        products with aligned rows.
+        """Return the tile of this thread. It is reused, since allocation costs more than the
+        arithmetic, and has full size, so that rows of products are aligned.
         """
-        if not hasattr(self.kept, "tile"):
-            self.kept.tile = torch.empty(TILE, TILE, dtype=self.cloud.dtype)
-        tile: torch.Tensor = self.kept.tile
+        if not hasattr(self.thread_local, "tile"):
+            self.thread_local.tile = torch.empty(TILE, TILE, dtype=self.cloud.dtype)
+        tile: torch.Tensor = self.thread_local.tile
         return tile
 
     def products(self, rows: Chunk, columns: Chunk) -> tuple[torch.Tensor, Operands]:
-        """Scalar products of two chunks, in the thread's tile, and of what."""
+        """Return the scalar products of two chunks, in the thread's tile, and the operands."""
         same_class = rows.pure and columns.pure and rows.first == columns.first
-        cloud, norms = (self.own_cloud, self.own_norms) if same_class else (self.cloud, self.norms)
+        cloud, norms = (
+            (self.class_centred_cloud, self.class_centred_norms)
+            if same_class
+            else (self.cloud, self.norms)
+        )
         x, y = cloud[rows.rows], cloud[columns.rows]
         tile = self.scratch()[: len(x), : len(y)]
         product(x, y, out=tile)
@@ -332,25 +347,25 @@ class Tiles:
 
     def squares(self, rows: Chunk, columns: Chunk) -> np.ndarray:
         """Squared distances of two chunks, in the thread's tile."""
-        tile, of = self.products(rows, columns)
-        tile_to_distances(tile.numpy(), of.x, of.y, of.nx, of.ny)
+        tile, operands = self.products(rows, columns)
+        tile_to_distances(tile.numpy(), operands.x, operands.y, operands.nx, operands.ny)
         return tile.square_().numpy()
 
     def add(
         self, rows: Chunk, columns: Chunk, row_sums: np.ndarray, column_sums: np.ndarray | None
     ) -> None:
-        """Add the sums of distances of two chunks to their rows' sums, shape (rows, K), and to the
-        columns'.
+        """Add the distances of two chunks to the sums of their rows, shape (rows, K), and to those
+        of their columns.
         """
         if column_sums is None or rows is columns:
             column_sums = row_sums[:0]
-        tile, of = self.products(rows, columns)
+        tile, operands = self.products(rows, columns)
         add_sums(
             tile.numpy(),
-            of.x,
-            of.y,
-            of.nx,
-            of.ny,
+            operands.x,
+            operands.y,
+            operands.nx,
+            operands.ny,
             self.starts[rows],
             self.starts[columns],
             row_sums[:, columns.classes],
@@ -359,8 +374,8 @@ class Tiles:
 
 
 def _sums_over_columns_by_torch(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.Tensor:
-    """Distances times indicators, shape (n, K), float64, tile by tile in plain torch, on any
-    device.
+    """Multiply the matrix of distances by class indicators, shape (n, K), float64, tile by tile in
+    plain torch, on any device.
     """
     sums = torch.zeros(indicators.shape, dtype=torch.float64, device=cloud.device)
     for a in range(0, len(cloud), GPU_TILE):
@@ -371,7 +386,7 @@ def _sums_over_columns_by_torch(cloud: torch.Tensor, indicators: torch.Tensor) -
 
 
 def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.Tensor:
-    """The same; on the CPU each tile of distances is made once and used twice."""
+    """Same as `_sums_over_columns_by_torch`, but on the CPU each tile is computed only once."""
     if not cloud.is_cpu:
         return _sums_over_columns_by_torch(cloud, indicators)
     sums = torch.zeros(indicators.shape, dtype=torch.float64)
@@ -397,25 +412,29 @@ def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.T
     return sums
 
 
-def _scores(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """Silhouettes from sums of distances to each class, shape (rows, K), which are overwritten on a
-    GPU.
+def _silhouettes_from_sums(
+    sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor
+) -> torch.Tensor:
+    """Compute silhouettes from sums of distances to each class, shape (rows, K), which are
+    overwritten on a GPU.
     """
     if sums.is_cpu:  # in one pass over the sums
-        own, sizes = codes.numpy(), counts.numpy().astype(np.float64)
-        separation = torch.from_numpy(least_mean(sums.numpy(), sizes, own))
-        within = sums.numpy()[np.arange(len(sums)), own].astype(np.float64)
-        cohesion = torch.from_numpy(within / np.maximum(sizes[own] - 1, 1))
-        return _compared(cohesion, separation, counts[codes])
+        own_classes, sizes = codes.numpy(), counts.numpy().astype(np.float64)
+        separation = torch.from_numpy(min_mean_of_other_classes(sums.numpy(), sizes, own_classes))
+        within = sums.numpy()[np.arange(len(sums)), own_classes].astype(np.float64)
+        cohesion = torch.from_numpy(within / np.maximum(sizes[own_classes] - 1, 1))
+        return _silhouette_ratio(cohesion, separation, counts[codes])
     own_column = codes[:, None]
     cohesion = sums.gather(1, own_column)[:, 0] / (counts[codes] - 1).clamp(min=1)
     separation = sums.div_(counts).scatter_(1, own_column, torch.inf).amin(dim=1)
-    return _compared(cohesion, separation, counts[codes])
+    return _silhouette_ratio(cohesion, separation, counts[codes])
 
 
-def _compared(cohesion: torch.Tensor, separation: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
-    """(b - a) / max(a, b). Classes of one point score 0 by definition; 0/0 (both classes in one
-    place) as in scikit-learn.
+def _silhouette_ratio(
+    cohesion: torch.Tensor, separation: torch.Tensor, size: torch.Tensor
+) -> torch.Tensor:
+    """Compute (b - a) / max(a, b). It is 0 for classes of one point by definition, and for 0/0 (two
+    classes in the same place) as in scikit-learn.
     """
     scores = (separation - cohesion) / torch.maximum(cohesion, separation)
     return torch.where(size > 1, scores, 0.0).nan_to_num(nan=0.0)

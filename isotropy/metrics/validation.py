@@ -1,4 +1,4 @@
-"""Checks that every metric makes of its input, in one place.
+"""Checks and conversions of the input of all metrics.
 
 Metrics accept numpy arrays, pandas frames and torch tensors on any device; they compute in torch.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 Points = Any  # np.ndarray | pd.DataFrame | torch.Tensor, shape (n, d)
-ALIGNMENT = 64  # bytes: torch's own allocations, and a vector of AVX-512
+ALIGNMENT = 64  # bytes: that of torch's allocations, and of AVX-512 vectors
 
 
 def as_points(
@@ -24,9 +24,9 @@ def as_points(
 ) -> torch.Tensor:
     """Return a point cloud as a floating tensor of shape (n, d), on the device it came from.
 
-    With `finite=False` the caller checks for NaN and infinity itself, which costs a pass over the
-    data here. With `in_place=True` the cloud stays where it lies in memory, which saves a copy: for
-    a caller that hands none of it to matrix products before it has copied it (see `aligned`).
+    With `finite=False` the check for NaN and infinity, which costs a pass over the data, is left to
+    the caller. With `in_place=True` the cloud is not copied to aligned memory: for callers that
+    copy it themselves before they pass it to matrix products (see `aligned`).
 
     Half precision is widened to float32, integers to float64 (a metric of truncated integers would
     be silently wrong).
@@ -43,8 +43,8 @@ def as_points(
         array = np.asarray(X)
         if array.dtype.kind not in "fiub":
             raise TypeError(f"a point cloud must be numeric, got dtype {array.dtype}")
-        # torch takes neither foreign byte orders nor negative strides nor read-only memory, and
-        # reads numbers that lie across the borders of their size as it pleases.
+        # torch supports neither foreign byte orders nor negative strides nor read-only memory, and
+        # may read numbers at unaligned addresses wrongly.
         array = np.require(array, array.dtype.newbyteorder("="), ["C", "W", "A"])
         points = torch.from_numpy(array)
     if points.ndim != 2:
@@ -62,17 +62,17 @@ def as_points(
         points = points.double()
     if finite:
         require_finite(points)
-    # The same bytes give the same score, whatever the layout and the place.
+    # The same values give the same score, whatever their layout and address in memory.
     return points.contiguous() if in_place else aligned(points)
 
 
 def aligned(values: torch.Tensor) -> torch.Tensor:
-    """The same values, contiguous, in memory that begins at a multiple of ALIGNMENT; a copy if they
-    are not. Differentiable.
+    """Return the values contiguous in memory that starts at a multiple of ALIGNMENT, copied if
+    necessary. Differentiable.
 
-    MKL, behind torch's products on the CPU, sums in an order that depends on where its operands
-    lie: the same numbers at another address give other last digits. What torch allocates is
-    aligned; what NumPy allocates, or a view begins with, is not.
+    MKL, behind torch's products on the CPU, sums in an order that depends on the address of its
+    operands: the same numbers at another address give other last digits. Memory allocated by torch
+    is aligned; memory allocated by NumPy, and the start of a view, may not be.
     """
     values = values.contiguous()
     if not values.is_cpu or values.data_ptr() % ALIGNMENT == 0:
@@ -83,11 +83,11 @@ def aligned(values: torch.Tensor) -> torch.Tensor:
 def require_finite(points: torch.Tensor) -> None:
     """Raise a ValueError that counts the points with NaN or infinity, if there are any."""
     # NaN if any value is; one pass, 15 times faster than isfinite
-    least, largest = torch.aminmax(points.detach())
-    if not bool(torch.isfinite(least) & torch.isfinite(largest)):
-        bad = int((~torch.isfinite(points)).any(dim=1).sum())
+    smallest, largest = torch.aminmax(points.detach())
+    if not bool(torch.isfinite(smallest) & torch.isfinite(largest)):
+        n_bad = int((~torch.isfinite(points)).any(dim=1).sum())
         raise ValueError(
-            f"{bad} of {len(points)} points hold NaN or infinity: a metric of them has no meaning"
+            f"{n_bad} of {len(points)} points hold NaN or infinity: a metric of them has no meaning"
         )
 
 
@@ -99,20 +99,20 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
 
     Raises:
         ValueError: wrong length, NaN or None among the labels, or fewer than `min_classes` classes.
-        TypeError: a masked array, or labels that cannot be compared, such as numbers and texts.
+        TypeError: a masked array, or labels that cannot be compared, such as numbers and strings.
     """
     _require_unmasked(labels, name)
     if isinstance(labels, torch.Tensor):
         array = labels.detach().cpu().numpy()
     else:
-        # As an array of texts, NaN among them would be the text "nan".
-        texts = isinstance(labels, list | tuple) and any(isinstance(x, str) for x in labels)
-        array = np.asarray(labels, dtype=object if texts else None)
+        # In an array of strings, NaN would become the string "nan".
+        holds_strings = isinstance(labels, list | tuple) and any(isinstance(x, str) for x in labels)
+        array = np.asarray(labels, dtype=object if holds_strings else None)
     if array.ndim not in (1, 2) or array.shape[0] != n:
         raise ValueError(f"{name} must have shape ({n},) or ({n}, n_labels), got {array.shape}")
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"{name} hold NaN")
-    # None, and what is not equal to itself: NaN and NaT
+    # None, and values not equal to themselves: NaN and NaT
     missing = array.dtype.kind in "OmM" and sum(x is None or x != x for x in array.flat)
     if missing:
         raise ValueError(f"{missing} of {array.size} {name} are missing (None or NaN)")
@@ -129,7 +129,7 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
 
 
 def _require_unmasked(values: Any, name: str) -> None:
-    """Raise a TypeError for a masked array, whose mask NumPy drops without a word."""
+    """Raise a TypeError for a masked array, whose mask NumPy drops silently."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
             f"{name} are a masked array, and a mask has no meaning here: leave the masked rows out "
@@ -138,8 +138,8 @@ def _require_unmasked(values: Any, name: str) -> None:
 
 
 def sample_rows(n: int, size: int, seed: int) -> torch.Tensor:
-    """Row numbers, shape (min(n, size),), drawn without replacement from n by NumPy's generator, in
-    ascending order.
+    """Sample row indices, shape (min(n, size),), from n without replacement, by NumPy's generator,
+    in ascending order.
     """
     if size < 2:
         raise ValueError(f"sample_size must be at least 2, got {size}")

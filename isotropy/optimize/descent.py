@@ -1,9 +1,9 @@
-"""The optimization itself: embeddings and a linear classifier, full-batch Adam at PyTorch's
-defaults (Mickus et al. 2024, section 3.1).
+"""Gradient descent on embeddings and a linear classifier: full-batch Adam with PyTorch's defaults
+(Mickus et al. 2024, section 3.1).
 
-A pair's point is the concatenation (u, v) of its two vectors. Its logits W_u u + W_v v are computed
-vector by vector and then gathered, so that the pairs, n x 2d numbers, are never built for an
-update, and gradients scatter n_labels columns.
+A pair is represented by the concatenation (u, v) of its two vectors. Its logits W_u u + W_v v are
+computed for each distinct vector and then gathered. So an update never builds the n x 2d matrix of
+pairs, and the backward pass scatters only n_labels columns.
 """
 
 from __future__ import annotations
@@ -22,27 +22,29 @@ State = dict[str, torch.Tensor]
 
 
 class Items(NamedTuple):
-    """A data set for optimization."""
+    """Vectors and targets of the items of a data set."""
 
     vectors: np.ndarray
-    """Starting points of the distinct texts, shape (u, d), float32."""
+    """Initial vectors of the distinct texts, shape (u, d), float32."""
     rows: np.ndarray
-    """Vectors that make each item, shape (n, 1), or (n, 2) for pairs, int64."""
+    """Rows of `vectors` that make up each item, shape (n, 1), or (n, 2) for pairs, int64."""
     targets: np.ndarray
-    """Class numbers, shape (n,), for cross-entropy; indicators, shape (n, n_labels), for binary
-    cross-entropy."""
+    """Class numbers, shape (n,), for cross-entropy; label indicators, shape (n, n_labels), for
+    binary cross-entropy."""
 
 
 class Classifier(nn.Module):
-    """Trainable vectors, shape (u, d), and a linear layer over the items that they make."""
+    """Trainable vectors, shape (u, d), and a linear classifier of the items that consist of
+    them.
+    """
 
     def __init__(
         self, vectors: np.ndarray, rows: np.ndarray, n_labels: int, *, bias: bool, seed: int
     ) -> None:
         super().__init__()
-        # In torch's memory, not NumPy's: products depend on where their operands lie.
+        # Copied to torch's aligned memory, since the rounding of products depends on alignment.
         self.embeddings = nn.Parameter(torch.tensor(vectors, dtype=torch.float32))
-        # The layer's default initialization, from this seed alone
+        # Default initialization, which depends on nothing but this seed
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.linear = nn.Linear(rows.shape[1] * vectors.shape[1], n_labels, bias=bias)
@@ -51,23 +53,23 @@ class Classifier(nn.Module):
         self.one_to_one = rows.shape[1] == 1 and np.array_equal(rows[:, 0], np.arange(len(vectors)))
 
     def forward(self) -> torch.Tensor:
-        """Logits of all items, shape (n, n_labels)."""
+        """Compute the logits of all items, shape (n, n_labels)."""
         if self.one_to_one:
             logits: torch.Tensor = self.linear(self.embeddings)
             return logits
         n_labels, d = len(self.linear.weight), self.embeddings.shape[1]
-        # All halves in one product: its backward pass forms the gradient of the vectors once.
+        # One product for both vectors of pairs: its backward pass computes their gradient once.
         weight = self.linear.weight.view(n_labels, -1, d).transpose(0, 1).reshape(-1, d)
-        every = functional.linear(self.embeddings, weight)
-        projected = every.split(n_labels, dim=1)  # type: ignore[no-untyped-call]
-        logits = torch.index_select(projected[0], 0, self.rows[0])
-        for half, rows in zip(projected[1:], self.rows[1:], strict=True):
-            logits = logits + torch.index_select(half, 0, rows)
+        all_projections = functional.linear(self.embeddings, weight)
+        projections = all_projections.split(n_labels, dim=1)  # type: ignore[no-untyped-call]
+        logits = torch.index_select(projections[0], 0, self.rows[0])
+        for projection, rows in zip(projections[1:], self.rows[1:], strict=True):
+            logits = logits + torch.index_select(projection, 0, rows)
         return logits if self.linear.bias is None else logits + self.linear.bias
 
     def points(self, items: torch.Tensor | None = None) -> torch.Tensor:
-        """Points of items (all, if none are named), shape (n, d), or (n, 2d) for pairs. Not
-        differentiable.
+        """Return the points of some items (default: all), shape (n, d), or (n, 2d) for pairs,
+        without gradient.
         """
         vectors = self.embeddings.detach()
         if self.one_to_one:
@@ -76,15 +78,15 @@ class Classifier(nn.Module):
         return torch.cat([vectors[r] for r in rows], dim=1)
 
     def n_params(self) -> int:
-        """Number of trainable numbers, as in the paper's Tables 1 and 2."""
+        """Return the number of trainable parameters, as in the paper's Tables 1 and 2."""
         return sum(p.numel() for p in self.parameters())
 
 
 class Descent:
-    """A classifier, its optimizer and the step they are at.
+    """A classifier in training: the model, its optimizer and the number of updates made.
 
     Raises:
-        IsotropyError: targets that do not fit the loss, or are all alike.
+        IsotropyError: the targets do not fit the loss, or are all equal.
     """
 
     def __init__(
@@ -107,34 +109,34 @@ class Descent:
             device
         )
         self.adam = torch.optim.Adam(self.model.parameters(), lr=spec.learning_rate, fused=True)
-        self.goal = torch.from_numpy(items.targets).to(device)
+        self.targets = torch.from_numpy(items.targets).to(device)
         self.step = 0
         self._loss: torch.Tensor | None = None
 
     def evaluate(self) -> dict[str, Any]:
-        """Step, loss and accuracy: the share of right decisions, one per item, or one per item and
-        label.
+        """Compute step, loss and accuracy: the fraction of correct decisions, of which there is one
+        per item, or one per item and label.
 
         Raises:
             IsotropyError: the loss is not finite.
         """
-        logits, goal = self.model(), self.goal
-        if goal.ndim == 1:
-            self._loss = functional.cross_entropy(logits, goal)
-            right = logits.argmax(dim=1) == goal
+        logits, targets = self.model(), self.targets
+        if targets.ndim == 1:
+            self._loss = functional.cross_entropy(logits, targets)
+            correct = logits.argmax(dim=1) == targets
         else:
-            self._loss = functional.binary_cross_entropy_with_logits(logits, goal)
-            right = (logits > 0) == (goal > 0.5)
+            self._loss = functional.binary_cross_entropy_with_logits(logits, targets)
+            correct = (logits > 0) == (targets > 0.5)
         loss = float(self._loss.detach())
         if not np.isfinite(loss):
             raise IsotropyError(
                 f"the loss is {loss} at update {self.step}: training diverged; lower the learning "
                 "rate"
             )
-        return {"step": self.step, "loss": loss, "accuracy": float(right.double().mean())}
+        return {"step": self.step, "loss": loss, "accuracy": float(correct.double().mean())}
 
     def update(self) -> None:
-        """One update."""
+        """Make one update of all parameters."""
         if self._loss is None:
             self.evaluate()
         assert self._loss is not None
@@ -144,7 +146,7 @@ class Descent:
         self.step, self._loss = self.step + 1, None
 
     def state(self) -> State:
-        """Copies of parameters and of Adam's moments."""
+        """Return copies of the parameters and of Adam's moments."""
         state = {
             f"parameter.{name}": p.detach().clone() for name, p in self.model.named_parameters()
         }
@@ -155,7 +157,7 @@ class Descent:
         return state
 
     def restore(self, state: State, step: int) -> None:
-        """Go back to a state; it may be used again."""
+        """Restore a state from `state` after `step` updates; the state itself is not modified."""
         moments: dict[int, dict[str, torch.Tensor]] = {}
         with torch.no_grad():
             for i, (name, p) in enumerate(self.model.named_parameters()):

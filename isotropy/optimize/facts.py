@@ -15,10 +15,12 @@ from isotropy.provenance.lineage import Lineage
 def describe_run(
     spec: OptimizeSpec, items: Items, dataset: Dataset, lineage: Lineage, facts: dict[str, Any]
 ) -> TrajectoryFacts:
-    """Facts about a run; the same for the same spec and inputs. `facts` come from `optimize`."""
+    """Collect facts about a run, which depend on spec and inputs alone; `facts` are from
+    `optimize`.
+    """
     n_labels = len(dataset.label_names)
     n_items = len(items.targets)
-    scaled = "" if spec.mean_norm is None else f", scaled to mean norm {spec.mean_norm:g}"
+    scaling = "" if spec.mean_norm is None else f", scaled to mean norm {spec.mean_norm:g}"
     return TrajectoryFacts(
         setup=spec.setup,
         base=spec.base,
@@ -28,10 +30,10 @@ def describe_run(
         seed=spec.seed,
         data=lineage.titles("dataset", "lexicon")[0]
         + (f", a sample of {n_items}" if dataset.sampled else ""),
-        embedding=lineage.titles("model", "vectors")[0] + scaled,
+        embedding=lineage.titles("model", "vectors")[0] + scaling,
         status=lineage.status,
         deviations=lineage.deviations,
-        evaluation=_evaluation(spec, n_items, facts),
+        evaluation=_describe_evaluation(spec, n_items, facts),
         error_bound=facts["error_bound"],
         n_items=n_items,
         n_vectors=len(items.vectors),
@@ -46,8 +48,8 @@ def describe_run(
     )
 
 
-def _evaluation(spec: OptimizeSpec, n_items: int, facts: dict[str, Any]) -> str:
-    """How the scores were taken, in words."""
+def _describe_evaluation(spec: OptimizeSpec, n_items: int, facts: dict[str, Any]) -> str:
+    """Describe in words how the scores were evaluated."""
     text = f"metrics at step 0 and after each of {spec.updates:,} updates"
     if spec.measure.samples(n_items):
         return f"{text}, on {spec.measure.sample_size:,} items drawn each time"

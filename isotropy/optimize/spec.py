@@ -1,4 +1,4 @@
-"""What defines a trajectory of direct optimization."""
+"""Specification of a trajectory of direct optimization, and the facts that are stored with it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from isotropy.spec import PaperSpec, Spec, Strict
 Loss = Literal["cross_entropy", "binary_cross_entropy"]
 
 NODES = 9
-"""Steps of a window that are evaluated."""
+"""Number of steps of a window that are evaluated."""
 
 
 class Evaluation(Strict):
-    """How IsoScore and silhouette are taken: at step 0, before any update, and after every
-    update.
+    """Settings for evaluating IsoScore and silhouette, before the first update (step 0) and after
+    each.
     """
 
     tolerance: Annotated[float, Field(gt=0)] | None
-    """Windows of updates are evaluated at a few steps and interpolated between them, as long as the
-    certified error of either score stays below this (`isotropy.optimize.windows`); null: every step
-    is evaluated directly."""
+    """Largest certified error of either score: windows of updates are evaluated at a few steps and
+    interpolated between them as long as the error bound stays below it
+    (`isotropy.optimize.windows`); null: every step is evaluated directly."""
     sample_size: Annotated[int, Field(ge=2)] | None
-    """Items drawn afresh at every step, where there are more (Mickus et al. 2024, Appendix A);
-    null: all of them."""
+    """Number of items in a sample, a new one at each step, from which the scores are computed
+    (Mickus et al. 2024, Appendix A); null: all items."""
 
     def samples(self, n_items: int) -> bool:
-        """Whether the scores are taken on a sample of so many items."""
+        """Return whether the scores of a data set of `n_items` items are computed from samples."""
         return self.sample_size is not None and self.sample_size < n_items
 
 
 class OptimizeSpec(PaperSpec):
-    """What defines one trajectory."""
+    """Specification of one trajectory."""
 
     setup: str
     """Name of the trajectory."""
@@ -54,18 +54,18 @@ class OptimizeSpec(PaperSpec):
 
 
 class Objectives(Strict):
-    """Objectives of Appendix B at one step."""
+    """The objectives of Appendix B at one step."""
 
     step: int
     silhouette: float
     """Equation 1, over all items."""
     triplet: float
-    """Equation 5, the bound, over all items."""
+    """Equation 5, a bound on the triplet objective, over all items."""
     sample_triplet: float | None
-    """Equation 5 over a sample of items; null: the sample has one class."""
+    """Equation 5 over a sample of items; null: the sample has only one class."""
     sample_hinged: float | None
-    """The triplet objective with its hinge, margin 0, over the same sample: its triplets are too
-    many for all items."""
+    """The hinged triplet objective with margin 0 over the same sample (all items have too many
+    triplets); null: the sample has only one class."""
 
 
 class TrajectoryFacts(Spec):
@@ -73,32 +73,32 @@ class TrajectoryFacts(Spec):
 
     setup: str
     base: str
-    """The setup or task that it is or is a variant of."""
+    """Name of the setup or task without its variant."""
     variant: str | None
-    """What is changed against the setup; null: nothing."""
+    """Change of the variant with respect to the setup; null: not a variant."""
     dataset: str
     seed: int
     data: str
-    """Title of the data set's content."""
+    """Title of the data set."""
     model: str
     """Source id of the model or vectors."""
     embedding: str
-    """Title of the model or vectors, and what was done to them."""
+    """Title of the model or vectors, with a note if they are scaled."""
     status: str
     """`original` or `stand-in`."""
     deviations: str = ""
-    """What makes it a stand-in, with semicolons between."""
+    """Reasons why it is a stand-in, separated by semicolons."""
     evaluation: str
-    """How the scores were taken, for captions."""
+    """Description of how the scores were evaluated, for captions."""
     error_bound: float
-    """Largest certified error of an interpolated score; 0 where all were evaluated directly."""
+    """Largest certified error of an interpolated score; 0 if all scores were evaluated directly."""
     n_items: int
     n_vectors: int
     n_params: int
     dim: int
     n_labels: int
     n_classes: int
-    """Distinct targets, the classes of the silhouette."""
+    """Number of distinct targets, which are the classes of the silhouette."""
     loss: str
     bias: bool
     learning_rate: float

@@ -1,8 +1,9 @@
 """Choices of a paper's authors, as data: one list per paper, in its `protocol.py`.
 
-From a list follow what departs from the protocol, and so makes a result a stand-in (`deviations`),
-and the table *Protocol* of the paper's page (`protocol_lines`). Every field of every spec of a
-paper's results is bound by a choice, or listed as without influence, with the reason.
+These lists determine in what a result departs from the protocol, which makes it a stand-in
+(`deviations`), and the table *Protocol* of the paper's page (`protocol_lines`). Every field of
+every spec of a paper's results must be covered by a choice, or listed as without influence, with
+the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ State = Literal["followed", "unknown", "departed from"]
 
 
 class Unknown:
-    """Stands for what nobody knows of a protocol."""
+    """Placeholder for a choice that the authors do not state."""
 
     def __repr__(self) -> str:
         return "unknown"
@@ -33,7 +34,7 @@ WITHOUT_INFLUENCE = {
     "token_budget": "how many tokens are computed at once changes results by rounding only",
     "rehearsal": "a rehearsal has a status of its own",
 }
-"""Fields of specs of several stages that no protocol binds -> why."""
+"""Fields of specs that no choice needs to cover -> why."""
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,23 @@ class Choice:
     """One choice of a paper's authors.
 
     Attributes:
-        topic: what is chosen, for the paper's page.
-        fields: dotted paths of the fields of a spec that hold it; several are compared together.
+        topic: the subject of the choice, for the paper's page.
+        fields: dotted paths of the spec fields with the value; several are compared as a tuple.
             Empty: no configuration changes it.
-        theirs: what the authors did: a value; or several in a tuple, of which a result has one; or
-            a function that gives either for a spec; UNKNOWN; text, where there is no field.
-        source: where the authors say it.
-        deviation: what to say of a result that departs from it: text with `found` and `theirs` in
-            braces (or for the job, see `PaperSpec.deviations`), or a function of the spec. None:
-            the choice only stands on the page.
-        where: results that it is about; None: all.
-        accepts: whether a result is as the authors have it; None: its value is theirs, or one of
-            theirs.
-        compared: of these, results that the page compares; None: all but variants of others.
-        covers: whether a study follows the paper only with all of several values.
-        counted: whether the number of different values is what was chosen, as of seeds.
-        departs: whether every result departs from it, or nothing of it is known.
+        theirs: the authors' value; or a tuple of admissible values (for a single field); or a
+            function from a spec to either; or UNKNOWN; or text, if there is no field.
+        source: place where the authors state it.
+        deviation: text for a result that departs from the choice, with replacement fields `{found}`
+            and `{theirs}` (or others that the job fills in, see `PaperSpec.deviations`); or a
+            function from a spec to the text. None: the choice is only listed on the page.
+        where: predicate of the specs that the choice applies to; None: all.
+        accepts: predicate of the specs that follow the choice; None: those with the authors' value
+            or one of these.
+        compared: predicate of the specs, among those it applies to, that the page compares; None:
+            all but variants.
+        covers: whether a study follows the choice only if it has all of several values.
+        counted: whether the choice is the number of distinct values, as for seeds.
+        departs: whether every result departs from the choice, whatever its value.
     """
 
     topic: str
@@ -72,36 +74,36 @@ class Choice:
     departs: bool = False
 
     def applies(self, spec: PaperSpec) -> bool:
-        """Whether a result is one that the choice is about."""
+        """Return whether the choice applies to a result."""
         return self.where is None or self.where(spec)
 
     def found(self, spec: PaperSpec) -> Any:
-        """What a result has: the value of the field, or a tuple of those of several."""
+        """Return the value that a result has: that of the field, or a tuple for several fields."""
         values = tuple(reduce(getattr, path.split("."), spec) for path in self.fields)
         return values[0] if len(values) == 1 else values
 
     def expected(self, spec: PaperSpec) -> Any:
-        """What the authors have, for a result."""
+        """Return the authors' value for a result."""
         return self.theirs(spec) if callable(self.theirs) else self.theirs
 
     def met(self, spec: PaperSpec) -> bool:
-        """Whether a result is as the authors have it; what is not known is met by nothing."""
+        """Return whether a result follows the choice; no result follows an unknown choice."""
         theirs = self.expected(spec)
         if theirs is UNKNOWN or self.departs:
             return False
         if self.accepts is not None:
             return self.accepts(spec)
         found = self.found(spec)
-        several = isinstance(theirs, tuple) and len(self.fields) == 1
-        return not self.fields or found == theirs or (several and found in theirs)
+        has_alternatives = isinstance(theirs, tuple) and len(self.fields) == 1
+        return not self.fields or found == theirs or (has_alternatives and found in theirs)
 
     def deviation_of(self, spec: PaperSpec) -> str | None:
-        """What to say of a result that departs from the choice; None: it does not."""
+        """Describe how a result departs from the choice; None if it does not."""
         if self.deviation is None or not self.applies(spec) or self.met(spec):
             return None
         if callable(self.deviation):
             return self.deviation(spec)
-        if "{n" in self.deviation:  # for the job to complete
+        if "{n" in self.deviation:  # the job fills it in
             return self.deviation
         found, theirs = self.found(spec) if self.fields else None, self.expected(spec)
         return self.deviation.format(found=found, theirs=theirs)
@@ -112,33 +114,33 @@ class Line(Strict):
 
     topic: str
     paper: str
-    """What the paper, its code or its authors say; empty where they say nothing."""
+    """The choice according to the paper, its code or its authors; empty if they do not state it."""
     study: str
-    """What the study does."""
+    """The choice in the study."""
     source: str
-    """Where the paper says it."""
+    """Place where the authors state it."""
     state: State
 
 
 def choices(key: str) -> tuple[Choice, ...]:
-    """The choices of a paper's authors for all its results."""
+    """Return the choices of a paper's authors for all its results."""
     lists: Mapping[type[PaperSpec], tuple[Choice, ...]] = _protocol(key).CHOICES
     return tuple(choice for group in lists.values() for choice in group)
 
 
 def deviations(spec: PaperSpec) -> list[str]:
-    """What of a result departs from its paper's protocol, apart from its sources."""
+    """List the departures of a result from its paper's protocol, apart from substituted sources."""
     group: tuple[Choice, ...] = _protocol(spec.paper).CHOICES[type(spec)]
     texts = (choice.deviation_of(spec) for choice in group)
     return list(dict.fromkeys(text for text in texts if text is not None))
 
 
 def protocol_lines(key: str, specs: Sequence[PaperSpec], registry: Mapping[str, Any]) -> list[Line]:
-    """The choices of a paper's authors beside the results that a study makes.
+    """Compare the choices of a paper's authors with the results of a study.
 
     Args:
-        key: the paper's.
-        specs: those of all results.
+        key: key of the paper.
+        specs: specs of all results of the study.
         registry: entries of the source registry, by id.
     """
     lines = [
@@ -155,36 +157,38 @@ def protocol_lines(key: str, specs: Sequence[PaperSpec], registry: Mapping[str, 
 
 
 def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
-    """A choice beside the results that it is about; None: there are none."""
+    """Compare a choice with the results that it applies to; None if there are none."""
     compared = choice.compared or (lambda spec: getattr(spec, "variant", None) is None)
-    about = [spec for spec in specs if choice.applies(spec) and compared(spec)]
-    if not about:
+    applicable = [spec for spec in specs if choice.applies(spec) and compared(spec)]
+    if not applicable:
         return None
-    theirs = _distinct(choice.expected(spec) for spec in about)
-    found = _distinct(choice.found(spec) for spec in about) if choice.fields else theirs
+    paper_values = _distinct(choice.expected(spec) for spec in applicable)
+    found = _distinct(choice.found(spec) for spec in applicable) if choice.fields else paper_values
     if choice.counted:
         found = [len(found)]
-    unknown = all(value is UNKNOWN for value in theirs)
+    unknown = all(value is UNKNOWN for value in paper_values)
     if choice.covers:
-        follows = set(theirs[0]) <= set(found)
+        follows = set(paper_values[0]) <= set(found)
     elif choice.counted:
-        follows = found == theirs
+        follows = found == paper_values
     else:
-        follows = not choice.departs and all(map(choice.met, about))
+        follows = not choice.departs and all(map(choice.met, applicable))
     state: State = "unknown" if unknown else "followed" if follows else "departed from"
     return Line(
         topic=choice.topic,
         paper=""
         if unknown
-        else shown(theirs[0] if len(theirs) == 1 else sorted(theirs, key=_order)),
-        study=shown(found[0] if len(found) == 1 else sorted(found, key=_order)),
+        else shown(
+            paper_values[0] if len(paper_values) == 1 else sorted(paper_values, key=_sort_key)
+        ),
+        study=shown(found[0] if len(found) == 1 else sorted(found, key=_sort_key)),
         source=choice.source,
         state=state,
     )
 
 
 def _revisions(models: Iterable[str], registry: Mapping[str, Any]) -> Line:
-    """The revisions of models, which no paper states."""
+    """Make the line about revisions of models, which no paper states."""
     revisions = []
     for name in models:
         hub = [o.revision[:7] for o in registry[name].origins if o.type == "hub"]
@@ -199,14 +203,14 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
     return list({repr(value): value for value in values}.values())
 
 
-def _order(value: Any) -> tuple[str, Any]:
-    """Numbers in their order, all else as text."""
+def _sort_key(value: Any) -> tuple[str, Any]:
+    """Return a sort key: numbers by value, anything else by type and text."""
     number = isinstance(value, int | float)
     return (" ", value) if number else (type(value).__name__, str(value))
 
 
 def shown(value: object) -> str:
-    """A value as text."""
+    """Format a value for the table *Protocol*."""
     if isinstance(value, Collection) and not isinstance(value, str):
         return ", ".join(map(shown, value)) or "none"
     if value is None:

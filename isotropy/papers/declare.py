@@ -3,9 +3,10 @@
     @table("table1", runs="section3", kind="trajectory", published=True, section="3.1", caption="…")
     def table1(runs, published): ...
 
-The plan of a study reads the declarations from the modules' text (`declared`), without importing
-them: that would load pandas and matplotlib whenever a workflow is parsed. So their values are
-literals, and a paper's tables and figures stand on its page in the order of its modules.
+The plan of a study parses the declarations from the source text of the modules (`declared_tables`,
+`declared_figures`) without importing them, which would load pandas and matplotlib whenever a
+workflow is parsed. Therefore their arguments must be literals. A paper's page shows tables and
+figures in the order of the modules.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ def table(
     and rows; each of `tables`; the paper's published numbers. It returns a data frame.
 
     Args:
-        name: `results/tables/<paper>/<name>.parquet`, `.csv`, `.md`.
+        name: name of the files `results/tables/<paper>/<name>.parquet`, `.csv`, `.md`.
         section: section of the paper.
-        caption: what the table shows, for its page.
+        caption: description of the table, for the paper's page.
         tables: other tables of the paper that it is made from.
-        runs: group of runs that it is made from, as the paper's `study.py` names it.
-        kind: what these runs are.
-        part: which of the tables of a run, where it has several.
-        published: whether it sets the paper's printed numbers beside ours.
-        repeats: field of the paper's configuration that holds the seeds behind a value, or their
-            number.
-        needs: part of the paper without which there is no such table.
+        runs: group of runs that it is made from, by its name in the paper's `study.py`.
+        kind: kind of these runs.
+        part: name of the table to use, if a run has several.
+        published: whether the function takes the paper's published numbers.
+        repeats: path of the configuration field with the seeds, or the number of seeds, that a
+            value is computed from.
+        needs: part of the paper that a study must include to have this table.
     """
     return _unchanged
 
@@ -77,11 +78,11 @@ def figure(
     The function takes a data frame for each of `tables`, and returns a matplotlib figure.
 
     Args:
-        name: `results/figures/<paper>/<name>.pdf`, `.svg`, `.png`.
+        name: name of the files `results/figures/<paper>/<name>.pdf`, `.svg`, `.png`.
         section: section of the paper.
-        caption: what the figure shows, for its page.
-        tables: tables of the paper that it reads.
-        needs: part of the paper without which there is no such figure.
+        caption: description of the figure, for the paper's page.
+        tables: tables of the paper that it is drawn from.
+        needs: part of the paper that a study must include to have this figure.
     """
     return _unchanged
 
@@ -92,11 +93,11 @@ def _unchanged(function: Function) -> Function:
 
 @cache
 def declared_tables(paper: str, module: Path) -> tuple[TableSpec, ...]:
-    """The tables that a module declares, in its order. Published numbers are an empty list where
-    the table takes them.
+    """Parse the tables that a module declares, in order. `published` is an empty list, to be filled
+    in, for tables that take published numbers, and None for others.
 
     Raises:
-        IsotropyError: a declaration is not made of literals, or has a field that does not fit.
+        IsotropyError: an argument of a declaration is not a literal, or is invalid.
     """
     return tuple(
         _spec(
@@ -105,7 +106,7 @@ def declared_tables(paper: str, module: Path) -> tuple[TableSpec, ...]:
             {
                 **fields,
                 "published": [] if fields.get("published") else None,
-                "tables": _ids(paper, fields.get("tables", [])),
+                "tables": _table_ids(paper, fields.get("tables", [])),
             },
         )
         for fields in _declarations(paper, module, "table")
@@ -114,13 +115,13 @@ def declared_tables(paper: str, module: Path) -> tuple[TableSpec, ...]:
 
 @cache
 def declared_figures(paper: str, module: Path) -> tuple[FigureSpec, ...]:
-    """The figures that a module declares, in its order.
+    """Parse the figures that a module declares, in order.
 
     Raises:
-        IsotropyError: a declaration is not made of literals, or has a field that does not fit.
+        IsotropyError: an argument of a declaration is not a literal, or is invalid.
     """
     return tuple(
-        _spec(FigureSpec, module, {**fields, "tables": _ids(paper, fields.get("tables", []))})
+        _spec(FigureSpec, module, {**fields, "tables": _table_ids(paper, fields.get("tables", []))})
         for fields in _declarations(paper, module, "figure")
     )
 
@@ -133,12 +134,12 @@ def _spec(model: type[SpecT], module: Path, fields: dict[str, Any]) -> SpecT:
         raise IsotropyError(f"{place}: {first_mistake(error, model)}") from error
 
 
-def _ids(paper: str, names: Sequence[str]) -> list[str]:
+def _table_ids(paper: str, names: Sequence[str]) -> list[str]:
     return [name if name in OF_ALL else f"{paper}/{name}" for name in names]
 
 
 def _declarations(paper: str, module: Path, decorator: str) -> list[dict[str, Any]]:
-    """Fields of each declaration: its id, its function, and the decorator's arguments."""
+    """Parse the fields of each declaration: id, function, and arguments of the decorator."""
     return [
         {
             "id": f"{paper}/{_literal(module, call.args[0])}",

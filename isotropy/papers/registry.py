@@ -1,4 +1,6 @@
-"""The papers, and what each provides. A new paper is one folder and one line in `KEYS`."""
+"""The registry of papers, and the interface of a paper. To add one, add a folder and a line in
+`KEYS`.
+"""
 
 from __future__ import annotations
 
@@ -18,37 +20,39 @@ from isotropy.spec import Strict
 from isotropy.tables.spec import PublishedNumber, TableSpec
 
 KEYS = ("mickus2024", "rudman2024", "rajaee2021", "cai2021", "ethayarajh2019")
-"""Folders of the papers, in the order of the pages."""
+"""Keys of the papers, which name their folders, in the order of their pages."""
 
 
 class PaperStudy(Strict):
-    """What a study chooses of a paper: its section of the configuration."""
+    """The section of a paper in the configuration of a study."""
 
     def check(self, context: Context) -> None:
-        """Refuse names that do not exist and choices that do not fit.
+        """Check that names exist and that values fit each other.
 
         Raises:
-            IsotropyError: the first mistake: the field's path, the value, and what is expected.
+            IsotropyError: describes the first mistake: path of the field, value, and what is
+                expected.
         """
 
     def extended(self, extension: ResolvedExtension) -> Self | None:
-        """The same of other models and data; None: nothing of it makes sense for them."""
+        """Return the section for a user's models and data; None if no experiment applies."""
         raise NotImplementedError
 
     def changed(self, **fields: Any) -> Self:
-        """The section with other values of some fields, validated."""
+        """Return a validated copy of the section with some fields changed."""
         return self.model_validate(dict(self) | fields)
 
 
 @dataclass(frozen=True)
 class PaperPlan:
-    """What a study makes of a paper.
+    """The plan of a paper's results in a study.
 
     Attributes:
-        results: what stages make for it, by stem.
-        groups: stems of the runs that a table is made from, by the name in its entry.
-        parts: parts of the paper that the study has; entries of others are left out.
-        tokens: token vectors that its measurements read.
+        results: results of the stages, by stem.
+        groups: stems of runs by group; a table names the group that it is made from.
+        parts: parts of the paper that the study includes; tables and figures of others are left
+            out.
+        tokens: token vectors that the measurements read.
     """
 
     results: Results
@@ -62,13 +66,13 @@ class Paper:
     """One paper.
 
     Attributes:
-        key: its folder, and its name in paths and in the configuration.
-        title, reference: as pages of the results have them.
-        says: what it says, in one sentence for readers.
-        lead: id of the figure that says most.
-        study: model of its section of the configuration.
-        results: what a study makes of it.
-        model_column: column of its tables that holds the id of a model.
+        key: name of its folder, also used in paths and in the configuration.
+        title, reference: title and citation on the result pages.
+        says: its main statement in one sentence, for readers.
+        lead: id of its most important figure.
+        study: pydantic model of its section of the configuration.
+        results: function that plans its results in a study.
+        model_column: column of its tables with the id of a model.
     """
 
     key: str
@@ -87,22 +91,22 @@ class Paper:
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
-        """Its tables, in the order of its page."""
+        """Declared tables, in the order of the page."""
         return declared_tables(self.key, self.folder / "tables.py")
 
     @property
     def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures, in the order of its page."""
+        """Declared figures, in the order of the page."""
         return declared_figures(self.key, self.folder / "figures.py")
 
     def published(self) -> list[PublishedNumber]:
-        """The numbers that it prints."""
+        """Read the published numbers of the paper."""
         return list(_published(self.folder / "published.csv"))
 
 
 @cache
 def _published(path: Path) -> tuple[PublishedNumber, ...]:
-    """Published numbers of a file, read once: the plan asks for them for each table."""
+    """Read published numbers from a file; cached, since the plan needs them for each table."""
     with path.open(encoding="utf8", newline="") as stream:
         return tuple(
             PublishedNumber.model_validate({**row, "value": float(row["value"])})
@@ -112,11 +116,15 @@ def _published(path: Path) -> tuple[PublishedNumber, ...]:
 
 @cache
 def paper(key: str) -> Paper:
-    """A paper by its key. Raises ModuleNotFoundError: there is no such folder."""
-    found: Paper = import_module(f"isotropy.papers.{key}.study").PAPER
-    return found
+    """Return a paper by its key.
+
+    Raises:
+        ModuleNotFoundError: there is no such folder.
+    """
+    result: Paper = import_module(f"isotropy.papers.{key}.study").PAPER
+    return result
 
 
 def papers() -> list[Paper]:
-    """All papers, in the order of the pages."""
+    """Return all papers, in the order of their pages."""
     return [paper(key) for key in KEYS]

@@ -1,5 +1,5 @@
-"""From the rows of sources to the canonical tables of a data set (`isotropy.prepare.table`),
-checked against schemas.
+"""Conversion of the rows of sources into the canonical tables of a data set
+(`isotropy.prepare.table`), validated against schemas.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ ITEMS = pa.DataFrameSchema(
         "texts": pa.Column(
             object,
             pa.Check(
-                lambda texts: texts.map(len).nunique() == 1, error="items of different lengths"
+                lambda texts: texts.map(len).nunique() == 1,
+                error="items with different numbers of texts",
             ),
         ),
         "labels": pa.Column(
@@ -44,7 +45,7 @@ ITEMS = pa.DataFrameSchema(
 
 
 class Prepared(NamedTuple):
-    """The tables of a data set, and its description."""
+    """The tables of a data set, and its metadata."""
 
     texts: pd.DataFrame
     items: pd.DataFrame
@@ -52,79 +53,85 @@ class Prepared(NamedTuple):
 
 
 def prepare_sentences(spec: SentencesSpec, rows: Sequence[Row]) -> Prepared:
-    """Sentences or pairs with a label each, in the source's order; a sentence that occurs again
-    shares its row of texts.
+    """Prepare labelled sentences or pairs, in the source's order; equal sentences share one row of
+    the table of texts.
 
     Raises:
-        IsotropyError: an empty source, labels that do not fit the task, or a sample larger than the
-            source.
+        IsotropyError: the source is empty or smaller than the sample, or labels do not fit the
+            task.
     """
     _require_texts(spec.source, rows)
     if spec.reading == "quoted":
-        rows = quoted_parse(rows)
+        rows = reparse_with_quotes(rows)
     if spec.sample is not None:
         if spec.sample.n_items > len(rows):
             raise IsotropyError(
-                f"{spec.source}: a sample of {spec.sample.n_items} of {len(rows)} items"
+                f"{spec.source}: expected at least {spec.sample.n_items} items for the sample, got "
+                f"{len(rows)}"
             )
-        chosen = np.random.default_rng(spec.sample.seed).choice(
+        indices = np.random.default_rng(spec.sample.seed).choice(
             len(rows), spec.sample.n_items, replace=False
         )
-        rows = [rows[i] for i in np.sort(chosen)]
+        rows = [rows[i] for i in np.sort(indices)]
     if spec.split is not None:
-        rows = _side(spec, spec.split, rows)
+        rows = _select_split_part(spec, spec.split, rows)
     sampled = spec.sample is not None or spec.split is not None
     dataset = Dataset(task=spec.task, label_names=spec.label_names, sampled=sampled)
-    return _checked(
+    return _build_tables(
         spec.source,
         [row.texts for row in rows],
-        [_labels(spec, row, number) for number, row in enumerate(rows, start=1)],
+        [_convert_labels(spec, row, number) for number, row in enumerate(rows, start=1)],
         dataset,
     )
 
 
-def quoted_parse(rows: Sequence[Row]) -> list[Row]:
-    """Pairs with scores as a reader finds them that takes quotes in a tab-separated file for quotes
-    of fields.
+def reparse_with_quotes(rows: Sequence[Row]) -> list[Row]:
+    """Parse pairs with scores like a reader of tab-separated files that interprets quotes as field
+    delimiters.
 
-    A field that begins with a quote goes on to the next quote, over the ends of lines; lines whose
-    fields are too many are dropped, and so are those whose score is lost. Rajaee & Pilehvar read
-    STS-B so (`pandas.read_csv` with `delimiter` and `error_bad_lines=False`). Dzubur (2022), who
-    reads it in the same way, has 1,444 of 1,500 dev pairs: that file has columns more in places.
+    A field that begins with a quote extends to the next quote, across line ends; lines with too
+    many fields or without a score are dropped. Rajaee & Pilehvar read STS-B in this way
+    (`pandas.read_csv` with `delimiter` and `error_bad_lines=False`). Dzubur (2022), who reads it in
+    the same way, has 1,444 of 1,500 dev pairs: some lines of that file have additional columns.
     """
-    fields = len(rows[0].texts) + 1 if rows else 0
+    n_fields = len(rows[0].texts) + 1 if rows else 0
     lines = "".join("\t".join([*row.texts, repr(row.label)]) + "\n" for row in rows)
-    found = []
+    parsed = []
     for line in csv.reader(io.StringIO(lines, newline=""), delimiter="\t"):
         try:
-            found.append(Row(tuple(line[: fields - 1]), float(line[fields - 1])))
+            parsed.append(Row(tuple(line[: n_fields - 1]), float(line[n_fields - 1])))
         except (IndexError, ValueError):
             continue
-        if len(line) > fields:
-            found.pop()
-    return found
+        if len(line) > n_fields:
+            parsed.pop()
+    return parsed
 
 
 def prepare_corpus(spec: CorpusSpec, rows: Sequence[Row]) -> pd.DataFrame:
-    """The lines of a corpus, in its order; the same line may occur again.
+    """Prepare the lines of a corpus, in order and with repetitions.
 
     Raises:
-        IsotropyError: an empty corpus, or more blocks than it has.
+        IsotropyError: the corpus is empty, or has fewer blocks than the specification asks for.
     """
-    _require_texts(spec.source, rows, empty=True)
+    _require_texts(spec.source, rows, allow_empty=True)
     lines = [row.texts[0].removesuffix("\n") or spec.empty for row in rows]
     if spec.blocks is not None:
-        n, there = spec.blocks.n_lines, len(lines) // spec.blocks.n_lines
-        if there < spec.blocks.n_blocks:
+        n_lines, n_available = spec.blocks.n_lines, len(lines) // spec.blocks.n_lines
+        if n_available < spec.blocks.n_blocks:
             raise IsotropyError(
-                f"{spec.source}: {spec.blocks.n_blocks} blocks of {n} lines, and there are {there}"
+                f"{spec.source}: expected at least {spec.blocks.n_blocks} blocks of {n_lines} "
+                f"lines, got {n_available}"
             )
-        chosen = np.sort(
+        block_indices = np.sort(
             np.random.default_rng(spec.blocks.seed).choice(
-                there, spec.blocks.n_blocks, replace=False
+                n_available, spec.blocks.n_blocks, replace=False
             )
         )
-        lines = [line for block in chosen for line in lines[block * n : (block + 1) * n]]
+        lines = [
+            line
+            for block in block_indices
+            for line in lines[block * n_lines : (block + 1) * n_lines]
+        ]
     if not lines:
         raise IsotropyError(f"{spec.source}: no lines")
     return LINES.validate(pd.DataFrame({"text": lines}))
@@ -137,38 +144,40 @@ def prepare_words(
     vectors: StaticVectors,
     word_list: Sequence[Row] | None,
 ) -> Prepared:
-    """The first words, in the vectors' order, that the lexicon labels.
+    """Prepare the first words, in the order of the vectors, that have labels in the lexicon.
 
     Args:
-        spec: how many words.
+        spec: number of words, and the names of lexicon and vectors for messages.
         lexicon: words with the names of their labels.
-        names: all labels, in the order of the classes.
+        names: names of all labels, in the order of the classes.
         vectors: static vectors.
         word_list: words to choose from; None: all.
 
     Raises:
-        IsotropyError: fewer such words than `n_items`.
+        IsotropyError: there are fewer such words than `n_items`, or none.
     """
     labels = {row.texts[0]: sorted(names.index(name) for name in row.label) for row in lexicon}
     allowed = labels if word_list is None else {row.texts[0] for row in word_list}
     words = [word for word in dict.fromkeys(vectors.words) if word in labels and word in allowed]
     if spec.n_items is not None and len(words) < spec.n_items:
-        found = f"{len(words)} words have a label in {spec.lexicon}"
-        raise IsotropyError(f"{spec.vectors}: {found}, n_items asks for {spec.n_items}")
+        available = f"{len(words)} words have a label in {spec.lexicon}"
+        raise IsotropyError(f"{spec.vectors}: {available}, n_items asks for {spec.n_items}")
     if not words:
-        shown = ", ".join(repr(word) for word in vectors.words[:3])
+        examples = ", ".join(repr(word) for word in vectors.words[:3])
         raise IsotropyError(
-            f"{spec.vectors}: none of its words ({shown}, …) has a label in {spec.lexicon}"
+            f"{spec.vectors}: none of its words ({examples}, …) has a label in {spec.lexicon}"
         )
     words = words[: spec.n_items]
     dataset = Dataset(task="multi-label", label_names=names, sampled=False)
-    return _checked(
+    return _build_tables(
         spec.lexicon, [(word,) for word in words], [labels[word] for word in words], dataset
     )
 
 
-def _side(spec: SentencesSpec, split: Split, rows: Sequence[Row]) -> list[Row]:
-    """One side of a split, in the source's order; questions about one context stay on one side."""
+def _select_split_part(spec: SentencesSpec, split: Split, rows: Sequence[Row]) -> list[Row]:
+    """Return the items of one part of a seeded split, in the source's order; all questions about a
+    context are in the same part.
+    """
     units: list[Any] = (
         [row.texts[0] for row in rows] if spec.task == "extractive" else list(range(len(rows)))
     )
@@ -182,23 +191,28 @@ def _side(spec: SentencesSpec, split: Split, rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _labels(spec: SentencesSpec, row: Row, number: int) -> list[Any]:
-    """The labels of a row as the table of items has them."""
-    label, place = row.label, f"{spec.source}: item {number}"
+def _convert_labels(spec: SentencesSpec, row: Row, number: int) -> list[Any]:
+    """Return the labels of a row in the format of the table of items."""
+    label, location = row.label, f"{spec.source}: item {number}"
     if spec.task == "single-label":
         if not isinstance(label, int) or not 0 <= label < len(spec.label_names):
-            raise IsotropyError(f"{place}: label {label!r} has no name in label_names")
+            raise IsotropyError(f"{location}: label {label!r} has no name in label_names")
         return [label]
     if spec.task == "regression":
         if not isinstance(label, int | float) or not math.isfinite(label):
-            raise IsotropyError(f"{place}: {label!r} is not a score; is it a regression task?")
+            raise IsotropyError(
+                f"{location}: expected a score, got {label!r}; is the task regression?"
+            )
         return [float(label)]
     if (
         not isinstance(label, dict)
         or not label.get("text")
         or len(label["text"]) != len(label.get("answer_start", []))
     ):
-        raise IsotropyError(f"{place}: {label!r} are no answers; is it an extractive task?")
+        raise IsotropyError(
+            f"{location}: expected text and answer_start of answers, got {label!r}; is the task "
+            "extractive?"
+        )
     answers = [
         {"text": text, "start": start}
         for text, start in zip(label["text"], label["answer_start"], strict=True)
@@ -206,52 +220,57 @@ def _labels(spec: SentencesSpec, row: Row, number: int) -> list[Any]:
     for answer in answers:
         if not isinstance(answer["text"], str) or not isinstance(answer["start"], int):
             raise IsotropyError(
-                f"{place}: expected a text and its place, got {format_value(answer)}"
+                f"{location}: expected an answer's text and start, got {format_value(answer)}"
             )
         if row.texts[0][answer["start"] : answer["start"] + len(answer["text"])] != answer["text"]:
             raise IsotropyError(
-                f"{place}: the answer {answer['text']!r} does not stand where it says"
+                f"{location}: the context does not contain the answer {answer['text']!r} at its "
+                "answer_start"
             )
     return answers
 
 
-def _checked(
+def _build_tables(
     name: str, texts: Sequence[tuple[str, ...]], labels: list[list[Any]], dataset: Dataset
 ) -> Prepared:
-    _require_sound(name, texts, labels)
-    row_of = {
+    """Check items and build the tables; equal texts share one row."""
+    _require_valid_items(name, texts, labels)
+    row_by_text = {
         text: row for row, text in enumerate(dict.fromkeys(text for item in texts for text in item))
     }
-    distinct = pd.DataFrame({"text": list(row_of)})
+    distinct = pd.DataFrame({"text": list(row_by_text)})
     items = pd.DataFrame(
-        {"texts": [[row_of[text] for text in item] for item in texts], "labels": labels}
+        {"texts": [[row_by_text[text] for text in item] for item in texts], "labels": labels}
     )
     return Prepared(TEXTS.validate(distinct), ITEMS.validate(items), dataset)
 
 
-def _require_texts(name: str, rows: Sequence[Row], *, empty: bool = False) -> None:
-    """Raise an IsotropyError that names the first row of a source, counted from 1, with something
-    that is no text, or with empty ones alone: of a pair one may be empty (Quora's have such).
+def _require_texts(name: str, rows: Sequence[Row], *, allow_empty: bool = False) -> None:
+    """Raise an IsotropyError that names the first row of a source, counted from 1, with a value
+    that is not a string or, unless `allow_empty`, without a non-empty text; one text of a pair may
+    be empty (as in Quora's data).
     """
     for number, row in enumerate(rows, start=1):
-        nothing = not empty and not any(row.texts)
+        all_empty = not allow_empty and not any(row.texts)
         for text in row.texts:
-            if not isinstance(text, str) or nothing:
+            if not isinstance(text, str) or all_empty:
                 got = "an empty one" if text == "" else format_value(text)
                 raise IsotropyError(f"{name}: row {number}: expected a text, got {got}")
 
 
-def _require_sound(name: str, texts: Sequence[tuple[str, ...]], labels: list[list[Any]]) -> None:
-    """Raise an IsotropyError that names the first item, counted from 1, with which something is
-    wrong.
+def _require_valid_items(
+    name: str, texts: Sequence[tuple[str, ...]], labels: list[list[Any]]
+) -> None:
+    """Raise an IsotropyError if there are no items; or name the first one, counted from 1, with
+    another number of texts than item 1 or without labels.
     """
     if not texts:
         raise IsotropyError(f"{name}: no items")
-    for number, (item, own) in enumerate(zip(texts, labels, strict=True), start=1):
+    for number, (item, item_labels) in enumerate(zip(texts, labels, strict=True), start=1):
         if len(item) != len(texts[0]):
             raise IsotropyError(
                 f"{name}: item {number}: expected {len(texts[0])} texts, as in item 1, got "
                 f"{len(item)}"
             )
-        if not own:
+        if not item_labels:
             raise IsotropyError(f"{name}: item {number}: expected a label, got none")

@@ -1,4 +1,4 @@
-"""What defines a prepared data set."""
+"""Specifications of prepared data sets."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ SentenceTask = Literal["single-label", "regression", "extractive"]
 
 
 class Sample(Strict):
-    """A seeded part of a data set, for tests and quick looks; results from it are stand-ins."""
+    """A random sample of a data set, for tests and quick looks; results from it are stand-ins."""
 
     n_items: Annotated[int, Field(ge=2)]
-    """How many items."""
+    """Number of items."""
     seed: Annotated[int, Field(ge=0)]
-    """Of the choice."""
+    """Random seed of the sample."""
 
 
 class Split(Strict):
-    """One side of a seeded split of our own, where the source has only one part; results from it
-    are stand-ins.
+    """One part of our own random split, where the source has no split; results from it are
+    stand-ins.
     """
 
     part: Literal["train", "validation"]
-    """Which side."""
+    """Part of the split."""
     held_out: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the items in `validation`."""
+    """Fraction of the items in `validation`."""
     seed: Annotated[int, Field(ge=0)]
-    """Of the choice; both sides must have the same."""
+    """Random seed of the split; must be the same for both parts."""
 
 
 class SentencesSpec(Spec):
-    """A data set of sentences or pairs, with a label, a score or answers each."""
+    """Specification of a data set of sentences or pairs, each with a label, a score or answers."""
 
     kind: Literal["sentences"]
     source: str
-    """A data set of the source registry."""
+    """Name of a data set in the source registry."""
     task: SentenceTask = "single-label"
-    """What the source's label is: a class number, a score (regression), or answers in the first
-    text (extractive)."""
+    """Type of the source's labels: a class number (single-label), a score (regression), or answers
+    in the first text (extractive)."""
     label_names: list[str] = []
-    """Names of labels 0, 1, …; none unless the task is single-label."""
+    """Names of labels 0, 1, …; empty unless the task is single-label."""
     reading: Literal["rows", "quoted"] = "rows"
-    """`quoted`: as the code of Rajaee & Pilehvar reads tab-separated files, with quotes that join
-    lines and with lines dropped whose fields are too many; a variant of pairs with scores, which
-    loses some."""
+    """`quoted`: interpret quotes in tab-separated files like the code of Rajaee & Pilehvar, where
+    quoted fields join lines and lines with too many fields are dropped; only for pairs with scores,
+    of which some are lost."""
     sample: Sample | None = None
-    """A seeded part of it; null: all."""
+    """Random sample of the items; null: all."""
     split: Split | None = None
-    """One side of a split, of the sample if there is one; null: both."""
+    """Part of a random split of the items, or of the sample if there is one; null: no split."""
 
     @model_validator(mode="after")
-    def _names_fit(self) -> SentencesSpec:
+    def _check_label_names(self) -> SentencesSpec:
         if (self.task == "single-label") != (len(self.label_names) >= 2) or len(
             self.label_names
         ) == 1:
             raise ValueError(
-                "a single-label task needs at least two label_names, and no other task has any"
+                "a single-label task needs at least two label_names, other tasks must not have any"
             )
         if self.reading == "quoted" and self.task != "regression":
             raise ValueError("reading: quoted is for task: regression")
@@ -67,41 +67,41 @@ class SentencesSpec(Spec):
 
 
 class Blocks(Strict):
-    """A seeded part of a corpus: blocks of consecutive lines; results from it are stand-ins."""
+    """A random sample of blocks of consecutive lines of a corpus; results from it are stand-ins."""
 
     n_blocks: Annotated[int, Field(ge=1)]
-    """How many blocks."""
+    """Number of blocks."""
     n_lines: Annotated[int, Field(ge=1)]
-    """Lines of a block."""
+    """Lines in a block."""
     seed: Annotated[int, Field(ge=0)]
-    """Of the choice."""
+    """Random seed of the sample."""
 
 
 class CorpusSpec(Spec):
-    """Lines of running text (Cai et al. 2021)."""
+    """Specification of a corpus: lines of running text (Cai et al. 2021)."""
 
     kind: Literal["corpus"]
     source: str
-    """A corpus of the source registry."""
+    """Name of a corpus in the source registry."""
     empty: str = ""
-    """What an empty line reads: the hub's WikiText has lost the blank that the official file has in
-    such lines."""
+    """Replacement for empty lines: in the official file of WikiText these consist of a blank, which
+    is missing in the hub's version."""
     blocks: Blocks | None = None
-    """A seeded part of it; null: all."""
+    """Random sample of blocks of lines; null: all lines."""
 
 
 class WordsSpec(Spec):
-    """Words with all the labels that a lexicon gives them (Mickus et al. 2024, setups iii and
-    iv).
+    """Specification of a data set of words with all their labels in a lexicon (Mickus et al. 2024,
+    setups iii and iv).
     """
 
     kind: Literal["words"]
     lexicon: str
-    """A lexicon of the source registry."""
+    """Name of a lexicon in the source registry."""
     vectors: str
-    """Vectors of the source registry, whose words are taken in their order, the most frequent
-    first."""
+    """Name of static vectors in the source registry; words are taken in their order, the most
+    frequent ones first."""
     word_list: str | None = None
-    """A lexicon of the source registry to whose words the choice is restricted; null: all words."""
+    """Name of a lexicon in the source registry that lists the allowed words; null: all words."""
     n_items: Annotated[int, Field(ge=2)] | None
-    """How many words; null: all that the lexicon labels."""
+    """Number of words; null: all that have labels in the lexicon."""

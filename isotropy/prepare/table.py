@@ -1,11 +1,11 @@
-"""The canonical tables of a data set: its distinct texts, and its items as rows of them.
+"""The canonical tables of a data set: its distinct texts, and its items.
 
-Texts: `text`, each distinct string once, in the order of first occurrence; it gets one vector.
-    Items: `texts` (list of row
-numbers in the table of texts: one for a sentence or word, two for a pair) and `labels`, a list: of
-class numbers (one for single-label tasks, any number for multi-label tasks), of one score
-(regression), or of answers that stand in the first text (extractive: text, and start in
-characters). Class names and the task are stored in the items' metadata.
+The table of texts has the column `text`: each distinct string once, in the order of first
+occurrence; it gets one vector. The table of items has the columns `texts` (a list of row numbers in
+the table of texts: one for a sentence or word, two for a pair) and `labels` (a list of class
+numbers, one for single-label tasks and any number for multi-label tasks; of one score for
+regression; or, for extractive tasks, of answers in the first text, each with its text and its start
+in characters). The task and the class names are stored in the metadata of the items.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _LABELS = {
 
 
 class Dataset(Strict):
-    """What the prepared items say of themselves."""
+    """Metadata of the items of a prepared data set."""
 
     task: SentenceTask | Literal["multi-label"]
     label_names: list[str]
     sampled: bool
-    """A part of the source."""
+    """Whether the items are only a part of the source."""
 
 
 def write_items(path: Path, items: pd.DataFrame, dataset: Dataset, mark: str) -> None:
-    """Write the items of a data set with its description and the mark of its record."""
+    """Write the items of a data set, with its metadata and the identifier of the job's record."""
     schema = pyarrow.schema(
         [
             ("texts", pyarrow.list_(pyarrow.int32())),
@@ -55,25 +55,25 @@ def write_items(path: Path, items: pd.DataFrame, dataset: Dataset, mark: str) ->
 
 
 def read_items(path: Path) -> tuple[pd.DataFrame, Dataset]:
-    """Read the items of a data set and its description."""
+    """Read the items of a data set and its metadata."""
     arrow = pyarrow.parquet.read_table(path)
     return arrow.to_pandas(), Dataset.model_validate_json(arrow.schema.metadata[METADATA_KEY])
 
 
 def text_rows(items: pd.DataFrame) -> np.ndarray:
-    """Rows of the table of texts that make each item, shape (n, 1) or, for pairs, (n, 2), int64."""
+    """Return the rows of each item in the table of texts: (n, 1) or, for pairs, (n, 2), int64."""
     return np.array(items["texts"].to_list(), dtype=np.int64)
 
 
 def targets(items: pd.DataFrame, dataset: Dataset) -> np.ndarray:
-    """Targets of a model: class numbers, shape (n,), int64; scores, shape (n,), float32; or
-    indicators, shape (n, n_labels), float32.
+    """Return the targets of a classifier or regression: class numbers, shape (n,), int64; scores,
+    shape (n,), float32; or label indicators, shape (n, n_labels), float32.
 
     Raises:
-        ValueError: an extractive task, whose targets are answers.
+        ValueError: the task is extractive; its targets are answers.
     """
     if dataset.task == "extractive":
-        raise ValueError("answers are no targets of a classifier")
+        raise ValueError("an extractive task has no targets of a classifier")
     if dataset.task != "multi-label":
         kind = np.int64 if dataset.task == "single-label" else np.float32
         return np.array([labels[0] for labels in items["labels"]], dtype=kind)

@@ -1,4 +1,4 @@
-"""Addresses: find the rows of a result table, or the claim, that an address names."""
+"""Resolve addresses of results: of a file, of rows of a result table, or of a claim."""
 
 from __future__ import annotations
 
@@ -11,81 +11,82 @@ from isotropy.files import RESULTS
 
 CLAIMS = RESULTS / "claims.parquet"
 KEYS = ("setup", "seed", "dataset")
-"""Columns whose names and values are also those of specs."""
+"""Columns that specs have as fields, with the same names and values."""
 
 
-class Place(NamedTuple):
-    """A result, and what in it is meant."""
+class ResolvedAddress(NamedTuple):
+    """A result that an address names, and the rows of it."""
 
     path: str
     cells: list[dict[str, Any]] = []
-    """The rows that were asked for: all columns, or the conditions and the column that was
-    named."""
+    """The selected rows: all columns, or the columns of the conditions and the columns named."""
     keys: dict[str, Any] = {}
-    """Values of KEYS that all these rows share."""
+    """Columns of KEYS that have the same value in all these rows, with that value."""
 
 
-def locate(root: Path, address: str) -> Place:
-    """Find what an address names.
+def resolve_address(root: Path, address: str) -> ResolvedAddress:
+    """Resolve an address.
 
     Args:
         root: the folder of the run.
-        address: `PATH`; `PATH#CONDITION,…` with conditions `COLUMN=VALUE`, and the name of a column
-            to read; or the id of a claim, alone or after `results/claims.csv#`, which leads to the
-            table that its number stands in.
+        address: `PATH`; or `PATH#…`, with a list of conditions `COLUMN=VALUE` and names of columns
+            to read, separated by commas; or the id of a claim, alone or after
+            `results/claims.csv#`, which leads to the table that contains its number.
 
     Raises:
-        IsotropyError: no such file, column, row or claim.
+        IsotropyError: there is no such file, column, row or claim.
     """
     path, _, query = address.partition("#")
     if not query and not (root / path).exists() and (root / CLAIMS).is_file() and "/" not in path:
-        return _claim(root, path, {})
+        return _resolve_claim(root, path, {})
     if not query:
-        return Place(Path(path).as_posix())
+        return ResolvedAddress(Path(path).as_posix())
     # A comma with a blank after it belongs to a value, as in the setup "normal, zeta 0".
     parts = [part.partition("=") for part in re.split(r",(?! )", query)]
     conditions = {name: value for name, equals, value in parts if equals}
     columns = [name for name, equals, _ in parts if not equals]
     if Path(path).with_suffix(".parquet") == CLAIMS and len(columns) == 1:
-        return _claim(root, columns[0], conditions)
-    return _rows(root, path, conditions, columns)
+        return _resolve_claim(root, columns[0], conditions)
+    return _resolve_rows(root, path, conditions, columns)
 
 
-def _rows(root: Path, path: str, conditions: dict[str, str], columns: list[str]) -> Place:
-    table = _read(root, path)
+def _resolve_rows(
+    root: Path, path: str, conditions: dict[str, str], columns: list[str]
+) -> ResolvedAddress:
+    table = _read_table(root, path)
     for name in [*conditions, *columns]:
         if name not in table.columns:
             raise IsotropyError(f"{path} has no column {name!r}: {suggest(name, table.columns)}")
     for name, value in conditions.items():
-        chosen = table[table[name].astype(str) == value]
-        if chosen.empty:
+        matching = table[table[name].astype(str) == value]
+        if matching.empty:
             values = ", ".join(map(str, table[name].unique()[:10]))
             raise IsotropyError(f"{path} has no row with {name} = {value}; there are {values}")
-        table = chosen
+        table = matching
     keys = {k: table[k].iloc[0] for k in KEYS if k in table.columns and table[k].nunique() == 1}
-    shown = table[[*conditions, *columns]] if columns else table
-    # A seed may be text in a table that has rows for the mean, and is a number in specs.
-    numbers = {k: int(v) if k == "seed" and str(v).isdigit() else v for k, v in keys.items()}
-    known = {k: v for k, v in numbers.items() if k != "seed" or isinstance(v, int)}
-    return Place(
+    cells = table[[*conditions, *columns]] if columns else table
+    # Specs have seeds as numbers; a table with rows for the mean has them as text.
+    parsed = {k: int(v) if k == "seed" and str(v).isdigit() else v for k, v in keys.items()}
+    usable = {k: v for k, v in parsed.items() if k != "seed" or isinstance(v, int)}
+    return ResolvedAddress(
         Path(path).as_posix(),
-        shown.astype(object).where(shown.notna(), None).to_dict("records"),
-        known,
+        cells.astype(object).where(cells.notna(), None).to_dict("records"),
+        usable,
     )
 
 
-def _claim(root: Path, name: str, conditions: dict[str, str]) -> Place:
-    claims = _read(root, CLAIMS.as_posix())
-    chosen = claims[claims["id"] == name]
-    if chosen.empty:
+def _resolve_claim(root: Path, name: str, conditions: dict[str, str]) -> ResolvedAddress:
+    claims = _read_table(root, CLAIMS.as_posix())
+    matching = claims[claims["id"] == name]
+    if matching.empty:
         raise IsotropyError(
-            f"no file, and no claim, is called {name!r}: {suggest(name, claims['id'].unique())}"
+            f"there is no file or claim {name!r}: {suggest(name, claims['id'].unique())}"
         )
     for column, value in conditions.items():
-        if column not in claims.columns or not (chosen[column].astype(str) == value).any():
+        if column not in claims.columns or not (matching[column].astype(str) == value).any():
             raise IsotropyError(f"claim {name} has no {column} = {value}")
-        chosen = chosen[chosen[column].astype(str) == value]
-    row = chosen.iloc[0]
+        matching = matching[matching[column].astype(str) == value]
+    row = matching.iloc[0]
     if not row["record"]:
         raise IsotropyError(f"claim {name} has no number: {row['word']}, {row['reason']}")
     columns = [
@@ -106,18 +107,20 @@ def _claim(root: Path, name: str, conditions: dict[str, str]) -> Place:
         "table",
         "column",
     ]
-    cells = chosen[columns].astype(object).where(chosen[columns].notna(), None).to_dict("records")
-    keys = {"setup": row["setup"]} if row["setup"] and chosen["setup"].nunique() == 1 else {}
-    return Place(f"results/tables/{row['table']}.parquet", cells, keys)
+    cells = (
+        matching[columns].astype(object).where(matching[columns].notna(), None).to_dict("records")
+    )
+    keys = {"setup": row["setup"]} if row["setup"] and matching["setup"].nunique() == 1 else {}
+    return ResolvedAddress(f"results/tables/{row['table']}.parquet", cells, keys)
 
 
-def _read(root: Path, path: str) -> Any:
-    """A table; `.csv` and `.md` stand for the Parquet file beside them."""
+def _read_table(root: Path, path: str) -> Any:
+    """Read a table; for `.csv` and `.md`, the Parquet file of the same name."""
     import pandas as pd
 
     file = (root / path).with_suffix(".parquet")
     if not file.is_file():
-        raise IsotropyError(f"{path} is not a table of results: {file} is not there")
+        raise IsotropyError(f"{path} is not a table of results: there is no {file}")
     try:
         return pd.read_parquet(file, dtype_backend="numpy_nullable")  # whole numbers stay whole
     except (OSError, ValueError) as error:

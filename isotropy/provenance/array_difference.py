@@ -1,4 +1,4 @@
-"""Deviations: how far the numbers in two files of one kind lie apart."""
+"""Deviations between the numbers in two files of the same format."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TOLERANCE = 1e-4
-"""Largest deviation within tolerance: of an element, relative to the larger of its own magnitude
-and the array's root mean square. Float32 on another device or with other kernels loses a few units
-of the seventh digit per operation, and an encoder has thousands in a row."""
-LEVEL = 0.01
-"""Level of the two-sample test by which statistically equal results may differ, over all arrays
-together (Bonferroni)."""
-FEWEST = 20
-"""Values that an array needs for the test to tell anything; smaller ones must be within
-STATISTICAL_RANGE."""
-STATISTICAL_RANGE = 0.1
+"""Maximum deviation of an element within tolerance, relative to the larger of its own magnitude and
+the array's root mean square. Float32 on another device or with other kernels differs by a few units
+of the seventh digit per operation, and an encoder has thousands of operations in sequence."""
+SIGNIFICANCE_LEVEL = 0.01
+"""Significance level of the two-sample tests by which results count as statistically equal, for all
+arrays together (Bonferroni)."""
+MIN_TEST_SIZE = 20
+"""Minimum size of an array for the test to have any power; smaller arrays must agree within
+SMALL_ARRAY_TOLERANCE."""
+SMALL_ARRAY_TOLERANCE = 0.1
 
 
 class Deviation(NamedTuple):
     """The largest deviation in a file."""
 
     where: str
-    """File and array or column."""
+    """Name of the file, and of the array or column."""
     relative: float
     """Largest |a - b| / max(|a|, root mean square of a); infinite where shapes, texts or infinities
     differ."""
     p_values: list[float]
-    """Of Kolmogorov and Smirnov's test, per array that has enough values; 0 or 1 for the others."""
+    """p-value of the Kolmogorov-Smirnov test for each array; 0 or 1 where it cannot be applied."""
 
 
 def largest_deviation(before: Path, after: Path) -> Deviation | None:
-    """Compare the numbers of two Parquet, safetensors or JSON files; None: not files of numbers, or
-    one is not there.
+    """Compare the numbers of two Parquet, safetensors or JSON files. None if they have another
+    format, or one does not exist.
     """
     if not (before.is_file() and after.is_file()):
         return None
@@ -53,15 +53,15 @@ def largest_deviation(before: Path, after: Path) -> Deviation | None:
 
 
 def agree(determinism: str, deviations: Sequence[Deviation]) -> bool:
-    """Whether deviations are what a job of a determinism class may have."""
+    """Return whether deviations are within what a class of determinism allows."""
     if determinism == "statistical":
         p_values = [p for d in deviations for p in d.p_values]
-        return all(p * len(p_values) >= LEVEL for p in p_values)
+        return all(p * len(p_values) >= SIGNIFICANCE_LEVEL for p in p_values)
     return all(d.relative <= TOLERANCE for d in deviations)
 
 
 def _compare(x: np.ndarray | None, y: np.ndarray | None) -> tuple[float, float]:
-    """Relative deviation and p-value. Texts are equal or infinitely far."""
+    """Compute relative deviation and p-value of two arrays. Unequal texts deviate infinitely."""
     from scipy.stats import ks_2samp
 
     if x is None or y is None or x.shape != y.shape:
@@ -80,14 +80,14 @@ def _compare(x: np.ndarray | None, y: np.ndarray | None) -> tuple[float, float]:
     if np.array_equal(a, b):
         return 0.0, 1.0
     scale = np.maximum(np.abs(a), np.sqrt(np.mean(a**2)))
-    apart = float((np.abs(a - b) / np.where(scale > 0, scale, 1.0)).max())
-    if len(a) < FEWEST:
-        return apart, float(apart <= STATISTICAL_RANGE)
-    return apart, float(ks_2samp(a, b).pvalue)
+    deviation = float((np.abs(a - b) / np.where(scale > 0, scale, 1.0)).max())
+    if len(a) < MIN_TEST_SIZE:
+        return deviation, float(deviation <= SMALL_ARRAY_TOLERANCE)
+    return deviation, float(ks_2samp(a, b).pvalue)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray] | None:
-    """Arrays or columns of a file, by name; None if it is of another kind."""
+    """Read the arrays or columns of a file, by name; None for other formats."""
     if path.suffix == ".parquet":
         import pandas as pd
 

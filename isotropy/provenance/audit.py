@@ -1,5 +1,5 @@
-"""Audit: recompute every digest on the chain from results to sources, and say what is no longer
-what a record says; find the record of a stray file.
+"""Audit: recompute every digest on the chain from results to sources, report what differs from its
+record, and find the record of a stray file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RECORD_SUFFIX, RESULTS, record_of, sha256_file
+from isotropy.files import RECORD_SUFFIX, RESULTS, record_path, sha256_file
 from isotropy.provenance.chain import Chain
 from isotropy.provenance.format import LEDGER, ledger_bytes, producer, read_ledger
 from isotropy.provenance.identity import MARK, File
@@ -46,12 +46,12 @@ SEVERITY: dict[State, int] = {
 }
 GOOD: set[State] = {"intact", "temporary"}
 
-LINK = "a symbolic link: results hold plain files only"
-NO_FILE = "named like a record, and no plain file"
+LINK = "a symbolic link: results must be regular files"
+NO_FILE = "has the name of a record, but is not a regular file"
 
 BUNDLE = "bundle.zip"
 NOT_RESULTS = (LEDGER, BUNDLE, "README.md")
-"""Files of the results folder that no job makes; the last belongs to the checkout."""
+"""Files in the results folder that no job makes; README.md is part of the checkout."""
 
 
 class Finding(NamedTuple):
@@ -70,52 +70,53 @@ def verify(
     Args:
         root: the folder of the run, to which the paths in records are relative.
         paths: files or folders of results, relative to `root`.
-        checkout: what specs, code and packages are compared with; None: they are not compared.
-        threads: threads that digest files; None: one per processor.
+        checkout: checkout to compare specs, code and packages with; None: they are not compared.
+        threads: number of threads that digest files; None: one per processor.
 
     Raises:
         IsotropyError: all records have another format.
 
     Returns:
-        One finding per file, sorted by path; records and the ledger are named only where something
-        is wrong with them. A file is
+        One finding per file, sorted by path; records and the ledger are included only if something
+        is wrong with them. States of a file:
 
-        - intact: its bytes are those that the job which made it wrote, each job on the way read the
-          bytes that are there now, and the records of what it read say what they said then;
-          temporary: gone, as its rule declares;
-        - other version: a package had another version than the checkout's lock has; other
-          environment: it was made outside the declared environment; stale: its spec, or code that
-          made it, differs from the checkout's, or its record has another format;
-        - input changed: made from other bytes than those that its input's own job wrote, or by the
-          word of a record that has changed since; without record; missing; altered.
+        - intact: its bytes are those that its job wrote, each job upstream read the bytes that are
+          there now, and the records of its inputs have not changed since;
+        - temporary: removed, as its rule declares;
+        - other version: a package had another version than in the checkout's lock file;
+        - other environment: it was made outside the declared environment;
+        - stale: its spec or the code that made it differs from the checkout's, or its record has
+          another format;
+        - input changed: it was made from other bytes than the job of its input wrote, or the record
+          of an input has changed since;
+        - without record, missing, altered.
     """
     audit = _Audit(root, checkout)
     for path in paths:
         audit.start(path)
-    return audit.findings(threads or os.cpu_count() or 1, whole=False)
+    return audit.findings(threads or os.cpu_count() or 1, covers_all_results=False)
 
 
 def verify_all(
     root: Path, checkout: Checkout | None = None, threads: int | None = None
 ) -> list[Finding]:
-    """Check every record below the results folder, the ledger, and name files there that no record
-    lists.
+    """Check every record in the results folder and the ledger, and find files without a record.
 
     Raises:
         IsotropyError: there is no results folder, or all records in it have another format.
     """
     if not (root / RESULTS).is_dir():
         raise IsotropyError(
-            f"{root / RESULTS} is not there: run the workflow first, or give --root the folder of "
-            "the run"
+            f"{root / RESULTS} does not exist: run the workflow first, or name the folder of the "
+            "run with --root"
         )
     audit = _Audit(root, checkout)
     audit.start(RESULTS)
-    return audit.findings(threads or os.cpu_count() or 1, whole=True)
+    return audit.findings(threads or os.cpu_count() or 1, covers_all_results=True)
 
 
 class _Audit:
-    """Gathers records first, then digests files, side by side, then judges."""
+    """One audit: collects records, then digests files in parallel, then judges them."""
 
     def __init__(self, root: Path, checkout: Checkout | None) -> None:
         self.root, self.checkout, self.chain = root, checkout, Chain(root)
@@ -127,33 +128,33 @@ class _Audit:
         self._findings: dict[str, Finding] = {}
 
     def start(self, path: Path) -> None:
-        """Take in a file, or all files of a folder."""
+        """Add a file, or all files of a folder, to the audit."""
         file = self.root / path
         if self._is_link(path):
             self._note(path.as_posix(), "altered", LINK)
         elif not file.exists():
-            if (writer := self.chain.producer(path.as_posix())) is not None:
-                self._starts.append(writer)
+            if (record_name := self.chain.producer(path.as_posix())) is not None:
+                self._starts.append(record_name)
             else:
                 self._note(path.as_posix(), "missing", "there is no such file")
         elif file.is_dir():
             self._start_folder(path)
         elif path.name.endswith(RECORD_SUFFIX):
             self._starts.append(path.as_posix())
-        elif (writer := self.chain.producer(path.as_posix())) is not None:
-            self._starts.append(writer)
+        elif (record_name := self.chain.producer(path.as_posix())) is not None:
+            self._starts.append(record_name)
         else:
-            self._note_unlisted(path.as_posix(), f"{record_of(path)} does not list it")
+            self._note_unlisted(path.as_posix(), f"{record_path(path)} does not list it")
 
     def _start_folder(self, path: Path) -> None:
-        if writer := self.chain.producer(path.as_posix()):  # a folder that a job wrote whole
-            self._starts.append(writer)
+        if record_name := self.chain.producer(path.as_posix()):  # a folder that is itself an output
+            self._starts.append(record_name)
         self._folders.append(path)
         self._starts += self.chain.names(path)
         files = self._files_below(path)
         for file in files:
-            within = file.relative_to(RESULTS).parts if file.is_relative_to(RESULTS) else file.parts
-            if within[0] in ("logs", *NOT_RESULTS):
+            parts = file.relative_to(RESULTS).parts if file.is_relative_to(RESULTS) else file.parts
+            if parts[0] in ("logs", *NOT_RESULTS):
                 continue
             if (self.root / file).is_symlink():
                 self._note(file.as_posix(), "altered", LINK)
@@ -166,18 +167,18 @@ class _Audit:
             self._note(path.as_posix(), "missing", "an empty folder")
 
     def _files_below(self, path: Path) -> list[Path]:
-        """Files and links below a folder, without what Snakemake and jobs at work leave beside
-        results.
+        """List files and links below a folder, without the temporary files that Snakemake and
+        running jobs keep beside results.
         """
-        found = [
+        files = [
             p.relative_to(self.root)
             for p in (self.root / path).rglob("*")
             if p.is_symlink() or not p.is_dir()
         ]
-        return [p for p in found if not any(_passing(part) for part in p.parts)]
+        return [p for p in files if not any(_is_temporary(part) for part in p.parts)]
 
-    def findings(self, threads: int, whole: bool) -> list[Finding]:
-        """All findings, by path."""
+    def findings(self, threads: int, covers_all_results: bool) -> list[Finding]:
+        """Judge all files, and return the findings sorted by path."""
         records = self.chain.below(self._starts)
         self._digests = self._digest(
             [*(f.path for r in records.values() for f in r.outputs), *self._names(records)], threads
@@ -193,7 +194,7 @@ class _Audit:
             self._judge_inputs(record)
             if self.checkout is not None:
                 self._compare(self.checkout, name, record)
-        self._judge_ledger(whole)
+        self._judge_ledger(covers_all_results)
         for path in self._seen:
             if path not in self._findings:
                 self._note_unlisted(path, "no record lists it")
@@ -203,8 +204,8 @@ class _Audit:
         return [*records, *self.chain.unreadable, *self.chain.other_format]
 
     def _digest(self, paths: list[str], threads: int) -> dict[str, str | None]:
-        """Digest files once each, the largest first, so that no thread is left with a large one at
-        the end.
+        """Digest each file once, the largest first, so that no thread has a large one left at the
+        end.
         """
         sizes = {
             path: None if self._is_link(Path(path)) else _size(self.root / path) for path in paths
@@ -213,8 +214,8 @@ class _Audit:
             (p for p, size in sizes.items() if size is not None), key=lambda p: -(sizes[p] or 0)
         )
         with ThreadPoolExecutor(threads) as pool:
-            found = dict(zip(present, pool.map(self._sha256, present), strict=True))
-        return {path: found.get(path) for path in sizes}
+            digests = dict(zip(present, pool.map(self._sha256, present), strict=True))
+        return {path: digests.get(path) for path in sizes}
 
     def _sha256(self, path: str) -> str | None:
         try:
@@ -227,46 +228,47 @@ class _Audit:
         for output in record.outputs:
             state, detail = self._state_of(record, output)
             self._note(output.path, state, detail)
-        written = {f.path for f in record.outputs}
-        # A folder holds what its job wrote, and nothing else
+        listed = {f.path for f in record.outputs}
+        # An output folder must contain nothing but what its job wrote
         for name in record.output_names.values():
             files = self._files_below(Path(name)) if (self.root / name).is_dir() else []
             for path in (file.as_posix() for file in files):
-                if path not in written:
+                if path not in listed:
                     self._note(path, "without record", f"added to what {record.rule} wrote")
 
     def _state_of(self, record: Record, output: File) -> tuple[State, str]:
-        """The state of an output by its bytes, and what to say of it."""
-        found = self._digests[output.path]
+        """Return the state of an output by its bytes, and the detail to report."""
+        digest = self._digests[output.path]
         if self._is_link(Path(output.path)):
             return "altered", LINK
         if output.path in self._unread:
             return "missing", self._unread[output.path]
-        if found is None:
-            if any(Path(output.path).is_relative_to(t) for t in record.temporary):
+        if digest is None:
+            if any(Path(output.path).is_relative_to(folder) for folder in record.temporary):
                 return "temporary", f"{record.rule} declares it so"
             return "missing", f"{record.rule} wrote it"
-        if found != output.sha256:
-            return "altered", f"{record.rule} wrote {output.sha256[:12]}…, now {found[:12]}…"
+        if digest != output.sha256:
+            return "altered", f"{record.rule} wrote {output.sha256[:12]}…, now {digest[:12]}…"
         return "intact", ""
 
     def _judge_inputs(self, record: Record) -> None:
-        for read in record.inputs:
-            writer = self.chain.producer(read.path)
-            made = None if writer is None else self.chain.record(writer)
-            if writer is None or made is None:
-                if _size(self.root / read.path) is None:
-                    self._note(read.path, "missing", f"{record.rule} read it")
+        for file in record.inputs:
+            record_name = self.chain.producer(file.path)
+            input_record = None if record_name is None else self.chain.record(record_name)
+            if record_name is None or input_record is None:
+                if _size(self.root / file.path) is None:
+                    self._note(file.path, "missing", f"{record.rule} read it")
                 else:
-                    self._note_unlisted(read.path, f"{record.rule} read it")
-            elif self.chain.written(writer).get(read.path) != read.sha256:
-                self._blame(
+                    self._note_unlisted(file.path, f"{record.rule} read it")
+            elif self.chain.written(record_name).get(file.path) != file.sha256:
+                self._note_input_changed(
                     record,
-                    f"made from another {read.path} than {made.rule} wrote: run the workflow again",
+                    f"made from another {file.path} than {input_record.rule} wrote: "
+                    "run the workflow again",
                 )
         for name, identity in record.input_records.items():
             if self.chain.identity(name) not in (None, identity):
-                self._blame(record, f"{name} no longer says what it said when this was made")
+                self._note_input_changed(record, f"{name} has changed since this was made")
 
     def _compare(self, checkout: Checkout, name: str, record: Record) -> None:
         checkout.note_infrastructure(record)
@@ -276,13 +278,13 @@ class _Audit:
             "other environment": checkout.environment_mismatch(record),
             "other version": checkout.packages_differ(record),
         }
-        for state, differs in states.items():
-            for output in record.outputs if differs else []:
-                self._note(output.path, state, f"{record.rule}: {', '.join(differs)}")
+        for state, differences in states.items():
+            for output in record.outputs if differences else []:
+                self._note(output.path, state, f"{record.rule}: {', '.join(differences)}")
 
-    def _judge_ledger(self, whole: bool) -> None:
-        """The ledger's lines follow on each other, and name every record with the digest that it
-        has.
+    def _judge_ledger(self, covers_all_results: bool) -> None:
+        """Check that the lines of the ledger form a chain, and list every record with its present
+        digest.
         """
         path = RESULTS / LEDGER
         file = self.root / path
@@ -300,21 +302,22 @@ class _Audit:
             self._note(path.as_posix(), "altered", "; ".join(breaks[:3]))
         for name in records:
             if recorded.get(name) != self._digests[name]:
-                how = (
+                detail = (
                     "not what its job wrote, by the ledger"
                     if name in recorded
                     else "the ledger does not name it"
                 )
-                self._note(name, "altered", how)
+                self._note(name, "altered", detail)
         for name in recorded:
             if name not in self._digests and (
-                whole or any(Path(name).is_relative_to(f) for f in self._folders)
+                covers_all_results
+                or any(Path(name).is_relative_to(folder) for folder in self._folders)
             ):
                 self._note(name, "missing", "the ledger names it")
 
     def _is_link(self, path: Path) -> bool:
-        """Whether a path, or a folder on the way to it, is a symbolic link: its bytes would be
-        elsewhere. The results folder itself may be one, as to a cluster's scratch.
+        """Return whether a path, or a folder above it, is a symbolic link, so that its bytes are
+        elsewhere. The results folder itself may be one, for instance to a cluster's scratch space.
         """
         if path not in self._links:
             self._links[path] = bool(path != RESULTS and path.name) and (
@@ -322,12 +325,12 @@ class _Audit:
             )
         return self._links[path]
 
-    def _blame(self, consumer: Record, detail: str) -> None:
+    def _note_input_changed(self, consumer: Record, detail: str) -> None:
         for output in consumer.outputs:
             self._note(output.path, "input changed", detail)
 
     def _note_unlisted(self, path: str, detail: str) -> None:
-        """Note a file that no readable record lists."""
+        """Report a file that no readable record lists."""
         name = producer(path, self.chain.other_format.__contains__)
         if name is None:
             self._note(path, "without record", detail)
@@ -335,13 +338,13 @@ class _Audit:
             self._note(path, "stale", self.chain.other_format[name])
 
     def _note(self, path: str, state: State, detail: str = "") -> None:
-        """Keep the worst that is known of a file."""
+        """Record a finding, unless a more severe one is known for the file."""
         if path not in self._findings or SEVERITY[self._findings[path].state] < SEVERITY[state]:
             self._findings[path] = Finding(path, state, detail)
 
 
 def _read_ledger(file: Path) -> tuple[dict[str, str], list[str]]:
-    """What a ledger says of each record, and what is wrong with it."""
+    """Read the digest of each record from a ledger, and descriptions of breaks in its chain."""
     try:
         recorded, breaks, _ = read_ledger(ledger_bytes(file))
     except (OSError, ValueError) as error:
@@ -350,48 +353,48 @@ def _read_ledger(file: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def _size(path: Path) -> int | None:
-    """Size of a plain file; None if there is none, or none that can be reached."""
+    """Return the size of a regular file; None if there is none, or it is not accessible."""
     try:
         return path.stat().st_size if path.is_file() else None
     except OSError:
         return None
 
 
-def _passing(part: str) -> bool:
-    """Whether a name is that of something passing: Snakemake's mark in folders, a job's work or
-    half-written output.
+def _is_temporary(name: str) -> bool:
+    """Return whether a name is that of a temporary file: Snakemake's time stamp in folders, the
+    work folder of a job, or a partly written output.
     """
-    return part == ".snakemake_timestamp" or (
-        part.startswith(".") and part.endswith((".tmp", ".work"))
+    return name == ".snakemake_timestamp" or (
+        name.startswith(".") and name.endswith((".tmp", ".work"))
     )
 
 
 class Identity(NamedTuple):
-    """What a file is."""
+    """The result of `identify`: the record of a file."""
 
     record: str
     """Name of its record."""
     path: str | None
-    """The output that it is, byte by byte; None: it is none of them."""
+    """The output with the same bytes; None if there is none."""
     outputs: list[str]
-    """Outputs that it can be a changed copy of: those with its suffix."""
+    """Outputs that the file may be an altered copy of: those with the same suffix."""
 
 
 def mark_in(path: Path) -> str | None:
-    """The id of the record that a file carries inside; None if it carries none.
+    """Find the id of a record that is embedded in a file; None if there is none.
 
-    PNG, PDF, SVG, HTML, Markdown, Parquet and safetensors all hold it as plain text.
+    PNG, PDF, SVG, HTML, Markdown, Parquet and safetensors files contain it as plain text.
     """
     if path.stat().st_size == 0:
         return None
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        found = re.search(MARK.encode() + rb"([0-9a-f]{64})", data)
-        return found[1].decode() if found else None
+        match = re.search(MARK.encode() + rb"([0-9a-f]{64})", data)
+        return match[1].decode() if match else None
 
 
 def identify(root: Path, file: Path) -> Identity:
-    """Find the record of a file, however it is called and wherever it lies: by its digest, or by
-    the id that it carries.
+    """Find the record of a file with any name and in any place, by its digest or by the id embedded
+    in it.
 
     Args:
         root: the folder of the run whose records are searched.
@@ -405,8 +408,8 @@ def identify(root: Path, file: Path) -> Identity:
     sha256, mark = sha256_file(file), mark_in(file)
     chain = Chain(root)
     if not chain.names():
-        raise IsotropyError(f"{root} has no records: give --root the folder of a run")
-    marked = None
+        raise IsotropyError(f"{root} has no records: name the folder of a run with --root")
+    by_mark = None
     for name in chain.names():
         record = chain.record(name)
         if record is None:
@@ -415,16 +418,16 @@ def identify(root: Path, file: Path) -> Identity:
             return Identity(name, path, [])
         if record.id == mark:
             suffix = "".join(file.suffixes[-1:])
-            marked = Identity(
+            by_mark = Identity(
                 name, None, [f.path for f in record.outputs if f.path.endswith(suffix)]
             )
-    if marked is not None:
-        return marked
+    if by_mark is not None:
+        return by_mark
     for reason in chain.other_format.values():
         raise IsotropyError(reason)
     if mark is not None:
         raise IsotropyError(
-            f"{file} carries the id {mark}, of which {root} has no record: it comes from another "
-            "run"
+            f"{file} contains the id {mark}, but {root} has no record with it: the file is from "
+            "another run"
         )
-    raise IsotropyError(f"{file} carries no id, and no record in {root} has its digest")
+    raise IsotropyError(f"{file} contains no id, and no record in {root} lists its digest")

@@ -19,10 +19,10 @@ from isotropy.provenance.format import LEDGER, read_ledger
 from isotropy.provenance.record import Record
 from isotropy.provenance.verify_bundle import DATA, METADATA
 
-DENSE = (".safetensors", ".bin", ".npy", ".parquet", ".gz", ".zip", ".png", ".pdf")
-"""Files that compression would make a tenth smaller at best, in several times the time: stored as
-they are."""
-PIECE = 2**20
+STORED_SUFFIXES = (".safetensors", ".bin", ".npy", ".parquet", ".gz", ".zip", ".png", ".pdf")
+"""Suffixes of files that are stored uncompressed: compression takes several times as long and saves
+a tenth at best."""
+CHUNK_BYTES = 2**20
 
 CODE = (
     "Snakefile",
@@ -57,15 +57,16 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
         root: the folder of a finished run.
         project: the checkout with the code that made it.
         bundle: the zip to write.
-        with_data: take fetched sources, prepared data and embeddings in.
+        with_data: whether to include fetched sources, prepared data and embeddings.
 
     Returns:
         Number of files, size in bytes, head of the ledger.
 
     Raises:
-        IsotropyError: a result is not what its record says, or the checkout's code is not what made
-            it (but for comments, docstrings, layout and infrastructure), or there is none; a file
-            changes meanwhile; or the bundle cannot be written there. Nothing is written.
+        IsotropyError: there are no results, a result differs from its record, or the checkout's
+            code differs from that which made it (apart from comments, docstrings, layout and
+            infrastructure); a file changes during the export; or the bundle cannot be written to
+            this path. In all cases nothing is written.
     """
     _check_target(bundle)
     findings = audit.verify_all(root, Checkout(project))
@@ -74,7 +75,7 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
     ]:
         raise IsotropyError(
             f"{len(bad)} findings, such as {bad[0].path}: {bad[0].state}; isotropy audit verify "
-            "--all names all"
+            "--all lists them"
         )
     chain = Chain(root)
     records = {name: record for name in chain.names() if (record := chain.record(name)) is not None}
@@ -100,21 +101,21 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    # One date for all: the same run gives the same bundle.
+    # A fixed date, so that the same run gives the same bundle
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-    dense = name.endswith(DENSE)
+    dense = name.endswith(STORED_SUFFIXES)
     entry.compress_type = zipfile.ZIP_STORED if dense else zipfile.ZIP_DEFLATED
     entry.external_attr = 0o644 << 16
     return entry
 
 
 def _copy(archive: zipfile.ZipFile, name: str, file: Path) -> str:
-    """Put a file into the bundle, piece by piece; return the digest of what was put there."""
+    """Copy a file into the bundle in chunks; return the digest of the copied bytes."""
     entry = _entry(name)
-    entry.file_size = file.stat().st_size  # by which the archive chooses fields of 64 bits
+    entry.file_size = file.stat().st_size  # so that zipfile uses 64-bit fields if necessary
     digest = hashlib.sha256()
     with file.open("rb") as source, archive.open(entry, "w") as target:
-        while piece := source.read(PIECE):
+        while piece := source.read(CHUNK_BYTES):
             digest.update(piece)
             target.write(piece)
     return digest.hexdigest()
@@ -122,24 +123,24 @@ def _copy(archive: zipfile.ZipFile, name: str, file: Path) -> str:
 
 def _check_target(bundle: Path) -> None:
     if bundle.suffix != ".zip":
-        raise IsotropyError(f"{bundle}: the name of a bundle ends in .zip")
+        raise IsotropyError(f"{bundle}: expected a name that ends in .zip")
     if bundle.is_dir() or not bundle.parent.is_dir():
         raise IsotropyError(f"{bundle} is a folder, or in a folder that does not exist")
 
 
 def _code(project: Path) -> dict[str, Path]:
-    """The project's own files, by kind: what else lies in its folders stays there."""
-    found = [project / name for name in CODE]
+    """Find the files of the project by name and suffix; other files in its folders are left out."""
+    files = [project / name for name in CODE]
     for folder in CODE_FOLDERS:
-        here = [
+        in_folder = [
             p for p in (project / folder).rglob("*") if p.is_file() and p.suffix in CODE_SUFFIXES
         ]
-        found += [
+        files += [
             p
-            for p in here
+            for p in in_folder
             if not any(part.startswith(".") for part in p.relative_to(project).parts)
         ]
-    return {p.relative_to(project).as_posix(): p for p in found if p.is_file()}
+    return {p.relative_to(project).as_posix(): p for p in files if p.is_file()}
 
 
 def _results(root: Path, records: Mapping[str, Record], with_data: bool) -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""The chain: the records of a run, and which of them lists a file."""
+"""The chain of provenance: the records of a run, and the record that lists a file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Chain:
 
     Attributes:
         root: the folder of the run, to which all names are relative.
-        unreadable: records that are not, with the reason.
-        other_format: records that another layout of the project wrote, with what to say of them.
+        unreadable: names of records that cannot be read -> the reason.
+        other_format: names of records with another format -> the message to report.
     """
 
     def __init__(self, root: Path) -> None:
@@ -32,7 +32,7 @@ class Chain:
         self._identities: dict[str, str | None] = {}
 
     def record(self, name: str) -> Record | None:
-        """A record, or None if there is none that can be read."""
+        """Read a record by name; None if it does not exist or cannot be read."""
         if name not in self._records:
             self._records[name] = None
             if self._is_file(name):
@@ -45,14 +45,14 @@ class Chain:
         return self._records[name]
 
     def identity(self, name: str) -> str | None:
-        """Identity of a record, or None if there is none that can be read."""
+        """Return the identity of a record; None if it does not exist or cannot be read."""
         if name not in self._identities:
             record = self.record(name)
             self._identities[name] = None if record is None else record.identity()
         return self._identities[name]
 
     def producer(self, path: str) -> str | None:
-        """Name of the record that lists a file, or the folder that a job wrote whole; None if
+        """Return the name of the record that lists a file, or a folder of listed files; None if
         there is none.
         """
         if path not in self._producers:
@@ -72,34 +72,34 @@ class Chain:
         return name if path in self._listed[name] else None
 
     def written(self, name: str) -> dict[str, str]:
-        """What a record says that its job wrote: path -> SHA-256. Empty without a record."""
+        """Return the outputs that a record lists: path -> SHA-256. Empty without a record."""
         if name not in self._written:
             record = self.record(name)
             self._written[name] = {} if record is None else digests(record.outputs)
         return self._written[name]
 
     def names(self, folder: Path = RESULTS) -> list[str]:
-        """Names of all records below a folder, sorted."""
-        found = (self.root / folder).rglob("*" + RECORD_SUFFIX)
+        """List the names of all records below a folder, sorted."""
+        files = (self.root / folder).rglob("*" + RECORD_SUFFIX)
         return sorted(
             p.relative_to(self.root).as_posix()
-            for p in found
+            for p in files
             if not _hidden(p.relative_to(self.root))
         )
 
     def below(self, names: list[str]) -> dict[str, Record]:
-        """Records and all that they stand on, through their inputs to the sources; what cannot be
-        read is left out.
+        """Collect records and all records upstream of them, through their inputs down to the
+        sources; records that cannot be read are left out.
         """
-        found: dict[str, Record] = {}
+        collected: dict[str, Record] = {}
         waiting = list(reversed(names))
         while waiting:
             name = waiting.pop()
             record = self.record(name)
-            if name not in found and record is not None:
-                found[name] = record
+            if name not in collected and record is not None:
+                collected[name] = record
                 waiting += reversed(list(record.input_records))
-        return found
+        return collected
 
     def _is_file(self, name: str) -> bool:
         if name not in self._exists:
@@ -111,7 +111,7 @@ class Chain:
 
 
 def stem_of(name: str) -> str:
-    """Stem of a result below `results/`, from the name of its record."""
+    """Return the stem of a result below `results/`, from the name of its record."""
     return Path(name).relative_to(RESULTS).as_posix().removesuffix(RECORD_SUFFIX)
 
 

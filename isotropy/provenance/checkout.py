@@ -1,4 +1,4 @@
-"""A checkout that results are held against: its specs, its code, its lock, its environments."""
+"""A checkout to compare results with: its specs, code, lock file and environments."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ LOCK = "requirements.lock"
 
 
 class ExpectedResults(Protocol):
-    """What a configuration asks for (`isotropy.workflow.plan`). Both raise LookupError for a result
-    that it does not have.
+    """The results that a configuration asks for (`isotropy.workflow.plan`). Both methods raise
+    LookupError for a result that is not among them.
     """
 
     def spec(self, stem: str) -> Spec:
-        """The spec of a result."""
+        """Return the spec of a result."""
 
     def inputs(self, stem: str) -> dict[str, list[str]]:
-        """The inputs of a result, by name."""
+        """Return the input paths of a result, by input name."""
 
 
 class Checkout:
-    """What a checkout would make today.
+    """A checkout, compared with what records say.
 
     Args:
-        project: its folder.
-        expected: what its configuration asks for; None: specs and inputs are not compared.
+        project: folder of the checkout.
+        expected: results that its configuration asks for; None: specs and inputs are not compared.
 
     Attributes:
-        incomplete: what could not be compared, and why.
+        incomplete: messages on what could not be compared, and why.
         changed_infrastructure: infrastructure files that have changed since results were made ->
-            how many files of results. No finding: they do not change results.
+            number of result files made before. Not a finding: they do not affect results.
 
     Raises:
         IsotropyError: the folder is not a checkout.
@@ -57,7 +57,7 @@ class Checkout:
         self.incomplete: list[str] = []
         self.changed_infrastructure: Counter[str] = Counter()
         self._digests: dict[str, str | None] = {}
-        self._bytes: dict[str, str | None] = {}
+        self._byte_digests: dict[str, str | None] = {}
         self._rules: dict[str, str | None] = {}
         self._declared: dict[str, list[str]] = {}
         lock = project / LOCK
@@ -68,33 +68,37 @@ class Checkout:
         self.locked = {normalized_name(name): version for name, version in pins}
 
     def spec_differs(self, name: str, record: Record) -> list[str]:
-        """Fields of a record's spec, and inputs, that are not what the study asks for now, with
-        both values.
+        """List fields of a record's spec, with both values, and inputs that differ from what the
+        study asks for now.
         """
         if self._expected is None:
             return []
         try:
-            now, inputs = (
+            expected_spec, inputs = (
                 self._expected.spec(stem_of(name)).recorded(),
                 self._expected.inputs(stem_of(name)),
             )
         except LookupError:
-            return ["the study has no such result"]
+            return ["the study does not have this result"]
         except (IsotropyError, OSError) as error:
             self.incomplete.append(f"the spec of {stem_of(name)} was not compared: {error}")
             return []
-        found = [
+        differences = [
             f"{field} was {shown(old)}, is {shown(new)}"
-            for field, old, new in spec_differences(record.spec, now)
+            for field, old, new in spec_differences(record.spec, expected_spec)
         ]
-        had, has = (
+        recorded_paths, expected_paths = (
             {p for paths in names.values() for p in paths} for names in (record.input_names, inputs)
         )
-        found += [f"it no longer reads {path}" for path in sorted(had - has)[:2]]
-        return found + [f"it would read {path}, too" for path in sorted(has - had)[:2]]
+        differences += [
+            f"it no longer reads {path}" for path in sorted(recorded_paths - expected_paths)[:2]
+        ]
+        return differences + [
+            f"it would read {path}, too" for path in sorted(expected_paths - recorded_paths)[:2]
+        ]
 
     def code_differs(self, record: Record) -> list[str]:
-        """Files that differ from the code that made a result, and the rule if its text does."""
+        """List code files that differ from those that made a result, and the rule if it differs."""
         changed = [
             name for name, expected in record.code.files.items() if self._digest(name) != expected
         ]
@@ -112,20 +116,20 @@ class Checkout:
                 self.changed_infrastructure[name] += len(record.outputs)
 
     def packages_differ(self, record: Record) -> list[str]:
-        """Packages that had another version than the lock's: name, version, locked version. Builds
-        (+cpu) do not count.
+        """List packages that had another version than in the lock file: name, version, locked
+        version. Build tags such as +cpu are ignored.
         """
-        found = {
+        versions = {
             name: version.split("+")[0] for name, version in record.environment.packages.items()
         }
         return [
-            f"{name} {v}, not {self.locked[name]}"
-            for name, v in found.items()
-            if self.locked.get(name, v) != v
+            f"{name} {installed}, not {self.locked[name]}"
+            for name, installed in versions.items()
+            if self.locked.get(name, installed) != installed
         ]
 
     def environment_mismatch(self, record: Record) -> list[str]:
-        """Why a job did not run in the environment that its rule declares, or in the locked one."""
+        """List why a job ran neither in the environment of its rule nor in the locked one."""
         if record.environment.prefix == "system":
             return [
                 "in the system's Python, neither in the rule's conda environment nor in the "
@@ -133,21 +137,23 @@ class Checkout:
             ]
         if record.rule not in self._declared:
             self._declared[record.rule] = conda_packages(self.project, record.rule)
-        lacking = [p for p in self._declared[record.rule] if p not in record.environment.packages]
-        return [f"without {', '.join(lacking)}"] if lacking else []
+        missing_packages = [
+            p for p in self._declared[record.rule] if p not in record.environment.packages
+        ]
+        return [f"without {', '.join(missing_packages)}"] if missing_packages else []
 
     def _digest(self, name: str) -> str | None:
-        """Digest of a file by what it says; None where it is not found, or is no Python."""
+        """Digest a code file without comments and layout; None if missing or not valid Python."""
         if name not in self._digests:
             file = self.project / name
             self._digests[name] = file_digest(name, file.read_bytes()) if file.is_file() else None
         return self._digests[name]
 
     def _sha256(self, name: str) -> str | None:
-        if name not in self._bytes:
+        if name not in self._byte_digests:
             file = self.project / name
-            self._bytes[name] = sha256_file(file) if file.is_file() else None
-        return self._bytes[name]
+            self._byte_digests[name] = sha256_file(file) if file.is_file() else None
+        return self._byte_digests[name]
 
     def _rule(self, rule: str) -> str | None:
         if rule not in self._rules:

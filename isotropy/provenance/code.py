@@ -1,4 +1,4 @@
-"""Code identity: the code behind a job, and a digest of it.
+"""Code identity: the code that a job depends on, and its digest.
 
 Snakemake sees only a script's own time stamp. The digest made here, passed to each rule as a
 parameter, covers the rule's own text, its script, the project's modules that the script imports,
@@ -28,35 +28,35 @@ Stamp = tuple[int, ...]
 
 PACKAGE = "isotropy"
 TEMPLATES = (".html", ".css", ".js", ".yaml", ".csv")
-"""Suffixes of files that are part of the module beside which they lie, and whose names begin with
-its name and a point."""
+"""Suffixes of files that belong to a module: those in the same folder whose names start with the
+module's name and a dot."""
 
 
 class CodeIdentity(NamedTuple):
-    """The code behind a job."""
+    """The code that a job depends on."""
 
     files: dict[str, str]
-    """Project file -> digest without comments, docstrings and layout."""
+    """Path in the project -> digest without comments, docstrings and layout."""
     sha256: dict[str, str]
-    """The same files -> SHA-256 of their bytes."""
+    """Path of the same files -> SHA-256 of their bytes."""
     infrastructure: dict[str, str]
-    """Files that cannot change outputs -> SHA-256 of their bytes."""
+    """Path of files that cannot change outputs -> SHA-256 of their bytes."""
     rule: str
     """Digest of the rule's text."""
     modules: list[str]
     """Modules that the script loads by name."""
 
     def digest(self) -> str:
-        """The digest whose change makes the job run again."""
+        """Return the digest that reruns the job when it changes."""
         return digest([self.files, self.rule])
 
     def param(self) -> str:
-        """The parameter `code` of a rule: the digest, then the modules loaded by name."""
+        """Return the parameter `code` of a rule: the digest, then the modules loaded by name."""
         return " ".join([self.digest(), *self.modules])
 
 
 def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> CodeIdentity:
-    """Find the code behind a rule, and digest it.
+    """Find and digest the code that a rule depends on.
 
     Args:
         root: the project's folder, which holds `rules/` and the package.
@@ -64,22 +64,26 @@ def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> CodeIde
         modules: dotted names of modules that its script loads by name (`load`).
 
     Raises:
-        LookupError: no such rule, or the rule has no script.
-        IsotropyError: a name is not that of a module, or a file is no Python.
+        LookupError: there is no such rule, or it has no script.
+        IsotropyError: a name is not that of a module, or a file is not valid Python.
     """
     text, files = _files(root, rule, modules)
-    apart = files & _infrastructure(root)
+    infrastructure = files & _infrastructure(root)
     return CodeIdentity(
-        files=_digests(root, files - apart),
-        sha256={_relative(root, file): sha256_file(file) for file in sorted(files - apart)},
-        infrastructure={_relative(root, file): sha256_file(file) for file in sorted(apart)},
+        files=_digests(root, files - infrastructure),
+        sha256={
+            _relative(root, file): sha256_file(file) for file in sorted(files - infrastructure)
+        },
+        infrastructure={
+            _relative(root, file): sha256_file(file) for file in sorted(infrastructure)
+        },
         rule=rule_digest(text),
         modules=list(modules),
     )
 
 
 def code_param(root: Path, rule: str, *modules: str) -> str:
-    """`CodeIdentity.param` without the SHA-256 of files, for a plan of thousands of jobs."""
+    """Compute `CodeIdentity.param` without hashing bytes of files, fast enough for large plans."""
     text, files = _files(root, rule, modules)
     digests = _digests(root, files - _infrastructure(root))
     return " ".join([digest([digests, rule_digest(text)]), *modules])
@@ -99,36 +103,44 @@ def load(name: str, modules: Iterable[str]) -> Any:
 
 
 def temporary_outputs(root: Path, rule: str) -> list[str]:
-    """Names of the outputs that a rule declares temporary."""
+    """Return the names of the outputs that a rule declares temporary."""
     return re.findall(r"^\s+(\w+)=temp\(", _rule(root, rule)[0], re.M)
 
 
 def conda_packages(root: Path, rule: str) -> list[str]:
-    """Distributions that the conda environment of a rule declares, under their names on PyPI; none
-    without such a rule.
+    """Return the distributions that the conda environment of a rule declares, by their PyPI names;
+    empty if there is no such rule or environment.
     """
     try:
-        declared = re.search(r'^\s+"\.\./(envs/\w+\.yaml)"', _rule(root, rule)[0], re.M)
+        match = re.search(r'^\s+"\.\./(envs/\w+\.yaml)"', _rule(root, rule)[0], re.M)
     except LookupError:
         return []
-    file = root / declared[1] if declared else None
+    file = root / match[1] if match else None
     text = file.read_text("utf8") if file and file.is_file() else ""
     names = re.findall(r"^\s+- ([A-Za-z0-9_.-]+)=", text, re.M)
     return [PYPI_NAME.get(n, n) for n in map(normalized_name, names) if n not in ("python", "pip")]
 
 
 def script_of(root: Path, rule: str) -> Path:
-    """The script of a rule. Raises LookupError: no such rule."""
+    """Return the path of the script of a rule.
+
+    Raises:
+        LookupError: there is no such rule, or it has no script.
+    """
     return _rule(root, rule)[1]
 
 
 def rule_sha256(root: Path, rule: str) -> str:
-    """Digest of a rule's text, as in its code identity. Raises LookupError: no such rule."""
+    """Digest the text of a rule, as in its code identity.
+
+    Raises:
+        LookupError: there is no such rule, or it has no script.
+    """
     return rule_digest(_rule(root, rule)[0])
 
 
 def _rule(root: Path, rule: str) -> tuple[str, Path]:
-    """A rule's text, and the path of its script."""
+    """Read the text of a rule, and the path of its script."""
     for path in sorted((root / "rules").glob("*.smk")):
         text = rule_text(_read(path, _stamp(path)), rule)
         if text is not None:
@@ -140,7 +152,7 @@ def _rule(root: Path, rule: str) -> tuple[str, Path]:
 
 
 def _files(root: Path, rule: str, modules: Iterable[str]) -> tuple[str, set[Path]]:
-    """The text of a rule; its script, the modules loaded by name, and all that these import."""
+    """Return the text of a rule; and its script, modules loaded by name, and all their imports."""
     text, script = _rule(root, rule)
     files: set[Path] = set()
     waiting = [script]
@@ -168,14 +180,14 @@ def _digests(root: Path, files: set[Path]) -> dict[str, str]:
 
 
 def _module_file(root: Path, module: str) -> Path | None:
-    """The file of a module of the package; None if there is none of that name."""
+    """Return the file of a module of the package; None if there is no such module."""
     base = root.joinpath(*module.split("."))
     candidates = (base.with_suffix(".py"), base / "__init__.py")
     return next((c for c in candidates if c.is_file() and module.split(".")[0] == PACKAGE), None)
 
 
 def _module_files(root: Path, module: str) -> Iterator[Path]:
-    """The file of a module of the package, and those of the packages that hold it."""
+    """Yield the file of a module, and the `__init__.py` files of the packages that contain it."""
     parts = module.split(".")
     for i in range(1, len(parts) + 1):
         if (file := _module_file(root, ".".join(parts[:i]))) is not None:
@@ -184,22 +196,24 @@ def _module_files(root: Path, module: str) -> Iterator[Path]:
 
 @cache
 def _imports(root: Path, file: Path, stamp: Stamp) -> list[Path]:
-    """Project files that a module imports, at its top or in functions."""
+    """List the project files that a module imports, at top level or in functions."""
     package = file.relative_to(root).parent.parts
     names: set[str] = set()
     for node in ast.walk(_tree(file, stamp)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            base = ".".join([*above, *filter(None, [node.module])])
+            parent_parts = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join([*parent_parts, *filter(None, [node.module])])
             names.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
-    inside = sorted(name for name in names if name.split(".")[0] == PACKAGE)
-    return [path for name in inside for path in _module_files(root, name)]
+    in_package = sorted(name for name in names if name.split(".")[0] == PACKAGE)
+    return [path for name in in_package for path in _module_files(root, name)]
 
 
 def _stamp(file: Path) -> Stamp:
-    """What changes with a file; also where another one takes its place with its time and size."""
+    """Return a cache key of a file, which also changes if another file with the same modification
+    time and size replaces it.
+    """
     stat = file.stat()
     return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
 
@@ -220,7 +234,7 @@ def _tree(file: Path, _stamp: Stamp) -> ast.Module:
     try:
         return ast.parse(file.read_bytes())
     except (SyntaxError, ValueError) as error:
-        raise IsotropyError(f"{file} is no Python: {error}") from error
+        raise IsotropyError(f"{file} is not valid Python: {error}") from error
 
 
 @cache

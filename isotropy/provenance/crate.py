@@ -26,20 +26,20 @@ CONTEXT = [
     "https://w3id.org/ro/crate/1.1/context",
     {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"},
 ]
-"""RO-Crate's own, and the one term of the workflow-run context that is used."""
+"""JSON-LD context: that of RO-Crate, and the one term used of the workflow-run context."""
 SNAKEMAKE = "https://snakemake.readthedocs.io"
 Entity = dict[str, Any]
 
 
 class Crate:
-    """The metadata, entity by entity.
+    """Builder of the metadata, entity by entity.
 
     Args:
         records: records by name.
         files: files of the bundle, by name in it.
-        digests: their sha256.
-        project: the checkout.
-        published: date of the crate, ISO 8601.
+        digests: SHA-256 of these files, by the same names.
+        project: folder of the checkout.
+        published: publication date of the crate, ISO 8601.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Crate:
         self._graph: dict[str, Entity] = {}
 
     def metadata(self) -> dict[str, Any]:
-        """All of it."""
+        """Build the whole metadata document."""
         self._add_root()
         self._add_files()
         self._add_workflow()
@@ -78,11 +78,11 @@ class Crate:
     def _add(self, identifier: str, kind: str | list[str], /, **properties: Any) -> None:
         self._graph[identifier] = {"@id": identifier, "@type": kind, **properties}
 
-    def _of_jobs(self, kind: str) -> list[str]:
+    def _job_ids(self, kind: str) -> list[str]:
         return [f"#{kind}/{stem_of(name)}" for name in self._records]
 
     def _add_root(self) -> None:
-        """The descriptor, the bundle as a whole, its licence, authors and profiles."""
+        """Add the descriptor, the root data set, its licence, authors and profiles."""
         self._add(
             METADATA,
             "CreativeWork",
@@ -101,7 +101,7 @@ class Crate:
             conformsTo=_refs(PROFILES),
             hasPart=_refs(sorted(self._files)),
             mainEntity=_ref("Snakefile"),
-            mentions=_refs(["#run", "#organize", *self._of_jobs("job"), *self._of_jobs("control")]),
+            mentions=_refs(["#run", "#organize", *self._job_ids("job"), *self._job_ids("control")]),
         )
         for entity in [self._licence, *self._people]:
             self._graph[entity["@id"]] = entity
@@ -110,13 +110,13 @@ class Crate:
 
     def _add_files(self) -> None:
         for name, path in self._files.items():
-            described = _described(name, path.stat().st_size)
-            self._add(name, "File", name=name, **described, sha256=self._digests[name])
+            properties = _file_properties(name, path.stat().st_size)
+            self._add(name, "File", name=name, **properties, sha256=self._digests[name])
             if not name.startswith(f"{RESULTS}/"):
                 self._graph[name]["license"] = _ref(self._licence["@id"])
 
     def _add_workflow(self) -> None:
-        """Snakemake, the workflow, its rules and their scripts."""
+        """Add Snakemake, the workflow, its rules and their scripts."""
         versions = next(iter(self._records.values())).environment.packages
         self._add(
             "#snakemake",
@@ -146,9 +146,9 @@ class Crate:
         spec = f"#spec/{stem}"
         text = canonical_json(record.spec)
         self._add(spec, "PropertyValue", name=f"spec of {stem}", value=text)
-        used = [spec, *(self._file_or_absent(f.path, f.sha256) for f in record.inputs)]
-        used += [self._add_source(s) for s in ([] if record.inputs else record.lineage.sources)]
-        made = [self._file_or_absent(f.path, f.sha256) for f in record.outputs]
+        inputs = [spec, *(self._file_or_absent(f.path, f.sha256) for f in record.inputs)]
+        inputs += [self._add_source(s) for s in ([] if record.inputs else record.lineage.sources)]
+        outputs = [self._file_or_absent(f.path, f.sha256) for f in record.outputs]
         seeds = canonical_json(record.seeds)
         self._add(
             f"#job/{stem}",
@@ -156,8 +156,8 @@ class Crate:
             name=f"{record.rule}: {stem}",
             description=f"{record.lineage.status}; {record.determinism}; seeds: {seeds}",
             instrument=_ref(self._scripts[record.rule]),
-            object=_refs(used),
-            result=_refs(made),
+            object=_refs(inputs),
+            result=_refs(outputs),
             startTime=record.started,
             endTime=record.ended,
             actionStatus="http://schema.org/CompletedActionStatus",
@@ -184,7 +184,7 @@ class Crate:
         return identifier
 
     def _file_or_absent(self, path: str, sha256: str) -> str:
-        """The id of a file: its name in the bundle, or an entity for one that was left out."""
+        """Return the id of a file: its name, or that of an entity for a file left out."""
         if path in self._graph:
             return path
         absent = f"#not-in-the-bundle/{path}"
@@ -193,18 +193,20 @@ class Crate:
         return absent
 
     def _add_run(self) -> None:
-        """The run as a whole, from its sources to its results."""
+        """Add the run as a whole, from its sources to its results."""
         self._add(
             "#organize",
             "OrganizeAction",
             name="Run of the workflow by Snakemake",
             instrument=_ref("#snakemake"),
-            object=_refs(self._of_jobs("control")),
+            object=_refs(self._job_ids("control")),
             result=_ref("#run"),
         )
         sources = sorted(i for i in self._graph if i.startswith("#source/"))
-        ends = ("results/index.", "results/claims.")
-        results = [f for f in self._files if f.startswith(ends) and not f.endswith(".record.json")]
+        prefixes = ("results/index.", "results/claims.")
+        results = [
+            f for f in self._files if f.startswith(prefixes) and not f.endswith(".record.json")
+        ]
         self._add(
             "#run",
             "CreateAction",
@@ -235,8 +237,8 @@ def _person(author: Mapping[str, str]) -> Entity:
     return {"@id": "#" + name.replace(" ", "-"), "@type": kind, "name": name}
 
 
-def _described(name: str, size: int) -> Entity:
-    known = {
+def _file_properties(name: str, size: int) -> Entity:
+    media_types = {
         ".parquet": "application/vnd.apache.parquet",
         ".md": "text/markdown",
         ".yaml": "application/yaml",
@@ -244,5 +246,5 @@ def _described(name: str, size: int) -> Entity:
         ".jsonl": "application/jsonl",
         ".safetensors": "application/octet-stream",
     }
-    kind = known.get(Path(name).suffix) or mimetypes.guess_type(name)[0] or "text/plain"
-    return {"contentSize": str(size), "encodingFormat": kind}
+    media_type = media_types.get(Path(name).suffix) or mimetypes.guess_type(name)[0] or "text/plain"
+    return {"contentSize": str(size), "encodingFormat": media_type}

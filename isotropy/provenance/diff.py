@@ -1,4 +1,4 @@
-"""Diff: where two runs first part on each path from the sources to the results, and why."""
+"""Diff: where two runs first diverge on each path from the sources to the results, and why."""
 
 from __future__ import annotations
 
@@ -15,67 +15,71 @@ from isotropy.provenance.chain import Chain, stem_of
 from isotropy.provenance.compare import changed_names, differences, shown, spec_differences
 from isotropy.provenance.identity import File, digests
 from isotropy.provenance.record import Environment, Record
-from isotropy.provenance.verify_bundle import NO_ZIP, require_sizes
+from isotropy.provenance.verify_bundle import ZIP_ERRORS, require_sizes
 
 HARDWARE = ("cpu", "cpu_count", "gpu", "threads", "platform")
 LONGEST_LIST = 6
 
 
 class Divergence(NamedTuple):
-    """A job whose inputs are the same in both runs and whose outputs are not, or that only one run
+    """A job with the same inputs but different outputs in two runs, or one that only one run
     has.
     """
 
     name: str
-    """Stem of its results below `results/`."""
+    """Stem of the results of the job, below `results/`."""
     causes: list[str]
-    """Each begins with source, spec, inputs, code, infrastructure, environment, hardware,
-    nondeterminism, or only in."""
+    """Causes as text, each starting with source, spec, inputs, code, infrastructure, environment,
+    hardware, nondeterminism, or only in."""
 
 
 class Comparison(NamedTuple):
-    """Two runs, compared."""
+    """The result of comparing two runs."""
 
     first: list[Divergence]
+    """First divergence on each path from the sources."""
     n_same: int
+    """Number of jobs with the same outputs in both runs."""
     n_following: int
-    """Jobs that differ because of one above."""
+    """Number of jobs that differ because a job upstream does."""
 
 
 def diff(a: Path, b: Path) -> Comparison:
     """Compare two runs.
 
-    What is compared is what the records say; `verify` says whether the files are still that.
+    Records are compared, not files; `verify` checks files against records.
 
     Args:
-        a: the folder of a run, or a bundle (`.zip`).
-        b: another.
+        a: the folder of the first run, or a bundle (`.zip`).
+        b: the same of the second run.
 
     Raises:
-        IsotropyError: one of them holds no records.
+        IsotropyError: one of them has no records.
     """
-    with _opened(a) as folder_a, _opened(b) as folder_b:
+    with _run_folder(a) as folder_a, _run_folder(b) as folder_b:
         before, after = _records(folder_a, a), _records(folder_b, b)
     differing = {
-        n
-        for n in before.keys() & after.keys()
-        if digests(before[n].outputs) != digests(after[n].outputs)
+        name
+        for name in before.keys() & after.keys()
+        if digests(before[name].outputs) != digests(after[name].outputs)
     }
-    alone = before.keys() ^ after.keys()
+    in_one_run = before.keys() ^ after.keys()
     first = [
-        n for n in sorted(differing) if not _stands_on(before[n], after[n]) & (differing | alone)
+        name
+        for name in sorted(differing)
+        if not _input_records(before[name], after[name]) & (differing | in_one_run)
     ]
-    found = [Divergence(stem_of(n), _causes(before[n], after[n])) for n in first]
-    lonely, n_below = _only_in_one(before, after)
-    n_following = len(differing) - len(first) + n_below
+    diverging = [Divergence(stem_of(name), _causes(before[name], after[name])) for name in first]
+    only_in_one, n_downstream = _only_in_one(before, after)
+    n_following = len(differing) - len(first) + n_downstream
     return Comparison(
-        found + lonely, len(before.keys() & after.keys()) - len(differing), n_following
+        diverging + only_in_one, len(before.keys() & after.keys()) - len(differing), n_following
     )
 
 
 @contextmanager
-def _opened(run: Path) -> Iterator[Path]:
-    """The folder of a run; the records of a bundle are unpacked for a while."""
+def _run_folder(run: Path) -> Iterator[Path]:
+    """Yield the folder of a run; the records of a bundle are unpacked into a temporary folder."""
     if run.is_dir():
         yield run
         return
@@ -84,12 +88,14 @@ def _opened(run: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             with zipfile.ZipFile(run) as archive:
-                records = [i for i in archive.infolist() if i.filename.endswith(RECORD_SUFFIX)]
-                require_sizes({i.filename: i.file_size for i in records})
+                records = [
+                    entry for entry in archive.infolist() if entry.filename.endswith(RECORD_SUFFIX)
+                ]
+                require_sizes({entry.filename: entry.file_size for entry in records})
                 for member in records:
-                    # Which keeps it below the folder, whatever the name says
+                    # extract() keeps the member inside the folder, whatever its name
                     archive.extract(member, folder)
-        except (OSError, ValueError, *NO_ZIP) as error:
+        except (OSError, ValueError, *ZIP_ERRORS) as error:
             raise IsotropyError(
                 f"{run} is neither the folder of a run nor a bundle: {error}"
             ) from error
@@ -98,23 +104,23 @@ def _opened(run: Path) -> Iterator[Path]:
 
 def _records(folder: Path, run: Path) -> dict[str, Record]:
     chain = Chain(folder)
-    found = {name: record for name in chain.names() if (record := chain.record(name)) is not None}
+    records = {name: record for name in chain.names() if (record := chain.record(name)) is not None}
     for reason in (*chain.other_format.values(), *chain.unreadable.values()):
         raise IsotropyError(reason)
-    if not found:
+    if not records:
         raise IsotropyError(
-            f"{run} has no records below {RESULTS}: name the folder of a run, or a bundle"
+            f"{run} has no records in {RESULTS}: expected the folder of a run, or a bundle"
         )
-    return found
+    return records
 
 
-def _stands_on(before: Record, after: Record) -> set[str]:
+def _input_records(before: Record, after: Record) -> set[str]:
     return {*before.input_records, *after.input_records}
 
 
 def _causes(before: Record, after: Record) -> list[str]:
-    """Why the same inputs gave other outputs."""
-    found = {
+    """Return causes why the same inputs gave different outputs."""
+    by_kind = {
         "source": _sources(before, after),
         "spec": [
             f"{f} {shown(x)} → {shown(y)}" for f, x, y in spec_differences(before.spec, after.spec)
@@ -125,9 +131,9 @@ def _causes(before: Record, after: Record) -> list[str]:
         "environment": _versions(before.environment, after.environment),
         "hardware": _hardware(before.environment, after.environment),
     }
-    causes = [f"{kind}: {_listed(items)}" for kind, items in found.items() if items]
+    causes = [f"{kind}: {_join(items)}" for kind, items in by_kind.items() if items]
     return causes or [
-        f"nondeterminism: nothing recorded differs, and the job is called {before.determinism}"
+        f"nondeterminism: no recorded fact differs; determinism of the job: {before.determinism}"
     ]
 
 
@@ -136,33 +142,33 @@ def _fields(before: Any, after: Any) -> list[str]:
 
 
 def _sources(before: Record, after: Record) -> list[str]:
-    """What differs in what was fetched; nothing where the job fetches nothing."""
+    """List differences of the fetched sources; empty for jobs that fetch nothing."""
     sources = _fields(before.lineage.sources, after.lineage.sources)
     if not sources or before.inputs:
         return []
     changed = changed_names(digests(before.outputs), digests(after.outputs))
-    return [*sources, f"other bytes in {_listed([Path(p).name for p in changed])}"]
+    return [*sources, f"other bytes in {_join([Path(p).name for p in changed])}"]
 
 
 def _inputs(before: Record, after: Record) -> list[str]:
     names = changed_names(_paths(before.inputs), _paths(after.inputs))
-    return [f"only one of the runs reads {_listed(names)}"] if names else []
+    return [f"only one of the runs reads {_join(names)}"] if names else []
 
 
 def _code(before: Record, after: Record) -> list[str]:
-    """Files that differ, and the rule if its text does."""
+    """List code files that differ, and the rule if its text differs."""
     files = changed_names(before.code.files, after.code.files)
     rule = [f"the text of rule {before.rule}"] if before.code.rule != after.code.rule else []
     return files + rule
 
 
 def _versions(before: Environment, after: Environment) -> list[str]:
-    """Packages, Python and kind of environment that differ."""
+    """List differences of packages, Python version and kind of environment."""
     x, y = before.packages, after.packages
-    own = ((k, getattr(before, k), getattr(after, k)) for k in ("python", "prefix"))
+    fields = ((k, getattr(before, k), getattr(after, k)) for k in ("python", "prefix"))
     return [
         *(f"{p} {x.get(p)} → {y.get(p)}" for p in changed_names(x, y)),
-        *(f"{k} {old} → {new}" for k, old, new in own if old != new),
+        *(f"{k} {old} → {new}" for k, old, new in fields if old != new),
     ]
 
 
@@ -174,32 +180,32 @@ def _hardware(before: Environment, after: Environment) -> list[str]:
 def _only_in_one(
     before: dict[str, Record], after: dict[str, Record]
 ) -> tuple[list[Divergence], int]:
-    """Jobs that one run lacks, each paired with the job of the other run that comes nearest; how
-    many follow from others.
+    """Find jobs that only one run has, each of the first run paired with the most similar job of
+    the second; and count those that follow from others upstream.
     """
-    gone, new = before.keys() - after.keys(), after.keys() - before.keys()
-    first = sorted(n for n in gone if not before[n].input_records.keys() & gone)
-    second = sorted(n for n in new if not after[n].input_records.keys() & new)
-    found, free = [], list(second)
+    only_before, only_after = before.keys() - after.keys(), after.keys() - before.keys()
+    first = sorted(n for n in only_before if not before[n].input_records.keys() & only_before)
+    second = sorted(n for n in only_after if not after[n].input_records.keys() & only_after)
+    diverging, unpaired = [], list(second)
     for name in first:
-        alike = [n for n in free if after[n].rule == before[name].rule]
-        apart = {n: spec_differences(before[name].spec, after[n].spec) for n in alike}
-        if not apart:
-            found.append(Divergence(stem_of(name), ["only in the first run"]))
+        same_rule = [n for n in unpaired if after[n].rule == before[name].rule]
+        differences_of = {n: spec_differences(before[name].spec, after[n].spec) for n in same_rule}
+        if not differences_of:
+            diverging.append(Divergence(stem_of(name), ["only in the first run"]))
             continue
-        nearest = min(apart, key=lambda n: (len(apart[n]), n))
-        free.remove(nearest)
-        fields = [f"{f} {shown(x)} → {shown(y)}" for f, x, y in apart[nearest]]
-        cause = f"spec: {_listed(fields)} (only in the first run; the other has {stem_of(nearest)})"
-        found.append(Divergence(stem_of(name), [cause]))
-    found += [Divergence(stem_of(name), ["only in the second run"]) for name in free]
-    return found, len(gone) - len(first) + len(new) - len(second)
+        nearest = min(differences_of, key=lambda n: (len(differences_of[n]), n))
+        unpaired.remove(nearest)
+        fields = [f"{f} {shown(x)} → {shown(y)}" for f, x, y in differences_of[nearest]]
+        cause = f"spec: {_join(fields)} (only in the first run; the other has {stem_of(nearest)})"
+        diverging.append(Divergence(stem_of(name), [cause]))
+    diverging += [Divergence(stem_of(name), ["only in the second run"]) for name in unpaired]
+    return diverging, len(only_before) - len(first) + len(only_after) - len(second)
 
 
 def _paths(files: list[File]) -> dict[str, bool]:
     return {f.path: True for f in files}
 
 
-def _listed(items: list[str]) -> str:
-    rest = len(items) - LONGEST_LIST
-    return ", ".join(items[:LONGEST_LIST]) + (f" and {rest} more" if rest > 0 else "")
+def _join(items: list[str]) -> str:
+    n_more = len(items) - LONGEST_LIST
+    return ", ".join(items[:LONGEST_LIST]) + (f" and {n_more} more" if n_more > 0 else "")

@@ -1,5 +1,5 @@
-"""What did the work: Python, packages, processor, GPU. Facts that are not known are null with a
-reason, never guessed.
+"""Describe the environment of a job: Python, packages, processor, GPU. Unknown facts are null with
+a reason, never guessed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from isotropy.scrub import remove_user
 
-# Distributions whose conda package has another name.
+# Conda package name -> PyPI name, where they differ.
 PYPI_NAME = {
     "pytorch": "torch",
     "matplotlib-base": "matplotlib",
@@ -27,8 +27,8 @@ PYPI_NAME = {
 
 
 def describe_environment(threads: int) -> dict[str, Any]:
-    """Facts about the process that runs a job. Environment variables are not among them: they may
-    hold secrets.
+    """Describe the process that runs a job, without environment variables, which may contain
+    secrets.
     """
     return {
         "python": platform.python_version(),
@@ -49,16 +49,16 @@ def describe_environment(threads: int) -> dict[str, Any]:
 
 
 def packages() -> dict[str, str]:
-    """Installed distributions, normalised name -> version."""
-    found: dict[str, str] = {}
-    for folder in dict.fromkeys(sys.path):  # Snakemake names its own once more
-        # Of one name, the first that was found stays: it is the one that is imported
-        found = dict(_packages_in(folder, _changed_at(folder))) | found
-    return dict(sorted(found.items()))
+    """Return the installed distributions: normalized name -> version."""
+    versions: dict[str, str] = {}
+    for folder in dict.fromkeys(sys.path):  # Snakemake repeats entries
+        # Of several versions the first on the path stays, which is the one that is imported
+        versions = dict(_packages_in(folder, _changed_at(folder))) | versions
+    return dict(sorted(versions.items()))
 
 
 def _changed_at(folder: str) -> int:
-    """When something was installed in a folder, or removed; 0: there is none."""
+    """Return when a folder last changed, as by an installation; 0 if there is no such folder."""
     try:
         return Path(folder).stat().st_mtime_ns
     except OSError:
@@ -67,42 +67,42 @@ def _changed_at(folder: str) -> int:
 
 @cache
 def _packages_in(folder: str, _changed_at: int) -> tuple[tuple[str, str], ...]:
-    """Distributions in a folder, read once for a process and its forks: that opens a file of
-    each.
+    """Return the distributions in a folder, cached for a process and its forks, since reading
+    opens a file of each distribution.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for distribution in metadata.distributions(path=[folder]):
-        described = distribution.metadata  # `.name` and `.version` would parse the file anew
-        if described["Name"]:
-            found.setdefault(normalized_name(described["Name"]), described["Version"])
-    return tuple(found.items())
+        meta = distribution.metadata  # `.name` and `.version` would parse the file anew
+        if meta["Name"]:
+            versions.setdefault(normalized_name(meta["Name"]), meta["Version"])
+    return tuple(versions.items())
 
 
 def normalized_name(name: str) -> str:
-    """The one spelling of a distribution's name."""
+    """Normalize the name of a distribution (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def peak_memory_bytes() -> int:
-    """Largest resident set of this process so far, in bytes."""
-    try:  # getrusage would give that of the process that started this one, where it was larger
-        found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.M)
+    """Return the peak resident set size of this process so far, in bytes."""
+    try:  # getrusage includes the peak of the parent process before the fork
+        match = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.M)
     except OSError:
-        found = None
-    if found is not None:
-        return int(found[1]) * 1024
+        match = None
+    if match is not None:
+        return int(match[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def unknown(reason: str) -> dict[str, Any]:
-    """A fact that is not known."""
+    """Return a null value with the reason why a fact is unknown."""
     return {"value": None, "reason": reason}
 
 
 def _slurm_job() -> Any:
-    """Number of the SLURM job; Snakemake's executor keeps SLURM's variables from jobs, but not
-    their control group.
+    """Return the id of the SLURM job, from the control group if necessary: Snakemake's executor
+    removes SLURM's variables from the environment of jobs.
     """
     try:
         group = re.search(
@@ -127,10 +127,11 @@ def _cpu() -> Any:
 
 def _gpu() -> Any:
     torch = sys.modules.get("torch")
-    # Forks have torch loaded, whether the job uses it or not: one reason, so that runs compare
+    # Forked jobs have torch loaded even if they do not use it: same reason for both cases, so that
+    # records of both can be compared
     if torch is None or not torch.cuda.is_available():
         return unknown("torch is not loaded, or sees no GPU")
-    used = torch.cuda.is_initialized()  # before the next line, which initializes
+    used = torch.cuda.is_initialized()  # query first: the next line initializes CUDA
     devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     driver = Path("/proc/driver/nvidia/version")
     return {

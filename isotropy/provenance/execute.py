@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from isotropy.job import Named
+from isotropy.job import NamedPaths
 
 
 def main(path: Path) -> None:
@@ -18,16 +18,16 @@ def main(path: Path) -> None:
     log, threads.
     """
     job = json.loads(path.read_text("utf8"))
-    given = SimpleNamespace(
+    snakemake_object = SimpleNamespace(
         rule=job["rule"],
         params=SimpleNamespace(spec=job["spec"], code=job["code"]),
-        input=Named(dict(job["input"])),
-        output=Named(job["output"]),
-        wildcards=Named(job["wildcards"]),
+        input=NamedPaths(dict(job["input"])),
+        output=NamedPaths(job["output"]),
+        wildcards=NamedPaths(job["wildcards"]),
         log=[job["log"]],
         threads=job["threads"],
     )
-    runpy.run_path(job["script"], init_globals={"snakemake": given}, run_name="__main__")
+    runpy.run_path(job["script"], init_globals={"snakemake": snakemake_object}, run_name="__main__")
 
 
 if __name__ == "__main__":

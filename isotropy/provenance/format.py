@@ -1,6 +1,6 @@
-"""The format of records and of the ledger: what names them, and what their digests are taken from.
+"""The format of records and of the ledger: names, digests and validation.
 
-Plain Python, without the rest of the project: the checker of bundles uses it, too.
+This module uses nothing but the standard library, because the checker of bundles imports it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 FORMAT: Final = 4
-"""Version of the layout of records."""
+"""Version of the format of records."""
 LEDGER = "ledger.jsonl"
 RECORD_SUFFIX = ".record.json"
 MAX_RECORD_BYTES = 64 << 20
-"""Of a record, and of the list of a bundle: the largest of a whole study is 2 MB."""
+"""Maximum size of a record, and of the metadata of a bundle. A full study needs 2 MB."""
 MAX_LEDGER_BYTES = 256 << 20
-"""Of a ledger: a million lines."""
+"""Maximum size of a ledger, enough for a million lines."""
 MAX_PATH, MAX_NAME = 1000, 255
-"""Characters of a path, and bytes of each name in it, as file systems have them."""
+"""Maximum characters of a path, and bytes of each name in it, as common file systems allow."""
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What a text that is no JSON, or a JSON of another shape, raises."""
+"""Exceptions that reading raises for text that is not JSON, or JSON of another shape."""
 
 IDENTITY_FIELDS = (
     "rule",
@@ -37,56 +37,56 @@ IDENTITY_FIELDS = (
     "determinism",
     "seeds",
 )
-"""Fields of a record that say what a result is and is made from; not when, where, and by which
-version of the code it was made."""
+"""Fields of a record that define what a result is and what it was made from; not when, where, or by
+which version of the code."""
 
 
 def identity(record: dict[str, Any]) -> str:
-    """Digest of what a record says a result is. The records of results made from it hold it."""
-    parts = {name: record[name] for name in IDENTITY_FIELDS}
+    """Digest the identity fields of a record; records of results made from it contain it."""
+    fields = {name: record[name] for name in IDENTITY_FIELDS}
     text = json.dumps(
-        parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def other_format(record: Any) -> str | None:
-    """What to say of a record that has another format; None: it has this one, or is no record."""
-    found = record.get("format") if isinstance(record, dict) else FORMAT
-    if type(found) is not int or found == FORMAT:
+    """Return an error message for a record with another format; None for this one or no record."""
+    version = record.get("format") if isinstance(record, dict) else FORMAT
+    if type(version) is not int or version == FORMAT:
         return None
     advice = (
-        "by a former layout of the project: run the workflow again"
-        if found < FORMAT
-        else "by a later version of the project: use that"
+        "by an earlier version of the project: run the workflow again"
+        if version < FORMAT
+        else "by a later version of the project: use that version"
     )
-    return f"expected a record of format {FORMAT}, got {found}, made {advice}"
+    return f"expected a record of format {FORMAT}, got {version}, made {advice}"
 
 
 def name_problem(path: str) -> str | None:
-    """What is wrong with a relative path; None: file systems take it, and it leads down."""
+    """Describe what is wrong with a relative path; None if it is valid and leads downwards."""
     parts = path.split("/")
     if "\\" in path or "\0" in path or {"", ".", ".."} & set(parts):
         return f"expected a relative path without .., got {path[:MAX_PATH]!r}"
     if len(path) > MAX_PATH or max(len(os.fsencode(part)) for part in parts) > MAX_NAME:
-        return f"expected names that a file system takes, got {path[:60]!r}… ({len(path)} long)"
+        return f"expected names that a file system allows, got {path[:60]!r}… ({len(path)} long)"
     return None
 
 
 def path_problem(path: str) -> str | None:
-    """What is wrong with a path as a record or ledger names it; None: it is one below results/."""
+    """Describe what is wrong with a path in a record or ledger; None if it is below results/."""
     if path.split("/")[0] != "results":
         return f"expected a path below results/, got {path[:MAX_PATH]!r}"
     return name_problem(path)
 
 
 def line_sha256(line: bytes) -> str:
-    """Digest of a line of the ledger, without its end."""
+    """Digest a line of the ledger, without its line end."""
     return hashlib.sha256(line).hexdigest()
 
 
 def record_name(path: str) -> str:
-    """Name of the record of the job that wrote a file: beside it, under the file's name up to the
+    """Return the path of the record for a file: in the same folder, with the file's name up to the
     first dot.
     """
     parent, _, name = path.rpartition("/")
@@ -94,7 +94,9 @@ def record_name(path: str) -> str:
 
 
 def producer(path: str, exists: Callable[[str], bool]) -> str | None:
-    """Name of the record that may list a file, or a folder that holds it; None if there is none."""
+    """Return the path of the existing record for a file, or for a folder
+    above it; None if there is none.
+    """
     candidate = PurePosixPath(path)
     while candidate.name:
         if exists(record_name(candidate.as_posix())):
@@ -104,13 +106,13 @@ def producer(path: str, exists: Callable[[str], bool]) -> str | None:
 
 
 def is_sha256(value: Any) -> bool:
-    """Whether a value is a digest as records and ledgers have it."""
+    """Return whether a value is a SHA-256 digest of 64 hex digits."""
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def require_entry(entry: Any) -> None:
-    """Raise a ValueError if a line of the ledger is none of its three kinds of entry: a run, a job,
-    a record that was removed.
+    """Raise a ValueError unless a line of the ledger is an entry of one of the three kinds: a run,
+    a job, or a record that was removed.
     """
     kinds: dict[str, Callable[[], bool]] = {
         "run": lambda: (
@@ -124,18 +126,18 @@ def require_entry(entry: Any) -> None:
         "removed": lambda: path_problem(entry["record"]) is None,
     }
     try:
-        sound = isinstance(entry["time"], str) and kinds[entry["event"]]()
+        is_valid = isinstance(entry["time"], str) and kinds[entry["event"]]()
     except UNREADABLE:
-        sound = False
-    if not sound:
+        is_valid = False
+    if not is_valid:
         raise ValueError("expected an entry of a run, a job or a removed record")
 
 
 def ledger_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a ledger.
+    """Read the bytes of a ledger.
 
     Raises:
-        ValueError: more than a ledger has.
+        ValueError: the file is larger than MAX_LEDGER_BYTES.
         OSError: it cannot be read.
     """
     if (size := os.path.getsize(path)) > MAX_LEDGER_BYTES:
@@ -148,11 +150,11 @@ def read_ledger(data: bytes) -> tuple[dict[str, str], list[str], list[str]]:
     """Read and check a ledger.
 
     Args:
-        data: its bytes.
+        data: bytes of the ledger.
 
     Returns:
-        The digest of each record, by path, as the last line that names it has it; breaks, in words;
-        the digest of each line, the last of which is the head.
+        The digest of each record, by path, from the last line that names it; descriptions of breaks
+        in the chain; and the digest of each line, the last of which is the head.
     """
     records: dict[str, str] = {}
     breaks: list[str] = []
@@ -162,8 +164,8 @@ def read_ledger(data: bytes) -> tuple[dict[str, str], list[str], list[str]]:
             entry = json.loads(line)
             if entry["previous"] != (lines[-1] if lines else None) or entry["n"] != n:
                 breaks.append(
-                    f"line {n + 1} does not follow on the one before: lines were changed, added "
-                    "or taken out"
+                    f"line {n + 1} does not continue the line before: lines were changed, added "
+                    "or removed"
                 )
             require_entry(entry)
             if entry["event"] == "job":

@@ -1,4 +1,4 @@
-"""Identity: the name of what a job makes, known before it is made, so that outputs carry it."""
+"""Identity: the id of a result, known before the result is made, so that outputs can contain it."""
 
 from __future__ import annotations
 
@@ -15,28 +15,26 @@ from isotropy.provenance.lineage import Lineage
 from isotropy.spec import digest
 
 MARK = "isotropy-record:"
-"""What precedes the id of its record in a file."""
+"""Prefix of the record id that is embedded in output files."""
 
 
-def _inside(path: str) -> str:
-    """A path below the results folder of a run, and nowhere else."""
+def _validate_result_path(path: str) -> str:
+    """Validate a path below the results folder of a run."""
     if problem := path_problem(path):
         raise ValueError(problem)
     return path
 
 
-Inside = Annotated[str, AfterValidator(_inside)]
+ResultPath = Annotated[str, AfterValidator(_validate_result_path)]
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
 class File(BaseModel):
-    """A file as it was when a job read or wrote it; the path is relative to the folder of the
-    run.
-    """
+    """A file as a job read or wrote it; the path is relative to the folder of the run."""
 
     model_config = ConfigDict(extra="forbid")
 
-    path: Inside
+    path: ResultPath
     sha256: Sha256
     bytes: int
 
@@ -51,12 +49,12 @@ def describe_files(paths: list[Path]) -> list[File]:
 
 
 def digests(files: Iterable[File]) -> dict[str, str]:
-    """Path -> SHA-256."""
+    """Return the digests of files: path -> SHA-256."""
     return {f.path: f.sha256 for f in files}
 
 
 class Producer(Protocol):
-    """What made an input (`isotropy.provenance.record.Record`)."""
+    """The record of the job that made an input (`isotropy.provenance.record.Record`)."""
 
     lineage: Lineage
     inputs: list[File]
@@ -70,23 +68,25 @@ def record_id(
     inputs: list[File],
     producers: Iterable[Producer],
 ) -> str:
-    """Name of what a job makes.
+    """Compute the id of a job's result.
 
-    Fetched sources count by their content, not by their files: the same data from another origin
-    give the same id.
+    Fetched sources are identified by their content, not by their files: the same data from another
+    origin give the same id.
 
     Args:
-        rule: the job's rule.
-        wildcards: its wildcards.
-        spec: its spec, as its record has it.
-        inputs: files that it reads.
-        producers: what made these files.
+        rule: rule of the job.
+        wildcards: wildcards of the job.
+        spec: spec of the job, as in its record.
+        inputs: files that the job reads.
+        producers: records of the jobs that made these files.
     """
-    fetched = [p for p in producers if p.lineage.sources and not p.inputs]
+    fetch_records = [p for p in producers if p.lineage.sources and not p.inputs]
     contents = [
-        [s.get("id"), s.get("status"), s.get("content")] for p in fetched for s in p.lineage.sources
+        [s.get("id"), s.get("status"), s.get("content")]
+        for p in fetch_records
+        for s in p.lineage.sources
     ]
-    known = {f.path for p in fetched for f in p.outputs}
+    fetched_paths = {f.path for p in fetch_records for f in p.outputs}
     return digest(
-        [rule, wildcards, spec, contents, digests(f for f in inputs if f.path not in known)]
+        [rule, wildcards, spec, contents, digests(f for f in inputs if f.path not in fetched_paths)]
     )

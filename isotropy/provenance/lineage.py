@@ -1,4 +1,4 @@
-"""Lineage: whether a result is original, and from which sources it is made."""
+"""Lineage: whether a result is original, and the sources that it is made from."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from pydantic import BaseModel, ConfigDict
 from isotropy.scrub import scrub
 
 Status = Literal["original", "stand-in", "rehearsal"]
-"""The paper's own; a substitute; synthetic, to try out a study: its numbers say nothing."""
+"""original: the paper's own data, model and protocol; stand-in: a substitute; rehearsal: synthetic
+data to try out a study, whose numbers mean nothing."""
 RANKS: dict[Status, int] = {"original": 0, "stand-in": 1, "rehearsal": 2}
-"""Of several inputs the highest decides."""
+"""Precedence of statuses: a result has the highest of its inputs."""
 
 
 class Lineage(BaseModel):
-    """Whether a result is original, and from which sources it is made."""
+    """Status of a result (original or not), and the sources that it is made from."""
 
     model_config = ConfigDict(extra="forbid")
 
     status: Status = "original"
     reasons: list[str] = []
-    """Why it is a stand-in."""
+    """Reasons why it is a stand-in."""
     sources: list[dict[str, Any]] = []
-    """Every fetched source below this result (`isotropy.sources.fetch.FetchedSource`)."""
+    """All fetched sources upstream of the result (`isotropy.sources.fetched.FetchedSource`)."""
 
     @classmethod
     def of(cls, inputs: Iterable[Self]) -> Self:
-        """The lineage of a result that is made from several inputs."""
-        found = cls()
+        """Combine the lineages of the inputs of a result."""
+        combined = cls()
         for lineage in inputs:
-            found.merge(lineage)
-        return found
+            combined.merge(lineage)
+        return combined
 
     @property
     def deviations(self) -> str:
-        """The reasons in one string, for tables."""
+        """The reasons as one string, for tables; semicolons separate them."""
         return "; ".join(reason.replace(";", ",") for reason in self.reasons)
 
     def titles(self, *kinds: str) -> list[str]:
-        """Titles of the contents of sources of some kinds, each once."""
+        """Return the titles of sources of the given kinds, each once."""
         return list(
             dict.fromkeys(
                 s["content"]["title"] for kind in kinds for s in self.sources if s["kind"] == kind
@@ -48,9 +49,7 @@ class Lineage(BaseModel):
         )
 
     def deviate(self, reasons: list[str]) -> None:
-        """Note in what the job deviates from the papers' own way: any deviation makes a
-        stand-in.
-        """
+        """Add deviations of the job from the paper's protocol; any deviation makes a stand-in."""
         if reasons:
             self.merge(Lineage(status="stand-in", reasons=reasons))
 
@@ -61,5 +60,5 @@ class Lineage(BaseModel):
         self.sources += [s for s in other.sources if s not in self.sources]
 
     def recorded(self) -> Lineage:
-        """The lineage as records have it: without what belongs to a person."""
+        """Return the lineage as it is written to records, without personal data."""
         return Lineage.model_validate(scrub(self.model_dump(mode="json")))

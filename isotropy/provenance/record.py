@@ -1,4 +1,4 @@
-"""Records: what really happened in a job, written beside its outputs."""
+"""Records: facts about the execution of a job, written beside its outputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from isotropy.errors import IsotropyError
-from isotropy.files import read_json, record_of
+from isotropy.files import read_json, record_path
 from isotropy.provenance.code import CodeIdentity
 from isotropy.provenance.format import (
     FORMAT,
@@ -19,46 +19,47 @@ from isotropy.provenance.format import (
     name_problem,
     other_format,
 )
-from isotropy.provenance.identity import File, Inside, digests
+from isotropy.provenance.identity import File, ResultPath, digests
 from isotropy.provenance.lineage import Lineage
 
 Determinism = Literal["bitwise", "tolerance", "statistical", "once"]
-"""What a repetition on the same kind of machine gives; `once`: it says what happened in one run."""
+"""Agreement to expect from a rerun on the same kind of machine. `once`: the output describes a
+single run, so that a rerun is meaningless."""
 
 
 class OtherFormat(IsotropyError):
-    """A record of another format, such as an earlier version of the project wrote."""
+    """A record has another format, such as that of an earlier version of the project."""
 
 
-def _plain(name: str) -> str:
-    """A path in the checkout."""
+def _validate_code_path(name: str) -> str:
+    """Validate a relative path in the checkout."""
     if problem := name_problem(name):
         raise ValueError(problem)
     return name
 
 
-CodeName = Annotated[str, AfterValidator(_plain)]
+CodePath = Annotated[str, AfterValidator(_validate_code_path)]
 
 
 class Code(BaseModel):
-    """The code behind a job, see `isotropy.provenance.code.CodeIdentity` for each field."""
+    """The code that a job depends on; fields as in `isotropy.provenance.code.CodeIdentity`."""
 
     model_config = ConfigDict(extra="forbid")
 
-    files: dict[CodeName, str]
-    sha256: dict[CodeName, str]
-    infrastructure: dict[CodeName, str]
+    files: dict[CodePath, str]
+    sha256: dict[CodePath, str]
+    infrastructure: dict[CodePath, str]
     rule: str
     modules: list[str]
 
     def param(self) -> str:
-        """The parameter by which the rule carried this code."""
+        """Return the parameter `code` that the rule had for this code."""
         return CodeIdentity(**dict(self)).param()
 
 
 class Environment(BaseModel):
-    """What did the work (`isotropy.provenance.environment`): what the audit asks of it, and more
-    that it only shows.
+    """The environment that a job ran in (`isotropy.provenance.environment`): fields that the audit
+    compares, and further ones that it only displays.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -70,27 +71,27 @@ class Environment(BaseModel):
 
 
 class Record(BaseModel):
-    """One job. See docs/records.md for each field."""
+    """The record of one job. docs/records.md describes each field."""
 
     model_config = ConfigDict(extra="forbid")
 
     format: Literal[4] = FORMAT
     id: str
-    """Digest of rule, wildcards, spec and inputs. The outputs carry it inside, where their formats
-    allow (`mark`)."""
+    """Digest of rule, wildcards, spec and inputs. It is embedded in the outputs where their formats
+    allow (`Job.mark`)."""
     rule: str
     wildcards: dict[str, str]
     spec: dict[str, Any]
     code: Code
     inputs: list[File]
-    input_records: dict[Inside, str]
+    input_records: dict[ResultPath, str]
     """Path of each input's record -> its `identity` when it was read."""
     outputs: list[File]
-    input_names: dict[str, list[Inside]]
-    """The rule's names of its inputs -> paths."""
-    output_names: dict[str, Inside]
-    temporary: list[Inside] = []
-    """Outputs that the rule declares temporary: they may be gone."""
+    input_names: dict[str, list[ResultPath]]
+    """Input names in the rule -> paths."""
+    output_names: dict[str, ResultPath]
+    temporary: list[ResultPath] = []
+    """Outputs that the rule declares temporary, which may have been removed."""
     lineage: Lineage
     determinism: Determinism
     seeds: dict[str, int]
@@ -100,17 +101,17 @@ class Record(BaseModel):
     ended: str
     seconds: float
     cpu_seconds: float | None = None
-    """Of the job's own process, all its threads; None in older records."""
+    """CPU time of the job's process, all threads; None in older records."""
     peak_memory_bytes: int
     exit: Literal["completed"]
 
     def identity(self) -> str:
-        """Digest of what a result is and is made from, without when, where and by which version of
-        the code it was made.
+        """Digest what the result is and what it was made from, without when, where and by which
+        version of the code it was made.
 
-        The records of results made from this one hold it, so that a changed record is noticed. Code
-        is left out: a job that is made again by edited code, with the same bytes, leaves what was
-        made from it as it is.
+        Records of results made from this one contain this digest, so that a changed record is
+        detected. Code is left out, so that a job rerun by edited code with the same bytes does not
+        affect results made from it.
         """
         return identity(self.model_dump(mode="json", include=set(IDENTITY_FIELDS)))
 
@@ -119,31 +120,33 @@ def read_record(path: Path) -> Record:
     """Read a record.
 
     Raises:
-        OtherFormat: it is a record of another format.
-        IsotropyError: the file is missing or is not a record.
+        OtherFormat: the record has another format.
+        IsotropyError: the file is missing or not a record.
     """
     try:
         if (size := path.stat().st_size) > MAX_RECORD_BYTES:
             raise ValueError(f"it has {size:,} bytes, a record has {MAX_RECORD_BYTES:,} at most")
         content = read_json(path)
-        if other := other_format(content):
-            raise OtherFormat(f"{path}: {other}")
+        if problem := other_format(content):
+            raise OtherFormat(f"{path}: {problem}")
         record = Record.model_validate(content)
-        record.identity()  # which text that is no Unicode does not have
+        record.identity()  # fails for text that is not valid Unicode
         return record
     except (OSError, ValueError, RecursionError) as error:
-        said = str(error)
+        message = str(error)
         if isinstance(error, ValidationError):
             first = error.errors()[0]
-            said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise IsotropyError(f"{path} is not a readable record: {' '.join(said.split())}") from error
+            message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise IsotropyError(
+            f"{path} is not a readable record: {' '.join(message.split())}"
+        ) from error
 
 
 def find_record(path: Path) -> Record | None:
-    """A record of this format; None: there is none, or one of another format.
+    """Read a record if it exists and has the current format; else return None.
 
     Raises:
-        IsotropyError: it is not a readable record.
+        IsotropyError: the file is not a readable record.
     """
     try:
         return read_record(path) if path.is_file() else None
@@ -152,23 +155,24 @@ def find_record(path: Path) -> Record | None:
 
 
 def producers(inputs: list[Path], files: list[File]) -> dict[str, Record]:
-    """The records of a job's inputs, by path; each input must be exactly what its own record says.
+    """Read the records of a job's inputs, by path of the record, and check that each input is what
+    its record says.
 
     Args:
         inputs: files and folders.
-        files: what `describe_files` found in them.
+        files: the files in these, with digests (`describe_files`).
 
     Raises:
-        IsotropyError: an input without a record; or files changed, added or removed since it was
-            made.
+        IsotropyError: an input has no record, or its files were changed, added or removed since it
+            was made.
     """
-    found = {}
+    records = {}
     for path in inputs:
-        record = read_record(record_of(path))
+        record = read_record(record_path(path))
         name = os.path.relpath(path)
         present, written = (
-            digests(f for f in known if Path(f.path).is_relative_to(name))
-            for known in (files, record.outputs)
+            digests(f for f in described if Path(f.path).is_relative_to(name))
+            for described in (files, record.outputs)
         )
         if changed := sorted(
             p for p in present.keys() | written.keys() if present.get(p) != written.get(p)
@@ -177,5 +181,5 @@ def producers(inputs: list[Path], files: list[File]) -> dict[str, Record]:
                 f"{changed[0]} is not what {record.rule} wrote; delete {name}, so that it is made "
                 "again"
             )
-        found[os.path.relpath(record_of(path))] = record
-    return found
+        records[os.path.relpath(record_path(path))] = record
+    return records

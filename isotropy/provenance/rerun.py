@@ -1,6 +1,4 @@
-"""Rerun: do a job again in a folder of its own, and judge what comes by what its record
-promises.
-"""
+"""Rerun: run a job again in a folder of its own, and compare its outputs with the record."""
 
 from __future__ import annotations
 
@@ -27,14 +25,14 @@ from isotropy.provenance.identity import digests
 from isotropy.provenance.record import Record, read_record
 from isotropy.spec import canonical_json
 
-CLASS = {"tolerance": "within tolerance", "statistical": "statistically equal"}
+AGREEMENT = {"tolerance": "within tolerance", "statistical": "statistically equal"}
 
 
 class Outcome(NamedTuple):
-    """What came of doing a job again."""
+    """The outcome of rerunning a job."""
 
     name: str
-    """Stem of its results below `results/`."""
+    """Stem of the results of the job, below `results/`."""
     verdict: str
     """reproduced, changed, or failed."""
     detail: str
@@ -42,26 +40,31 @@ class Outcome(NamedTuple):
 
 
 def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list[str]:
-    """Records of the jobs that made the given results (files or folders), or a random sample of
-    them; without those that say what happened in one run.
+    """Choose the jobs to rerun: those that made the given results (files or folders), or a random
+    sample of them. Jobs with determinism `once` are left out.
+
+    Returns:
+        Names of the records of these jobs.
 
     Raises:
-        IsotropyError: no record lists a path, or nothing is left.
+        IsotropyError: no record lists a path, or no job is left.
     """
     chain = Chain(root)
-    found: dict[str, None] = {}
+    selected: dict[str, None] = {}
     for path in paths:
-        writer = chain.producer(path.as_posix())
-        names = [writer] if writer else chain.names(path) if (root / path).is_dir() else []
+        record_name = chain.producer(path.as_posix())
+        names = (
+            [record_name] if record_name else chain.names(path) if (root / path).is_dir() else []
+        )
         if not names:
             raise IsotropyError(f"no record lists {path}: name a result, or a folder of results")
-        found |= dict.fromkeys(names)
-    once = {n for n in found if (record := chain.record(n)) and record.determinism == "once"}
-    if found and once == found.keys():
+        selected |= dict.fromkeys(names)
+    once = {n for n in selected if (record := chain.record(n)) and record.determinism == "once"}
+    if selected and once == selected.keys():
         raise IsotropyError(
-            f"{paths[0]} says what happened in one run: there is nothing to do again"
+            f"{paths[0]} describes what happened in one run: there is nothing to rerun"
         )
-    names = sorted(found.keys() - once)
+    names = sorted(selected.keys() - once)
     if sample is not None and sample < len(names):
         names = sorted(np.random.default_rng(seed).choice(names, sample, replace=False).tolist())
     return names
@@ -76,16 +79,16 @@ def rerun(
     jobs: int = 1,
     scratch: Path | None = None,
 ) -> Iterator[Outcome]:
-    """Do jobs again, from the inputs that are there, with the code of a checkout.
+    """Rerun jobs from their present inputs with the code of a checkout.
 
     Args:
-        root: the folder of the run; it is only read.
-        names: records, as `choose` gives them.
+        root: the folder of the run, which is not modified.
+        names: names of records, as `choose` returns them.
         project: the checkout.
-        expected: what its configuration asks for: knows where a mirror lies, which records do not
-            say.
-        jobs: how many at a time.
-        scratch: where the folders for the jobs are made; None: the system's place for temporary
+        expected: results that its configuration asks for; used for paths on this machine, such as
+            that of a mirror, which records do not contain.
+        jobs: number of jobs to run in parallel.
+        scratch: folder in which the jobs' folders are made; None: the system's folder for temporary
             files.
     """
     with ThreadPoolExecutor(jobs) as pool:
@@ -100,49 +103,51 @@ def _rerun(
     try:
         record = read_record(root / name)
         with tempfile.TemporaryDirectory(prefix="rerun-", dir=scratch) as folder:
-            own = Path(folder)
-            _lay_out(root, record, own)
-            made = _execute(root, record, project, expected, own, name)
-            return _judge(root, record, made, own)._replace(
-                name=stem_of(name), seconds=made.seconds
+            job_folder = Path(folder)
+            _copy_inputs(root, record, job_folder)
+            new_record = _execute(root, record, project, expected, job_folder, name)
+            return _judge(root, record, new_record, job_folder)._replace(
+                name=stem_of(name), seconds=new_record.seconds
             )
     except (IsotropyError, LookupError, OSError) as error:
         return Outcome(stem_of(name), "failed", str(error))
 
 
-def _lay_out(root: Path, record: Record, folder: Path) -> None:
-    """Copy the inputs of a job, with their records, into the folder. No links: a job might write to
-    what it reads.
+def _copy_inputs(root: Path, record: Record, folder: Path) -> None:
+    """Copy the inputs of a job, with their records, into the folder. They are not linked, since a
+    job might write to its inputs.
     """
     for path in [*(f.path for f in record.inputs), *record.input_records]:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if not (root / path).is_file():
-            raise IsotropyError(f"its input {path} is not there")
+            raise IsotropyError(f"its input {path} does not exist")
         shutil.copyfile(root / path, target)
-    for read in record.inputs:
-        if sha256_file(folder / read.path) != read.sha256:
+    for input_file in record.inputs:
+        if sha256_file(folder / input_file.path) != input_file.sha256:
             raise IsotropyError(
-                f"its input {read.path} is not what it read then: isotropy audit verify says more"
+                f"its input {input_file.path} has changed since the job read it: "
+                "see isotropy audit verify"
             )
     for output in record.outputs:
         if (root / output.path).is_file() and sha256_file(root / output.path) != output.sha256:
             raise IsotropyError(
-                f"its output {output.path} is not what it wrote: isotropy audit verify says more"
+                f"its output {output.path} has changed since the job wrote it: "
+                "see isotropy audit verify"
             )
 
 
-def in_order(record: Record) -> list[tuple[str, list[str]]]:
-    """Names and paths of a job's inputs in the order in which its rule has them, as its list of
-    files tells: a result names its data in this order.
+def ordered_inputs(record: Record) -> list[tuple[str, list[str]]]:
+    """Return names and paths of a job's inputs in the order of its rule, which follows from the
+    list of input files; results name their data in this order.
     """
     files = [f"{file.path}/" for file in record.inputs]
 
-    def first(named: tuple[str, list[str]]) -> int:
-        folders = tuple(f"{path}/" for path in named[1])  # an input is a file, or a folder of files
+    def position(item: tuple[str, list[str]]) -> int:
+        folders = tuple(f"{path}/" for path in item[1])  # an input is a file, or a folder of files
         return next((n for n, file in enumerate(files) if file.startswith(folders)), len(files))
 
-    return sorted(record.input_names.items(), key=first)
+    return sorted(record.input_names.items(), key=position)
 
 
 def _execute(
@@ -154,14 +159,14 @@ def _execute(
     name: str,
 ) -> Record:
     log = f"results/logs/{stem_of(name)}.log"
-    # A rule's input is one path or a list of them; a list of one reads the same.
+    # An input of a rule is one path or a list of paths; `Job` reads a list of one in the same way.
     job = {
         "script": str(script_of(project, record.rule)),
         "rule": record.rule,
         "wildcards": record.wildcards,
         "spec": canonical_json(_spec(record, stem_of(name), expected, root, folder)),
         "code": code_param(project, record.rule, *record.code.modules),
-        "input": in_order(record),
+        "input": ordered_inputs(record),
         "output": {**record.output_names, "record": name},
         "log": log,
         "threads": record.environment.threads,
@@ -175,7 +180,7 @@ def _execute(
         "TRANSFORMERS_OFFLINE": "1",
     }
     command = [sys.executable, "-P", "-m", "isotropy.provenance.execute", "job.json"]
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=folder,
         env=environment,
@@ -183,34 +188,38 @@ def _execute(
         text=True,
         stdin=subprocess.DEVNULL,
     )
-    if done.returncode != 0:
-        said = [
+    if process.returncode != 0:
+        lines = [
             line
-            for line in (done.stderr or done.stdout).strip().splitlines()
+            for line in (process.stderr or process.stdout).strip().splitlines()
             if "For further information" not in line
         ]
-        raise IsotropyError(said[-1].strip() if said else f"exit code {done.returncode}")
+        raise IsotropyError(lines[-1].strip() if lines else f"exit code {process.returncode}")
     return read_record(folder / name)
 
 
 def _spec(
     record: Record, stem: str, expected: ExpectedResults | None, root: Path, folder: Path
 ) -> dict[str, Any]:
-    """The recorded spec, with what records do not say taken from what is expected: where a mirror
-    lies, seen from the folder.
+    """Return the recorded spec, with the fields that records leave out (paths on this machine)
+    taken from the expected spec, relative to the job's folder.
     """
     try:
-        now = None if expected is None else expected.spec(stem)
+        expected_spec = None if expected is None else expected.spec(stem)
     except LookupError:
-        now = None
-    kept = {name: getattr(now, name) for name in now.machine_fields} if now is not None else {}
-    if isinstance(kept.get("mirror"), str):
-        kept["mirror"] = os.path.relpath(root / kept["mirror"], folder)
-    return {**record.spec, **kept}
+        expected_spec = None
+    machine_values = (
+        {name: getattr(expected_spec, name) for name in expected_spec.machine_fields}
+        if expected_spec is not None
+        else {}
+    )
+    if isinstance(machine_values.get("mirror"), str):
+        machine_values["mirror"] = os.path.relpath(root / machine_values["mirror"], folder)
+    return {**record.spec, **machine_values}
 
 
-def _judge(root: Path, record: Record, made: Record, folder: Path) -> Outcome:
-    before, after = digests(record.outputs), digests(made.outputs)
+def _judge(root: Path, record: Record, new_record: Record, folder: Path) -> Outcome:
+    before, after = digests(record.outputs), digests(new_record.outputs)
     changed = [p for p in sorted(before.keys() | after.keys()) if before.get(p) != after.get(p)]
     if not changed:
         return Outcome(
@@ -218,19 +227,23 @@ def _judge(root: Path, record: Record, made: Record, folder: Path) -> Outcome:
         )
     deviations = [d for p in changed if (d := largest_deviation(root / p, folder / p)) is not None]
     worst = max(deviations, key=lambda d: d.relative, default=None)
-    shown = (
-        f"; largest deviation {worst.relative:.2g} of the range, in {worst.where}" if worst else ""
+    worst_text = (
+        f"; largest relative deviation {worst.relative:.2g}, in {worst.where}" if worst else ""
     )
     comparable = len(deviations) == len(changed) and all(
         p in before and p in after for p in changed
     )
     if record.determinism != "bitwise" and comparable and agree(record.determinism, deviations):
-        return Outcome("", "reproduced", f"{CLASS[record.determinism]}{shown}")
-    edited = [f for f, digest in record.code.files.items() if made.code.files.get(f) != digest]
-    infrastructure = changed_names(record.code.infrastructure, made.code.infrastructure)
-    by = f"; the code is another: {', '.join(edited[:3])}" if edited else ""
-    by += f"; so is infrastructure: {', '.join(infrastructure[:3])}" if infrastructure else ""
-    packages = changed_names(record.environment.packages, made.environment.packages)
-    by += f"; so are packages: {', '.join(packages[:3])}" if packages else ""
-    more = f" and {len(changed) - 1} more" if changed[1:] else ""
-    return Outcome("", "changed", f"{changed[0]}{more}{shown}{by}")
+        return Outcome("", "reproduced", f"{AGREEMENT[record.determinism]}{worst_text}")
+    edited = [
+        f for f, digest in record.code.files.items() if new_record.code.files.get(f) != digest
+    ]
+    infrastructure = changed_names(record.code.infrastructure, new_record.code.infrastructure)
+    reasons = f"; code differs: {', '.join(edited[:3])}" if edited else ""
+    reasons += (
+        f"; infrastructure differs: {', '.join(infrastructure[:3])}" if infrastructure else ""
+    )
+    packages = changed_names(record.environment.packages, new_record.environment.packages)
+    reasons += f"; packages differ: {', '.join(packages[:3])}" if packages else ""
+    others = f" and {len(changed) - 1} more" if changed[1:] else ""
+    return Outcome("", "changed", f"{changed[0]}{others}{worst_text}{reasons}")

@@ -1,5 +1,5 @@
-"""Trace: the lineage of a result, of a cell of a table, or of a claim, down to the source bytes, as
-records have it.
+"""Trace: the recorded lineage of a result, of a cell of a table, or of a claim, down to the bytes
+of the sources.
 """
 
 from __future__ import annotations
@@ -14,43 +14,45 @@ from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.palette import STATUS
 from isotropy.printable import escape_for_markdown, escape_for_terminal
-from isotropy.provenance.address import locate
+from isotropy.provenance.address import resolve_address
 from isotropy.provenance.chain import Chain
 from isotropy.provenance.identity import digests
 from isotropy.provenance.record import Record, read_record
 
 
 def trace(root: Path, address: str) -> dict[str, Any]:
-    """The lineage of a result: its job, and in turn those of the job's inputs.
+    """Return the lineage of a result: its job and, recursively, the jobs of its inputs.
 
     Args:
         root: the folder of the run.
         address: path of a result, relative to `root`; of a cell, `TABLE#COLUMN=VALUE,…,COLUMN`; or
-            a claim's id. See `isotropy.provenance.address.locate`.
+            a claim's id. See `isotropy.provenance.address.resolve_address`.
 
     Returns:
-        path, sha256, record, rule, determinism, status (original or stand-in), seeds, spec, code
-        (file -> digest), infrastructure (file -> sha256), inputs (of the same form; a file
-        of a job that was met before has path and sha256 alone); for a fetched source its sources:
-        content, origin, licence. A cell's lineage has the rows as `cells`, and leaves out inputs of
-        other rows: jobs whose spec has another setup, seed or data set.
+        A node with path, sha256, record, rule, determinism, status (original or stand-in), seeds,
+        spec, code (file -> digest), infrastructure (file -> sha256); sources of a fetched source
+        (content, origin, licence); and inputs, a list of such nodes, where a job that occurs a
+        second time has only path, sha256 and record. The node of a cell also has the rows as
+        `cells`, and leaves out inputs that belong to other rows: those of jobs whose spec has
+        another setup, seed or data set.
 
     Raises:
-        IsotropyError: no record lists the file, or of an input; no such cell or claim.
+        IsotropyError: no record lists the file or one of its inputs, or there is no such cell or
+            claim.
     """
-    place = locate(root, address)
-    node = _node(Chain(root), place.path, place.keys, set())
-    if not place.cells:
+    resolved = resolve_address(root, address)
+    node = _node(Chain(root), resolved.path, resolved.keys, set())
+    if not resolved.cells:
         return node
-    table = (root / place.path).with_suffix(".parquet")
-    written = digests(read_record(root / node["record"]).outputs)
-    if written.get(table.relative_to(root).as_posix()) != sha256_file(table):
-        raise IsotropyError(f"{table} is not what its job wrote: its numbers are not shown")
-    return {**node, "cells": place.cells}
+    table = (root / resolved.path).with_suffix(".parquet")
+    recorded = digests(read_record(root / node["record"]).outputs)
+    if recorded.get(table.relative_to(root).as_posix()) != sha256_file(table):
+        raise IsotropyError(f"{table} has changed since it was written: its numbers are not shown")
+    return {**node, "cells": resolved.cells}
 
 
 def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
-    """The same for a terminal."""
+    """Render a lineage as a tree for the terminal."""
     label = f"[bold]{escape(node['path'])}[/] [dim]{node['sha256'][:12]}[/]"
     for cell in node.get("cells", []):
         label += (
@@ -68,46 +70,52 @@ def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
         label += f"\n[green]{escape(source['content'])}[/]\n{escape(source['origin'])}"
         label += f"\nlicence: {escape(source['licence'])}"
     branch = Tree(label) if parent is None else parent.add(label)
-    for below in node["inputs"]:
-        tree(below, branch)
+    for child in node["inputs"]:
+        tree(child, branch)
     return branch
 
 
 def mermaid(node: dict[str, Any]) -> str:
-    """The same as a Mermaid flow chart: a box per job, with the file that the first arrow from it
-    stands for.
+    """Render a lineage as a Mermaid flow chart, with a box per job that names the first file traced
+    to it.
     """
     boxes: dict[str, str] = {}
     arrows: dict[tuple[str, str], None] = {}
 
-    def box(below: dict[str, Any]) -> str:
-        return boxes.setdefault(below["record"], f"n{len(boxes)}")
+    def box_id(child: dict[str, Any]) -> str:
+        return boxes.setdefault(child["record"], f"n{len(boxes)}")
 
     lines = ["flowchart BT"]
 
-    def walk(at: dict[str, Any]) -> None:
-        new = at["record"] not in boxes
-        name = box(at)
-        if new:
-            said = (Path(at["path"]).name, f"{at['rule']}, {at['status']}", at["sha256"][:12])
-            text = "<br/>".join(escape_for_markdown(part).replace('"', "'") for part in said)
+    def walk(current: dict[str, Any]) -> None:
+        is_new = current["record"] not in boxes
+        name = box_id(current)
+        if is_new:
+            lines_of_box = (
+                Path(current["path"]).name,
+                f"{current['rule']}, {current['status']}",
+                current["sha256"][:12],
+            )
+            text = "<br/>".join(
+                escape_for_markdown(part).replace('"', "'") for part in lines_of_box
+            )
             lines.append(f'  {name}["{text}"]')
-        for below in at.get("inputs", []):
-            if "rule" in below:
-                walk(below)
-            arrows[box(below), name] = None
+        for child in current.get("inputs", []):
+            if "rule" in child:
+                walk(child)
+            arrows[box_id(child), name] = None
 
     walk(node)
     return "\n".join([*lines, *(f"  {a} --> {b}" for a, b in arrows)]) + "\n"
 
 
 def escape(text: str) -> str:
-    """A text from a record, for rich: neither markup nor control characters."""
+    """Escape markup and control characters of a text from a record, for rich."""
     return escape_markup(escape_for_terminal(text))
 
 
 def html(node: dict[str, Any]) -> str:
-    """The same as a page that unfolds, everything in it escaped."""
+    """Render a lineage as an HTML page with collapsible parts; all texts are escaped."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -157,16 +165,16 @@ def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict
             for s in fetched
         ],
         "inputs": [
-            _node(chain, read.path, keys, seen)
-            for read in record.inputs
-            if _bears(chain, read.path, keys)
+            _node(chain, file.path, keys, seen)
+            for file in record.inputs
+            if _is_relevant(chain, file.path, keys)
         ],
     }
 
 
-def _bears(chain: Chain, path: str, keys: dict[str, Any]) -> bool:
-    """Whether a file bears on the rows of a table that are asked for: not if the spec of its job
-    names another case.
+def _is_relevant(chain: Chain, path: str, keys: dict[str, Any]) -> bool:
+    """Return whether a file is relevant for the requested rows of a table: not if the spec of its
+    job has other values for `keys`.
     """
     name = chain.producer(path)
     record: Record | None = None if name is None else chain.record(name)

@@ -1,15 +1,20 @@
 """Check a bundle of results with Python's standard library alone: `python3
 isotropy/provenance/verify_bundle.py BUNDLE.zip`, in the folder in which the bundle is unpacked.
 
-What is checked: every file is in the bundle's list, with its digest; every result is one that a
-record lists, and is what that record says was written; what a record lists is there, but for
-sources, prepared data and embeddings, which may be left out; each job read what the job before it
-wrote; the code is that which the records name, but for comments, docstrings and layout, and for
-infrastructure, which does not change results; records say what they said when they were used; the
-ledger's lines follow on each other and name the records that are there. What is not: the words of
-the list (description, licence, authors), and that the one who made the bundle did not write all of
-it anew. For that, compare the ledger's head, which is printed, with one that was made public at the
-time.
+The following is checked:
+
+- Every file is in the bundle's list of files (the RO-Crate metadata), with its digest.
+- Every result is listed in a record, with its digest; everything that a record lists exists, except
+  for sources, prepared data and embeddings, which may be left out.
+- Each job read what the jobs of its inputs wrote.
+- The code is that named in the records, apart from comments, docstrings and layout, and from
+  infrastructure, which does not change results.
+- Records have not changed since they were used.
+- The lines of the ledger form a chain, and list the existing records.
+
+Not checked are the texts of the metadata (description, licence, authors), and whether the author of
+the bundle forged all of it. To rule that out, compare the head of the ledger, which is printed,
+with one that was published earlier.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-if not __package__:  # run as a file, in a place without the project: what it needs is beside it
+if not __package__:  # run as a script without an installed project: import from the folder above
     sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
 
 from isotropy.printable import escape_for_terminal
@@ -42,34 +47,34 @@ from isotropy.provenance.syntax import file_digest, rule_digest, rule_text
 
 METADATA = "ro-crate-metadata.json"
 DATA = ("fetch", "prepare", "embed")
-"""Stages whose outputs hold other people's texts and models, or are made of them row by row: a
-bundle may leave them out."""
+"""Stages whose outputs contain texts and models of third parties, or data derived from them row by
+row: a bundle may leave them out."""
 CHUNK = 1 << 20
 MAX_READ_BYTES = 1 << 30
-"""Of records and code together."""
-NO_ZIP = (
+"""Maximum size of records and code together."""
+ZIP_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
     *(NotImplementedError, RuntimeError),
 )
-"""What a damaged, encrypted or unknown zip raises."""
+"""Exceptions raised for a damaged, encrypted or unsupported zip."""
 
 
 class Contents(NamedTuple):
-    """What a bundle holds, as far as it is checked."""
+    """Contents of a bundle, as far as they are checked."""
 
     names: list[str]
     digests: dict[str, str]
-    """File -> SHA-256."""
+    """Name of a file -> SHA-256 of its bytes."""
     records: dict[str, bytes]
     code: dict[str, bytes]
-    """Rules, scripts and modules."""
+    """Name of a file outside the results, such as a rule, script or module -> bytes."""
     listed: dict[str, str]
-    """File -> SHA-256, as the bundle's list has it."""
+    """Name of a file -> SHA-256 in the bundle's list of files."""
     ledger: bytes | None
 
 
 class Recorded(NamedTuple):
-    """What a record says, as far as it is checked: files and records with their digests."""
+    """Content of a record, as far as it is checked: files and records with their digests."""
 
     outputs: dict[str, str]
     inputs: dict[str, str]
@@ -77,41 +82,43 @@ class Recorded(NamedTuple):
     code: dict[str, str]
     infrastructure: dict[str, str]
     rule: tuple[str, str]
-    """Its name, and the digest of its text."""
+    """Name of the rule, and digest of its text."""
     temporary: list[str]
     identity: str
 
 
 def verify(bundle: str, head: str | None = None) -> tuple[list[str], str]:
-    """Check a bundle. Returns findings in words, none if all is well, and a summary.
+    """Check a bundle; return findings as text, none for an intact bundle, and a summary.
 
     Args:
         bundle: path of the zip.
-        head: a head of the ledger that was made public earlier; it must be one of its lines.
+        head: published head of the ledger, which must be the digest of one of its lines.
 
     Raises:
-        OSError, zipfile.BadZipFile, ValueError: it cannot be read, or is not a bundle.
+        OSError, zipfile.BadZipFile, ValueError: the file cannot be read, or is not a bundle.
     """
     contents = _read(bundle)
     digests, ledger = contents.digests, contents.ledger
-    records, findings = _records(contents.records)
-    findings = [*_names(contents.names), *_list(contents), *findings]
-    findings += [f for name, record in records.items() for f in _links(name, record, records)]
-    found, n_absent = _outputs(records, digests)
+    records, findings = _parse_records(contents.records)
+    findings = [*_check_names(contents.names), *_check_list(contents), *findings]
+    findings += [
+        f for name, record in records.items() for f in _check_inputs(name, record, records)
+    ]
+    output_findings, n_absent = _check_outputs(records, digests)
     listed = {path for record in records.values() for path in record.outputs}
-    findings += found + _code(records, contents.code)
+    findings += output_findings + _check_code(records, contents.code)
     findings += [
         f"{n}: no record lists it"
         for n in digests
         if n.startswith("results/")
         and n not in listed | contents.records.keys() | {f"results/{LEDGER}"}
     ]
-    findings += _ledger(ledger, {n: digests[n] for n in contents.records})
+    findings += _check_ledger(ledger, {n: digests[n] for n in contents.records})
     lines = read_ledger(ledger)[2] if ledger else []
     if head is not None and head not in lines:
         findings.append(
-            f"results/{LEDGER}: {head} is none of its lines: it is not the ledger that was made "
-            "public"
+            f"results/{LEDGER}: {head} is not the digest of one of its lines: it is not the "
+            "published ledger"
         )
     changed = {
         path
@@ -129,10 +136,10 @@ def verify(bundle: str, head: str | None = None) -> tuple[list[str], str]:
 
 
 def _read(bundle: str) -> Contents:
-    """Digest all that a bundle holds, and keep what is looked into."""
+    """Digest all files of a bundle, and read those whose content is checked."""
     if not os.path.isfile(bundle):
         raise ValueError(
-            f"expected a zip, got {'no plain file' if os.path.exists(bundle) else 'nothing'}"
+            f"expected a zip, got {'no regular file' if os.path.exists(bundle) else 'no file'}"
         )
     with zipfile.ZipFile(bundle) as archive:
         sizes = {i.filename: i.file_size for i in archive.infolist() if not i.is_dir()}
@@ -141,29 +148,29 @@ def _read(bundle: str) -> Contents:
             raise ValueError(f"{bundle} holds no {METADATA}: not a bundle of results")
         require_sizes({name: size for name, size in sizes.items() if _is_read_whole(name)})
         ledger = f"results/{LEDGER}"
-        of_results = [n for n in names if n.startswith("results/")]
+        result_names = [n for n in names if n.startswith("results/")]
         return Contents(
             names=names,
             digests={name: _sha256(archive, name) for name in names},
-            records={n: archive.read(n) for n in of_results if n.endswith(RECORD_SUFFIX)},
+            records={n: archive.read(n) for n in result_names if n.endswith(RECORD_SUFFIX)},
             code={n: archive.read(n) for n in names if _is_code(n)},
-            listed=_listed(json.loads(archive.read(METADATA))),
+            listed=_list_of_files(json.loads(archive.read(METADATA))),
             ledger=archive.read(ledger) if ledger in names else None,
         )
 
 
 def require_sizes(sizes: Mapping[str, int]) -> None:
-    """Raise a ValueError where members that are to be read are larger than such files are, one of
-    them or all together.
+    """Raise a ValueError if files to be read are larger than plausible, one of them or all
+    together.
     """
     for name, size in sizes.items():
         if size > MAX_RECORD_BYTES:
-            most = f"a file of its kind has {MAX_RECORD_BYTES:,} at most"
+            most = f"expected {MAX_RECORD_BYTES:,} at most"
             raise ValueError(f"{name} has {size:,} bytes, {most}")
     if sum(sizes.values()) > MAX_READ_BYTES:
         raise ValueError(
-            f"records and code have {sum(sizes.values()):,} bytes, those of a study have "
-            f"{MAX_READ_BYTES:,} at most"
+            f"records and code have {sum(sizes.values()):,} bytes, expected {MAX_READ_BYTES:,} "
+            "at most"
         )
 
 
@@ -175,21 +182,19 @@ def _is_read_whole(name: str) -> bool:
     return _is_code(name) or name.endswith(RECORD_SUFFIX) or name == f"results/{LEDGER}"
 
 
-def _names(names: list[str]) -> list[str]:
-    """Names that would not come out as files of their own, below the folder in which the bundle is
-    unpacked.
-    """
+def _check_names(names: list[str]) -> list[str]:
+    """Find names that would not unpack to separate files below the folder of the bundle."""
     findings = [f"{n}: duplicate" for n in sorted({n for n in names if names.count(n) > 1})]
     lower = [n.lower() for n in names]
     findings += [
         f"{n}: duplicate but for case" for n in names if lower.count(n.lower()) > names.count(n)
     ]
-    strange = [
+    unsafe = [
         n
         for n in names
         if n.startswith("/") or ".." in n.split("/") or "\\" in n or ":" in n or "\0" in n
     ]
-    return findings + [f"{n!r}: not a plain name below the folder of the bundle" for n in strange]
+    return findings + [f"{n!r}: not a plain name below the folder of the bundle" for n in unsafe]
 
 
 def _sha256(archive: zipfile.ZipFile, name: str) -> str:
@@ -200,8 +205,8 @@ def _sha256(archive: zipfile.ZipFile, name: str) -> str:
     return digest.hexdigest()
 
 
-def _listed(metadata: dict[str, Any]) -> dict[str, str]:
-    """Files of the bundle's list, with their digests."""
+def _list_of_files(metadata: dict[str, Any]) -> dict[str, str]:
+    """Extract the list of files with digests from the metadata."""
     kinds = (
         (e, e["@type"] if isinstance(e["@type"], list) else [e["@type"]])
         for e in metadata["@graph"]
@@ -211,8 +216,8 @@ def _listed(metadata: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _list(contents: Contents) -> list[str]:
-    """Hold the bundle's list against its files."""
+def _check_list(contents: Contents) -> list[str]:
+    """Compare the bundle's list of files with its files."""
     listed, digests = contents.listed, contents.digests
     return [
         *(
@@ -225,17 +230,17 @@ def _list(contents: Contents) -> list[str]:
     ]
 
 
-def _records(records: Mapping[str, bytes]) -> tuple[dict[str, Recorded], list[str]]:
-    """Read the records. Returns those that can be read, and findings on the others."""
-    read: dict[str, Recorded] = {}
+def _parse_records(records: Mapping[str, bytes]) -> tuple[dict[str, Recorded], list[str]]:
+    """Parse the records; return the readable ones, and findings on the others."""
+    parsed: dict[str, Recorded] = {}
     findings = []
     for name, data in records.items():
         try:
             record = json.loads(data)
-            if other := other_format(record):
-                findings.append(f"{name}: {other}")
+            if problem := other_format(record):
+                findings.append(f"{name}: {problem}")
                 continue
-            read[name] = Recorded(
+            parsed[name] = Recorded(
                 {str(o["path"]): str(o["sha256"]) for o in record["outputs"]},
                 {str(i["path"]): str(i["sha256"]) for i in record["inputs"]},
                 {str(k): str(v) for k, v in record["input_records"].items()},
@@ -247,51 +252,55 @@ def _records(records: Mapping[str, bytes]) -> tuple[dict[str, Recorded], list[st
             )
         except UNREADABLE:
             findings.append(f"{name}: not a record")
-    return read, findings
+    return parsed, findings
 
 
-def _outputs(records: Mapping[str, Recorded], digests: Mapping[str, str]) -> tuple[list[str], int]:
-    """Hold files against the records that list them. Returns findings, and how many of the files
-    are not in the bundle and need not be.
+def _check_outputs(
+    records: Mapping[str, Recorded], digests: Mapping[str, str]
+) -> tuple[list[str], int]:
+    """Compare files with the records that list them; return findings, and the number of files that
+    were legitimately left out of the bundle.
     """
     findings, n_absent = [], 0
     for name, record in records.items():
-        may_lack = name.split("/")[1] in DATA
+        may_be_absent = name.split("/")[1] in DATA
         for path, sha256 in record.outputs.items():
             if path in digests:
                 if digests[path] != sha256:
                     findings.append(f"{path}: not what {name} says was written")
-            elif may_lack or any(path == t or path.startswith(t + "/") for t in record.temporary):
+            elif may_be_absent or any(
+                path == folder or path.startswith(folder + "/") for folder in record.temporary
+            ):
                 n_absent += 1
             else:
                 findings.append(f"{path}: missing, though {name} lists it")
     return findings, n_absent
 
 
-def _links(name: str, record: Recorded, records: Mapping[str, Recorded]) -> Iterable[str]:
-    """Hold a record against those of its inputs."""
+def _check_inputs(name: str, record: Recorded, records: Mapping[str, Recorded]) -> Iterable[str]:
+    """Compare a record with the records of its inputs."""
     for path, sha256 in record.inputs.items():
-        writer = producer(path, records.__contains__)
-        if (records[writer].outputs if writer else {}).get(path) != sha256:
+        record_name = producer(path, records.__contains__)
+        if (records[record_name].outputs if record_name else {}).get(path) != sha256:
             yield f"{name}: read another {path} than its record says was written"
-    for other, expected in record.records.items():
-        if other not in records or records[other].identity != expected:
-            yield f"{name}: {other} does not say what it said when it was used"
+    for input_name, expected in record.records.items():
+        if input_name not in records or records[input_name].identity != expected:
+            yield f"{name}: {input_name} does not say what it said when it was used"
 
 
-def _code(records: Mapping[str, Recorded], code: Mapping[str, bytes]) -> list[str]:
-    """Hold the code against the records that name it, each file once."""
-    found: dict[str, str | None] = {}
+def _check_code(records: Mapping[str, Recorded], code: Mapping[str, bytes]) -> list[str]:
+    """Compare code and rules with the records that name them; digest each file once."""
+    digests: dict[str, str | None] = {}
     rules: dict[str, str | None] = {}
     texts = [d.decode("utf8", "replace") for n, d in sorted(code.items()) if n.endswith(".smk")]
     findings = []
     for name, record in records.items():
-        for part, expected in record.code.items():
-            if part not in found:
-                data = code.get(part)
-                found[part] = None if data is None else file_digest(part, data)
-            if found[part] != expected:
-                findings.append(f"{part}: not the code that {name} names")
+        for path, expected in record.code.items():
+            if path not in digests:
+                data = code.get(path)
+                digests[path] = None if data is None else file_digest(path, data)
+            if digests[path] != expected:
+                findings.append(f"{path}: not the code that {name} names")
         rule, expected = record.rule
         if rule not in rules:
             text = next(filter(None, (rule_text(t, rule) for t in texts)), None)
@@ -301,8 +310,8 @@ def _code(records: Mapping[str, Recorded], code: Mapping[str, bytes]) -> list[st
     return findings
 
 
-def _ledger(data: bytes | None, records: dict[str, str]) -> Iterable[str]:
-    """Hold the ledger against the records' digests."""
+def _check_ledger(data: bytes | None, records: dict[str, str]) -> Iterable[str]:
+    """Compare the ledger with the digests of the records."""
     if data is None:
         return [f"results/{LEDGER}: missing"]
     recorded, breaks, _ = read_ledger(data)
@@ -317,7 +326,7 @@ def _ledger(data: bytes | None, records: dict[str, str]) -> Iterable[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 0: all is well; 1: findings; 2: inconclusive."""
+    """Check a bundle and print the findings. Exit codes: 0 intact; 1 findings; 2 inconclusive."""
     if len(arguments) not in (1, 2):
         print("usage: python3 verify_bundle.py BUNDLE.zip [HEAD OF THE LEDGER]")
         return 2
@@ -326,9 +335,9 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         findings, summary = verify(*arguments)
-    except (OSError, *UNREADABLE, *NO_ZIP) as error:
-        said = f"{arguments[0]} cannot be checked: {type(error).__name__}: {error}"
-        print(escape_for_terminal(said))
+    except (OSError, *UNREADABLE, *ZIP_ERRORS) as error:
+        message = f"{arguments[0]} cannot be checked: {type(error).__name__}: {error}"
+        print(escape_for_terminal(message))
         return 2
     for finding in findings:
         print(escape_for_terminal(finding))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from isotropy.files import read_json, record_of
+from isotropy.files import read_json, record_path
 from isotropy.palette import GROUPS
 from isotropy.papers.locations import table_file
 from isotropy.report.verdicts import families
@@ -34,7 +34,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     all_families = families(verdicts)
     for family in all_families:
         head = family["head"]
-        record = record_of(Path(table_file(head["table"]))).as_posix() if head["table"] else ""
+        record = record_path(Path(table_file(head["table"]))).as_posix() if head["table"] else ""
         head["job"] = numbers.get(record)
     shown = [
         candidate for candidate in all_families if _belongs(candidate, attempted=spec.attempted)

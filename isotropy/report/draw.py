@@ -24,7 +24,7 @@ from isotropy.claims.read import claims_figures
 from isotropy.errors import IsotropyError, suggest
 from isotropy.figures.spec import FigureSpec
 from isotropy.figures.style import banner, save, use_style
-from isotropy.files import record_of, sha256_file
+from isotropy.files import record_path, sha256_file
 from isotropy.palette import REHEARSAL, STATUS
 from isotropy.papers.locations import figure_file, package, table_file
 from isotropy.papers.registry import papers
@@ -66,7 +66,7 @@ def draw(root: Path, name: str, output: Path, style: Style, width: Width | None)
         raise IsotropyError(f"expected a figure, got {name!r}: {suggest(name, figures)}")
     if output.suffix not in (".pdf", ".svg", ".png"):
         raise IsotropyError(f"expected a name that ends in .pdf, .svg or .png, got {output}")
-    record = read_record(record_of(root / figure_file(name)))
+    record = read_record(record_path(root / figure_file(name)))
     use_style()
     figure = _figure(root, figures[name])
     if style == "paper":
@@ -95,7 +95,7 @@ def _figure(root: Path, entry: FigureSpec) -> Figure:
 
 def _table(root: Path, name: str) -> pd.DataFrame:
     path = root / table_file(name)
-    written = digests(read_record(record_of(path)).outputs).get(table_file(name))
+    written = digests(read_record(record_path(path)).outputs).get(table_file(name))
     if not path.is_file() or sha256_file(path) != written:
         raise IsotropyError(f"{path} has changed since its job wrote it: run the workflow again")
     return pd.read_parquet(path)

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from isotropy.figures.spec import FigureSpec
-from isotropy.files import record_of
+from isotropy.files import record_path
 from isotropy.papers.locations import package
 from isotropy.provenance.record import read_record
 from isotropy.report.pictures import size
@@ -65,7 +65,7 @@ def _entry(
     entry: FigureSpec | TableSpec, path: Path, folder: Path, module_file: str
 ) -> dict[str, Any]:
     """Variables that the entries of figures and tables have in common."""
-    lineage = read_record(record_of(path)).lineage
+    lineage = read_record(record_path(path)).lineage
     module = package(entry.id.split("/")[0]).replace(".", "/")
     return {
         "id": entry.id,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from isotropy.claims.spec import OF_NO_MODEL
+from isotropy.claims.spec import WITHOUT_MODEL
 from isotropy.claims.wording import expectation, explanation
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS
 from isotropy.report.verdicts import count_words, format_interval, format_number
@@ -23,7 +23,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         folder: where the page lies.
     """
     table = pd.read_parquet(inputs("scorecard")[0])
-    models = sorted(table["model"].unique(), key=lambda model: model == OF_NO_MODEL)  # it is last
+    models = sorted(table["model"].unique(), key=lambda model: model == WITHOUT_MODEL)  # it is last
     return {
         "models": [
             {"name": model or NO_MODEL, "counts": _counts(table[table["model"] == model])}

@@ -1,10 +1,11 @@
 """Classification on frozen features (Rajaee & Pilehvar 2021, section 4.2): the authors' MLP, and a
 linear control.
 
-The features of an item are the vectors of its first tokens, special tokens and padding included,
-one after the other, as in the authors' notebook. They cluster the tokens of training and validation
+The features of an item are the concatenated vectors of its first tokens, special tokens and padding
+included, as in the authors' notebook. The authors cluster the tokens of training and validation
 items together (transductive); the inductive variant learns clusters and components from the
-training items alone. The control is a logistic regression on the mean of an item's own tokens.
+training items only. The control is a logistic regression on the mean of an item's tokens without
+padding.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class Features(NamedTuple):
     """Frozen features of the items of a data set.
 
     Attributes:
-        tokens: shape (n, T, d), float32, padding included.
-        lengths: tokens of each item that are not padding, shape (n,).
-        targets: classes, shape (n,).
+        tokens: token vectors, padding included, shape (n, T, d), float32.
+        lengths: number of tokens of each item without padding, shape (n,).
+        targets: class of each item, shape (n,).
     """
 
     tokens: np.ndarray
@@ -50,17 +51,17 @@ def features(
     spec: ClassifySpec,
     workers: int,
 ) -> Features:
-    """Token vectors of items.
+    """Compute the token vectors of items.
 
     Args:
         encoder: the model.
-        columns: the first text of each item, and the second for pairs.
-        targets: classes, shape (n,).
-        spec: layer, length and batches.
-        workers: threads on the CPU. Does not change the result.
+        columns: one list with the first text of each item; for pairs, another with the second.
+        targets: class of each item, shape (n,).
+        spec: layer, maximum length and batch size.
+        workers: number of CPU threads. Does not change the result.
 
     Raises:
-        IsotropyError: a layer that the model does not have, or more tokens than it can read.
+        IsotropyError: the model does not have the layer, or cannot read max_length tokens.
     """
     if spec.layer > encoder.n_layers:
         raise IsotropyError(
@@ -73,32 +74,35 @@ def features(
     encoded = encoder.tokenizer(*columns, truncation=True, max_length=spec.max_length)
     ids, types = encoded["input_ids"], encoded.get("token_type_ids")
     size = max(1, spec.token_budget // spec.max_length)
-    todo = [list(range(a, min(a + size, len(ids)))) for a in range(0, len(ids), size)]
+    batches = [list(range(a, min(a + size, len(ids)))) for a in range(0, len(ids), size)]
 
-    def read(rows: list[int]) -> torch.Tensor:
-        of_rows = None if types is None else [types[i] for i in rows]
-        return encoder.encode_padded([ids[i] for i in rows], of_rows, spec.layer, spec.max_length)
+    def encode_batch(rows: list[int]) -> torch.Tensor:
+        batch_types = None if types is None else [types[i] for i in rows]
+        return encoder.encode_padded(
+            [ids[i] for i in rows], batch_types, spec.layer, spec.max_length
+        )
 
-    parts = map_batches(read, todo, workers, encoder.device)
+    parts = map_batches(encode_batch, batches, workers, encoder.device)
     return Features(torch.cat(parts).numpy(), np.array([len(row) for row in ids]), targets)
 
 
 class Classified(NamedTuple):
-    """Tables of scores and of the answers to each item."""
+    """Tables of scores, and of the predicted class of each item (`answers`)."""
 
     rows: pd.DataFrame
     answers: pd.DataFrame
 
 
 def classify(train: Features, validation: Features, spec: ClassifySpec) -> Classified:
-    """Scores of each method, kind of clustering, classifier and seed.
+    """Train and score classifiers for each method, kind of clustering and seed.
 
     Returns:
-        One row per method (none, abtt, kmeans, ...), clustering (transductive, inductive; none for
-        method none), classifier (mlp, logistic), seed and epoch (0: the logistic regression): all
-        scores and the loss (mean cross-entropy in nats, MLP alone) on the validation set, and log10
-        of I(W) of the token vectors of both sets, padding included. And per item of the validation
-        set, with the same keys: predicted and right class, for the bootstrap over items.
+        rows: one per method (none, abtt, kmeans, ...), clustering (transductive, inductive; none
+            for method none), classifier (mlp, logistic), seed and epoch (0 for the logistic
+            regression): all scores and the loss on the validation set (mean cross-entropy in nats,
+            for the MLP only), and log10 I(W) of the token vectors of both sets, padding included.
+        answers: one row per item of the validation set with the same keys, and the predicted and
+            the right class, for the bootstrap over items.
     """
     rows: list[dict[str, Any]] = []
     answers: list[pd.DataFrame] = []
@@ -106,117 +110,137 @@ def classify(train: Features, validation: Features, spec: ClassifySpec) -> Class
         for clustering in ("none",) if method == "none" else ("transductive", "inductive"):
             inductive = clustering == "inductive"
             for seed in spec.seeds:
-                # The rest does not depend on the seed
+                # Methods that do not cluster do not depend on the seed: compute them once
                 if seed == spec.seeds[0] or method in CLUSTERED:
                     step = _step(method, spec.parameters, seed)
-                    known, new = post_processed(
+                    train_tokens, validation_tokens = post_processed(
                         train.tokens, validation.tokens, step, spec, inductive=inductive
                     )
                     isotropy = log10_isotropy(
-                        np.concatenate([known, new]).reshape(-1, known.shape[2])
+                        np.concatenate([train_tokens, validation_tokens]).reshape(
+                            -1, train_tokens.shape[2]
+                        )
                     )
-                    control = _logistic(
-                        train._replace(tokens=known), validation._replace(tokens=new)
+                    logistic_predicted = _logistic(
+                        train._replace(tokens=train_tokens),
+                        validation._replace(tokens=validation_tokens),
                     )
                 key = {"method": method, "clustering": clustering, "seed": seed}
-                epochs = _mlp(known, train.targets, new, spec.mlp, seed)
-                for own, predicted in (
-                    *_of_mlp(epochs, validation.targets),
-                    ({"classifier": "logistic", "epoch": 0, "loss": math.nan}, control),
+                epochs = _mlp_logits(train_tokens, train.targets, validation_tokens, spec.mlp, seed)
+                for columns, predicted in (
+                    *_mlp_predictions(epochs, validation.targets),
+                    ({"classifier": "logistic", "epoch": 0, "loss": math.nan}, logistic_predicted),
                 ):
                     scores = _scores(predicted, validation.targets)
-                    rows.append({**key, "log10_isotropy": isotropy, **own, **scores})
-                    answers.append(_answers(key | own, predicted, validation.targets))
+                    rows.append({**key, "log10_isotropy": isotropy, **columns, **scores})
+                    answers.append(_answers(key | columns, predicted, validation.targets))
     return Classified(pd.DataFrame(rows), pd.concat(answers, ignore_index=True))
 
 
 def _answers(key: dict[str, Any], predicted: np.ndarray, right: np.ndarray) -> pd.DataFrame:
-    """A row per item. Classes are 0 and 1."""
-    own = {name: key[name] for name in ("method", "clustering", "classifier", "seed", "epoch")}
-    sides = {"predicted": predicted.astype(np.int8), "right": right.astype(np.int8)}
-    return pd.DataFrame({**own, "item": np.arange(len(right), dtype=np.int32), **sides})
+    """Return a row per item, with the predicted and the right class (0 or 1)."""
+    key_columns = {
+        name: key[name] for name in ("method", "clustering", "classifier", "seed", "epoch")
+    }
+    class_columns = {"predicted": predicted.astype(np.int8), "right": right.astype(np.int8)}
+    return pd.DataFrame(
+        {**key_columns, "item": np.arange(len(right), dtype=np.int32), **class_columns}
+    )
 
 
 def post_processed(
-    known: np.ndarray, new: np.ndarray, step: Step, spec: ClassifySpec, *, inductive: bool
+    train: np.ndarray, validation: np.ndarray, step: Step, spec: ClassifySpec, *, inductive: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Token vectors of training and of new items after a method, shapes as before.
+    """Post-process the token vectors of training and validation items; shapes do not change.
 
     Args:
-        known: of training items, shape (n, T, d).
-        new: of validation items, shape (m, T, d).
-        step: the method.
-        spec: how clusters are found.
-        inductive: learn from the training items alone.
+        train: token vectors of training items, shape (n, T, d).
+        validation: token vectors of validation items, shape (m, T, d).
+        step: the method with its parameters.
+        spec: settings of the clustering.
+        inductive: whether to learn from the training items only.
 
     Raises:
-        IsotropyError: more clusters or components than there is room for.
+        IsotropyError: there are more clusters or components than the vectors allow.
     """
     transform = estimator(step, spec.clusterer)
     if transform is None:
-        return known, new
-    flat, other = known.reshape(-1, known.shape[2]), new.reshape(-1, new.shape[2])
+        return train, validation
+    flat_train, flat_validation = (
+        train.reshape(-1, train.shape[2]),
+        validation.reshape(-1, validation.shape[2]),
+    )
     try:
-        transform.fit(flat if inductive else np.concatenate([flat, other]))
+        transform.fit(flat_train if inductive else np.concatenate([flat_train, flat_validation]))
     except ValueError as error:
         raise IsotropyError(f"{step.method}: {error}") from error
-    before, after = transform.transform(flat), transform.transform(other)
-    return before.reshape(known.shape), after.reshape(new.shape)
+    train_after, validation_after = (
+        transform.transform(flat_train),
+        transform.transform(flat_validation),
+    )
+    return train_after.reshape(train.shape), validation_after.reshape(validation.shape)
 
 
 def _step(method: MethodName, parameters: Parameters, seed: int) -> Step:
     clusters = parameters.n_clusters if method in CLUSTERED else None
-    removed = {
+    n_removed = {
         "abtt": parameters.n_components_global,
         "gmm": parameters.n_components,
         "kmeans": parameters.n_components,
     }.get(method)
-    return Step(method, clusters, removed, seed)
+    return Step(method, clusters, n_removed, seed)
 
 
-def _mlp(
-    known: np.ndarray, targets: np.ndarray, new: np.ndarray, mlp: Mlp, seed: int
+def _mlp_logits(
+    train_tokens: np.ndarray,
+    targets: np.ndarray,
+    validation_tokens: np.ndarray,
+    mlp: Mlp,
+    seed: int,
 ) -> list[torch.Tensor]:
-    """Logits of new items after each epoch: one hidden layer, ReLU, one logistic unit, as Keras
-    initializes them.
+    """Train the authors' MLP (one hidden layer, ReLU, one logistic unit, initialized as by Keras),
+    and return the logits of the validation items after each epoch.
     """
     generator = torch.Generator().manual_seed(seed)
-    x, y = torch.from_numpy(known.reshape(len(known), -1)), torch.from_numpy(targets).float()
-    unseen = aligned(torch.from_numpy(new.reshape(len(new), -1)))
-    hidden, out = torch.nn.Linear(x.shape[1], mlp.hidden), torch.nn.Linear(mlp.hidden, 1)
-    for layer in (hidden, out):
+    x, y = (
+        torch.from_numpy(train_tokens.reshape(len(train_tokens), -1)),
+        torch.from_numpy(targets).float(),
+    )
+    x_validation = aligned(torch.from_numpy(validation_tokens.reshape(len(validation_tokens), -1)))
+    hidden, output = torch.nn.Linear(x.shape[1], mlp.hidden), torch.nn.Linear(mlp.hidden, 1)
+    for layer in (hidden, output):
         torch.nn.init.xavier_uniform_(layer.weight, generator=generator)
         torch.nn.init.zeros_(layer.bias)
-    parameters = [*hidden.parameters(), *out.parameters()]
-    # Keras' epsilon
+    parameters = [*hidden.parameters(), *output.parameters()]
+    # eps as in Keras
     adam = torch.optim.Adam(parameters, lr=mlp.learning_rate, eps=1e-7, fused=True)
-    found = []
+    logits = []
     for _ in range(mlp.epochs):
         for rows in torch.split(torch.randperm(len(x), generator=generator), mlp.batch_size):
             loss = functional.binary_cross_entropy_with_logits(
-                out(torch.relu(hidden(x[rows])))[:, 0], y[rows]
+                output(torch.relu(hidden(x[rows])))[:, 0], y[rows]
             )
             adam.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             adam.step()
         with torch.inference_mode():
-            found.append(out(torch.relu(hidden(unseen)))[:, 0])
-    return found
+            logits.append(output(torch.relu(hidden(x_validation)))[:, 0])
+    return logits
 
 
-def _of_mlp(
+def _mlp_predictions(
     epochs: list[torch.Tensor], targets: np.ndarray
 ) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Each epoch with its loss, and the classes that it predicts."""
-    goal = torch.from_numpy(targets).float()
+    """Yield, for each epoch, its columns (classifier, epoch, loss) and the predicted classes."""
+    expected = torch.from_numpy(targets).float()
     for epoch, logits in enumerate(epochs, start=1):
-        loss = functional.binary_cross_entropy_with_logits(logits, goal)
-        about = {"classifier": "mlp", "epoch": epoch, "loss": float(loss)}
-        yield about, (logits > 0).long().numpy()
+        loss = functional.binary_cross_entropy_with_logits(logits, expected)
+        columns = {"classifier": "mlp", "epoch": epoch, "loss": float(loss)}
+        yield columns, (logits > 0).long().numpy()
 
 
 def _logistic(train: Features, validation: Features) -> np.ndarray:
-    """Predicted classes of new items by a logistic regression on standardized means of tokens."""
+    """Predict classes of validation items by logistic regression on standardized token means."""
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(
         _means(train), train.targets
     )
@@ -224,10 +248,10 @@ def _logistic(train: Features, validation: Features) -> np.ndarray:
     return predicted
 
 
-def _means(part: Features) -> np.ndarray:
-    mask = np.arange(part.tokens.shape[1]) < part.lengths[:, None]
-    sums = np.einsum("ntd,nt->nd", part.tokens, mask.astype(np.float32))
-    means: np.ndarray = sums / part.lengths[:, None]
+def _means(split: Features) -> np.ndarray:
+    mask = np.arange(split.tokens.shape[1]) < split.lengths[:, None]
+    sums = np.einsum("ntd,nt->nd", split.tokens, mask.astype(np.float32))
+    means: np.ndarray = sums / split.lengths[:, None]
     return means
 
 

@@ -20,19 +20,17 @@ from isotropy.similarity.spec import Clusterer, MethodName, Parameters, Similari
 from isotropy.similarity.token_cloud import SentenceCloud
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
 
-POINTS_SHOWN = 2000  # rows of the cloud in the pictures
-ROUNDING = (
-    1e-5  # of the size of a cloud: what is smaller is what single precision leaves of nothing
-)
+POINTS_SHOWN = 2000  # rows of the cloud in the plots
+ROUNDING = 1e-5  # relative to the norm of a cloud: anything smaller is rounding error of float32
 
 
 Fitted = dict[tuple[str, int, int], ClusterBasedEnhancement]
-"""Estimators that have clustered a cloud: kind of clusterer, number of clusters, seed."""
+"""Fitted estimators of a cloud, by kind of clusterer, number of clusters and seed."""
 
 
 class Step(NamedTuple):
-    """One method with its numbers and seed; what does not apply is None. `part`: what it is
-    measured for.
+    """One method with its parameters and seed; parameters that it does not have are None.
+    `part`: the comparison that it belongs to, of methods or of numbers of clusters.
     """
 
     method: MethodName
@@ -43,28 +41,30 @@ class Step(NamedTuple):
 
 
 def steps(spec: SimilaritySpec, parameters: Parameters | None) -> list[Step]:
-    """All that is to be measured: what does not cluster once, the rest once per run.
+    """List all steps to measure: methods that do not cluster once, the others once per clustering.
 
     Args:
-        spec: methods and runs.
-        parameters: clusters and components; None where method none is the only one.
+        spec: methods, numbers of clusters and number of clusterings.
+        parameters: numbers of clusters and components; None if only methods without parameters
+            are measured.
     """
-    found = []
+    planned = []
     for method in spec.methods:
         if method in ("none", "mean"):
-            found.append(Step(method, None, None, 0))
+            planned.append(Step(method, None, None, 0))
             continue
         assert parameters is not None
         if method == "abtt":
-            found.append(Step(method, None, parameters.n_components_global, 0))
+            planned.append(Step(method, None, parameters.n_components_global, 0))
             continue
-        removed = None if method == "kmeans-mean" else parameters.n_components
-        found += [
-            Step(method, parameters.n_clusters, removed, seed) for seed in range(spec.n_clusterings)
+        n_removed = None if method == "kmeans-mean" else parameters.n_components
+        planned += [
+            Step(method, parameters.n_clusters, n_removed, seed)
+            for seed in range(spec.n_clusterings)
         ]
     # One cluster is the mean, whatever the seed.
     seeds = {k: range(1 if k == 1 else spec.n_clusterings) for k in spec.cluster_counts}
-    return found + [
+    return planned + [
         Step("kmeans-mean", k, None, seed, "clusters")
         for k in spec.cluster_counts
         for seed in seeds[k]
@@ -72,8 +72,8 @@ def steps(spec: SimilaritySpec, parameters: Parameters | None) -> list[Step]:
 
 
 class Measured(NamedTuple):
-    """What is known of a cloud after all steps: a row per step; a row per step and pair; and the
-    seconds that the methods took.
+    """Measurements of a cloud: a row per step; a row per step and pair; and the seconds that each
+    method took.
     """
 
     rows: pd.DataFrame
@@ -81,40 +81,43 @@ class Measured(NamedTuple):
     seconds: dict[str, float]
 
 
-def measure(cloud: SentenceCloud, todo: Sequence[Step], clusterer: Clusterer) -> Measured:
+def measure(cloud: SentenceCloud, planned_steps: Sequence[Step], clusterer: Clusterer) -> Measured:
     """Measure a cloud after each step.
 
     Returns:
-        rows: one per step: method, n_clusters, n_components, seed, part; clusters_left (small ones
-            are dissolved); Pearson and Spearman correlation of people's scores with cosines of
-            sentences (means of their tokens), times 100, NaN without pairs; spearman_of_removed,
-            the same for what the step takes from the sentences, about its mean: what is lost with
-            it; log10 of I(W) of the cloud, of the cloud brought back to the root mean square norm
-            that it had before (I(W) rises where vectors are shorter, whatever their shape), and of
-            the sentences; and IsoScore, which does not depend on scale.
+        rows: one per step: method, n_clusters, n_components, seed, part; clusters_left (small
+            clusters are dissolved); pearson and spearman: correlation of human scores with cosines
+            of sentences (means of their tokens), times 100, NaN without pairs; spearman_of_removed:
+            the same for the centred component that the step removes from the sentences, that is,
+            how much of the similarity is lost with it; log10_isotropy: log10 I(W) of the cloud;
+            log10_isotropy_matched: the same of the cloud rescaled to its root mean square norm
+            before the step (I(W) is higher for shorter vectors of the same shape);
+            log10_isotropy_sentences: the same of the sentences; isoscore, which does not depend on
+            scale.
         pairs: one per step of the part `methods` and pair: method, seed, pair, score, cosine.
-        seconds: of each method; those of clusters count for the first that needs them.
+        seconds: for each method; the time of a clustering counts for the method that first needs
+            it.
     """
     rows, pairs = [], []
     before = cloud.sentences(cloud.vectors)
-    size = _rms(cloud.vectors)
+    norm_before = _rms(cloud.vectors)
     seconds: dict[str, float] = {}
     fitted: Fitted = {}
-    for step in todo:
-        began = perf_counter()
-        after, clusters = transformed(cloud.vectors, step, clusterer, fitted)
+    for step in planned_steps:
+        start = perf_counter()
+        after, n_left = apply_step(cloud.vectors, step, clusterer, fitted)
         name = f"seconds_{step.method}"
-        seconds[name] = round(seconds.get(name, 0.0) + perf_counter() - began, 3)
+        seconds[name] = round(seconds.get(name, 0.0) + perf_counter() - start, 3)
         sentences = cloud.sentences(after)
         cosines = pair_cosines(sentences, cloud)
-        own_size = _rms(after)
-        lengths = [1.0, size / own_size if own_size > 0 else 1.0]
-        isotropy, isotropy_matched = log10_isotropies(after, lengths)
+        norm_after = _rms(after)
+        scales = [1.0, norm_before / norm_after if norm_after > 0 else 1.0]
+        isotropy, isotropy_matched = log10_isotropies(after, scales)
         rows.append(
             step._asdict()
-            | {"clusters_left": clusters}
+            | {"clusters_left": n_left}
             | correlations(cosines, cloud.scores)
-            | {"spearman_of_removed": _of_removed(step, clusters, before - sentences, cloud)}
+            | {"spearman_of_removed": _spearman_of_removed(step, n_left, before - sentences, cloud)}
             | {
                 "log10_isotropy": isotropy,
                 "log10_isotropy_matched": isotropy_matched,
@@ -123,22 +126,22 @@ def measure(cloud: SentenceCloud, todo: Sequence[Step], clusterer: Clusterer) ->
             }
         )
         if step.part == "methods":
-            pairs.append(_of_pairs(step, cosines, cloud.scores))
-    kinds = {"n_clusters": "Int64", "n_components": "Int64", "clusters_left": "Int64"}
-    return Measured(pd.DataFrame(rows).astype(kinds), pd.concat(pairs, ignore_index=True), seconds)
+            pairs.append(_pair_rows(step, cosines, cloud.scores))
+    dtypes = {"n_clusters": "Int64", "n_components": "Int64", "clusters_left": "Int64"}
+    return Measured(pd.DataFrame(rows).astype(dtypes), pd.concat(pairs, ignore_index=True), seconds)
 
 
-def _of_removed(
+def _spearman_of_removed(
     step: Step, clusters: int | None, removed: np.ndarray, cloud: SentenceCloud
 ) -> float:
-    """Spearman correlation of what a step takes from the sentences; NaN where that is constant."""
+    """Correlate (Spearman) the component that a step removes; NaN where that is constant."""
     if step.method in ("none", "mean") or (step.method == "kmeans-mean" and clusters == 1):
         return math.nan
     cosines = pair_cosines(removed - removed.mean(axis=0), cloud)
     return correlations(cosines, cloud.scores)["spearman"]
 
 
-def _of_pairs(step: Step, cosines: np.ndarray, scores: np.ndarray) -> pd.DataFrame:
+def _pair_rows(step: Step, cosines: np.ndarray, scores: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "method": step.method,
@@ -151,30 +154,31 @@ def _of_pairs(step: Step, cosines: np.ndarray, scores: np.ndarray) -> pd.DataFra
 
 
 def _rms(vectors: np.ndarray) -> float:
-    """Root mean square of the norms."""
+    """Return the root mean square of the norms of vectors."""
     return math.sqrt(float(np.einsum("ij,ij->", vectors, vectors, dtype=np.float64)) / len(vectors))
 
 
-def transformed(
+def apply_step(
     vectors: np.ndarray, step: Step, clusterer: Clusterer, fitted: Fitted | None = None
 ) -> tuple[np.ndarray, int | None]:
-    """A cloud after a step, shape (n, d), and how many clusters are left.
+    """Apply a step to a cloud: return the new vectors, shape (n, d), and the number of clusters
+    left (None for methods that do not cluster).
 
     Args:
         vectors: the cloud, shape (n, d).
-        step: what to do.
-        clusterer: how clusters are found.
-        fitted: what has been fitted to this cloud, and is added to: the same clusters are not
-            looked for twice.
+        step: the method with its parameters.
+        clusterer: settings of the clustering.
+        fitted: cache of estimators fitted to this cloud, so that no clustering is computed twice;
+            new ones are added.
 
     Raises:
-        IsotropyError: more clusters or components than the cloud has room for, or nothing is left
-            of it.
+        IsotropyError: there are more clusters or components than the cloud allows, or the result
+            is zero but for rounding errors.
     """
     method = estimator(step, clusterer)
     if method is None:
         return vectors, None
-    left = None
+    n_left = None
     try:
         if isinstance(method, ClusterBasedEnhancement):
             fitted, key = (
@@ -185,7 +189,7 @@ def transformed(
                 method = fitted[key].set_params(**method.get_params()).refit(vectors)
             else:
                 fitted[key] = method.fit(vectors)
-            left = method.n_clusters_
+            n_left = method.n_clusters_
         else:
             method.fit(vectors)
         after = method.transform(vectors)
@@ -193,14 +197,13 @@ def transformed(
         raise IsotropyError(f"{step.method}: {error}") from error
     if np.linalg.norm(after) <= ROUNDING * np.linalg.norm(vectors):
         raise IsotropyError(
-            f"{step.method}: nothing is left of the cloud, whose vectors are too few or too much "
-            "alike"
+            f"{step.method}: all vectors of the cloud become zero: they are too few or too similar"
         )
-    return after, left
+    return after, n_left
 
 
 def estimator(step: Step, clusterer: Clusterer) -> Any:
-    """The transform of a step, not fitted; None for method none."""
+    """Make the transform of a step, not fitted; None for method none."""
     if step.method == "none":
         return None
     if step.method == "mean":
@@ -219,10 +222,11 @@ def estimator(step: Step, clusterer: Clusterer) -> Any:
 
 
 def pair_cosines(sentences: np.ndarray, cloud: SentenceCloud) -> np.ndarray:
-    """Cosine of each pair with a score, shape (pairs,), float64; nothing without pairs.
+    """Compute the cosine of each scored pair of sentences, shape (pairs,), float64; empty without
+    pairs.
 
     Raises:
-        IsotropyError: one pair, or two, whose correlation says nothing.
+        IsotropyError: there are one or two pairs, too few for a correlation.
     """
     if not len(cloud.pairs):
         return np.empty(0)
@@ -232,7 +236,7 @@ def pair_cosines(sentences: np.ndarray, cloud: SentenceCloud) -> np.ndarray:
     unit = points / np.maximum(
         np.linalg.norm(points, axis=1, keepdims=True), np.finfo(np.float64).tiny
     )
-    # Rounded, so that pairs of equal sentences have equal cosines, and equal ranks.
+    # Rounded so that pairs of equal sentences have equal cosines and ranks.
     cosines: np.ndarray = np.round(
         np.einsum("ij,ij->i", unit[cloud.pairs[:, 0]], unit[cloud.pairs[:, 1]]), 12
     )
@@ -240,8 +244,8 @@ def pair_cosines(sentences: np.ndarray, cloud: SentenceCloud) -> np.ndarray:
 
 
 def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float]:
-    """Correlation of scores with cosines, times 100; NaN without pairs, or where all cosines are
-    the same.
+    """Compute Pearson and Spearman correlation of scores with cosines, times 100; NaN without
+    pairs, or where all cosines are equal.
     """
     if not len(cosines) or np.ptp(cosines) == 0:
         return {"pearson": math.nan, "spearman": math.nan}
@@ -252,21 +256,21 @@ def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float]:
 
 
 def similarity(sentences: np.ndarray, cloud: SentenceCloud) -> dict[str, float]:
-    """Both correlations of a cloud's sentences."""
+    """Correlate the sentence cosines of a cloud with its human scores."""
     return correlations(pair_cosines(sentences, cloud), cloud.scores)
 
 
 def log10_isotropy(vectors: np.ndarray) -> float:
-    """log10 of I(W); in log space, because I(W) of decoder models has no place in double precision.
+    """Compute log10 I(W), in log space, because I(W) of decoder models underflows in float64.
 
     Raises:
-        IsotropyError: fewer than two points, or all are zero.
+        IsotropyError: there are fewer than two points, or all are zero.
     """
     return log10_isotropies(vectors, [1.0])[0]
 
 
 def log10_isotropies(vectors: np.ndarray, scales: Sequence[float]) -> list[float]:
-    """The same of the vectors times each of some factors."""
+    """Compute log10 I(W) of the vectors multiplied by each of several scales."""
     try:
         return [i / math.log(10) for i in partition_isotropies(vectors, scales, log=True)]
     except ValueError as error:
@@ -274,44 +278,44 @@ def log10_isotropies(vectors: np.ndarray, scales: Sequence[float]) -> list[float
 
 
 def tune(cloud: SentenceCloud, spec: TuningSpec) -> tuple[pd.DataFrame, Parameters]:
-    """Spearman correlation for each pair of numbers, mean over runs, and the best; of equals, the
-    smaller numbers.
+    """Tune numbers of clusters and components by Spearman correlation, averaged over clusterings;
+    ties go to the smaller numbers.
 
     Returns:
         One row per trial: method (kmeans, abtt), n_clusters, n_components, pearson, spearman,
-        spearman_sd.
+        spearman_sd; and the best parameters.
 
     Raises:
-        IsotropyError: a data set without pairs, or trials none of which has a correlation.
+        IsotropyError: the data set has no pairs, or no trial has a correlation.
     """
     if not len(cloud.pairs):
         raise IsotropyError(f"{spec.dataset} holds no pairs with scores to tune on")
-    trials = [[Step("abtt", None, removed, 0)] for removed in spec.n_components]
+    trials = [[Step("abtt", None, n_removed, 0)] for n_removed in spec.n_components]
     for k in spec.n_clusters:
         trials += [
-            [Step("kmeans", k, removed, seed) for seed in range(spec.n_clusterings)]
-            for removed in spec.n_components
+            [Step("kmeans", k, n_removed, seed) for seed in range(spec.n_clusterings)]
+            for n_removed in spec.n_components
         ]
     rows: list[dict[str, Any]] = []
     fitted: Fitted = {}
     for trial in trials:
-        clouds = (transformed(cloud.vectors, step, spec.clusterer, fitted)[0] for step in trial)
-        found = [similarity(cloud.sentences(after), cloud) for after in clouds]
-        spearman = np.array([f["spearman"] for f in found])
+        clouds = (apply_step(cloud.vectors, step, spec.clusterer, fitted)[0] for step in trial)
+        results = [similarity(cloud.sentences(after), cloud) for after in clouds]
+        spearman = np.array([result["spearman"] for result in results])
         rows.append(
             trial[0]._asdict()
             | {
-                "pearson": float(np.mean([f["pearson"] for f in found])),
+                "pearson": float(np.mean([result["pearson"] for result in results])),
                 "spearman": float(spearman.mean()),
             }
             | {"spearman_sd": float(spearman.std(ddof=1)) if len(spearman) > 1 else math.nan}
         )
     best = {}
     for method in ("abtt", "kmeans"):
-        own = [row for row in rows if row["method"] == method and not math.isnan(row["spearman"])]
-        if not own:
+        valid = [row for row in rows if row["method"] == method and not math.isnan(row["spearman"])]
+        if not valid:
             raise IsotropyError(f"{spec.dataset}: no trial of {method} has a correlation")
-        best[method] = max(own, key=lambda row: row["spearman"])
+        best[method] = max(valid, key=lambda row: row["spearman"])
     table = (
         pd.DataFrame(rows)
         .astype({"n_clusters": "Int64", "n_components": "Int64"})
@@ -325,12 +329,12 @@ def tune(cloud: SentenceCloud, spec: TuningSpec) -> tuple[pd.DataFrame, Paramete
 
 
 def pictures(cloud: SentenceCloud, parameters: Parameters, clusterer: Clusterer) -> pd.DataFrame:
-    """A seeded part of the cloud in the plane of its first two principal components, before and
-    after the method.
+    """Project a random sample of the cloud (fixed seed) on its first two principal components,
+    before and after post-processing, for plots.
 
     Returns:
-        One row per token: name, frequency (how often its type occurs; of words in a vocabulary, the
-        rank), cluster before it is post-processed, and x, y before and after.
+        One row per token: name; frequency (occurrences of its type; for a vocabulary, the rank of
+        the word); cluster, before post-processing; x and y before and after.
     """
     method = ClusterBasedEnhancement(
         parameters.n_clusters, parameters.n_components, random_state=0, **clusterer.model_dump()
@@ -339,22 +343,22 @@ def pictures(cloud: SentenceCloud, parameters: Parameters, clusterer: Clusterer)
     chosen = np.sort(np.random.default_rng(0).permutation(len(cloud.vectors))[:POINTS_SHOWN])
     counts = np.bincount(cloud.types, minlength=len(cloud.names))
     frequency = counts[cloud.types[chosen]] if counts.max() > 1 else chosen + 1
-    before, flat = _plane(cloud.vectors, chosen), _plane(after, chosen)
+    plane_before, plane_after = _plane(cloud.vectors, chosen), _plane(after, chosen)
     return pd.DataFrame(
         {
             "name": [cloud.names[t] for t in cloud.types[chosen]],
             "frequency": frequency,
             "cluster": method.labels_[chosen].astype(np.int64),
-            "x_before": before[:, 0],
-            "y_before": before[:, 1],
-            "x_after": flat[:, 0],
-            "y_after": flat[:, 1],
+            "x_before": plane_before[:, 0],
+            "y_before": plane_before[:, 1],
+            "x_after": plane_after[:, 0],
+            "y_after": plane_after[:, 1],
         }
     )
 
 
 def _plane(vectors: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Some rows of a cloud in the plane of its first two components; the mean is the origin."""
+    """Project some rows of a cloud on its first two principal components, about the mean."""
     centred = vectors - vectors.mean(axis=0, dtype=np.float64).astype(vectors.dtype)
     plane: np.ndarray = centred[chosen].astype(np.float64) @ principal_components(centred, 2).T
     return plane

@@ -1,4 +1,4 @@
-"""What jobs read: clouds, and items with classes."""
+"""Read the inputs of similarity jobs: token clouds, and items with classes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from isotropy.sources.formats import read_vectors
 
 
 def read_cloud(spec: SimilaritySpec | TuningSpec, inputs: dict[str, Path]) -> SentenceCloud:
-    """The cloud of a data set: of tokens in a layer, or of words.
+    """Read the cloud of a data set: its tokens in a layer, or a vocabulary of word vectors.
 
     Args:
-        spec: the job's.
-        inputs: `items`, and either `tokens` or both `texts` and `vectors_source`.
+        spec: the spec of the job.
+        inputs: input paths by name: `dataset`, and either `tokens` or both `texts` and
+            `vectors_source`.
     """
     items, dataset = read_items(inputs["dataset"])
     if spec.layer is not None:
@@ -37,21 +38,24 @@ def read_cloud(spec: SimilaritySpec | TuningSpec, inputs: dict[str, Path]) -> Se
 
 
 def read_columns(
-    texts: Path, items: Path, n_most: int | None
+    texts: Path, items: Path, max_items: int | None
 ) -> tuple[list[list[str]], np.ndarray, int]:
-    """Items with classes: the first text of each and, for pairs, the second; the classes; and how
-    many there are in all.
+    """Read items with classes.
 
     Args:
         texts: the table of texts.
         items: the table of items.
-        n_most: how many at most; more are drawn, once and for all.
+        max_items: maximum number of items; a larger table is sampled with a fixed seed. None: all.
+
+    Returns:
+        One list with the first text of each item and, for pairs, another with the second; the
+        class of each item; and the number of items before sampling.
     """
     strings = list(pd.read_parquet(texts)["text"])
     table, dataset = read_items(items)
     n_all = len(table)
-    if n_most is not None and n_most < n_all:
-        chosen = np.random.default_rng(0).choice(n_all, n_most, replace=False)
+    if max_items is not None and max_items < n_all:
+        chosen = np.random.default_rng(0).choice(n_all, max_items, replace=False)
         table = table.iloc[np.sort(chosen)].reset_index(drop=True)
     return (
         [[strings[i] for i in column] for column in text_rows(table).T],

@@ -1,5 +1,5 @@
-"""What defines measurements of post-processed representations (Rajaee & Pilehvar 2021; Rajaee &
-Sheikhi 2020).
+"""Specs of the measurements of post-processed representations (Rajaee & Pilehvar 2021; Rajaee &
+Sheikhi 2020), and the facts written beside their results.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from isotropy.sources.encoder import Encoder
 from isotropy.spec import PaperSpec, Spec, Strict
 
 MethodName = Literal["none", "mean", "abtt", "kmeans-mean", "gmm", "kmeans"]
-"""none; mean: subtract the mean; abtt: mean and first principal components ("global"); kmeans-mean:
-the mean of each cluster;
-gmm, kmeans: mean and first principal components of each cluster of a Gaussian mixture, of k-means
-("cluster-based")."""
+"""Post-processing method. none: unchanged; mean: subtract the mean; abtt: remove the mean and the
+first principal components ("global"); kmeans-mean: subtract the mean of each k-means cluster; gmm,
+kmeans: remove the mean and the first principal components of each cluster of a Gaussian mixture or
+of k-means ("cluster-based")."""
 
 METHOD_TITLES: dict[str, str] = {
     "none": "none",
@@ -28,73 +28,75 @@ METHOD_TITLES: dict[str, str] = {
 CLUSTERED = ("kmeans-mean", "gmm", "kmeans")
 
 DroppedTokens = Literal["special", "first-and-last", "nothing"]
-"""Tokens that do not count: special tokens such as [CLS]; the first and the last of each text;
-none."""
+"""Tokens that are left out: special tokens such as [CLS]; the first and the last token of each
+text; none."""
 
 
 class Parameters(Strict):
-    """How many clusters, and how many principal components are removed."""
+    """Number of clusters, and of principal components to remove."""
 
     n_clusters: Annotated[int, Field(ge=1)]
     """27 for BERT and RoBERTa, 10 for GPT-2 in the paper."""
     n_components: Annotated[int, Field(ge=1)]
-    """From each cluster: 12 for BERT and RoBERTa, 30 for GPT-2 in the paper."""
+    """Components to remove per cluster: 12 for BERT and RoBERTa, 30 for GPT-2 in the paper."""
     n_components_global: Annotated[int, Field(ge=1)]
-    """From the whole: 15 for BERT, 25 for RoBERTa, 30 for GPT-2 in the paper."""
+    """Components to remove from the whole cloud (abtt): 15 for BERT, 25 for RoBERTa, 30 for GPT-2
+    in the paper."""
 
 
 class Clusterer(Strict):
-    """How clusters are found."""
+    """Settings of the clustering."""
 
     init: Literal["random", "k-means++"]
-    """First centres: random points (the authors), or k-means++."""
+    """Initial centres: random points (as in the authors' code), or k-means++."""
     max_iter: Annotated[int, Field(ge=1)]
-    """Iterations. The authors' code, which does not converge, is 9: SciPy's labels of 10 are of
-    before the last."""
+    """Maximum number of iterations. 9 reproduces the authors' code, which does not converge: it
+    runs 10 iterations of SciPy's k-means, whose labels are those before the last update."""
     tol: Annotated[float, Field(ge=0)]
-    """Of convergence, as in scikit-learn; 0: all iterations."""
+    """Tolerance of convergence, as in scikit-learn; 0: run all iterations."""
 
 
 class Mlp(Strict):
     """The authors' classifier: one hidden layer, and the epoch with the best validation score."""
 
     hidden: Annotated[int, Field(ge=1)]
-    """Units; 100 in the authors' code."""
+    """Units of the hidden layer; 100 in the authors' code."""
     epochs: Annotated[int, Field(ge=1)]
-    """Passes; 10 in the authors' code."""
+    """Training epochs; 10 in the authors' code."""
     batch_size: Annotated[int, Field(ge=1)]
-    """Items; 32 in the authors' code."""
+    """Items per batch; 32 in the authors' code."""
     learning_rate: Annotated[float, Field(gt=0)]
-    """Of Adam: 0.00003 in the authors' notebook, 0.005 in their e-mail to Dzubur (2022)."""
+    """Learning rate of Adam: 0.00003 in the authors' notebook, 0.005 in their e-mail to Dzubur
+    (2022)."""
 
 
 class SimilaritySpec(PaperSpec):
-    """What defines the measurements on one data set, in one layer."""
+    """Spec of the measurements on one data set, in one layer."""
 
     dataset: str
     embedding: str
-    """A model, or static vectors."""
+    """Name of a model or of static vectors."""
     layer: int | None
-    """null: static vectors."""
+    """Hidden layer; null: static vectors."""
     drop_tokens: DroppedTokens
     repeat_texts: bool
-    """A sentence counts as often as it occurs (the authors), or once."""
+    """Whether a sentence counts as often as it occurs (as in the paper), or once."""
     methods: list[MethodName]
     parameters: Parameters | None
-    """null: those that the tuning found."""
+    """null: the parameters that the tuning found."""
     cluster_counts: list[int]
     """Other numbers of clusters for kmeans-mean (the paper's Table 1)."""
     profiled: bool
-    """One of the layers whose isotropy is shown layer by layer (the paper's Table 5)."""
+    """Whether the layer is part of the profile of isotropy by layer (the paper's Table 5)."""
     plotted: bool
-    """Tokens are drawn before and after the method."""
+    """Whether tokens are plotted before and after post-processing."""
     n_clusterings: Annotated[int, Field(ge=1)]
-    """Clusterings, with seeds 0, 1, …"""
+    """Number of clusterings, with seeds 0, 1, …"""
     clusterer: Clusterer
 
 
 class TuningSpec(PaperSpec):
-    """What defines the choice of numbers on one data set, in one layer."""
+    """Spec of the tuning of parameters on one data set, in one layer."""
 
     dataset: str
     embedding: str
@@ -103,24 +105,24 @@ class TuningSpec(PaperSpec):
     repeat_texts: bool
     n_clusters: list[int]
     n_components: list[int]
-    """Tried with each number of clusters, and for the global method."""
+    """Numbers of components to try, with each number of clusters and for the global method."""
     n_clusterings: Annotated[int, Field(ge=1)]
-    """Clusterings per trial, with seeds 0, 1, …"""
+    """Number of clusterings per trial, with seeds 0, 1, …"""
     clusterer: Clusterer
 
 
 class TuningFacts(Spec):
-    """The numbers with the highest Spearman correlation."""
+    """The tuned parameters, those with the highest Spearman correlation."""
 
     embedding: str
     layer: int | None
     status: str
     """`original` or `stand-in`."""
     deviations: str = ""
-    """What makes it a stand-in, with semicolons between."""
+    """Reasons why it is a stand-in, separated by semicolons."""
     parameters: Parameters
     dataset: str
-    """Title of the data that they were chosen on."""
+    """Title of the data set that they were tuned on."""
 
 
 class SimilarityFacts(Spec):
@@ -136,26 +138,26 @@ class SimilarityFacts(Spec):
     status: str
     """`original` or `stand-in`."""
     deviations: str = ""
-    """What makes it a stand-in, with semicolons between."""
+    """Reasons why it is a stand-in, separated by semicolons."""
     drop_tokens: DroppedTokens
     parameters: Parameters | None
     """null: nothing was post-processed."""
     parameters_from: str
-    """Where the numbers come from: the configuration, or the data that they were chosen on."""
+    """Origin of the parameters: the configuration, or the data set that they were tuned on."""
     profiled: bool
-    """One of the layers whose isotropy is shown layer by layer."""
+    """Whether the layer is part of the profile of isotropy by layer."""
     n_pairs: int
-    """Pairs whose similarity counts."""
+    """Number of scored pairs that are evaluated."""
     n_pairs_all: int
-    """Pairs of the data set; static vectors do not have all words."""
+    """Number of pairs of the data set; static vectors lack some words."""
     n_sentences: int
     n_tokens: int
-    """Rows of the cloud: tokens, or words of the vocabulary."""
+    """Number of rows of the cloud: tokens, or words of the vocabulary."""
     d: int
 
 
 class ClassifySpec(PaperSpec):
-    """What defines the classification of one task on frozen features of one model."""
+    """Spec of the classification of one task on frozen features of one model."""
 
     task: str
     train: str
@@ -191,10 +193,10 @@ class ClassificationFacts(Spec):
     status: str
     """`original` or `stand-in`."""
     deviations: str = ""
-    """What makes it a stand-in, with semicolons between."""
+    """Reasons why it is a stand-in, separated by semicolons."""
     metric: str
     chance: float
-    """The metric of the most frequent training class."""
+    """Value of the metric if the most frequent training class is always predicted."""
     parameters: Parameters
     n_train: int
     n_train_all: int

@@ -1,4 +1,4 @@
-"""Clouds of token or word vectors, and the sentences and pairs that they make."""
+"""Clouds of token or word vectors, with the sentences that they form and the pairs of these."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class SentenceCloud(NamedTuple):
 
     Attributes:
         vectors: shape (n, d), float32: one row per token, or per word of a vocabulary.
-        rows: rows of the cloud that make the sentences, one sentence after the other; None: all
+        rows: rows of the cloud that form the sentences, one sentence after the other; None: all
             rows, in order.
-        starts: where each sentence starts in `rows`, and the end of the last; shape (m + 1,).
-        pairs: sentences of each pair, shape (p, 2); empty where there are none.
-        scores: how similar people find them, shape (p,).
-        n_pairs_all: pairs of the data set, also those that have no vectors.
-        types: number of the word piece or word of each row, shape (n,).
-        names: text of each type, by number.
+        starts: index in `rows` where each sentence starts, and the end of the last; shape (m + 1,).
+        pairs: indices of the two sentences of each pair, shape (p, 2); empty if there are none.
+        scores: human similarity score of each pair, shape (p,).
+        n_pairs_all: number of pairs of the data set, including those without vectors.
+        types: type number (of a word piece or word) of each row, shape (n,).
+        names: text of each type, by type number.
     """
 
     vectors: np.ndarray
@@ -40,7 +40,11 @@ class SentenceCloud(NamedTuple):
     names: list[str]
 
     def sentences(self, vectors: np.ndarray) -> np.ndarray:
-        """Mean of the vectors of each sentence, shape (m, d), for a cloud of the same rows."""
+        """Compute the mean vector of each sentence, shape (m, d).
+
+        Args:
+            vectors: vectors for the rows of this cloud, shape (n, d), such as after a transform.
+        """
         chosen = vectors if self.rows is None else vectors[self.rows]
         lengths = np.diff(self.starts)
         sums: np.ndarray = np.add.reduceat(chosen, self.starts[:-1], axis=0)
@@ -57,35 +61,35 @@ def token_cloud(
     *,
     repeat_texts: bool,
 ) -> SentenceCloud:
-    """The tokens of all texts of a data set in one layer.
+    """Read the tokens of all texts of a data set in one layer.
 
     Args:
         items: the table of items.
-        dataset: its description.
-        folder: token vectors (`isotropy.embed.layers`).
-        layer: which layer.
-        dropped: tokens that do not count; a text that would have none left keeps all of its own.
+        dataset: description of the data set.
+        folder: folder of the token vectors (`isotropy.embed.layers`).
+        layer: number of the layer.
+        dropped: tokens to leave out; a text that would lose all its tokens keeps them all.
         repeat_texts: whether a text counts as often as it occurs.
 
     Raises:
-        IsotropyError: no tokens.
+        IsotropyError: there are no tokens, or a text has none.
     """
     tokens = read_tokens(folder)
-    kept = _kept(tokens, dropped)
-    if not kept.any():
+    is_kept = _kept_tokens(tokens, dropped)
+    if not is_kept.any():
         raise IsotropyError(f"{folder.name}: no tokens")
     vectors = read_layer(folder, layer)
-    of_items = text_rows(items)
-    n_texts = int(of_items.max()) + 1
-    lengths = np.bincount(tokens["text"][kept], minlength=n_texts)
+    item_texts = text_rows(items)
+    n_texts = int(item_texts.max()) + 1
+    lengths = np.bincount(tokens["text"][is_kept], minlength=n_texts)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    chosen = of_items.ravel() if repeat_texts else np.arange(n_texts)
-    rows = np.flatnonzero(kept)[token_rows(offsets, chosen)]
+    chosen = item_texts.ravel() if repeat_texts else np.arange(n_texts)
+    rows = np.flatnonzero(is_kept)[token_rows(offsets, chosen)]
     starts = np.concatenate([[0], np.cumsum(lengths[chosen])])
     if (np.diff(starts) == 0).any():
         raise IsotropyError(f"{folder.name}: a text without a token")
-    paired = dataset.task == "regression" and of_items.shape[1] == 2
-    pairs = np.arange(of_items.size).reshape(of_items.shape) if repeat_texts else of_items
+    paired = dataset.task == "regression" and item_texts.shape[1] == 2
+    pairs = np.arange(item_texts.size).reshape(item_texts.shape) if repeat_texts else item_texts
     pieces = tokens["piece"].astype("category").cat
     return SentenceCloud(
         vectors=vectors[rows],
@@ -100,40 +104,42 @@ def token_cloud(
 
 
 def word_cloud(items: pd.DataFrame, texts: list[str], table: StaticVectors) -> SentenceCloud:
-    """The whole vocabulary of static vectors; a pair counts if it has both words, as they are or in
-    lower case.
+    """Make a cloud of the whole vocabulary of static vectors; a pair is evaluated if both words are
+    in the vocabulary, as spelt or in lower case.
 
     Raises:
-        IsotropyError: fewer than three pairs.
+        IsotropyError: fewer than three pairs of words have vectors.
     """
-    known = {word: row for row, word in reversed(list(enumerate(table.words)))}
-    row_of = np.array([known.get(text, known.get(text.lower(), -1)) for text in texts])
-    of_items = row_of[text_rows(items)]
-    whole = (of_items >= 0).all(axis=1)
-    if of_items.shape[1] != 2 or whole.sum() < 3:
-        raise IsotropyError(f"{int(whole.sum())} pairs of words have vectors")
+    row_by_word = {word: row for row, word in reversed(list(enumerate(table.words)))}
+    text_rows_in_cloud = np.array(
+        [row_by_word.get(text, row_by_word.get(text.lower(), -1)) for text in texts]
+    )
+    item_rows = text_rows_in_cloud[text_rows(items)]
+    has_vectors = (item_rows >= 0).all(axis=1)
+    if item_rows.shape[1] != 2 or has_vectors.sum() < 3:
+        raise IsotropyError(f"expected 3 pairs of words with vectors, got {int(has_vectors.sum())}")
     return SentenceCloud(
         vectors=table.vectors,
-        rows=of_items[whole].ravel(),
-        starts=np.arange(2 * int(whole.sum()) + 1),
-        pairs=np.arange(2 * int(whole.sum())).reshape(-1, 2),
-        scores=_scores(items)[whole],
+        rows=item_rows[has_vectors].ravel(),
+        starts=np.arange(2 * int(has_vectors.sum()) + 1),
+        pairs=np.arange(2 * int(has_vectors.sum())).reshape(-1, 2),
+        scores=_scores(items)[has_vectors],
         n_pairs_all=len(items),
         types=np.arange(len(table.words)),
         names=table.words,
     )
 
 
-def _kept(tokens: pd.DataFrame, dropped: DroppedTokens) -> np.ndarray:
+def _kept_tokens(tokens: pd.DataFrame, dropped: DroppedTokens) -> np.ndarray:
     if dropped == "special":
-        kept = ~tokens["special"].to_numpy()
+        keep = ~tokens["special"].to_numpy()
     elif dropped == "first-and-last":
         last = tokens.groupby("text")["position"].transform("max")
-        kept = ((tokens["position"] > 0) & (tokens["position"] < last)).to_numpy()
+        keep = ((tokens["position"] > 0) & (tokens["position"] < last)).to_numpy()
     else:
-        kept = np.ones(len(tokens), dtype=bool)
-    empty = ~pd.Series(kept).groupby(tokens["text"].to_numpy()).transform("any").to_numpy()
-    result: np.ndarray = kept | empty
+        keep = np.ones(len(tokens), dtype=bool)
+    empty = ~pd.Series(keep).groupby(tokens["text"].to_numpy()).transform("any").to_numpy()
+    result: np.ndarray = keep | empty
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from isotropy.context import fetched, prepared
+from isotropy.context import prepared_table, source_folder
 from isotropy.embed.spec import EmbedSpec, InitializeSpec, LookUpSpec, ShardSpec, TokensSpec
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
 from isotropy.sources.fetch import FetchSpec, mirror_digests
@@ -38,22 +38,25 @@ def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
     match path:
         case ["fetch", source]:
             control = parts.context.registry[source].random_origin
-            return {} if control is None else {"like": [fetched(control.like)]}
+            return {} if control is None else {"like": [source_folder(control.like)]}
         case ["prepare", name]:
             dataset = parts.context.datasets[name]
             if isinstance(dataset, SentencesSpec | CorpusSpec):
-                return {"source": [fetched(dataset.source)]}
-            words = {"lexicon": [fetched(dataset.lexicon)], "vectors": [fetched(dataset.vectors)]}
+                return {"source": [source_folder(dataset.source)]}
+            words = {
+                "lexicon": [source_folder(dataset.lexicon)],
+                "vectors": [source_folder(dataset.vectors)],
+            }
             return words | (
-                {"word_list": [fetched(dataset.word_list)]} if dataset.word_list else {}
+                {"word_list": [source_folder(dataset.word_list)]} if dataset.word_list else {}
             )
         case ["embed", dataset, embedding]:
             role = (
                 "vectors_source" if parts.context.registry[embedding].kind == "vectors" else "model"
             )
-            return {"texts": [prepared(dataset, "texts")], role: [fetched(embedding)]}
+            return {"texts": [prepared_table(dataset, "texts")], role: [source_folder(embedding)]}
         case ["embed", dataset, "tokens", model] | ["embed", dataset, "shards", model, _]:
-            return {"texts": [prepared(dataset, "texts")], "model": [fetched(model)]}
+            return {"texts": [prepared_table(dataset, "texts")], "model": [source_folder(model)]}
     return None
 
 

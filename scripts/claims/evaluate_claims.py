@@ -1,11 +1,11 @@
-"""Makes the verdicts: every claim of the papers against our numbers."""
+"""Evaluates every claim of the papers against our numbers and writes the verdicts."""
 
 import pandas as pd
 
 from isotropy.claims.evaluate import evaluate
 from isotropy.claims.spec import ClaimsSpec, untested
 from isotropy.claims.write import readable
-from isotropy.files import record_of
+from isotropy.files import record_path
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
 from isotropy.provenance.record import read_record
@@ -19,7 +19,7 @@ with Job(snakemake, ClaimsSpec) as job:
     verdicts = evaluate(
         claims,
         {name: pd.read_parquet(path) for name, path in paths.items()},
-        {name: read_record(record_of(path)).id for name, path in paths.items()},
+        {name: read_record(record_path(path)).id for name, path in paths.items()},
         f"the {job.spec.study} study leaves that part of the paper out",
     )
     with job.write("parquet") as path:

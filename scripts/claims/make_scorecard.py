@@ -1,10 +1,10 @@
-"""Makes the scorecard: each headline claim by model."""
+"""Makes the scorecard: the verdict on each headline claim, by model."""
 
 import pandas as pd
 
 from isotropy.claims.scorecard import scorecard
 from isotropy.claims.spec import ScorecardSpec, untested
-from isotropy.files import record_of
+from isotropy.files import record_path
 from isotropy.job import Job
 from isotropy.provenance.record import read_record
 from isotropy.tables.write import write_all
@@ -17,7 +17,7 @@ with Job(snakemake, ScorecardSpec) as job:
     table = scorecard(
         claims,
         {name: pd.read_parquet(path) for name, path in paths.items()},
-        {name: read_record(record_of(path)).id for name, path in paths.items()},
+        {name: read_record(record_path(path)).id for name, path in paths.items()},
         f"the {job.spec.study} study leaves that part of the paper out",
         job.spec.model_columns,
     )

@@ -1,4 +1,4 @@
-"""Makes the embeddings of a data set's sentences with an encoder."""
+"""Embeds the sentences of a data set with an encoder."""
 
 import pandas as pd
 import torch

@@ -1,4 +1,4 @@
-"""Makes a share of the token vectors of a data set's texts, which embed_tokens puts together."""
+"""Extracts one shard of the token vectors of a data set; embed_tokens assembles the shards."""
 
 import pandas as pd
 import torch

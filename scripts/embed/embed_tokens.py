@@ -1,4 +1,4 @@
-"""Makes the token vectors of a data set's texts: hidden states of the chosen layers of a model."""
+"""Extracts the token vectors of a data set: hidden states of selected layers of a model."""
 
 import pandas as pd
 import torch
@@ -13,22 +13,22 @@ from isotropy.job import Job
 
 with Job(snakemake, TokensSpec, shortcut_inputs=("shards",)) as job:
     spec, shards = job.spec, job.inputs("shards")
-    # What shards have computed is only put together.
+    # With shards, nothing is computed here: their parts are only assembled.
     device = torch.device("cpu") if shards else pick_device(spec.device)
     if any(record.spec["tokens"] != spec.recorded() for record in job.shortcut_records):
-        raise IsotropyError(f"{shards[0].parent} holds shares of other token vectors: delete it")
-    exact = device.type == "cpu" and all(
+        raise IsotropyError(f"{shards[0].parent} contains shards of other token vectors: delete it")
+    is_bitwise = device.type == "cpu" and all(
         record.determinism == "bitwise" for record in job.shortcut_records
     )
-    job.determinism = "bitwise" if exact else "tolerance"
+    job.determinism = "bitwise" if is_bitwise else "tolerance"
     job.lineage.deviate(precision_deviations(spec.dtype))
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     texts = list(pd.read_parquet(job.input["texts"])["text"])
-    how = spec.model_dump(include={"layers", "window", "token_budget"})
+    options = spec.model_dump(include={"layers", "window", "token_budget"})
     with job.write("tokens") as folder:
         folder.mkdir()
         job.measurements = extract(
-            Extraction(encoder, texts, **how),
+            Extraction(encoder, texts, **options),
             workers=job.threads,
             work=job.work / device.type,
             folder=folder,

@@ -1,4 +1,4 @@
-"""Makes the embeddings of a data set's words: rows of a table of static vectors."""
+"""Looks up the words of a data set in a table of static vectors."""
 
 import pandas as pd
 from safetensors.numpy import save_file

@@ -1,4 +1,4 @@
-"""Makes a model with random weights, of the same architecture as another."""
+"""Makes a model with the architecture of another one and random weights."""
 
 from isotropy.embed.initialize import initialize
 from isotropy.embed.spec import InitializeSpec
@@ -21,5 +21,5 @@ with Job(snakemake, InitializeSpec) as job, job.write("source") as folder:
         citation=job.spec.source.citation,
     ).model_dump(mode="json")
     write_json(folder / FACTS, source)
-    # Nothing of the other model's weights is left, so that its source is none of this one's.
+    # The other model's weights are not used, so its source is not part of the lineage.
     job.lineage = Lineage(status="stand-in", reasons=[content.title], sources=[source])

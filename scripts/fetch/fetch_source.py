@@ -1,5 +1,5 @@
-"""Puts a source's files, verified, into a folder: from the first of its origins that can be
-reached.
+"""Fetches the files of a source into a folder, from the first available origin, and verifies
+them.
 """
 
 from isotropy.files import write_json

@@ -1,9 +1,9 @@
-"""Makes one fine-tuned model's measurements: performance, geometry per layer, activations, and the
-training curve.
+"""Fine-tunes one model, records the training curve, and measures performance, activations and the
+geometry of each layer.
 """
 
 from isotropy.device import pick_device
-from isotropy.finetune.data import read_side
+from isotropy.finetune.data import read_task_data
 from isotropy.finetune.facts import describe_run
 from isotropy.finetune.measure import Reader, measure
 from isotropy.finetune.model import load_model, load_tokenizer
@@ -19,13 +19,13 @@ with Job(snakemake, FinetuneSpec) as job:
     job.seeds["training"] = spec.seed
     require_precision(spec.training, device)
     tokenizer = load_tokenizer(folder, spec.training.max_length)
-    train = read_side(
+    train = read_task_data(
         tokenizer, job.input["train_texts"], job.input["train_items"], spec.training, seed=spec.seed
     )
-    validation = read_side(
+    validation = read_task_data(
         tokenizer, job.input["validation_texts"], job.input["validation_items"], spec.training
     )
-    job.lineage.deviate(spec.departures(train.n_items, train.n_all))
+    job.lineage.deviate(spec.departures(train.n_items, train.n_available))
     pad = tokenizer.pad_token_id
     model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed, pad)
     clustering = None

@@ -1,7 +1,7 @@
-"""Makes the contextuality of one layer of a model: of words, sentences and dimensions."""
+"""Measures the contextuality of words, sentences and dimensions in one layer of a model."""
 
 from isotropy.geometry.contexts import measure_contexts
-from isotropy.geometry.sentences import read_sentences, read_vectors_of
+from isotropy.geometry.sentences import read_sentences, read_token_vectors
 from isotropy.geometry.spec import ContextsFacts, ContextsSpec
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
@@ -11,7 +11,7 @@ with Job(snakemake, ContextsSpec) as job:
     job.seeds = {"draws": spec.seed}
     folders = job.inputs("tokens")
     sentences = read_sentences(folders, job.inputs("texts"))
-    layer = measure_contexts(sentences, read_vectors_of(sentences, folders, spec.layer), spec)
+    layer = measure_contexts(sentences, read_token_vectors(sentences, folders, spec.layer), spec)
     for name in ("rows", "words", "dimensions"):
         with job.write(name) as path:
             write_parquet(path, getattr(layer, name), job.mark)

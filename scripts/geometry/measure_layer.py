@@ -1,9 +1,9 @@
-"""Makes the geometry of one layer of a model on a corpus: cosines, clusters, local dimension,
-pictures.
+"""Measures the geometry of one layer of a model on a corpus: cosines, clusters, local dimension and
+points for figures.
 """
 
 from isotropy.embed.layers import read_tokens
-from isotropy.geometry.layers import measure_all
+from isotropy.geometry.layers import measure_layer_variants
 from isotropy.geometry.spec import LayerFacts, LayerSpec
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
@@ -11,7 +11,7 @@ from isotropy.parquet import write_parquet
 with Job(snakemake, LayerSpec) as job:
     spec = job.spec
     job.seeds = {f"seed{s}": s for s in spec.seeds}
-    layer = measure_all(job.input["tokens"], spec)
+    layer = measure_layer_variants(job.input["tokens"], spec)
     for name in ("rows", "silhouettes", "points"):
         with job.write(name) as path:
             write_parquet(path, getattr(layer, name), job.mark)

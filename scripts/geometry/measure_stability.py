@@ -1,4 +1,4 @@
-"""Makes the scores of samples of a point cloud: IsoScore* against sample size and shrinkage."""
+"""Measures IsoScore* of samples of a point cloud, by sample size and shrinkage."""
 
 from safetensors.numpy import load_file
 
@@ -12,9 +12,9 @@ with Job(snakemake, StabilitySpec) as job:
     embeddings = (
         load_file(job.input["embeddings"])["vectors"] if "embeddings" in job.input else None
     )
-    rows, whole, known = sample_scores(spec, embeddings)
+    rows, cloud_isoscore, n_shrinkage_points = sample_scores(spec, embeddings)
     job.lineage.deviate(spec.deviations)
-    drawn = (
+    description = (
         f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore "
         f"{spec.cloud.isoscore}"
     )
@@ -23,13 +23,13 @@ with Job(snakemake, StabilitySpec) as job:
     facts = StabilityFacts(
         name=spec.name,
         cloud=spec.cloud,
-        data=drawn if embeddings is None else job.lineage.titles("dataset", "lexicon")[0],
+        data=description if embeddings is None else job.lineage.titles("dataset", "lexicon")[0],
         embedding="" if embeddings is None else job.lineage.titles("model", "vectors")[0],
         status=job.lineage.status,
         deviations=job.lineage.deviations,
         d=spec.cloud.d if embeddings is None else embeddings.shape[1],
-        isoscore=whole,
-        shrinkage_points=known,
+        isoscore=cloud_isoscore,
+        shrinkage_points=n_shrinkage_points,
     )
     with job.write("run") as path:
         path.write_text(facts.canonical() + "\n", "utf8")

@@ -1,4 +1,4 @@
-"""Makes static vectors of words from layers of a model, and their cosines on benchmarks."""
+"""Derives static word vectors from layers of a model and compares them on word similarity."""
 
 from isotropy.geometry.sentences import read_sentences
 from isotropy.geometry.spec import StaticWordsFacts, StaticWordsSpec
@@ -16,7 +16,7 @@ with Job(snakemake, StaticWordsSpec) as job:
     tables = {name: read_vectors(read_fetched(file).content, file) for name, file in files}
     files = zip(job.inputs("benchmark_items"), job.inputs("benchmark_texts"), strict=True)
     benchmarks = {
-        name: read_benchmark(*of_name) for name, of_name in zip(spec.benchmarks, files, strict=True)
+        name: read_benchmark(*paths) for name, paths in zip(spec.benchmarks, files, strict=True)
     }
     pairs = measure_layers(sentences, folders, spec, tables, benchmarks)
     with job.write("rows") as path:

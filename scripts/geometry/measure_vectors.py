@@ -1,4 +1,4 @@
-"""Makes the local intrinsic dimension of static vectors."""
+"""Measures the local intrinsic dimension of static vectors."""
 
 import pandas as pd
 

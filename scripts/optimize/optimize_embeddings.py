@@ -1,4 +1,4 @@
-"""Makes one trajectory: embeddings optimized for a classification task, measured on the way."""
+"""Optimizes embeddings for a classification task and records scores after each update."""
 
 from safetensors.numpy import load_file
 

@@ -1,4 +1,4 @@
-"""Makes the canonical tables of a data set of words that a lexicon labels."""
+"""Makes the canonical tables of a data set of words with labels from a lexicon."""
 
 from isotropy.job import Job
 from isotropy.parquet import write_parquet

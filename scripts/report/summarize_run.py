@@ -1,4 +1,4 @@
-"""Summarizes the run for the pages: jobs, digests, times, and the state of all files."""
+"""Summarizes the run for the pages of results: jobs, digests, times, and the state of all files."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from isotropy.report.run import summarize
 from isotropy.workflow.page_spec import RunSpec
 
 with Job(snakemake, RunSpec) as job:
-    job.determinism = "once"  # times and machines are those of this run
+    job.determinism = "once"  # times and machines differ between runs
     summary = summarize(Path(), job.inputs("results"), job.threads)
     for name in ("run", "lineage"):
         with job.write(name) as path:

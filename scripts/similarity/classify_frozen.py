@@ -1,5 +1,5 @@
-"""Makes a task's classification on frozen features: each method, transductive and inductive, MLP
-and linear control.
+"""Trains and evaluates classifiers of a task on frozen features: with each post-processing method,
+transductive and inductive, an MLP and a linear control.
 """
 
 import numpy as np
@@ -21,18 +21,18 @@ with Job(snakemake, ClassifySpec) as job:
     columns, targets, n_all = read_columns(
         job.input["train_texts"], job.input["train_items"], spec.n_train
     )
-    unseen, right, n_validation = read_columns(
+    validation_columns, validation_targets, n_validation = read_columns(
         job.input["validation_texts"], job.input["validation_items"], None
     )
     job.lineage.deviate(spec.departures(len(targets), n_all))
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     train = features(encoder, columns, targets, spec, job.threads)
-    validation = features(encoder, unseen, right, spec, job.threads)
+    validation = features(encoder, validation_columns, validation_targets, spec, job.threads)
     classified = classify(train, validation, spec)
     for name in ("rows", "answers"):
         with job.write(name) as path:
             write_parquet(path, getattr(classified, name), job.mark)
-    most = np.full(n_validation, np.bincount(targets).argmax())
+    majority_predictions = np.full(n_validation, np.bincount(targets).argmax())
     facts = ClassificationFacts(
         task=spec.task,
         embedding=spec.embedding,
@@ -42,7 +42,7 @@ with Job(snakemake, ClassifySpec) as job:
         status=job.lineage.status,
         deviations=job.lineage.deviations,
         metric=spec.metric,
-        chance=classification_scores(most, right, 2)[spec.metric],
+        chance=classification_scores(majority_predictions, validation_targets, 2)[spec.metric],
         parameters=spec.parameters,
         n_train=len(targets),
         n_train_all=n_all,

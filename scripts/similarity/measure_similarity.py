@@ -1,5 +1,5 @@
-"""Makes one layer's measurements: isotropy and semantic similarity before and after each method,
-and pictures.
+"""Measures isotropy and semantic similarity of one layer before and after each post-processing
+method, and computes points for figures.
 """
 
 import pandas as pd
@@ -22,13 +22,13 @@ with Job(snakemake, SimilaritySpec) as job:
     for name, table in {"rows": rows, "pairs": pairs}.items():
         with job.write(name) as path:
             write_parquet(path, table, job.mark)
-    drawn = (
+    plotted_points = (
         pictures(cloud, parameters, spec.clusterer)
         if spec.plotted and parameters is not None
         else pd.DataFrame()
     )
     with job.write("points") as path:
-        write_parquet(path, drawn, job.mark)
+        write_parquet(path, plotted_points, job.mark)
     job.lineage.deviate(spec.deviations)
     facts = SimilarityFacts(
         dataset=spec.dataset,

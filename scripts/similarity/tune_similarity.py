@@ -1,4 +1,4 @@
-"""Makes the choice of one layer's numbers of clusters and components: the highest Spearman
+"""Selects the numbers of clusters and components for one layer: those with the highest Spearman
 correlation on tuning data.
 """
 
@@ -9,7 +9,7 @@ from isotropy.similarity.read import read_cloud
 from isotropy.similarity.spec import TuningFacts, TuningSpec
 
 with Job(snakemake, TuningSpec) as job:
-    table, numbers = tune(read_cloud(job.spec, job.input), job.spec)
+    table, best_parameters = tune(read_cloud(job.spec, job.input), job.spec)
     with job.write("trials") as path:
         write_parquet(path, table, job.mark)
     tuned = TuningFacts(
@@ -17,7 +17,7 @@ with Job(snakemake, TuningSpec) as job:
         layer=job.spec.layer,
         status=job.lineage.status,
         deviations=job.lineage.deviations,
-        parameters=numbers,
+        parameters=best_parameters,
         dataset=job.lineage.titles("dataset")[0],
     )
     with job.write("tuned") as path:

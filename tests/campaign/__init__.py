@@ -1,1 +1,1 @@
-"""Campaigns: many random faults, more than `make test` has time for; `make campaign` runs them."""
+"""Campaigns: thousands of random faults, too many for `make test`; `make campaign` runs them."""

@@ -1,4 +1,4 @@
-"""Random alterations of a finished study: each must be found, and named by the file.
+"""Random alterations of a finished study: the audit must name the file of each.
 
 python -m tests.campaign.alterations STUDY [--n 1000] [--seed 0]
 
@@ -54,7 +54,7 @@ def remove(path: Path, _random: np.random.Generator) -> None:
 
 
 def edit_record(path: Path, random: np.random.Generator) -> None:
-    """Another value in one field, in a record that is still one."""
+    """Change the value of one field; the record stays valid JSON with all its fields."""
     record = json.loads(path.read_text())
     field = random.choice(
         ["started", "seconds", "seeds", "environment", "spec", "inputs", "lineage", "code", "id"]
@@ -75,22 +75,22 @@ def edit_record(path: Path, random: np.random.Generator) -> None:
 
 
 def remove_entry(path: Path, random: np.random.Generator) -> None:
-    """A line taken out of the ledger, not its last: all but the first are jobs'."""
+    """Remove a line of the ledger, but not the last one."""
     lines = path.read_bytes().splitlines(keepends=True)
     del lines[random.integers(len(lines) - 1)]
     path.write_bytes(b"".join(lines))
 
 
 Alteration = Callable[[Path, np.random.Generator], None]
-OF_OUTPUTS: list[Alteration] = [flip, truncate, flip_and_restore_time, replace, remove]
-OF_RECORDS: list[Alteration] = [edit_record, remove, flip, truncate]
+OUTPUT_ALTERATIONS: list[Alteration] = [flip, truncate, flip_and_restore_time, replace, remove]
+RECORD_ALTERATIONS: list[Alteration] = [edit_record, remove, flip, truncate]
 
 
 class Study:
-    """A finished study that is altered and put back.
+    """A finished study whose files are altered and restored.
 
-    The audit digests every file and reads every record. It does so here, too, but what it has read
-    of a file that nobody has touched since is not read again.
+    The audit digests every file and reads every record. Inside the context, results for files that
+    are not altered are cached.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -100,90 +100,97 @@ class Study:
 
     def __enter__(self) -> Self:
         for module, name in ((audits, "sha256_file"), (chains, "read_record")):
-            once = self._once(getattr(module, name))
-            self._patches.enter_context(mock.patch.object(module, name, once))
+            cached = self._cached(getattr(module, name))
+            self._patches.enter_context(mock.patch.object(module, name, cached))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._patches.close()
 
-    def _once(self, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
-        known: dict[Path, Any] = {}
+    def _cached(self, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        cache: dict[Path, Any] = {}
 
-        def read_once(path: Path) -> Any:
+        def read_cached(path: Path) -> Any:
             if path in self._touched:
                 return read(path)
-            if path not in known:
-                known[path] = read(path)
-            return known[path]
+            if path not in cache:
+                cache[path] = read(path)
+            return cache[path]
 
-        return read_once
+        return read_cached
 
     @contextmanager
     def altered(self, *paths: Path) -> Iterator[None]:
-        """Put files back as they were at the end, whatever happened to them."""
-        kept = {path: (path.read_bytes(), path.stat()) for path in paths}
+        """Restore files and their times at the end, whatever happened to them."""
+        originals = {path: (path.read_bytes(), path.stat()) for path in paths}
         self._touched = set(paths)
         try:
             yield
         finally:
-            for path, (data, stat) in kept.items():
+            for path, (data, stat) in originals.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
                 os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
             self._touched = set()
 
-    def found(self, *paths: Path) -> set[str]:
-        """Files with a finding among results and what they stand on; without paths, of the whole
-        study. A folder's records are held against the ledger, too."""
-        found = verify(self.folder, paths) if paths else verify_all(self.folder)
-        return {f.path for f in found if f.state not in GOOD}
+    def files_with_findings(self, *paths: Path) -> set[str]:
+        """Audit results and all that they are made from; without paths, the whole study. For a
+        folder, its records are compared with the ledger, too."""
+        findings = verify(self.folder, paths) if paths else verify_all(self.folder)
+        return {f.path for f in findings if f.state not in GOOD}
 
     def name(self, path: Path) -> Path:
-        """A path as records have it."""
+        """Return a path as it is written in records."""
         return path.relative_to(self.folder)
 
     def kinds(self) -> dict[str, list[Path]]:
-        """Files by kind: a kind of artefact is a suffix; what was fetched is a kind of its own."""
-        found: dict[str, list[Path]] = {}
+        """Group files by kind: their suffix, or `source` for everything that was fetched."""
+        files_by_kind: dict[str, list[Path]] = {}
         for finding in verify_all(self.folder):
             name = finding.path
             kind = "source" if name.startswith("results/fetch/") else Path(name).suffix
-            found.setdefault(kind, []).append(self.folder / name)
-        return found
+            files_by_kind.setdefault(kind, []).append(self.folder / name)
+        return files_by_kind
 
 
 class Case(NamedTuple):
-    what: str
-    how: Alteration
+    """An alteration of one file; its label begins with the kind of the file."""
+
+    label: str
+    alteration: Alteration
     path: Path
 
 
 def cases(
     kinds: dict[str, list[Path]], records: list[Path], ledger: Path, random: np.random.Generator
 ) -> list[Case]:
-    """Every alteration once in every kind of file, of records four times, of the ledger three."""
+    """Draw cases: each alteration once for each kind of file, for records four times; three lines
+    of the ledger to remove."""
 
-    def drawn(kind: str, how: Alteration, files: list[Path], times: int) -> list[Case]:
-        what = f"{kind}: {how.__name__}"
-        return [Case(what, how, files[random.integers(len(files))]) for _ in range(times)]
+    def drawn(kind: str, alteration: Alteration, files: list[Path], times: int) -> list[Case]:
+        label = f"{kind}: {alteration.__name__}"
+        return [Case(label, alteration, files[random.integers(len(files))]) for _ in range(times)]
 
-    found = [
+    drawn_cases = [
         case
         for kind, files in kinds.items()
-        for how in OF_OUTPUTS
-        for case in drawn(kind, how, files, 1)
+        for alteration in OUTPUT_ALTERATIONS
+        for case in drawn(kind, alteration, files, 1)
     ]
-    found += [case for how in OF_RECORDS for case in drawn("record", how, records, 4)]
-    return found + drawn("ledger", remove_entry, [ledger], 3)
+    drawn_cases += [
+        case
+        for alteration in RECORD_ALTERATIONS
+        for case in drawn("record", alteration, records, 4)
+    ]
+    return drawn_cases + drawn("ledger", remove_entry, [ledger], 3)
 
 
 def campaign(folder: Path, n: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Alter a finished study `n` times or more: rounds of `cases`, and as many pairs of files of
-    one kind swapped as are left.
+    """Alter a finished study at least `n` times: full rounds of `cases`; the remaining times, swap
+    two files of one kind.
 
     Returns:
-        Counts by what was done, and what was missed.
+        Counts by alteration, and the alterations that the audit missed.
     """
     random, counts, missed = np.random.default_rng(seed), Counter[str](), list[str]()
     with Study(folder) as study:
@@ -193,31 +200,32 @@ def campaign(folder: Path, n: int, seed: int) -> tuple[Counter[str], list[str]]:
         per_round = len(cases(kinds, records, ledger, np.random.default_rng(0)))
         for _ in range(max(1, n // (per_round + 1))):
             for case in cases(kinds, records, ledger, random):
-                of_kind = case.what.partition(":")[0] + ":"
-                first = not any(what.startswith(of_kind) for what in counts)
+                kind_prefix = case.label.partition(":")[0] + ":"
+                first = not any(label.startswith(kind_prefix) for label in counts)
                 missed += _alter(study, case, random, whole=first)
-                counts[case.what] += 1
-        several = sorted(kind for kind, files in kinds.items() if len(files) > 1)
+                counts[case.label] += 1
+        swappable = sorted(kind for kind, files in kinds.items() if len(files) > 1)
         while counts.total() < n:
-            files = kinds[random.choice(several)]
+            files = kinds[random.choice(swappable)]
             pair = [files[i] for i in random.choice(len(files), 2, replace=False)]
             if pair[0].read_bytes() != pair[1].read_bytes():
                 missed += _swap(study, *pair)
                 counts["swapped pair"] += 1
-        if left := study.found():
-            missed.append(f"not put back: {sorted(left)[:3]}")
+        if left := study.files_with_findings():
+            missed.append(f"not restored: {sorted(left)[:3]}")
     return counts, missed
 
 
 def _alter(study: Study, case: Case, random: np.random.Generator, *, whole: bool) -> list[str]:
-    """The whole study is checked for the first file of each kind, and for what all of it stands
-    on."""
+    """Alter one file; return a message if the audit misses it. `whole` audits the whole study, as
+    is always done for the ledger."""
     path = case.path
-    asked = study.name(path.parent if case.what.startswith("record") else path)
+    audited = study.name(path.parent if case.label.startswith("record") else path)
     with study.altered(path):
-        case.how(path, random)
-        found = study.found() if whole or path.name == LEDGER else study.found(asked)
-    return [] if study.name(path).as_posix() in found else [f"{case.what} of {path}"]
+        case.alteration(path, random)
+        everything = whole or path.name == LEDGER
+        named = study.files_with_findings(*([] if everything else [audited]))
+    return [] if study.name(path).as_posix() in named else [f"{case.label} of {path}"]
 
 
 def _swap(study: Study, a: Path, b: Path) -> list[str]:
@@ -225,13 +233,13 @@ def _swap(study: Study, a: Path, b: Path) -> list[str]:
         data = a.read_bytes()
         shutil.copyfile(b, a)
         b.write_bytes(data)
-        found = study.found(study.name(a), study.name(b))
+        named = study.files_with_findings(study.name(a), study.name(b))
     both = {study.name(path).as_posix() for path in (a, b)}
-    return [] if both <= found else [f"swapped {a} and {b}"]
+    return [] if both <= named else [f"swapped {a} and {b}"]
 
 
 def main() -> int:
-    """Exit code 1: something was missed."""
+    """Run a campaign; return exit code 1 if the audit missed an alteration."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("study", type=Path)
     parser.add_argument("--n", type=int, default=1000)
@@ -240,14 +248,14 @@ def main() -> int:
     if not (arguments.study / RESULTS / LEDGER).is_file():
         sys.exit(f"{arguments.study} holds no finished study: run one there first")
     if bad := [f for f in verify_all(arguments.study.resolve()) if f.state not in GOOD]:
-        sys.exit(f"{arguments.study}: {bad[0].path} is {bad[0].state}: nothing was altered yet")
+        sys.exit(f"{arguments.study}: {bad[0].path} is {bad[0].state}, before any alteration")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder).resolve()
         shutil.copytree(arguments.study / RESULTS, copy / RESULTS)
         counts, missed = campaign(copy, arguments.n, arguments.seed)
     for line in missed:
         print(f"missed: {line}")
-    shown = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    shown = ", ".join(f"{count} {label}" for label, count in sorted(counts.items()))
     print(f"{counts.total()} alterations, {len(missed)} missed: {shown}")
     return 1 if missed else 0
 

@@ -2,10 +2,10 @@
 
 python -m tests.campaign.faults [--n 200] [--seed 0]
 
-Fetches three reviews from a hub on this machine that does one thing wrong, a random number of
-times; in every second case a mirror has them as well. What may come of it: the right bytes, from
-the hub or the mirror, or one sentence. Missed are other bytes, leftovers beside them, and other
-exceptions.
+Fetches three reviews from a hub on this machine that shows one fault, a random number of times; in
+every second case a mirror has them as well. A fetch must give the right bytes, from the hub or the
+mirror, or fail with an error message of one line. Counted as missed: other bytes, leftover files,
+other exceptions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.unit.reviews import FILES, HUB, MIRROR, run, source
 
 
 def campaign(n: int, seed: int, kinds: Sequence[str] = FAULTS) -> tuple[Counter[str], list[str]]:
-    """Fetch `n` times. Returns what came of it, by fault, and what was missed."""
+    """Fetch `n` times. Returns counts by fault and outcome, and descriptions of missed faults."""
     logging.getLogger("isotropy").setLevel(logging.CRITICAL)
     counts, missed = Counter[str](), list[str]()
     for i in range(n):
@@ -46,7 +46,7 @@ def campaign(n: int, seed: int, kinds: Sequence[str] = FAULTS) -> tuple[Counter[
 
 
 def _fetch(folder: Path, fault: str, times: int, *, heads: bool, mirrored: bool) -> str:
-    """What came of one fetch, in words."""
+    """Fetch once from a faulty hub, and describe the outcome."""
     mirror = folder / "mirror"
     mirror.mkdir()
     for name, data in FILES.items():
@@ -64,7 +64,7 @@ def _fetch(folder: Path, fault: str, times: int, *, heads: bool, mirrored: bool)
             mock.patch.multiple(clients, FIRST_WAIT_SECONDS=0.001, TRANSFER_SECONDS=1.0),
         ):
             origins: list[dict[str, object]] = [{**HUB}, {**MIRROR}] if mirrored else [{**HUB}]
-            found, _, destination = run(source(*origins), folder, mirror if mirrored else None)
+            fetched, _, destination = run(source(*origins), folder, mirror if mirrored else None)
     except IsotropyError as error:
         return "refused" if "\n" not in str(error) else f"missed: several lines: {error}"
     except Exception as error:
@@ -74,11 +74,11 @@ def _fetch(folder: Path, fault: str, times: int, *, heads: bool, mirrored: bool)
     written = {p.name: sha256_file(p) for p in destination.rglob("*") if p.is_file()}
     if written != {p.name: sha256_file(p) for p in mirror.iterdir()}:
         return f"missed: other files: {sorted(written)}"
-    return f"from the {found.origin.split()[0]}"
+    return f"from the {fetched.origin.split()[0]}"
 
 
 def main() -> int:
-    """Exit code 1: something was missed."""
+    """Run a campaign; return exit code 1 if a fault was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)

@@ -29,8 +29,8 @@ TARGETS = [
 SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGHUP, signal.SIGINT]
 
 
-def run_for(workflow: Workflow, seconds: float, by: signal.Signals) -> bool:
-    """Run, and kill the run with all its jobs after some seconds. Returns whether it completed."""
+def run_for(workflow: Workflow, seconds: float, kill_signal: signal.Signals) -> bool:
+    """Run the workflow, kill it with all its jobs after `seconds`; return whether it completed."""
     process = subprocess.Popen(
         workflow.command("--nolock", "--", *TARGETS),
         cwd=workflow.folder,
@@ -38,12 +38,12 @@ def run_for(workflow: Workflow, seconds: float, by: signal.Signals) -> bool:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=_listen,
+        preexec_fn=_reset_signal_handlers,
     )
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, by)
+        os.killpg(process.pid, kill_signal)
         try:
             process.wait(120)
         except subprocess.TimeoutExpired:
@@ -55,49 +55,53 @@ def run_for(workflow: Workflow, seconds: float, by: signal.Signals) -> bool:
     return True
 
 
-def _listen() -> None:
-    """Take all signals, also where a campaign runs in the background or under nohup."""
+def _reset_signal_handlers() -> None:
+    """Handle signals by default, even if the campaign runs in the background or under nohup."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def campaign(folder: Path, n: int, seed: int) -> tuple[int, int, list[str]]:
-    """Kill until there were `n` kills.
+    """Start and kill runs until there were `n` kills.
 
     Returns:
-        Kills, rounds that completed, and results with other bytes than undisturbed.
+        Number of kills, of completed rounds, and results that differ from an undisturbed run.
     """
     draw = random.Random(seed)
     undisturbed = Workflow(copy_checkout(folder / "undisturbed"))
     began = time.monotonic()
     undisturbed.done("--", *TARGETS)
-    whole = time.monotonic() - began
+    undisturbed_seconds = time.monotonic() - began
     expected = digests(undisturbed.folder)
     kills, rounds, missed = 0, 0, list[str]()
     while kills < n:
         workflow = Workflow(copy_checkout(folder / "killed"))
-        tried = 0
-        # Later and later, so that a round ends also on a machine that has become slower
+        kills_in_round = 0
+        # Wait longer after each kill, so that a round ends even if the machine has become slower
         while not run_for(
-            workflow, draw.uniform(0.5, (0.7 + tried / 20) * whole), draw.choice(SIGNALS)
+            workflow,
+            draw.uniform(0.5, (0.7 + kills_in_round / 20) * undisturbed_seconds),
+            draw.choice(SIGNALS),
         ):
-            tried += 1
-        kills, rounds = kills + tried, rounds + 1
-        print(f"round {rounds}: completed after {tried} kills, {kills} in all", flush=True)
-        found = digests(workflow.folder)
+            kills_in_round += 1
+        kills, rounds = kills + kills_in_round, rounds + 1
+        print(f"round {rounds}: completed after {kills_in_round} kills, {kills} in all", flush=True)
+        obtained = digests(workflow.folder)
         missed += [
             f"round {rounds}: {name}"
-            for name in sorted(expected.keys() | found.keys())
-            if expected.get(name) != found.get(name)
+            for name in sorted(expected.keys() | obtained.keys())
+            if expected.get(name) != obtained.get(name)
         ]
-        left = [p for p in workflow.folder.rglob("results/**/*") if p.suffix in (".tmp", ".work")]
-        missed += [f"round {rounds}: left over: {path}" for path in left]
+        leftovers = [
+            p for p in workflow.folder.rglob("results/**/*") if p.suffix in (".tmp", ".work")
+        ]
+        missed += [f"round {rounds}: left over: {path}" for path in leftovers]
         shutil.rmtree(workflow.folder)
     return kills, rounds, missed
 
 
 def main() -> int:
-    """Exit code 1: other bytes, or something left over."""
+    """Run a campaign; return exit code 1 if results differ or temporary files are left."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
@@ -106,7 +110,7 @@ def main() -> int:
         kills, rounds, missed = campaign(Path(folder), arguments.n, arguments.seed)
     for line in missed:
         print(f"missed: {line}")
-    print(f"{kills} kills in {rounds} runs that completed at last: {len(missed)} missed")
+    print(f"{kills} kills in {rounds} completed rounds: {len(missed)} missed")
     return 1 if missed else 0
 
 

@@ -2,9 +2,9 @@
 
 python -m tests.campaign.mutations [--n 5000] [--seed 0]
 
-A mutation puts something else in the place of a value, anywhere, or takes it away. What may come of
-it: a finding, or an error that is one sentence. Missed is an audit that says that all is well, and
-any other exception, which a user would see as a traceback.
+A mutation replaces or removes a value at a random place. It must lead to a finding, or to an error
+message of one line. Counted as missed: an audit without findings, and any other exception, which a
+user would see as a traceback.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from isotropy.provenance.audit import GOOD, verify_all
 from isotropy.provenance.bundle import export
 from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.format import LEDGER, UNREADABLE, line_sha256
-from isotropy.provenance.verify_bundle import METADATA, NO_ZIP, verify
+from isotropy.provenance.verify_bundle import METADATA, ZIP_ERRORS, verify
 from isotropy.sources.registry import load_registry
 from isotropy.workflow.config import load_study, read_configuration
 from tests.conftest import PROJECT
@@ -45,38 +45,38 @@ HOSTILE: list[Any] = [
 
 
 class Mutation(NamedTuple):
-    """A value with one change in it, and what was changed, in words."""
+    """A value with one change, and a description of the change."""
 
     value: Any
-    said: str
+    change: str
 
 
 def mutate(value: Any, draw: random.Random) -> Mutation:
-    """Change one place of a JSON value, drawn from all of its places."""
+    """Change a JSON value at one randomly drawn place."""
     changed = copy.deepcopy(value)
     places = list(_places(changed))
     if not places:
         return Mutation(draw.choice(HOSTILE), "the whole")
     holder, key = draw.choice(places)
-    how = draw.choice(["replace", "replace", "remove", "nest", "swap type", "add"])
-    if how == "remove":
+    operation = draw.choice(["replace", "replace", "remove", "nest", "swap type", "add"])
+    if operation == "remove":
         del holder[key]
-    elif how == "nest":
+    elif operation == "nest":
         nested: Any = holder[key]
         for _ in range(draw.choice([1, 3, 2000])):
             nested = [nested]
         holder[key] = nested
-    elif how == "swap type":
+    elif operation == "swap type":
         holder[key] = str(holder[key]) if not isinstance(holder[key], str) else [holder[key]]
-    elif how == "add" and isinstance(holder, dict):
+    elif operation == "add" and isinstance(holder, dict):
         holder[str(draw.choice(HOSTILE))[:400]] = draw.choice(HOSTILE)
     else:
         holder[key] = copy.deepcopy(draw.choice(HOSTILE))
-    return Mutation(changed, f"{how} at {str(key)[:40]!r}")
+    return Mutation(changed, f"{operation} at {str(key)[:40]!r}")
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """All places in a value: what holds it, and its key."""
+    """Iterate over all nested values as pairs of container and key."""
     if not isinstance(value, dict | list):
         return
     for key in list(value) if isinstance(value, dict) else range(len(value)):
@@ -85,7 +85,8 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 class Run:
-    """A small finished run, its bundle, and ways to put a mutation in."""
+    """A small finished run with its bundle. Each method mutates a file of one kind, and returns a
+    message if the mutation was missed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -101,37 +102,35 @@ class Run:
         }
 
     def record(self, draw: random.Random) -> str | None:
-        """A record: the audit must name it."""
+        """Mutate a record; the audit must name it."""
         path = self.folder / "results" / draw.choice(["note", "source"])
         path = path.with_suffix(".record.json")
-        return self._audited(path, path.read_bytes(), draw)
+        return self._mutate_record(path, path.read_bytes(), draw)
 
     def entry(self, draw: random.Random) -> str | None:
-        """A line of the ledger, with the lines after it made to follow on: only what it says is
-        wrong.
-        """
+        """Mutate a line of the ledger, and recompute the digests that chain the lines after it."""
         path = self.folder / "results" / LEDGER
         lines = path.read_bytes().splitlines()
         i = draw.randrange(len(lines))
-        changed, said = mutate(json.loads(lines[i]), draw)
+        changed, change = mutate(json.loads(lines[i]), draw)
         if changed == json.loads(lines[i]):
             return None
         lines[i] = _text(changed).encode("utf8", "surrogatepass").replace(b"\n", b" ")
         for k in range(i + 1, len(lines)):
             entry = json.loads(lines[k]) | {"previous": line_sha256(lines[k - 1])}
             lines[k] = json.dumps(entry, separators=(",", ":")).encode()
-        quiet = said.endswith(("'time'", "'n'")) or "add at" in said
-        with _instead(path, b"\n".join([*lines, b""])):
-            return self._found(said, may_be_quiet=quiet)
+        unchecked = change.endswith(("'time'", "'n'")) or "add at" in change
+        with _replaced(path, b"\n".join([*lines, b""])):
+            return self._missed_by_audit(change, may_be_quiet=unchecked)
 
     def bundle(self, draw: random.Random) -> str | None:
-        """A member of the bundle that is JSON."""
+        """Mutate a JSON member of the bundle."""
         source, target = self.folder / "bundle.zip", self.folder / "changed.zip"
         victims = [METADATA, "results/note.record.json", "results/source.record.json"]
         victim = draw.choice(victims)
         with zipfile.ZipFile(source) as before, zipfile.ZipFile(target, "w") as after:
             value = json.loads(before.read(victim))
-            changed, said = mutate(value, draw)
+            changed, change = mutate(value, draw)
             for name in before.namelist():
                 data = before.read(name)
                 if name == victim:
@@ -142,25 +141,25 @@ class Run:
         try:
             findings, summary = verify(str(target))
             escape_for_terminal("\n".join([*findings, summary])).encode()
-        except (OSError, *UNREADABLE, *NO_ZIP):
-            return None  # exit code 2, in one line
-        # Descriptions in the bundle's list are the exporter's words, and not checked.
-        quiet = victim == METADATA and _digests(changed) == _digests(value)
-        return None if findings or quiet else f"{victim}: {said}: not found"
+        except (OSError, *UNREADABLE, *ZIP_ERRORS):
+            return None  # a one-line error with exit code 2
+        # Descriptions in the bundle's metadata are free text, and not checked.
+        unchecked = victim == METADATA and _digests(changed) == _digests(value)
+        return None if findings or unchecked else f"{victim}: {change}: not found"
 
     def config(self, draw: random.Random) -> str | None:
-        """The default study's configuration."""
-        changed, said = mutate(self.configuration, draw)
+        """Mutate the default study's configuration."""
+        changed, change = mutate(self.configuration, draw)
         if not isinstance(changed, dict):
             return None
-        return _one_sentence(lambda: load_study(changed, PROJECT), said)
+        return _check_error_message(lambda: load_study(changed, PROJECT), change)
 
     def registry(self, draw: random.Random) -> str | None:
-        """A file of the registry."""
+        """Mutate a file of the registry."""
         folder = self.folder / "sources"
         folder.mkdir(exist_ok=True)
         victim = draw.choice(list(self.registries))
-        changed, said = mutate(self.registries[victim], draw)
+        changed, change = mutate(self.registries[victim], draw)
         try:
             text = yaml.safe_dump(changed)
         except (RecursionError, yaml.YAMLError, UnicodeError):
@@ -169,40 +168,40 @@ class Run:
             (folder / name).write_text(
                 text if name == victim else yaml.safe_dump(value), "utf8", "surrogatepass"
             )
-        return _one_sentence(lambda: load_registry(folder), f"{victim}: {said}")
+        return _check_error_message(lambda: load_registry(folder), f"{victim}: {change}")
 
-    def _audited(self, path: Path, data: bytes, draw: random.Random) -> str | None:
+    def _mutate_record(self, path: Path, data: bytes, draw: random.Random) -> str | None:
         value = json.loads(data)
-        changed, said = mutate(value, draw)
+        changed, change = mutate(value, draw)
         if changed == value:
             return None
-        with _instead(path, _text(changed).encode("utf8", "surrogatepass")):
-            return self._found(f"{path.name}: {said}")
+        with _replaced(path, _text(changed).encode("utf8", "surrogatepass")):
+            return self._missed_by_audit(f"{path.name}: {change}")
 
-    def _found(self, said: str, *, may_be_quiet: bool = False) -> str | None:
-        """What was missed: an audit without a finding."""
+    def _missed_by_audit(self, change: str, *, may_be_quiet: bool = False) -> str | None:
+        """Run the audit; return a message if it has no finding."""
         try:
             findings = verify_all(self.folder, self.checkout, threads=1)
         except IsotropyError:
             return None
         escape_for_terminal(" ".join(f"{f.path} {f.detail}" for f in findings)).encode()
         bad = [f for f in findings if f.state not in GOOD]
-        return None if bad or may_be_quiet else f"{said}: not found"
+        return None if bad or may_be_quiet else f"{change}: not found"
 
 
 def _digests(listed: Any) -> Any:
-    """Files in the list of a bundle, with their digests; the whole where it is no such list."""
+    """Return the files with digests in a bundle's metadata; `listed` itself if it is malformed."""
     try:
         return {(e["@id"], e["sha256"]) for e in listed["@graph"] if "sha256" in e and "@id" in e}
     except (TypeError, KeyError):
         return listed
 
 
-def _one_sentence(load: Callable[[], object], said: str) -> str | None:
+def _check_error_message(load: Callable[[], object], change: str) -> str | None:
     try:
         load()
     except IsotropyError as error:
-        return f"{said}: several lines: {error}" if "\n" in str(error) else None
+        return f"{change}: several lines: {error}" if "\n" in str(error) else None
     return None
 
 
@@ -214,7 +213,7 @@ def _text(value: Any) -> str:
 
 
 @contextlib.contextmanager
-def _instead(path: Path, data: bytes) -> Iterator[None]:
+def _replaced(path: Path, data: bytes) -> Iterator[None]:
     before = path.read_bytes()
     path.write_bytes(data)
     try:
@@ -224,7 +223,7 @@ def _instead(path: Path, data: bytes) -> Iterator[None]:
 
 
 def campaign(n: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Mutate; returns the counts by kind, and what was missed."""
+    """Apply `n` mutations; return the counts by kind, and messages of the missed ones."""
     logging.getLogger("isotropy").setLevel(logging.ERROR)
     counts: Counter[str] = Counter()
     missed = []
@@ -242,16 +241,16 @@ def campaign(n: int, seed: int) -> tuple[Counter[str], list[str]]:
             kind = list(kinds)[i % len(kinds)]
             counts[kind] += 1
             try:
-                found = kinds[kind](draw)
+                message = kinds[kind](draw)
             except Exception as error:
-                found = f"{type(error).__name__}: {error}"
-            if found is not None:
-                missed.append(f"{kind}, mutation {i} of seed {seed}: {found[:300]}")
+                message = f"{type(error).__name__}: {error}"
+            if message is not None:
+                missed.append(f"{kind}, mutation {i} of seed {seed}: {message[:300]}")
     return counts, missed
 
 
 def main() -> int:
-    """Exit code 1: something was missed."""
+    """Run a campaign; return exit code 1 if a mutation was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)

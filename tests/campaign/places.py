@@ -1,11 +1,12 @@
-"""Hostile places: a small study in each must come out whole and intact, or end in one sentence.
+"""Hostile environments: in each, a small study must complete with intact results, or fail with an
+error message of one line.
 
 python -m tests.campaign.places [--n 1] [--seed 0]
 
-Paths with quotes, spaces and a snowman in a POSIX locale; no home, a strict umask, no place for
-temporary files, a read-only checkout; disks of five sizes that fill up, each then with room; two
-runs at once; no network. Disks are file systems in memory, which take root to mount: elsewhere
-they are left out, and said to be.
+Paths with quotes, spaces and a snowman in a POSIX locale; no home, a strict umask, no folder for
+temporary files, a read-only checkout; disks of five sizes that fill up and are then enlarged; two
+runs at once; no network. Disks are tmpfs mounts, which need root: without it they are reported as
+left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.workflow.study import audit
 
 TARGET = "results/prepare/polarity-part.texts.parquet"
 MEGABYTES = (1, 4, 16, 30, 60)
-"""Sizes of disks; the study needs about 40."""
+"""Sizes of disks; the study needs about 40 MB."""
 OFFLINE = {
     **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9"),
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9"),
@@ -36,15 +37,15 @@ OFFLINE = {
 
 
 class Missed(Exception):
-    """What should not have come of it, in words."""
+    """A study failed in a way that it should not; the message says how."""
 
 
 class LeftOut(Exception):
-    """A place that cannot be had here, and why."""
+    """A place that cannot be set up on this machine; the message says why."""
 
 
-def fails_in_a_sentence(workflow: Workflow, *says: str, **env: str) -> None:
-    """Run; it must fail, say one of the texts, and show no traceback."""
+def check_fails_without_traceback(workflow: Workflow, *says: str, **env: str) -> None:
+    """Run; it must fail, print one of the texts `says`, and show no traceback."""
     result = workflow.run("--", TARGET, env=env)
     if result.returncode == 0:
         raise Missed("it did not fail")
@@ -52,8 +53,8 @@ def fails_in_a_sentence(workflow: Workflow, *says: str, **env: str) -> None:
         raise Missed(f"it said {result.stdout[-1500:]}")
 
 
-def is_whole(workflow: Workflow, **env: str) -> None:
-    """Run; it must succeed, be intact, and have nothing left to do."""
+def check_completes(workflow: Workflow, **env: str) -> None:
+    """Run; it must succeed, pass the audit, and leave nothing to do for a second run."""
     result = workflow.run("--", TARGET, env=env)
     if result.returncode != 0:
         raise Missed(f"it ended with {result.returncode}: {result.stdout[-1500:]}")
@@ -66,7 +67,7 @@ def is_whole(workflow: Workflow, **env: str) -> None:
 
 def a_strange_path(folder: Path) -> None:
     workflow = Workflow(copy_checkout(folder / 'it\'s "a" \u2603 & more; $HOME'))
-    is_whole(workflow, LC_ALL="POSIX", LANG="POSIX")
+    check_completes(workflow, LC_ALL="POSIX", LANG="POSIX")
 
 
 def no_home(folder: Path) -> None:
@@ -75,19 +76,19 @@ def no_home(folder: Path) -> None:
     done = subprocess.run(command, cwd=workflow.folder, capture_output=True, text=True, timeout=600)
     if done.returncode != 0:
         raise Missed(done.stdout[-1500:] + done.stderr[-1500:])
-    is_whole(workflow)
+    check_completes(workflow)
 
 
 def a_strict_umask(folder: Path) -> None:
     before = os.umask(0o077)
     try:
-        is_whole(Workflow(copy_checkout(folder / "checkout")))
+        check_completes(Workflow(copy_checkout(folder / "checkout")))
     finally:
         os.umask(before)
 
 
 def no_place_for_temporary_files(folder: Path) -> None:
-    is_whole(Workflow(copy_checkout(folder / "checkout")), TMPDIR=str(folder / "nothing"))
+    check_completes(Workflow(copy_checkout(folder / "checkout")), TMPDIR=str(folder / "nothing"))
 
 
 def a_read_only_checkout(folder: Path) -> None:
@@ -119,17 +120,19 @@ def two_runs_at_once(folder: Path) -> None:
         )
         for _ in range(2)
     ]
-    said = [process.communicate(timeout=600)[0] for process in both]
-    failed = [text for process, text in zip(both, said, strict=True) if process.returncode]
+    outputs = [process.communicate(timeout=600)[0] for process in both]
+    failed = [text for process, text in zip(both, outputs, strict=True) if process.returncode]
     if len(failed) == 2 or any("locked" not in text.lower() for text in failed):
         raise Missed(str(failed)[-1500:])
-    is_whole(workflow)
+    check_completes(workflow)
 
 
 def no_network(folder: Path) -> None:
     workflow = Workflow(copy_checkout(folder / "checkout"))
-    fails_in_a_sentence(workflow, "Check the network", "no origin could be used", **OFFLINE)
-    is_whole(workflow)
+    check_fails_without_traceback(
+        workflow, "Check the network", "no origin could be used", **OFFLINE
+    )
+    check_completes(workflow)
 
 
 def a_full_disk(megabytes: int) -> Callable[[Path], None]:
@@ -148,14 +151,14 @@ def a_full_disk(megabytes: int) -> Callable[[Path], None]:
             (workflow.folder / "results").symlink_to(disk)
             result = workflow.run("--", TARGET)
             if result.returncode != 0:
-                known = ("No space left", "could be used", "Errno 28")
-                said = any(text in result.stdout for text in known)
-                if "Traceback" in result.stdout or not said:
+                expected_messages = ("No space left", "could be used", "Errno 28")
+                explained = any(text in result.stdout for text in expected_messages)
+                if "Traceback" in result.stdout or not explained:
                     raise Missed(result.stdout[-1500:])
-                more = ["mount", "-o", "remount,size=400m", str(disk)]
-                subprocess.run(more, check=True, capture_output=True)
+                enlarge = ["mount", "-o", "remount,size=400m", str(disk)]
+                subprocess.run(enlarge, check=True, capture_output=True)
                 workflow.run("--unlock")
-            is_whole(workflow)
+            check_completes(workflow)
         finally:
             subprocess.run(["umount", str(disk)], check=False, capture_output=True)
 
@@ -176,27 +179,27 @@ PLACES: list[Callable[[Path], None]] = [
 
 
 def campaign(n: int, seed: int) -> tuple[int, list[str]]:
-    """Go to all places `n` times, in random order. Returns how many, and what was missed."""
+    """Run in each place `n` times, in random order; return the number of runs, and failures."""
     missed = []
-    order = PLACES * n
-    random.Random(seed).shuffle(order)
-    for place in order:
+    schedule = PLACES * n
+    random.Random(seed).shuffle(schedule)
+    for place in schedule:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             try:
                 place(Path(folder).resolve())
-                found = "ok"
+                outcome = "ok"
             except LeftOut as reason:
-                found = f"left out: {reason}"
+                outcome = f"left out: {reason}"
             except (Missed, subprocess.SubprocessError) as error:
-                found = f"missed: {error}"
+                outcome = f"missed: {error}"
                 missed.append(f"{place.__name__}: {error}")
-        print(f"{place.__name__}: {found} ({time.monotonic() - began:.0f} s)", flush=True)
-    return len(order), missed
+        print(f"{place.__name__}: {outcome} ({time.monotonic() - began:.0f} s)", flush=True)
+    return len(schedule), missed
 
 
 def main() -> int:
-    """Exit code 1: something was missed."""
+    """Run a campaign; return exit code 1 if a check failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)

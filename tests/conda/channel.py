@@ -1,8 +1,8 @@
-"""A conda channel on this disk, out of the packages that this Python has installed: for tests,
-where no channel is reached.
+"""Build a local conda channel from the packages that this Python has installed, for tests without a
+network.
 
-Names are conda's, versions and dependencies those of the installed packages. `python` is a link to
-this interpreter with a site-packages of its own.
+Packages have conda's names, and the versions and dependencies of the installed ones. `python` is a
+link to this interpreter with an empty site-packages folder.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from isotropy.provenance.environment import PYPI_NAME, normalized_name
 CONDA_NAME = {pypi: conda for conda, pypi in PYPI_NAME.items()} | {
     "huggingface-hub": "huggingface_hub"
 }
-NOT_RUN = {"tests", "include", ".h", ".pyi", ".pxd"}
-"""Folders and suffixes of what packages hold for developers, half of their files: left out."""
+DEVELOPMENT_FILES = {"tests", "include", ".h", ".pyi", ".pxd"}
+"""Folders and suffixes of files that only developers need, half of all: left out."""
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PACKAGES = f"lib/python{PYTHON}/site-packages"
 
 
 def make_channel(folder: Path, wanted: set[str]) -> None:
-    """Packages by their conda names, and all that they need, as a channel."""
+    """Write a channel with the packages of these conda names and all their dependencies."""
     from rattler.index import index_fs
 
     (folder / "linux-64").mkdir(parents=True)
@@ -51,15 +51,15 @@ def make_channel(folder: Path, wanted: set[str]) -> None:
 
 
 def _package(folder: Path, distribution: metadata.Distribution) -> set[str]:
-    """Pack what is installed; give the names of what it needs."""
+    """Write a package from an installed distribution; return the names of its requirements."""
     needed = [Requirement(text) for text in distribution.requires or []]
     needed = [r for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})]
-    found = {
+    sources = {
         str(f): Path(str(distribution.locate_file(f)))
         for f in distribution.files or []
-        if not str(f).startswith("..") and not NOT_RUN & {*f.parts, f.suffix}
+        if not str(f).startswith("..") and not DEVELOPMENT_FILES & {*f.parts, f.suffix}
     }
-    files = {f"{PACKAGES}/{name}": path for name, path in found.items() if path.is_file()}
+    files = {f"{PACKAGES}/{name}": path for name, path in sources.items() if path.is_file()}
     depends = [f"python {PYTHON}.*"]
     depends += [f"{_conda(r.name)} {r.specifier}".strip() for r in needed]
     name = _conda(distribution.name)
@@ -70,18 +70,18 @@ def _package(folder: Path, distribution: metadata.Distribution) -> set[str]:
 
 def _python(folder: Path) -> None:
     base = Path(sys.base_prefix) / "bin" / f"python{PYTHON}"
-    with tempfile.TemporaryDirectory() as there:
+    with tempfile.TemporaryDirectory() as temporary:
         files = {}
         for name in ("python", "python3", f"python{PYTHON}"):
-            (Path(there) / name).symlink_to(base)
-            files[f"bin/{name}"] = Path(there) / name
-        (Path(there) / "pyvenv.cfg").write_text(
+            (Path(temporary) / name).symlink_to(base)
+            files[f"bin/{name}"] = Path(temporary) / name
+        (Path(temporary) / "pyvenv.cfg").write_text(
             f"home = {base.parent}\ninclude-system-site-packages = false\n"
         )
-        (Path(there) / "README.txt").write_text("packages of an environment\n")
+        (Path(temporary) / "README.txt").write_text("packages of an environment\n")
         files |= {
-            "pyvenv.cfg": Path(there) / "pyvenv.cfg",
-            f"{PACKAGES}/README.txt": Path(there) / "README.txt",
+            "pyvenv.cfg": Path(temporary) / "pyvenv.cfg",
+            f"{PACKAGES}/README.txt": Path(temporary) / "README.txt",
         }
         _write(folder, "python", sys.version.split()[0], "0_link", [], files)
 
@@ -90,9 +90,9 @@ def _conda(name: str) -> str:
     return CONDA_NAME.get(normalized_name(name), normalized_name(name))
 
 
-def _in_seconds(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Time stamps as compiled modules have them, rounded down: others would be compiled anew in
-    each environment."""
+def _round_mtime_down(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Round a time stamp down to seconds, as compiled modules store it: otherwise each environment
+    would compile its modules again."""
     member.mtime = int(member.mtime)
     return member
 
@@ -100,7 +100,7 @@ def _in_seconds(member: tarfile.TarInfo) -> tarfile.TarInfo:
 def _write(
     folder: Path, name: str, version: str, build: str, depends: list[str], files: dict[str, Path]
 ) -> None:
-    """A package in conda's format: a zip of two archives, one of them about the other."""
+    """Write a .conda package: a zip of an archive of files and an archive of metadata."""
     index = {
         "name": name,
         "version": version,
@@ -110,40 +110,40 @@ def _write(
     }
     index |= {"arch": "x86_64", "platform": "linux", "subdir": "linux-64", "timestamp": 0}
     paths = []
-    for where, path in sorted(files.items()):
+    for name_in_package, path in sorted(files.items()):
         link = path.is_symlink()
         data = b"" if link else path.read_bytes()
         kind = "softlink" if link else "hardlink"
         paths.append(
             {
-                "_path": where,
+                "_path": name_in_package,
                 "path_type": kind,
                 "sha256": hashlib.sha256(data).hexdigest(),
                 "size_in_bytes": len(data),
             }
         )
-    about = {
+    metadata_texts = {
         "info/index.json": json.dumps(index),
         "info/about.json": "{}",
         "info/paths.json": json.dumps({"paths": paths, "paths_version": 1}),
-        "info/files": "".join(f"{where}\n" for where in sorted(files)),
+        "info/files": "".join(f"{name_in_package}\n" for name_in_package in sorted(files)),
     }
     stem = f"{name}-{version}-{build}"
     with (
-        tempfile.TemporaryDirectory() as there,
+        tempfile.TemporaryDirectory() as temporary,
         zipfile.ZipFile(folder / f"{stem}.conda", "w") as package,
     ):
-        texts = {}
-        for where, text in about.items():
-            texts[where] = Path(there) / re.sub(r"\W", "_", where)
-            texts[where].write_text(text)
+        metadata_files = {}
+        for name_in_package, text in metadata_texts.items():
+            metadata_files[name_in_package] = Path(temporary) / re.sub(r"\W", "_", name_in_package)
+            metadata_files[name_in_package].write_text(text)
         package.writestr("metadata.json", json.dumps({"conda_pkg_format_version": 2}))
-        for part, content in (("pkg", files), ("info", texts)):
-            archive = Path(there) / f"{part}.tar.zst"
+        for part, content in (("pkg", files), ("info", metadata_files)):
+            archive = Path(temporary) / f"{part}.tar.zst"
             with (
                 pa.CompressedOutputStream(str(archive), "zstd") as out,
                 tarfile.open(fileobj=out, mode="w|") as tar,
             ):
-                for where, path in sorted(content.items()):
-                    tar.add(path, where, filter=_in_seconds)
+                for name_in_package, path in sorted(content.items()):
+                    tar.add(path, name_in_package, filter=_round_mtime_down)
             package.write(archive, f"{part}-{stem}.tar.zst")

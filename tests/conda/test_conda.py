@@ -1,5 +1,5 @@
-"""`--sdm conda`: the environment files deploy from a channel, each has all that its rules import,
-and jobs run in them."""
+"""`--sdm conda`: environment files can be deployed from a channel, contain all that their rules
+import, and jobs run in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 
 from tests.conda.channel import make_channel
 from tests.conftest import Workflow, copy_checkout, once
-from tests.unit.test_environments import conda_file, files_behind, rules
+from tests.unit.test_environments import conda_file, imported_files, rules
 
 pytest.importorskip(
     "rattler", reason="py-rattler is not installed: it solves and links conda environments"
@@ -35,8 +35,8 @@ for name in sys.argv[2:]:
 
 @pytest.fixture(scope="session")
 def conda(project: Path, shared: Path) -> dict[str, str]:
-    """Variables with which Snakemake finds a conda, and that a channel, made once for all processes
-    that run tests."""
+    """Environment variables with which Snakemake finds a conda that reads a local channel; the
+    channel is made once for all pytest processes."""
     if torch.version.cuda is not None:
         pytest.skip("the channel is made of what is installed: a torch for CUDA would be gigabytes")
     folder = shared / "conda"
@@ -66,20 +66,23 @@ def deployed(conda: dict[str, str], shared: Path) -> Path:
     return folder / "envs"
 
 
-def test_environments_deploy_and_hold_what_rules_import(deployed: Path, project: Path) -> None:
-    """Each rule's modules are imported by its environment's own Python, which sees nothing else."""
-    made = {}
+def test_environments_contain_the_imports_of_their_rules(deployed: Path, project: Path) -> None:
+    """The Python of each environment, which sees no other packages, imports all modules of its
+    rules."""
+    prefixes = {}
     for file in deployed.glob("*.yaml"):
-        made[frozenset(yaml.safe_load(file.read_text())["dependencies"])] = file.with_suffix("")
-    needed: dict[str, set[str]] = {}
+        prefixes[frozenset(yaml.safe_load(file.read_text())["dependencies"])] = file.with_suffix("")
+    modules_by_env: dict[str, set[str]] = {}
     for rule, env in rules(project):
-        files = files_behind(project, rule)
-        inside = [file for file in files if file.startswith("isotropy/") and file.endswith(".py")]
-        needed.setdefault(env, set()).update(
-            f.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for f in inside
+        files = imported_files(project, rule)
+        project_files = [
+            file for file in files if file.startswith("isotropy/") and file.endswith(".py")
+        ]
+        modules_by_env.setdefault(env, set()).update(
+            f.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for f in project_files
         )
-    for env, modules in needed.items():
-        prefix = made[
+    for env, modules in modules_by_env.items():
+        prefix = prefixes[
             frozenset(yaml.safe_load((project / "envs" / env).read_text())["dependencies"])
         ]
         command = [prefix / "bin/python", "-I", "-c", IMPORTS, project, *sorted(modules)]
@@ -106,7 +109,7 @@ def test_jobs_run_in_their_environments(
     assert verified.returncode == 0, verified.stdout
 
 
-def test_an_environment_that_cannot_be_had_is_said(
+def test_error_names_an_environment_that_cannot_be_solved(
     checkout: Workflow, conda: dict[str, str], deployed: Path
 ) -> None:
     env = checkout.folder / "envs/prepare.yaml"

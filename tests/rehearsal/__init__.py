@@ -1,3 +1,3 @@
-"""A rehearsal of the full-scale study (`config/paper.yaml`): all of its sources synthetic, in the
-file formats of their original hosts.
+"""A rehearsal of the full-scale study (`config/paper.yaml`): all sources are synthetic, in the file
+formats of their original hosts.
 """

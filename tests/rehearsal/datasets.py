@@ -1,8 +1,8 @@
 """Data sets of the full-scale study in the file formats of their original hosts: columns, types,
 label values and splits as the data sets' own cards and papers document them.
 
-A data set has `ROWS` rows of synthetic sentences, or that many first rows of the real file where a
-mirror of official data has it as a repository of the hub.
+A data set has `ROWS` rows of synthetic sentences, or the first `ROWS` rows of the real file if a
+mirror of official data has its repository.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def parquet(rows: list[Row], types: dict[str, Any], labels: list[str] | None = N
 
 
 def json_lines(rows: list[Row], *, compressed: bool) -> bytes:
-    """A JSON object per line; compressed without a time."""
+    """Return a JSON object per line; `compressed`: as gzip, without a time stamp."""
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
     return gzip.compress(text, mtime=0) if compressed else text
 
 
 def archive(files: dict[str, bytes]) -> bytes:
-    """A zip file with the times of 1980, and with a folder's own entry, as real ones have it."""
+    """Return a zip file with time stamps of 1980, and entries for folders as in real ones."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
         for folder in dict.fromkeys(f"{name.rpartition('/')[0]}/" for name in files if "/" in name):
@@ -103,7 +103,7 @@ def glue(task: str, split: str) -> bytes:
 
 
 def scored(writer: Writer) -> Iterator[Row]:
-    """Pairs of sentences: the lower the score, of 0 to 5, the more words of the second differ."""
+    """Generate pairs of sentences: the lower the score (0 to 5), the more words differ."""
     for i in range(ROWS):
         first = writer.sentence(6, 14)
         score = (i % 21) / 4
@@ -133,8 +133,8 @@ def snli_parquet() -> bytes:
 def squad(split: str) -> bytes:
     """A split of rajpurkar/squad: answers as lists, with their positions in characters.
 
-    In the validation split questions have several answers; some contexts are longer than a model
-    reads.
+    Questions of the validation split have several answers; some contexts are longer than a model's
+    maximum length.
     """
     writer = Writer(3, len(split))
     answers = pyarrow.struct(
@@ -179,7 +179,7 @@ def boolq(split: str) -> bytes:
 
 
 def wic(split: str) -> bytes:
-    """A split of WiC in aps/super_glue: a word and where it stands in two sentences."""
+    """A split of WiC in aps/super_glue: a word and its position in two sentences."""
     writer = Writer(5, len(split))
     rows = []
     for i in range(ROWS):
@@ -209,11 +209,12 @@ def sst5(split: str) -> bytes:
 
 def mteb(name: str) -> bytes:
     """The test split of a set of mteb: compressed JSON lines, scores from 0 to 5."""
-    about = {"split": "test", "genre": "main-news", "dataset": "headlines", "year": "2014"}
+    sts_fields = {"split": "test", "genre": "main-news", "dataset": "headlines", "year": "2014"}
     pairs = scored(Writer(7, sum(map(ord, name))))
-    benchmark = about if "stsbenchmark" in name else {}
+    extra_fields = sts_fields if "stsbenchmark" in name else {}
     rows = [
-        {**benchmark, **({"sid": str(i)} if benchmark else {}), **p} for i, p in enumerate(pairs)
+        {**extra_fields, **({"sid": str(i)} if extra_fields else {}), **p}
+        for i, p in enumerate(pairs)
     ]
     return json_lines(rows, compressed=True)
 
@@ -283,8 +284,8 @@ def brown() -> bytes:
     return archive(files)
 
 
-def of_mirror(mirror: Path | None, repo: str, path: str) -> bytes | None:
-    """The first `ROWS` rows of a real file in a mirror of official data; None where it has none."""
+def first_rows_of_mirror(mirror: Path | None, repo: str, path: str) -> bytes | None:
+    """Return the first `ROWS` rows of a file in a mirror of official data; None: no such file."""
     if mirror is None:
         return None
     folder = mirror / "hf/datasets" / repo
@@ -304,11 +305,11 @@ def of_mirror(mirror: Path | None, repo: str, path: str) -> bytes | None:
     return target.getvalue()
 
 
-def of_hub(repo: str, path: str) -> bytes:
-    """A file of a data set's repository.
+def synthetic_file(repo: str, path: str) -> bytes:
+    """Return a synthetic file of a data set's repository.
 
     Raises:
-        LookupError: none is written for it.
+        LookupError: no function generates this file.
     """
     folder, _, name = path.rpartition("/")
     split = name.split("-")[0].split(".")[0]

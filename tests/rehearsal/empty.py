@@ -1,8 +1,8 @@
-"""Cells of a rehearsal's tables that have no value, each with the reason or as unexplained.
+"""List empty cells of a rehearsal's tables, each with its reason or as unexplained.
 
 python -m tests.rehearsal.empty FOLDER_OF_THE_STUDY
 
-`reasons.yaml` has the reasons: table -> column -> why it may be empty; `*` is for any column.
+`reasons.yaml` has the reasons: table -> column -> reason; `*` stands for any column.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import yaml
 REASONS = Path(__file__).parent / "reasons.yaml"
 
 
-class Empty(NamedTuple):
-    """Cells of a column without a value.
+class EmptyCells(NamedTuple):
+    """Empty cells of a column.
 
     Attributes:
-        table, column: where.
-        n, rows: how many, of how many.
-        reason: why; no text where none is listed.
+        table, column: names.
+        n, rows: numbers of empty cells and of rows.
+        reason: why they are empty; an empty string if none is listed.
     """
 
     table: str
@@ -34,33 +34,33 @@ class Empty(NamedTuple):
     reason: str
 
 
-def empty_cells(results: Path) -> Iterator[Empty]:
-    """What all tables of a study have without a value, and whole tables without a row."""
+def empty_cells(results: Path) -> Iterator[EmptyCells]:
+    """Find the empty cells in all tables of a study, and tables without rows."""
     reasons = yaml.safe_load(REASONS.read_text("utf8"))
     for path in sorted((results / "tables").glob("*/*.parquet")):
         name = f"{path.parent.name}/{path.stem}"
-        known = reasons.get(name, {})
+        table_reasons = reasons.get(name, {})
         table = pd.read_parquet(path)
         if table.empty:
-            yield Empty(name, "*", 0, 0, known.get("*", ""))
+            yield EmptyCells(name, "*", 0, 0, table_reasons.get("*", ""))
         for column in table.columns:
             if n := int(table[column].isna().sum()):
-                reason = known.get(column, known.get("*", ""))
-                yield Empty(name, str(column), n, len(table), reason)
+                reason = table_reasons.get(column, table_reasons.get("*", ""))
+                yield EmptyCells(name, str(column), n, len(table), reason)
 
 
 def report(study: Path) -> int:
-    """Print what is empty in the tables of a study's folder.
+    """Print the empty cells in the tables of a study's folder.
 
     Returns:
-        1 if something of it is unexplained, else 0.
+        1 if some of them are unexplained, else 0.
     """
-    found = list(empty_cells(study / "results"))
-    for one in found:
-        why = one.reason or "UNEXPLAINED"
-        print(f"{one.table}, {one.column}: {one.n} of {one.rows} cells are empty: {why}")
-    unexplained = [one for one in found if not one.reason]
-    print(f"{len(found)} columns with empty cells, {len(unexplained)} unexplained")
+    columns = list(empty_cells(study / "results"))
+    for cells in columns:
+        reason = cells.reason or "UNEXPLAINED"
+        print(f"{cells.table}, {cells.column}: {cells.n} of {cells.rows} cells are empty: {reason}")
+    unexplained = [cells for cells in columns if not cells.reason]
+    print(f"{len(columns)} columns with empty cells, {len(unexplained)} unexplained")
     return int(bool(unexplained))
 
 

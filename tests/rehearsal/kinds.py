@@ -1,5 +1,5 @@
-"""Kinds of jobs of a study: a stage with what it measures, a stage with an architecture, and of
-fine-tuning a method or a head.
+"""Kinds of jobs of a study: a stage with the measurement, a stage with the architecture; for
+fine-tuning, also the method and the head of the task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPANS = ("finetune", HEADS["squad"])
 
 
 def kinds_of(stem: str) -> set[Kind]:
-    """The kinds that a job has; none, where its stage is not of `STAGES`.
+    """Return the kinds of a job; an empty set if its stage is not in `STAGES`.
 
     Args:
         stem: path of its record below `results/`, without `.record.json`.
@@ -34,16 +34,16 @@ def kinds_of(stem: str) -> set[Kind]:
     if parts[0] == "finetune":
         task, model, method = parts[2].split("--")
         head = HEADS.get(task, "classes")
-        return {("finetune", what) for what in (model, method.split("_")[0], head)}
+        return {("finetune", measured) for measured in (model, method.split("_")[0], head)}
     paper = "" if parts[0] == "embed" else parts[1]
-    what = next((part for part in parts if part in MEASURED), "")
+    measured = next((part for part in parts if part in MEASURED), "")
     model = next((part for name in parts for part in name.split("--") if part in ARCHITECTURES), "")
-    return {(parts[0], paper, what), (parts[0], model)}
+    return {(parts[0], paper, measured), (parts[0], model)}
 
 
 def combinations_of(stem: str) -> set[Kind]:
-    """What a job combines: what is measured with which architecture; of fine-tuning, task,
-    architecture and method."""
+    """Return one kind for the combination that a job covers: measurement and architecture; for
+    fine-tuning, task, architecture and method."""
     parts = stem.split("/")
     if parts[0] == "finetune":
         task, model, method = parts[2].split("--")
@@ -53,36 +53,39 @@ def combinations_of(stem: str) -> set[Kind]:
 
 
 def covering_jobs(plan: Plan, kinds: Callable[[str], set[Kind]] = kinds_of) -> list[str]:
-    """A small set of jobs of a study that have all kinds together.
+    """Choose a small set of jobs of a study that together cover all kinds.
 
-    Chosen greedily: next is the job with most new kinds for each job still to be run for it; of
-    equals one without spans, whose long texts take most time.
+    Greedy choice: next is the job with the most new kinds per job that must still be run for it;
+    at equal numbers, one without spans, since long texts take most time.
 
     Args:
-        plan: of the study.
-        kinds: those of a job, by the path of its record below `results/` without `.record.json`.
+        plan: the study's plan.
+        kinds: maps a job to its kinds; the job is given as the path of its record below
+            `results/` without `.record.json`.
 
     Returns:
-        Such paths.
+        Paths of the chosen jobs' records, in the same form.
     """
-    of = {stem: found for stem in plan.stems() if (found := kinds(stem))}
+    kinds_by_job = {stem: job_kinds for stem in plan.stems() if (job_kinds := kinds(stem))}
 
     @cache
     def needed(stem: str) -> frozenset[str]:
-        """A result, and all that it is made from."""
+        """Return a result and all results that it is made from, directly or indirectly."""
         paths = chain.from_iterable(plan.inputs(stem).values())
         inputs = {stem_of(record_name(str(path))) for path in paths}
         return frozenset({stem}).union(*map(needed, inputs))
 
-    missing, done = set().union(*of.values()), set[str]()
+    missing, scheduled = set().union(*kinds_by_job.values()), set[str]()
     chosen = []
 
-    def worth(stem: str) -> tuple[float, bool]:
-        return len(of[stem] & missing) / (1 + len(needed(stem) - done)), SPANS not in of[stem]
+    def priority(stem: str) -> tuple[float, bool]:
+        return len(kinds_by_job[stem] & missing) / (
+            1 + len(needed(stem) - scheduled)
+        ), SPANS not in kinds_by_job[stem]
 
     while missing:
-        best = max(of, key=worth)
+        best = max(kinds_by_job, key=priority)
         chosen.append(best)
-        missing -= of[best]
-        done |= needed(best)
+        missing -= kinds_by_job[best]
+        scheduled |= needed(best)
     return chosen

@@ -32,15 +32,15 @@ from tests.rehearsal.serve import PORT
 
 STATUS = "rehearsal"
 SYNTHETIC = "Synthetic, for a rehearsal; not data or weights of any publication"
-FROM_REGISTRIES = {
+PACKAGE_SOURCES = {
     "wordnet": ("wordnet.zip", {"data.noun": "dict/data.noun"}),
     "wordsim353": ("wordsim353.tsv", {"pairs.tsv": "wordsim353.tsv"}),
     "simlex999": ("simlex999.txt", {"pairs.tsv": "simlex999.txt"}),
     "brown": ("brown.zip", {"texts/": "brown/c[a-r][0-9][0-9]"}),
 }
-"""Sources that only package registries carry: their file here, and its members."""
+"""Sources available only from package registries: their file in the rehearsal, and its members."""
 
-BY_URL: dict[str, Callable[[], bytes]] = {
+WRITERS_BY_FILE_NAME: dict[str, Callable[[], bytes]] = {
     "sentence_polarity.zip": datasets.polarity,
     "snli_1.0.zip": datasets.snli_archive,
     "wikitext-2-v1.zip": datasets.wikitext_archive,
@@ -56,14 +56,14 @@ BY_URL: dict[str, Callable[[], bytes]] = {
     "wordsim353.tsv": lambda: words.word_pairs(header=True),
     "simlex999.txt": lambda: words.word_pairs(header=False),
 }
-"""What writes a file at an address, by the last part of its path."""
+"""Functions that generate the file at a URL, by the last part of its path."""
 
 
 class Made(NamedTuple):
     """An entry of the registry of the rehearsal.
 
     Attributes:
-        entry: its fields.
+        entry: the fields of the entry.
         citations: its citations, by key.
     """
 
@@ -72,7 +72,7 @@ class Made(NamedTuple):
 
 
 class Maker:
-    """Writes files of sources, each once.
+    """Writes the files of sources, each file once.
 
     Args:
         folder: where they go.
@@ -85,15 +85,15 @@ class Maker:
         self.real = set[str]()  # sources with real rows
 
     def source(self, name: str, source: Source) -> Made:
-        """Write what a source of the full-scale study is fetched from.
+        """Write the files from which a source of the full-scale study is fetched.
 
         Returns:
-            The entry of the registry that names it here.
+            The source's entry in the registry of the rehearsal.
         """
         origins = [o for o in source.origins if o.type in ("hub", "url")]
         made = [self._origin(name, source, origin) for origin in origins]
         if not made:
-            file, members = FROM_REGISTRIES[name]
+            file, members = PACKAGE_SOURCES[name]
             content = next(iter(source.contents))
             made = [self._address(f"packages/{file}", content, members)]
         real = name in self.real
@@ -125,43 +125,45 @@ class Maker:
                 models.write(name, repository)
         else:
             for path in origin.files.values():
-                data = datasets.of_mirror(self.mirror, origin.repo, path)
+                data = datasets.first_rows_of_mirror(self.mirror, origin.repo, path)
                 if data is None:
-                    data = datasets.of_hub(origin.repo, path)
+                    data = datasets.synthetic_file(origin.repo, path)
                 else:
                     self.real.add(name)
                 _write(repository / path, data)
-        found: dict[str, Any] = origin.model_dump(include={"type", "content", "repo", "revision"})
-        return found | {"files": dict(origin.files), "mirror": False}
+        fields: dict[str, Any] = origin.model_dump(include={"type", "content", "repo", "revision"})
+        return fields | {"files": dict(origin.files), "mirror": False}
 
     def _address(self, path: str, content: str, members: dict[str, str]) -> dict[str, Any]:
         file = self.folder / "web" / path
         if not file.is_file():
-            _write(file, BY_URL[file.name]())
+            _write(file, WRITERS_BY_FILE_NAME[file.name]())
         url = f"http://127.0.0.1:{self.port}/web/{path}"
         sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
         return {"type": "url", "content": content, "url": url, "sha256": sha256, "files": members}
 
     def _content(self, content: Content, origin: dict[str, Any], real: bool) -> dict[str, Any]:
-        """A content with the status of a rehearsal, and what its files must be."""
-        kept = {"title", "format", "text_fields", "label_field", "label_names"}
-        found = content.model_dump(include=kept, exclude_defaults=True) | {"status": STATUS}
-        what = f"first {datasets.ROWS} rows" if real else "synthetic replacement"
-        found["title"] = f"{what} of {content.title}"
+        """Return a content's registry fields: status `rehearsal`, and digests of the new files."""
+        copied_fields = {"title", "format", "text_fields", "label_field", "label_names"}
+        fields = content.model_dump(include=copied_fields, exclude_defaults=True) | {
+            "status": STATUS
+        }
+        description = f"first {datasets.ROWS} rows" if real else "synthetic replacement"
+        fields["title"] = f"{description} of {content.title}"
         if origin["type"] == "hub":
             kind = "models" if content.format is None else "datasets"
             repository = self.folder / "hub" / kind / origin["repo"]
-            found["expect"] = {
+            fields["expect"] = {
                 "files": {
                     name: hashlib.sha256((repository / path).read_bytes()).hexdigest()
                     for name, path in origin["files"].items()
                 }
             }
-        return found
+        return fields
 
 
 def make(folder: Path, mirror: Path | None, port: int = PORT) -> None:
-    """Write the hub, the files at addresses and the registry; what is there is replaced.
+    """Write the hub, the files at addresses and the registry; existing files are replaced.
 
     Args:
         folder: where they go.
@@ -188,8 +190,8 @@ def make(folder: Path, mirror: Path | None, port: int = PORT) -> None:
 
 
 def paper_sources() -> Iterator[tuple[str, Source, dict[str, Any]]]:
-    """Name, source and size (of a model, as it is here; else nothing) of each source that the
-    full-scale study fetches, or that its configuration names; in order of their names.
+    """Yield name, source and registry fields for the size of each source that the full-scale study
+    fetches or names, in order of their names. Only models have a size: that of the small model.
     """
     files = [PROJECT / "config.yaml", PROJECT / "config/paper.yaml"]
     study = load_study(read_configuration(files, {}), PROJECT)

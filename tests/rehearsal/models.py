@@ -1,9 +1,9 @@
-"""Models of the full-scale study with fresh weights: real architecture, number of layers and heads,
-the real kind of tokenizer, files as the published ones; small width.
+"""Models of the full-scale study with random weights and a small width. Architecture, numbers of
+layers and heads, kind of tokenizer and file names are those of the published models.
 
 What a repository holds follows the published files: the names of tensors in `model.safetensors`
 (BERT's layer norms have `gamma` and `beta`; GPT-2's have no prefix, and the causal mask is among
-them), and a `tokenizer_config.json` that says little, so that special tokens follow from the class.
+them), and a minimal `tokenizer_config.json`, so that its class decides on special tokens.
 """
 
 from __future__ import annotations
@@ -86,18 +86,18 @@ def word_piece(
 
 
 def word_pieces(lower: bool, n: int) -> list[str]:
-    """Characters, the most frequent words, and what words most often end with, marked by ##. The
-    trainer of `tokenizers` gives others each time.
+    """Return characters, the most frequent words, and the most frequent word endings, marked by
+    ##. (The trainer of `tokenizers` is not deterministic.)
     """
     text = words.stories().decode()
     counts = Counter(re.findall(r"\w+|[^\w\s]", text.lower() if lower else text))
-    whole = sorted(counts, key=lambda word: (-counts[word], word))
+    whole_words = sorted(counts, key=lambda word: (-counts[word], word))
     characters = sorted(set("".join(counts)))
     ends: Counter[str] = Counter()
     for word in counts:
         ends.update(word[-length:] for length in (2, 3) if len(word) > length)
-    most = sorted(ends, key=lambda end: (-ends[end], end))[:300]
-    pieces = [*characters, *(f"##{piece}" for piece in (*characters, *most)), *whole]
+    endings = sorted(ends, key=lambda end: (-ends[end], end))[:300]
+    pieces = [*characters, *(f"##{piece}" for piece in (*characters, *endings)), *whole_words]
     return list(dict.fromkeys(pieces))[:n]
 
 
@@ -107,7 +107,7 @@ def mpnet_word_piece(lower: bool) -> Tokenizer:
 
 
 def byte_pairs(special: list[str]) -> Tokenizer:
-    """Byte-level pairs, as GPT-2 and RoBERTa have them: a blank belongs to the word after it."""
+    """Train byte-level BPE, as GPT-2 and RoBERTa use it: a blank belongs to the word after it."""
     tokenizer = Tokenizer(tokenizer_models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -123,14 +123,14 @@ def byte_pairs(special: list[str]) -> Tokenizer:
 
 
 def gpt2_pairs(_: bool) -> Tokenizer:
-    """GPT-2's: one special token, which is no padding token; nothing is added to a text."""
+    """GPT-2's tokenizer: one special token, no padding token; nothing is added to a text."""
     tokenizer = byte_pairs(["<|endoftext|>"])
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     return tokenizer
 
 
 def roberta_pairs(_: bool) -> Tokenizer:
-    """RoBERTa's: <s>, </s>, and <pad> at 1."""
+    """RoBERTa's tokenizer: special tokens <s> and </s>, and <pad> with id 1."""
     tokenizer = byte_pairs(["<s>", "<pad>", "</s>", "<unk>"])
     tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
@@ -138,8 +138,8 @@ def roberta_pairs(_: bool) -> Tokenizer:
 
 
 def gpt_pairs(_: bool) -> Tokenizer:
-    """OpenAI GPT's: lower case, a word's last piece ends with </w>; only <unk> is special."""
-    merges = chains(VOCABULARY // 2)
+    """OpenAI GPT's tokenizer: lower case, words end with </w>; <unk> is the only special token."""
+    merges = word_merges(VOCABULARY // 2)
     pieces = ["<unk>", *dict.fromkeys(c + end for c in CHARACTERS for end in ("", "</w>"))]
     pieces += [a + b for a, b in merges]
     vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
@@ -153,9 +153,9 @@ def gpt_pairs(_: bool) -> Tokenizer:
     return tokenizer
 
 
-def chains(n: int) -> list[tuple[str, str]]:
-    """Merges that build the most frequent words letter by letter. The trainer of `tokenizers`
-    breaks ties in another way each time.
+def word_merges(n: int) -> list[tuple[str, str]]:
+    """Return BPE merges that build the most frequent words letter by letter. (The trainer of
+    `tokenizers` breaks ties in a random order.)
     """
     counts = Counter(words.stories().decode().lower().split())
     merges: dict[tuple[str, str], None] = {}
@@ -169,7 +169,7 @@ def chains(n: int) -> list[tuple[str, str]]:
 
 
 def sentence_pieces(_: bool) -> Tokenizer:
-    """ALBERT's: unigram pieces of SentencePiece, a blank shown as ▁ at the beginning of a word."""
+    """ALBERT's tokenizer: SentencePiece unigrams, with ▁ at the beginning of a word."""
     special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
     pieces = [(token, 0.0) for token in special] + unigrams(VOCABULARY - len(special))
     tokenizer = Tokenizer(tokenizer_models.Unigram(pieces, unk_id=1))
@@ -188,8 +188,8 @@ def sentence_pieces(_: bool) -> Tokenizer:
 
 
 def unigrams(n: int) -> list[tuple[str, float]]:
-    """Pieces of words with the logarithm of how often each occurs, and all single characters. The
-    trainer of `tokenizers` gives other numbers each time.
+    """Return pieces of words, and all characters, with their log frequencies. (The trainer of
+    `tokenizers` is not deterministic.)
     """
     counts: Counter[str] = Counter()
     for word in words.stories().decode().lower().split():
@@ -203,18 +203,18 @@ def unigrams(n: int) -> list[tuple[str, float]]:
 
 
 def _as_tensorflow(name: str) -> str:
-    """BERT's layer norms as the conversion from TensorFlow named them."""
+    """Rename BERT's layer norms as the conversion from TensorFlow named them."""
     return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
         "LayerNorm.bias", "LayerNorm.beta"
     )
 
 
-def _same(name: str) -> str:
+def _unchanged(name: str) -> str:
     return name
 
 
-def _of_gpt(name: str) -> str | None:
-    """Without the prefix; the head shares the embeddings and is left out."""
+def _without_gpt_prefix(name: str) -> str | None:
+    """Remove the prefix; leave out the head, which shares the embeddings' weights."""
     return None if name.startswith("lm_head") else name.removeprefix("transformer.")
 
 
@@ -238,15 +238,15 @@ def bert(layers: int, lower: bool) -> Architecture:
 
 
 def sentence_bert(layers: int) -> Architecture:
-    """A BERT of sentence-transformers: without heads, marks named in the settings."""
+    """A BERT of sentence-transformers: no heads; special tokens are named in the settings."""
     names = ("pad", "unk", "cls", "sep", "mask")
-    marks = {f"{name}_token": f"[{name.upper()}]" for name in names}
+    special_tokens = {f"{name}_token": f"[{name.upper()}]" for name in names}
     plain = bert(layers, True)
     return plain._replace(
         model=transformers.BertModel,
-        rename=_same,
+        rename=_unchanged,
         settings={
-            **marks,
+            **special_tokens,
             "do_lower_case": True,
             "model_max_length": 512,
             "tokenizer_class": "BertTokenizer",
@@ -255,7 +255,7 @@ def sentence_bert(layers: int) -> Architecture:
 
 
 def distilbert(lower: bool) -> Architecture:
-    """DistilBERT: no token types, other names of fields."""
+    """DistilBERT: no token types; its configuration has other field names."""
     return Architecture(
         lambda n: transformers.DistilBertConfig(
             vocab_size=n,
@@ -268,13 +268,13 @@ def distilbert(lower: bool) -> Architecture:
         transformers.DistilBertForMaskedLM,
         word_piece,
         {"do_lower_case": lower, "model_max_length": 512},
-        _same,
+        _unchanged,
         lower,
     )
 
 
 def roberta(layers: int, model: Any = transformers.RobertaForMaskedLM) -> Architecture:
-    """RoBERTa: one token type, positions that begin at 2."""
+    """RoBERTa: one token type, positions start at 2."""
     return Architecture(
         lambda n: transformers.RobertaConfig(
             vocab_size=n,
@@ -290,12 +290,12 @@ def roberta(layers: int, model: Any = transformers.RobertaForMaskedLM) -> Archit
         model,
         roberta_pairs,
         {"model_max_length": 512},
-        _same,
+        _unchanged,
     )
 
 
 def albert() -> Architecture:
-    """ALBERT: one layer's weights for all layers, embeddings narrower than the layers."""
+    """ALBERT: all layers share weights, embeddings are narrower than layers."""
     return Architecture(
         lambda n: transformers.AlbertConfig(
             vocab_size=n,
@@ -309,13 +309,13 @@ def albert() -> Architecture:
         transformers.AlbertForMaskedLM,
         sentence_pieces,
         {"model_max_length": 512},
-        _same,
+        _unchanged,
         True,
     )
 
 
 def mpnet() -> Architecture:
-    """MPNet, as sentence-transformers publishes it: positions relative to each other besides."""
+    """MPNet, as sentence-transformers publishes it: also with relative positions."""
     return Architecture(
         lambda n: transformers.MPNetConfig(
             vocab_size=n,
@@ -329,7 +329,7 @@ def mpnet() -> Architecture:
         transformers.MPNetModel,
         mpnet_word_piece,
         {"do_lower_case": True, "model_max_length": 512, "tokenizer_class": "MPNetTokenizer"},
-        _same,
+        _unchanged,
         True,
     )
 
@@ -349,12 +349,12 @@ def gpt2() -> Architecture:
         transformers.GPT2LMHeadModel,
         gpt2_pairs,
         {"model_max_length": 1024},
-        _of_gpt,
+        _without_gpt_prefix,
     )
 
 
 def gpt() -> Architecture:
-    """OpenAI GPT: no final layer norm, no padding token, no mark at either end."""
+    """OpenAI GPT: no final layer norm, no padding token, no special token at either end."""
     return Architecture(
         lambda n: transformers.OpenAIGPTConfig(
             vocab_size=n,
@@ -366,7 +366,7 @@ def gpt() -> Architecture:
         transformers.OpenAIGPTLMHeadModel,
         gpt_pairs,
         {"model_max_length": 512},
-        _of_gpt,
+        _without_gpt_prefix,
         True,
     )
 
@@ -384,7 +384,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "openai-gpt": gpt(),
     "gpt2": gpt2(),
 }
-"""By the id of the registry."""
+"""Architecture of each model, by its id in the registry."""
 
 
 def write(name: str, folder: Path) -> None:
@@ -410,7 +410,7 @@ def write(name: str, folder: Path) -> None:
 
 
 def _causal_masks(config: Any) -> Tensors:
-    """Buffers that older versions of transformers saved."""
+    """Return the mask buffers that older versions of transformers saved."""
     n = config.n_positions
     mask = torch.tril(torch.ones(n, n, dtype=torch.bool)).view(1, 1, n, n)
     return {f"h.{layer}.attn.bias": mask.clone() for layer in range(config.n_layer)}

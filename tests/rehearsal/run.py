@@ -2,9 +2,9 @@
 
 python -m tests.rehearsal.run [--cores N] [--mirror MIRROR] [ARGUMENTS FOR SNAKEMAKE...]
 
-It makes the hub, serves it, runs the study, and lists cells without a value and results without the
-status `rehearsal`. All is below `.rehearsal/`: hub, registry, results. The cache of the real hub is
-left alone: files here have the names and revisions of real ones.
+It writes a hub, serves it, runs the study, and lists empty cells and results without the status
+`rehearsal`. Hub, registry and results are below `.rehearsal/`. The user's hub cache is not
+used, because the synthetic files have the names and revisions of real ones.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ def main(cores: str, mirror: Path | None, arguments: list[str]) -> int:
     """Run the rehearsal.
 
     Args:
-        cores: for Snakemake.
+        cores: value of Snakemake's --cores.
         mirror: a mirror of official data, whose first rows are taken; None: all is synthetic.
-        arguments: more of them for Snakemake.
+        arguments: further arguments for Snakemake.
 
     Returns:
-        The exit status: 1 also for empty cells without a reason, or a result that is not marked as
-        a rehearsal.
+        The exit status: Snakemake's if it failed, 1 for empty cells without a reason or results
+        without the status `rehearsal`, else 0.
     """
-    with served(FOLDER) as address:  # first: where the port is taken, the hub may be in use
+    with served(FOLDER) as address:  # first: if the port is taken, the hub is in use
         make(FOLDER, mirror)
         STUDY.mkdir(exist_ok=True)
-        done = subprocess.run(
+        completed = subprocess.run(
             snakemake(cores, *arguments),
             cwd=PROJECT,
             env={**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(FOLDER / "cache")},
         )
-    if done.returncode:
-        return done.returncode
+    if completed.returncode:
+        return completed.returncode
     states = statuses(STUDY / "results")
-    other = [f"{path}: status {status}" for path, status in states.items() if status != STATUS]
-    print(f"{len(states)} records, {len(other)} without the status {STATUS}", *other, sep="\n")
-    return report(STUDY) or int(bool(other))
+    wrong = [f"{path}: status {status}" for path, status in states.items() if status != STATUS]
+    print(f"{len(states)} records, {len(wrong)} without the status {STATUS}", *wrong, sep="\n")
+    return report(STUDY) or int(bool(wrong))
 
 
 def statuses(results: Path) -> dict[Path, str]:
-    """The status of each record below a folder of results."""
+    """Read the lineage status of each record below a folder of results."""
     paths = sorted(results.rglob("*.record.json"))
     return {path: json.loads(path.read_text("utf8"))["lineage"]["status"] for path in paths}
 
 
 def snakemake(cores: str, *arguments: str) -> list[str]:
-    """The command that runs the study."""
+    """Return the Snakemake command that runs the study."""
     command = [sys.executable, "-m", "snakemake", "--cores", cores, "--quiet", "rules"]
     command += ["--directory", str(STUDY), "--scheduler", "greedy", *arguments]
     return [*command, "--configfile", *OVERLAYS]
@@ -71,7 +71,7 @@ def snakemake(cores: str, *arguments: str) -> list[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cores", default="all", help="for Snakemake (default: all)")
-    parser.add_argument("--mirror", type=Path, help="take the first real rows of what it has")
+    parser.add_argument("--mirror", type=Path, help="folder of real data (first rows are used)")
     given, rest = parser.parse_known_args()
     try:
         sys.exit(main(given.cores, given.mirror, rest))

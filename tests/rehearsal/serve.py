@@ -1,8 +1,8 @@
-"""Serve what `make_hub` has written: a hub that huggingface_hub talks to, and files at addresses.
+"""Serve the files of `make_hub`: as a hub for huggingface_hub, and at plain URLs.
 
 python -m tests.rehearsal.serve FOLDER [--port PORT]
 
-It answers on the loopback only, and reads below FOLDER only.
+The server listens on the loopback interface only, and serves only files below FOLDER.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESOLVED = re.compile(
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Files of one folder."""
+    """Serves the files of one folder."""
 
     protocol_version = "HTTP/1.1"
     folder: Path
@@ -74,8 +74,8 @@ def served(folder: Path, port: int = PORT) -> Iterator[str]:
     """Serve a folder while the block runs.
 
     Args:
-        folder: with `hub/` and `web/`.
-        port: 0 takes a free one.
+        folder: contains `hub/` and `web/`.
+        port: port to listen on; 0: any free port.
 
     Yields:
         The address of the server.

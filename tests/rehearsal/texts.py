@@ -13,7 +13,7 @@ FUNCTION_WORDS, ONSETS, VOWELS, CODAS = (
         "ck d ft g l ll m n nd ng p r rt s sk t th x",
     )
 )
-STRANGE = [
+UNUSUAL_WORDS = [
     "café",
     "naïve",
     "well-known",
@@ -28,10 +28,10 @@ STRANGE = [
 
 
 def vocabulary(n: int) -> list[str]:
-    """Different words that look English, in a fixed order; the first are short.
+    """Generate distinct words that look English, in a fixed order; the first are short.
 
     Args:
-        n: how many.
+        n: number of words.
     """
     draws = np.random.default_rng(20190910)
     words: dict[str, None] = {}
@@ -48,11 +48,11 @@ WORDS = vocabulary(3000)
 
 
 class Writer:
-    """Writes sentences, one after another, from a seed.
+    """Generates random sentences.
 
     Args:
-        *seed: numbers that name what is written.
-        n_words: how many words of the vocabulary it uses, by Zipf's law.
+        *seed: seed of the random numbers.
+        n_words: number of words of the vocabulary to use, with frequencies by Zipf's law.
     """
 
     def __init__(self, *seed: int, n_words: int = 600) -> None:
@@ -62,17 +62,17 @@ class Writer:
         self.n_words = n_words
 
     def word(self) -> str:
-        """A content word."""
+        """Draw a content word."""
         return WORDS[self.draws.choice(self.n_words, p=self.weights)]
 
     def sentence(self, shortest: int = 4, longest: int = 16) -> str:
-        """A sentence, capital first, with a full stop."""
+        """Generate a sentence that begins with a capital letter and ends with a full stop."""
         n = int(self.draws.integers(shortest, longest + 1))
         words = [
             str(self.draws.choice(FUNCTION_WORDS)) if i % 2 == 0 else self.word() for i in range(n)
         ]
         if self.draws.random() < 0.1:
-            words[-1] = str(self.draws.choice(STRANGE))
+            words[-1] = str(self.draws.choice(UNUSUAL_WORDS))
         if self.draws.random() < 0.2:
             words[n // 2] = words[n // 2].capitalize()
         if n > 6 and self.draws.random() < 0.3:
@@ -81,9 +81,9 @@ class Writer:
         return " ".join(words) + "."
 
     def sentences(self, n: int) -> list[str]:
-        """Several sentences."""
+        """Generate several sentences."""
         return [self.sentence() for _ in range(n)]
 
     def passage(self, n: int) -> str:
-        """Several sentences in one text."""
+        """Generate a text of several sentences."""
         return " ".join(self.sentences(n))

@@ -12,12 +12,12 @@ from tests.rehearsal.datasets import archive
 from tests.rehearsal.texts import FUNCTION_WORDS, WORDS, Writer
 
 N_WORDS = 2400
-"""Words with a vector; CoDWoE has 100 more, which have none."""
+"""Number of words with a vector; CoDWoE has 100 more, without one."""
 PAIRS = 200
 
 
 def vectors(d: int, seed: int) -> np.ndarray:
-    """A vector per word, far from the origin, in clusters by the word's rank."""
+    """Generate a vector per word: not centred, in clusters by the word's rank."""
     draws = np.random.default_rng([seed, d])
     clusters = 2 * draws.standard_normal((7, d))
     noise = draws.standard_normal((N_WORDS, d))
@@ -33,7 +33,7 @@ def word2vec(d: int, seed: int) -> bytes:
 
 
 def google_news() -> bytes:
-    """The gzip file of GoogleNews: as word2vec's own, without a line feed after each vector."""
+    """The gzip file of GoogleNews: word2vec's binary format without line feeds after vectors."""
     d = 300
     lines = [f"{N_WORDS} {d}\n".encode()]
     for word, vector in zip(WORDS, vectors(d, 1), strict=False):
@@ -83,18 +83,18 @@ def wordnet() -> bytes:
     files = {}
     for k, (name, (kind, first, n)) in enumerate(names.items()):
         lines = [f"  {i} This software and database is synthetic.     \n" for i in range(1, 30)]
-        own = WORDS[:2000] if name == "noun" else WORDS[k::4]
-        for i, word in enumerate(own):
+        lemmas = WORDS[:2000] if name == "noun" else WORDS[k::4]
+        for i, word in enumerate(lemmas):
             lemma = word.capitalize() if i % 9 == 0 else word
-            place = f"{1740 + 60 * i:08d} {first + i % n:02d} {kind}"
+            synset_fields = f"{1740 + 60 * i:08d} {first + i % n:02d} {kind}"
             other = WORDS[(i + 31) % len(WORDS)]
-            lines.append(f'{place} 02 {lemma} 0 {other} 1 000 | a gloss; "{word}"  \n')
+            lines.append(f'{synset_fields} 02 {lemma} 0 {other} 1 000 | a gloss; "{word}"  \n')
         files[f"dict/data.{name}"] = "".join(lines).encode()
     return archive(files)
 
 
 def word_pairs(header: bool) -> bytes:
-    """Pairs of words with a score, as gensim ships them: with comments before, and tabs between."""
+    """Pairs of words with a score, as gensim ships them: comment lines, tab-separated fields."""
     writer = Writer(21, n_words=300)
     lines = ["# The pairs\n", "# Word 1\tWord 2\tHuman (mean)\n"] if header else []
     seen: dict[tuple[str, str], None] = {}
@@ -105,6 +105,6 @@ def word_pairs(header: bool) -> bytes:
 
 
 def stories() -> bytes:
-    """Text on which tokenizers are trained: every word of the vocabulary, and sentences."""
+    """Return the text that tokenizers are trained on: sentences and all words of the vocabulary."""
     words = [*FUNCTION_WORDS, *WORDS]
     return ("\n".join([*Writer(22).sentences(3000), *words]) + "\n").encode()

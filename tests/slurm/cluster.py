@@ -26,7 +26,7 @@ from filelock import FileLock
 from tests.slurm import settings
 from tests.slurm.settings import Node
 
-NODES = {"cpu1": 0, "gpu1": 2, "gpu2": 2}  # and their GPUs
+NODES = {"cpu1": 0, "gpu1": 2, "gpu2": 2}  # name -> number of GPUs
 ETC = Path("/etc/slurm")
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -35,8 +35,8 @@ PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 MARK = ".isotropy-tests"
 
 
-def obstacle() -> str:
-    """Why no SLURM can be started here; empty if one can."""
+def reason_unavailable() -> str:
+    """Return why no SLURM can be started here; an empty string if one can."""
     if os.geteuid() != 0:
         return "not root: SLURM's daemons cannot be started"
     if absent := [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]:
@@ -51,25 +51,25 @@ def obstacle() -> str:
     return ""
 
 
-def waited(ready: Callable[[], bool], trouble: str, seconds: float) -> None:
-    """Wait until something is so. A SLURM command that fails meanwhile, as a busy daemon lets it,
-    says: not yet."""
-    end, last = time.monotonic() + seconds, None
+def wait_until(ready: Callable[[], bool], trouble: str, seconds: float) -> None:
+    """Wait until `ready` returns true; raise TimeoutError(trouble) after some seconds. A SLURM
+    command that fails in `ready`, because a daemon is busy, counts as not ready."""
+    deadline, last_error = time.monotonic() + seconds, None
     while True:
         try:
             if ready():
                 return
         except subprocess.SubprocessError as error:
-            last = error
-        if time.monotonic() > end:
-            raise TimeoutError(trouble) from last
+            last_error = error
+        if time.monotonic() > deadline:
+            raise TimeoutError(trouble) from last_error
         time.sleep(0.2)
 
 
 @dataclass
 class Cluster:
-    """A SLURM in a folder of its own. Its daemons are children of this process: `stop` ends these,
-    and nothing else."""
+    """A SLURM in its own folder. Its daemons are child processes of this one: `stop` ends only
+    these."""
 
     folder: Path
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -94,8 +94,8 @@ class Cluster:
         self.start_controller()
         for node in NODES:
             self.start_node(node)
-        idle = {f"{node} idle" for node in NODES}  # a node of two partitions stands there twice
-        waited(
+        idle = {f"{node} idle" for node in NODES}  # a node of two partitions is listed twice
+        wait_until(
             lambda: set(self.ask("sinfo", "-h", "-N", "-o", "%N %T").splitlines()) == idle,
             "nodes are not idle",
             120,
@@ -104,7 +104,7 @@ class Cluster:
     def stop(self) -> None:
         with contextlib.suppress(subprocess.SubprocessError, TimeoutError):
             self.ask("scancel", "--user", "root")
-            waited(lambda: not self.ask("squeue", "-h"), "jobs do not end", 20)
+            wait_until(lambda: not self.ask("squeue", "-h"), "jobs do not end", 20)
         for name in reversed(list(self.daemons)):
             self.end(name)
         for name in FILES:
@@ -122,7 +122,7 @@ class Cluster:
                         inner.rmdir()
 
     def ask(self, *command: str) -> str:
-        """What a SLURM command prints."""
+        """Run a SLURM command and return its output."""
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=300, env=self.environment()
         )
@@ -132,8 +132,8 @@ class Cluster:
             )
         return done.stdout
 
-    def recorded(self) -> str:
-        """What SLURM says of its jobs and nodes, and the ends of its logs, for failures."""
+    def describe(self) -> str:
+        """Describe jobs and nodes, with the ends of SLURM's logs, for reports of failed tests."""
         found = []
         jobs = "JobID,Comment%40,State%20,ExitCode,NodeList,Submit,Start,End"
         for command in (
@@ -148,8 +148,8 @@ class Cluster:
         return "\n".join(found)
 
     def states(self, comment: str) -> list[dict[str, str]]:
-        """What accounting has of jobs whose comment, in which the executor names the rule, holds a
-        text; oldest first."""
+        """Return the accounting fields of all jobs whose comment contains a text, oldest first. The
+        executor writes the rule into the comment."""
         fields = (
             "JobID",
             "Comment",
@@ -168,25 +168,25 @@ class Cluster:
             line.split("|", 1)
             for line in self.ask("squeue", "-h", "-t", "all", "-o", "%i|%k").splitlines()
         )
-        for job in jobs:  # accounting has the comment of a job some time after it has ended
+        for job in jobs:  # accounting gets the comment only some time after the job has ended
             job["Comment"] = job["Comment"] or queued.get(job["JobID"], "")
         return sorted(
             (job for job in jobs if comment in job["Comment"]), key=lambda job: int(job["JobID"])
         )
 
     def wait_until_running(self, comment: str, n: int = 1) -> None:
-        """Until accounting has n jobs with this in their comment, and all of them run."""
-        waited(
+        """Wait until accounting has n jobs whose comment contains a text, and all are running."""
+        wait_until(
             lambda: [job["State"] for job in self.states(comment)] == ["RUNNING"] * n,
             f"{comment}: accounting does not have {n} running",
             120,
         )
 
     def wait_until_gone(self, job: str) -> None:
-        """Until a job that has ended is no longer in the queue."""
-        waited(
+        """Wait until a job that has ended is no longer in the queue."""
+        wait_until(
             lambda: job not in self.ask("squeue", "-h", "-o", "%i").split(),
-            f"{job} has ended, but is not gone",
+            f"{job} has ended, but is still in the queue",
             300,
         )
 
@@ -195,20 +195,19 @@ class Cluster:
 
     def start_controller(self) -> None:
         self._run("slurmctld", "slurmctld", "-D")
-        waited(lambda: bool(self.ask("sinfo")), "slurmctld does not start", 120)
+        wait_until(lambda: bool(self.ask("sinfo")), "slurmctld does not start", 120)
 
     def start_node(self, node: str) -> None:
         self._run(f"slurmd {node}", "slurmd", "-D", "-N", node)
 
-    def end(self, name: str, kind: signal.Signals = signal.SIGTERM) -> None:
-        """End a daemon."""
+    def end(self, name: str, signal_number: signal.Signals = signal.SIGTERM) -> None:
+        """Send a daemon a signal and wait until it ends; kill it after a minute."""
         daemon = self.daemons.pop(name)
-        daemon.send_signal(kind)
+        daemon.send_signal(signal_number)
         try:
             daemon.wait(
                 60
-                # The controller waits half a minute for its threads, and saves the state of jobs
-                # then
+                # The controller waits half a minute for its threads before it saves the jobs
             )
         except subprocess.TimeoutExpired:
             daemon.kill()
@@ -231,12 +230,12 @@ class Cluster:
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
         files = [
-            f"--{what}={folder / what}"
-            for what in ("key-file", "pid-file", "log-file", "seed-file")
+            f"--{option}={folder / option}"
+            for option in ("key-file", "pid-file", "log-file", "seed-file")
         ]
         files[0] = f"--key-file={key}"
         self._run("munged", "munged", "--foreground", "--force", f"--socket={socket_file}", *files)
-        waited(socket_file.exists, "munged does not start", 120)
+        wait_until(socket_file.exists, "munged does not start", 120)
 
     def _accounting(self) -> None:
         database, socket_file = self.folder / "db", self.folder / "run/mariadb.socket"
@@ -253,33 +252,33 @@ class Cluster:
             "--innodb-buffer-pool-size=64M",
             "--innodb-flush-log-at-trx-commit=0",
         )
-        own = (
+        paths = (
             f"--datadir={database}",
             f"--socket={socket_file}",
             f"--pid-file={self.folder / 'run/mariadb.pid'}",
         )
-        self._run("mariadbd", "mariadbd", "--no-defaults", "--user=root", *own, *flags)
+        self._run("mariadbd", "mariadbd", "--no-defaults", "--user=root", *paths, *flags)
         client = ["mariadb", "--no-defaults", f"--socket={socket_file}", "--execute"]
-        waited(lambda: bool(self.ask(*client, "select 1")), "mariadbd does not start", 120)
+        wait_until(lambda: bool(self.ask(*client, "select 1")), "mariadbd does not start", 120)
         self.ask(*client, "create database slurm_acct_db")
         self._run("slurmdbd", "slurmdbd", "-D", env={"MYSQL_UNIX_PORT": str(socket_file)})
-        waited(
+        wait_until(
             lambda: self.ask("sacctmgr", "-n", "list", "cluster") is not None,
             "slurmdbd does not start",
             120,
         )
-        for what in (
+        for entity in (
             "cluster local",
             "account test Cluster=local",
             "user root Account=test DefaultAccount=test",
         ):
-            self.ask("sacctmgr", "-i", "add", *what.split())
+            self.ask("sacctmgr", "-i", "add", *entity.split())
 
     def _configure(self, controller: int, accounting: int, *ports: int) -> None:
-        """Files of the daemons, and links to them: inside a job nothing names them, so they must be
-        where SLURM looks."""
+        """Write the daemons' configuration files, and link them into SLURM's default folder: inside
+        a job no variable names them."""
         etc = self.folder / "etc"
-        limited = (CGROUPS / "memory").is_dir() and (CGROUPS / "freezer").is_dir()
+        with_cgroups = (CGROUPS / "memory").is_dir() and (CGROUPS / "freezer").is_dir()
         for n in range(max(NODES.values())):
             os.mknod(self.folder / f"dev/nvidia{n}", 0o20666, os.makedev(1, 3))
         nodes = [
@@ -289,7 +288,7 @@ class Cluster:
             etc / "slurm.conf",
             [
                 *settings.daemons(self.folder, controller),
-                *settings.limits(limited),
+                *settings.limits(with_cgroups),
                 *settings.FAST,
                 *settings.accounts(self.folder, accounting),
                 *(node.line() for node in nodes),
@@ -297,7 +296,7 @@ class Cluster:
             ],
         )
         _write(etc / "gres.conf", [n.gpu_line(self.folder) for n in nodes if n.gpus])
-        _write(etc / "cgroup.conf", settings.cgroups(CGROUPS) if limited else [])
+        _write(etc / "cgroup.conf", settings.cgroups(CGROUPS) if with_cgroups else [])
         _write(etc / "slurmdbd.conf", settings.database(self.folder, accounting))
         ETC.mkdir(exist_ok=True)
         for name in FILES:
@@ -307,7 +306,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def running() -> Iterator[Cluster]:
-    """A SLURM while the block runs: one at a time on a machine."""
+    """Run a SLURM while the block runs; a lock allows one at a time on a machine."""
     cluster = Cluster(Path(tempfile.mkdtemp(prefix="isotropy-slurm-")))
     with FileLock(Path(tempfile.gettempdir()) / "isotropy-slurm.lock"):
         try:
@@ -324,11 +323,11 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 def _free_ports(n: int) -> list[int]:
-    """Ports below those that the system gives to outgoing connections, which could take one before
-    its daemon does."""
+    """Find free ports below the range for outgoing connections, which could take a port before its
+    daemon does."""
     free: list[int] = []
     for port in random.sample(range(20000, 32000), 200):
-        with socket.socket() as tried, contextlib.suppress(OSError):
-            tried.bind(("127.0.0.1", port))
+        with socket.socket() as candidate, contextlib.suppress(OSError):
+            candidate.bind(("127.0.0.1", port))
             free.append(port)
     return free[:n]

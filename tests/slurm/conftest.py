@@ -1,4 +1,4 @@
-"""A SLURM for the tests, and Snakemake with the project's profile on it."""
+"""Fixtures that start a SLURM, and run Snakemake with the project's profile on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import BEING_WRITTEN, Workflow, copy_checkout
 from tests.rehearsal.kinds import covering_jobs
-from tests.slurm.cluster import Cluster, obstacle, running
+from tests.slurm.cluster import Cluster, reason_unavailable, running
 from tests.slurm.settings import SHORT_WAITS
 
 
@@ -28,12 +28,12 @@ class Driver:
     out: Path
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.out.read_text()
 
     @property
-    def jobs_said(self) -> str:
-        """The ends of SLURM's logs."""
+    def job_logs(self) -> str:
+        """The ends of the logs of SLURM jobs."""
         logs = sorted(self.folder.glob("results/logs/slurm/**/*.log"))
         return "\n".join(f"{log}:\n{log.read_text()[-1500:]}" for log in logs)
 
@@ -42,10 +42,10 @@ class Driver:
 
     def done(self, seconds: float = 3000) -> str:
         assert self.wait(seconds) == 0
-        return self.said
+        return self.output
 
     def end(self) -> None:
-        """Kill it, where it still runs."""
+        """Kill Snakemake if it still runs."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
@@ -54,7 +54,7 @@ class Driver:
         return sorted((self.folder / "results/faults").glob(pattern))
 
     def runs_of(self, name: str) -> int:
-        """How often a job of faults.smk was really run."""
+        """Return how often a job of faults.smk was executed."""
         file = self.folder / f"ran-{name}"
         return len(file.read_text().splitlines()) if file.exists() else 0
 
@@ -66,37 +66,38 @@ DRIVERS: list[Driver] = []  # all that were started
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure comes with what SLURM and the last drivers have said: all of it is gone
-    afterwards."""
+    """Add the output of SLURM and of the last drivers to the report of a failure, before they are
+    removed."""
     report = yield
     cluster = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and cluster is not None:
-        report.sections.append(("SLURM", cluster.recorded()))
+        report.sections.append(("SLURM", cluster.describe()))
         for driver in [d for d in DRIVERS if d.out.exists()][-3:]:
-            ended = f"exit code {driver.process.poll()}\n{driver.said[-6000:]}\n{driver.jobs_said}"
+            output = f"{driver.output[-6000:]}\n{driver.job_logs}"
+            ended = f"exit code {driver.process.poll()}\n{output}"
             report.sections.append((str(driver.out), ended))
     return report
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    if why := obstacle():
-        pytest.skip(f"no SLURM: {why}")
+    if reason := reason_unavailable():
+        pytest.skip(f"no SLURM: {reason}")
     with running() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
-    """Start Snakemake with the project's profile in a checkout; what still runs at the end is
-    killed."""
+    """Return a function that starts Snakemake with the project's profile in a checkout; processes
+    that still run at the end of the session are killed."""
 
     def start(
         folder: Path, *args: str, overlays: tuple[str, ...] = (), programs: tuple[Path, ...] = ()
     ) -> Driver:
         command = [sys.executable, "-m", "snakemake", *args, "--profile", "slurm", *SHORT_WAITS]
         defaults = folder / "profiles/default/config.yaml"
-        if "slurm_account" not in defaults.read_text():  # as docs/cluster.md has it
+        if "slurm_account" not in defaults.read_text():  # as docs/cluster.md explains
             defaults.write_text(defaults.read_text() + "  slurm_account: test\n")
         out = folder / f"driver-{len(DRIVERS)}.out"
         environment = cluster.environment()
@@ -122,7 +123,7 @@ def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
 
 @pytest.fixture
 def faulty(checkout: Workflow, project: Path) -> Iterator[Path]:
-    """A checkout with the jobs of faults.smk. None of them is left waiting at the end."""
+    """A checkout with the jobs of faults.smk; jobs that still wait at the end are released."""
     shutil.copy(project / "tests/slurm/faults.smk", checkout.folder)
     yield checkout.folder
     for driver in DRIVERS:
@@ -132,9 +133,9 @@ def faulty(checkout: Workflow, project: Path) -> Iterator[Path]:
 
 
 @dataclass
-class Started:
-    """Two runs that take minutes and hardly hinder each other; `asked`: results that the first was
-    asked for, as paths below `results/` without suffix.
+class StartedRuns:
+    """Two runs that take minutes and run side by side. `asked`: the results requested of `study`,
+    as paths below `results/` without suffix.
     """
 
     study: Driver
@@ -148,9 +149,9 @@ def started(
     smoke: Workflow,
     tmp_path_factory: pytest.TempPathFactory,
     project: Path,
-) -> Started:
-    """Jobs of each kind of the smoke study with all that they need, seeds that go together, and a
-    figure; and jobs with faults in a copy of the finished study, which asks for GPUs."""
+) -> StartedRuns:
+    """Start two runs: `study` makes jobs of each kind, grouped seeds and a figure;
+    `faults` runs failing jobs, and jobs with GPUs, in a copy of the finished study."""
     base = tmp_path_factory.mktemp("slurm")
     study = copy_checkout(base / "study")
     faults = base / "faults"
@@ -165,7 +166,7 @@ def started(
     plan = smoke.plan()
     seeds = [stem for stem in plan.stems() if stem.startswith("optimize/mickus2024/polarity/")]
     asked = sorted({*covering_jobs(plan), *seeds, "figures/mickus2024/figure1"})
-    return Started(
+    return StartedRuns(
         submit(study, *(f"results/{stem}.record.json" for stem in asked)),
         submit(faults, *faulty, overlays=("cuda.yaml",)),
         asked,

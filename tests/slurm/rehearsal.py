@@ -2,11 +2,11 @@
 
 python -m tests.slurm.rehearsal [--jobs N]
 
-Each measurement with each architecture, and of fine-tuning each task with each architecture and
-method. The same jobs run without SLURM first, below `.rehearsal/study`, where `make
-rehearsal` has not made them already. Then SLURM runs them below `.rehearsal/slurm`: jobs of rules
-that can use a GPU ask for one, get a declared one, and compute on the processor. It counts what
-SLURM says of its jobs, and lists results with other bytes, and what the audit finds.
+It covers each measurement with each architecture, and fine-tuning on each task with each
+architecture and method. The jobs first run without SLURM, below `.rehearsal/study`, unless `make
+rehearsal` has made the results already. Then SLURM runs them below `.rehearsal/slurm`: jobs of
+rules that can use a GPU request one, are given a declared one, and compute on the CPU. The script
+counts SLURM's job states, and lists results that differ and findings of the audit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.rehearsal.kinds import combinations_of, covering_jobs
 from tests.rehearsal.make_hub import make
 from tests.rehearsal.run import FOLDER, OVERLAYS, STUDY, snakemake
 from tests.rehearsal.serve import served
-from tests.slurm.cluster import Cluster, obstacle, running
+from tests.slurm.cluster import Cluster, reason_unavailable, running
 from tests.slurm.settings import SHORT_WAITS
 
 ON_SLURM = FOLDER / "slurm"
@@ -36,9 +36,9 @@ WITH_GPU = (
 
 
 def main(jobs: int) -> int:
-    """Exit code 1: a job failed, results differ, or the audit has a finding."""
-    if why := obstacle():
-        sys.exit(f"no SLURM: {why}")
+    """Run the rehearsal; return exit code 1 if results differ or the audit has a finding."""
+    if reason := reason_unavailable():
+        sys.exit(f"no SLURM: {reason}")
     make(FOLDER, None)
     stems = covering_jobs(Workflow(PROJECT, OVERLAYS).plan(), combinations_of)
     targets = ["--", *(f"results/{stem}.record.json" for stem in stems)]
@@ -49,20 +49,23 @@ def main(jobs: int) -> int:
         _run([*snakemake("all"), *targets], {**os.environ, **hub})
         shutil.rmtree(ON_SLURM / "results", ignore_errors=True)
         with running() as cluster:
-            _run(_there(jobs, *targets), {**cluster.environment(), **hub})
-            seen = _seen(cluster)
-    here, there = digests(STUDY), digests(ON_SLURM)
-    other = [name for name in sorted(there) if here.get(name) != there[name]]
-    found = verify_all(ON_SLURM)
-    bad = [f"{f.path}: {f.state}" for f in found if f.state not in GOOD]
-    print("\n".join(f"{n} {what}" for what, n in sorted(seen.items())))
-    print(f"{len(stems)} results asked for; {len(there)} files, {len(other)} with other bytes than")
-    print(f"without SLURM; {len(found)} files audited, {len(bad)} with a finding", *other, *bad)
-    return 1 if other or bad else 0
+            _run(_slurm_command(jobs, *targets), {**cluster.environment(), **hub})
+            job_counts = _count_job_states(cluster)
+    local_digests, slurm_digests = digests(STUDY), digests(ON_SLURM)
+    differing = [
+        name for name in sorted(slurm_digests) if local_digests.get(name) != slurm_digests[name]
+    ]
+    findings = verify_all(ON_SLURM)
+    problems = [f"{f.path}: {f.state}" for f in findings if f.state not in GOOD]
+    print("\n".join(f"{n} {state}" for state, n in sorted(job_counts.items())))
+    print(f"{len(stems)} results asked for; {len(slurm_digests)} files,", end=" ")
+    print(f"{len(differing)} differ from those without SLURM;")
+    print(f"{len(findings)} files audited, {len(problems)} with a finding", *differing, *problems)
+    return 1 if differing or problems else 0
 
 
-def _there(jobs: int, *targets: str) -> list[str]:
-    """The command that sends them to SLURM."""
+def _slurm_command(jobs: int, *targets: str) -> list[str]:
+    """Return the command that submits the targets to SLURM."""
     gpus = [f"{rule}:gpu=1" for rule in WITH_GPU]
     command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--jobs", str(jobs)]
     command += ["--directory", str(ON_SLURM), "--quiet", "rules", "--set-resources", *gpus]
@@ -76,8 +79,8 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
         sys.exit(f"it ended with {done.returncode}: {' '.join(command[2:8])} ...")
 
 
-def _seen(cluster: Cluster) -> Counter[str]:
-    """Jobs by what SLURM says of them."""
+def _count_job_states(cluster: Cluster) -> Counter[str]:
+    """Count jobs by state, partition, GPU and rule."""
     return Counter(
         f"{job['State']} in partition {job['Partition']}, "
         f"{'a' if 'gres/gpu=1' in job['AllocTRES'] else 'no'} GPU given: "

@@ -1,4 +1,4 @@
-"""Lines of the configuration of the SLURM that `cluster` starts, and options of Snakemake on it."""
+"""Lines of the configuration files of the test SLURM in `cluster`, and Snakemake options for it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 CPUS, MEMORY_MB = 4, 64000
 
 FAST = (
-    # Fast turns, for tests.
+    # Short waits, for tests.
     "KillWait=2",
     "InactiveLimit=0",
-    # A busy machine may keep a daemon from answering for some time.
+    # Daemons may answer late on a busy machine.
     "SlurmdTimeout=60",
     "MessageTimeout=30",
     "BatchStartTimeout=120",
@@ -26,43 +26,43 @@ FAST = (
 )
 
 SHORT_WAITS = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "20")
-"""Snakemake's options on it: a real cluster is given more time."""
+"""Snakemake options for the test SLURM; a real cluster is given more time."""
 
 PARTITIONS = (
     "PartitionName=cpu Nodes=cpu1 Default=YES MaxTime=2-00:00:00 OverTimeLimit=0",
     "PartitionName=gpu Nodes=gpu1,gpu2 MaxTime=2-00:00:00 OverTimeLimit=0",
-    # Ends jobs of the others for its own
+    # Preempts jobs of the other partitions
     "PartitionName=urgent Nodes=gpu1,gpu2 PriorityTier=10",
 )
 
 
 class Node(NamedTuple):
-    """A slurmd, its declared GPUs, and its port."""
+    """Name, number of declared GPUs and port of a slurmd."""
 
     name: str
     gpus: int
     port: int
 
     def line(self) -> str:
-        """The node in slurm.conf."""
-        has = f"CPUs={CPUS} RealMemory={MEMORY_MB}"
-        has += f" Gres=gpu:test:{self.gpus}" if self.gpus else ""
-        where = f"NodeHostname={self.name} NodeAddr=127.0.0.1 Port={self.port}"
-        return f"NodeName={self.name} {where} {has}"
+        """Return the node's line of slurm.conf."""
+        resources = f"CPUs={CPUS} RealMemory={MEMORY_MB}"
+        resources += f" Gres=gpu:test:{self.gpus}" if self.gpus else ""
+        address = f"NodeHostname={self.name} NodeAddr=127.0.0.1 Port={self.port}"
+        return f"NodeName={self.name} {address} {resources}"
 
     def gpu_line(self, folder: Path) -> str:
-        """Its GPUs in gres.conf."""
+        """Return the line of gres.conf with the node's GPUs."""
         files = f"{folder}/dev/nvidia[0-{self.gpus - 1}]"
         return f"NodeName={self.name} Name=gpu Type=test File={files}"
 
 
 def munge_socket(folder: Path) -> Path:
-    """Where munged listens."""
+    """Return the socket on which munged listens."""
     return folder / "run/munge.socket"
 
 
 def daemons(folder: Path, controller: int) -> list[str]:
-    """Who runs where, and where files go."""
+    """Return the lines of slurm.conf about daemons, authentication and files."""
     return [
         "ClusterName=local",
         f"SlurmctldHost={socket.gethostname().split('.')[0]}(127.0.0.1)",
@@ -86,8 +86,8 @@ def daemons(folder: Path, controller: int) -> list[str]:
 
 
 def limits(by_cgroups: bool) -> list[str]:
-    """Memory is limited for real where there are cgroups; elsewhere SLURM polls, and such a job's
-    state is FAILED."""
+    """Return the lines of slurm.conf that limit memory: cgroups enforce the limit where they are
+    available; otherwise SLURM polls, and a job that exceeds it ends as FAILED."""
     tracking = (
         ["ProctrackType=proctrack/cgroup", "TaskPlugin=task/cgroup"]
         if by_cgroups
@@ -102,7 +102,7 @@ def limits(by_cgroups: bool) -> list[str]:
 
 
 def accounts(folder: Path, port: int) -> list[str]:
-    """What slurmctld tells slurmdbd, and how."""
+    """Return the lines of slurm.conf about accounting through slurmdbd."""
     return [
         "AccountingStorageType=accounting_storage/slurmdbd",
         "AccountingStorageHost=127.0.0.1",
@@ -116,7 +116,7 @@ def accounts(folder: Path, port: int) -> list[str]:
 
 
 def cgroups(mounted: Path) -> list[str]:
-    """cgroup.conf, for version 1."""
+    """Return the lines of cgroup.conf, for cgroups version 1."""
     return [
         "CgroupPlugin=cgroup/v1",
         f"CgroupMountpoint={mounted}",
@@ -126,7 +126,7 @@ def cgroups(mounted: Path) -> list[str]:
 
 
 def database(folder: Path, port: int) -> list[str]:
-    """slurmdbd.conf."""
+    """Return the lines of slurmdbd.conf."""
     return [
         "AuthType=auth/munge",
         f"AuthInfo=socket={munge_socket(folder)}",

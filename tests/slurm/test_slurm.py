@@ -1,5 +1,5 @@
-"""`snakemake --profile slurm` on a real SLURM: the study's bytes, where jobs land, what happens
-when something goes wrong."""
+"""`snakemake --profile slurm` on a real SLURM: results are identical, jobs go to the right
+partitions, and failures are handled."""
 
 from __future__ import annotations
 
@@ -17,32 +17,43 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Workflow
-from tests.slurm.cluster import CGROUPS, Cluster, waited
-from tests.slurm.conftest import Driver, Started
+from tests.slurm.cluster import CGROUPS, Cluster, wait_until
+from tests.slurm.conftest import Driver, StartedRuns
 
 pytestmark = pytest.mark.timeout(4000)
 Submit = Callable[..., Driver]
 
 
-def artefacts(folder: Path) -> dict[str, str]:
-    """Digest of every result, by path; records, logs and the pages with hosts and times tell of the
-    run, not of the result.
+def digests_of_results(folder: Path) -> dict[str, str]:
+    """Return the digest of each result, by path, without records, logs and pages that hold hosts
+    and times of a run.
     """
-    own = ("logs/", "runs.jsonl", "ledger", "index.html", "site/provenance.html", "site/run.json")
-    found = {}
+    run_specific = (
+        "logs/",
+        "runs.jsonl",
+        "ledger",
+        "index.html",
+        "site/provenance.html",
+        "site/run.json",
+    )
+    result_digests = {}
     for path in sorted((folder / "results").rglob("*")):
         name = path.relative_to(folder / "results").as_posix()
-        if path.is_file() and not name.endswith(".record.json") and not name.startswith(own):
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return found
+        if (
+            path.is_file()
+            and not name.endswith(".record.json")
+            and not name.startswith(run_specific)
+        ):
+            result_digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return result_digests
 
 
-# What became of two runs that go on side by side, and take minutes.
+# Two runs side by side that take minutes, started by the fixture `started`.
 
 
-def test_gpus_are_given_as_asked(started: Started, cluster: Cluster) -> None:
+def test_jobs_get_the_gpus_they_request(started: StartedRuns, cluster: Cluster) -> None:
     started.faults.wait()
-    # The GPU, and thrice that the hub is off
+    # The number of the GPU, then three variables that switch the hub off
     one_gpu = (started.faults.folder / "results/faults/sees-1").read_text()
     assert one_gpu in {"0 1 1 1\n", "1 1 1 1\n"}
     assert (started.faults.folder / "results/faults/sees-2").read_text() == "0,1 1 1 1\n"
@@ -52,10 +63,10 @@ def test_gpus_are_given_as_asked(started: Started, cluster: Cluster) -> None:
         assert f"gres/gpu:test={gpus}" in job["AllocTRES"]  # the model that was asked for
 
 
-def test_a_job_out_of_memory_gets_more(started: Started, cluster: Cluster) -> None:
+def test_a_job_out_of_memory_is_retried_with_more(started: StartedRuns, cluster: Cluster) -> None:
     started.faults.wait()
     first, second = cluster.states("rule_hungry")
-    # The job's step is out of memory, and the job then fails or is too.
+    # The state of the job's step is OUT_OF_MEMORY; the job's own may be FAILED.
     assert first["State"] in {"OUT_OF_MEMORY", "FAILED"}
     if (CGROUPS / "memory").is_dir():
         log = started.faults.folder / f"results/logs/slurm/rule_hungry/{first['JobID']}.log"
@@ -68,7 +79,9 @@ def test_a_job_out_of_memory_gets_more(started: Started, cluster: Cluster) -> No
     assert "gpu" not in first["AllocTRES"]
 
 
-def test_a_job_past_its_time_limit_gets_more(started: Started, cluster: Cluster) -> None:
+def test_a_job_past_its_time_limit_is_retried_with_more(
+    started: StartedRuns, cluster: Cluster
+) -> None:
     started.faults.wait()
     first, second = cluster.states("rule_endless")
     assert (first["State"], second["State"]) == ("TIMEOUT", "COMPLETED")
@@ -76,22 +89,22 @@ def test_a_job_past_its_time_limit_gets_more(started: Started, cluster: Cluster)
     assert started.faults.results("endless")
 
 
-def test_a_failing_job_names_its_logs(started: Started) -> None:
+def test_error_of_a_failing_job_names_its_logs(started: StartedRuns) -> None:
     assert started.faults.wait() == 1
     assert started.faults.runs_of("failing") == 3  # retries: 2, made by Snakemake alone
     assert not started.faults.results("failing")
-    block = started.faults.said.split("Error in rule failing:")[1].split("\n\n")[0]
+    block = started.faults.output.split("Error in rule failing:")[1].split("\n\n")[0]
     assert "results/logs/faults/failing.log" in block
     assert (
         started.faults.folder / "results/logs/faults/failing.log"
     ).read_text() == "nothing can be done\n"
-    kept = re.search(r"\S*results/logs/slurm/\S*rule_failing/\S*\.log", block)
-    assert kept is not None, block
-    assert "exit 3" in (started.faults.folder / kept[0]).read_text()
+    slurm_log = re.search(r"\S*results/logs/slurm/\S*rule_failing/\S*\.log", block)
+    assert slurm_log is not None, block
+    assert "exit 3" in (started.faults.folder / slurm_log[0]).read_text()
 
 
-def test_a_job_without_its_gpu_stops(started: Started, cluster: Cluster) -> None:
-    """Here torch sees none of the declared GPUs."""
+def test_a_job_stops_if_torch_sees_no_gpu(started: StartedRuns, cluster: Cluster) -> None:
+    """torch cannot use the declared GPUs of the test SLURM."""
     started.faults.wait()
     jobs = cluster.states("rule_embed_sentences_wildcards_polarity-part")
     asked = [job for job in jobs if job["Partition"] == "gpu"]
@@ -102,11 +115,13 @@ def test_a_job_without_its_gpu_stops(started: Started, cluster: Cluster) -> None
     assert "Traceback" not in log.read_text()
 
 
-def test_results_have_the_same_bytes(started: Started, smoke: Workflow, cluster: Cluster) -> None:
-    """Each kind of job of the smoke study, and a figure."""
+def test_results_are_identical_to_those_without_slurm(
+    started: StartedRuns, smoke: Workflow, cluster: Cluster
+) -> None:
+    """For each kind of job of the smoke study, and a figure; seeds of a setup share a SLURM job."""
     started.study.done()
-    here, there = artefacts(smoke.folder), artefacts(started.study.folder)
-    assert {name for name in there if here.get(name) != there[name]} == set()
+    local, on_slurm = digests_of_results(smoke.folder), digests_of_results(started.study.folder)
+    assert {name for name in on_slurm if local.get(name) != on_slurm[name]} == set()
     results = started.study.folder / "results"
     assert [s for s in started.asked if not (results / f"{s}.record.json").is_file()] == []
     records = [json.loads(path.read_text()) for path in results.glob("optimize/**/*.record.json")]
@@ -117,19 +132,19 @@ def test_results_have_the_same_bytes(started: Started, smoke: Workflow, cluster:
         for job in cluster.states("_optimize_embeddings")
         if job["Comment"].startswith("rule_optimize-")
     ]
-    # The seeds of a setup go together
+    # One submission for all seeds of a setup
     assert len(trained) == len(setups)
     assert {(job["Partition"], job["State"]) for job in trained} == {("cpu", "COMPLETED")}
-    if (CGROUPS / "freezer").is_dir():  # SLURM's number of a job is known by its control group
+    if (CGROUPS / "freezer").is_dir():  # the job finds its SLURM job id through its control group
         assert {record["environment"]["slurm_job"] for record in records} == {
             job["JobID"] for job in trained
         }
 
 
-def test_the_study_is_verified_where_it_ran(
-    started: Started, smoke: Workflow, project: Path, capsys: pytest.CaptureFixture[str]
+def test_audit_passes_on_the_slurm_results(
+    started: StartedRuns, smoke: Workflow, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The audit finds each result of the cluster's run as its record says. What SLURM costs is
+    """All results of the run on SLURM are as their records say. The overhead of SLURM is
     printed."""
     started.study.done()
     folders = [str(smoke.folder), str(started.study.folder)]
@@ -151,42 +166,42 @@ def test_the_study_is_verified_where_it_ran(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# One run at a time, and what is done to it.
+# One run at a time, which is disturbed.
 
 
 @pytest.mark.parametrize("name", ["stopped", "asked"])
-def test_ctrl_c_cancels_what_was_submitted(
+def test_ctrl_c_cancels_submitted_jobs(
     faulty: Path, submit: Submit, cluster: Cluster, name: str
 ) -> None:
-    """Also while Snakemake asks for the states of its jobs, which takes eight seconds here: it
-    holds none of them meanwhile."""
-    asks = faulty / "programs/sacct"
-    asks.parent.mkdir()
-    asks.write_text(f'#!/bin/sh\ntouch asks; sleep 8; exec {shutil.which("sacct")} "$@"\n')
-    asks.chmod(0o755)
+    """Also while Snakemake queries job states, during which it does not list its jobs as running;
+    a slow sacct makes that last eight seconds here."""
+    slow_sacct = faulty / "programs/sacct"
+    slow_sacct.parent.mkdir()
+    slow_sacct.write_text(f'#!/bin/sh\ntouch asks; sleep 8; exec {shutil.which("sacct")} "$@"\n')
+    slow_sacct.chmod(0o755)
 
     def start(*programs: Path) -> Driver:
         return submit(
             faulty, f"results/faults/steps-{name}", "--snakefile", "faults.smk", programs=programs
         )
 
-    first = start(asks.parent) if name == "asked" else start()
-    waited(
+    first = start(slow_sacct.parent) if name == "asked" else start()
+    wait_until(
         lambda: first.runs_of(f"step-{name}-0") + first.runs_of(f"step-{name}-1") == 2,
         "no job has started",
         300,
     )
     if name == "asked":
         (faulty / "asks").unlink(missing_ok=True)
-        waited((faulty / "asks").exists, "states are not asked for", 300)
+        wait_until((faulty / "asks").exists, "states are not asked for", 300)
     first.process.send_signal(signal.SIGINT)
     assert first.wait(300) == 1
 
     def states() -> list[str]:
         return [job["State"].split()[0] for job in cluster.states(f"step_wildcards_{name}_")]
 
-    waited(lambda: not {"PENDING", "RUNNING", "COMPLETING"} & set(states()), "jobs go on", 300)
-    waited(
+    wait_until(lambda: not {"PENDING", "RUNNING", "COMPLETING"} & set(states()), "jobs go on", 300)
+    wait_until(
         lambda: f"_{name}_" not in cluster.ask("squeue", "-h", "-o", "%k"),
         "cancelled, but not gone",
         300,
@@ -198,11 +213,13 @@ def test_ctrl_c_cancels_what_was_submitted(
     assert first.results(f"steps-{name}")
 
 
-def test_small_jobs_are_sent_together(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    """Four in one submission, with the memory and GPU of one and the time of all; one that fails
-    takes all along, each time.
+def test_small_jobs_are_submitted_as_a_group(
+    faulty: Path, submit: Submit, cluster: Cluster
+) -> None:
+    """Four jobs in one submission, with the memory and GPU of one and the time of all; if one
+    fails, the whole group fails and is retried.
 
-    In a folder of their own, as on scratch.
+    They run in another folder, as on a scratch disk.
     """
     scratch = faulty / "scratch"
     targets = [f"results/faults/small-{n}" for n in range(4)]
@@ -219,33 +236,35 @@ def test_small_jobs_are_sent_together(faulty: Path, submit: Submit, cluster: Clu
     elsewhere = ("--directory", "scratch")
     failed = replace(submit(faulty, *targets, *groups, *elsewhere), folder=scratch)
     assert failed.wait(900) == 1
-    kept = re.search(
+    slurm_log = re.search(
         r"\S*results/logs/slurm/group_small_small/\S*\.log",
-        failed.said.split("Error in group small")[1],
+        failed.output.split("Error in group small")[1],
     )
-    assert kept is not None, failed.said
-    assert "exit 3" in Path(kept[0]).read_text()
+    assert slurm_log is not None, failed.output
+    assert "exit 3" in Path(slurm_log[0]).read_text()
     assert not failed.results("small-*")
     (scratch / "mended").touch()
     submit(faulty, *targets, *groups, *elsewhere).done(900)
-    *sent, last = cluster.states("rule_small_small")
-    assert [job["State"] for job in [*sent, last]] == ["FAILED", "FAILED", "COMPLETED"]
+    *failed_jobs, last = cluster.states("rule_small_small")
+    assert [job["State"] for job in [*failed_jobs, last]] == ["FAILED", "FAILED", "COMPLETED"]
     assert (last["ReqMem"], last["Timelimit"], last["Partition"]) == ("1000M", "00:40:00", "gpu")
     assert "cpu=1," in last["AllocTRES"]
     assert "gres/gpu=1" in last["AllocTRES"]
     assert failed.runs_of("small-1") == 3
-    # Again, or not begun before
+    # How often they ran depends on whether they had begun before the failure
     assert all(failed.runs_of(f"small-{n}") in (1, 2, 3) for n in (0, 2, 3))
 
 
-def test_a_killed_driver_is_taken_up(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    """What was submitted ends by itself; a second run does only what is left, and nothing twice."""
+def test_run_resumes_after_snakemake_was_killed(
+    faulty: Path, submit: Submit, cluster: Cluster
+) -> None:
+    """Submitted jobs end by themselves; a second run executes only the remaining jobs."""
 
     def start(*args: str) -> Driver:
         return submit(faulty, "results/faults/steps-killed", "--snakefile", "faults.smk", *args)
 
     first = start()
-    waited(
+    wait_until(
         lambda: sum(first.runs_of(f"step-killed-{n}") for n in range(4)) == 4,
         "no job has started",
         300,
@@ -253,7 +272,7 @@ def test_a_killed_driver_is_taken_up(faulty: Path, submit: Submit, cluster: Clus
     first.process.kill()
     first.wait()
     (faulty / "go").touch()
-    waited(
+    wait_until(
         lambda: "_killed_" not in cluster.ask("squeue", "-h", "-o", "%k"),
         "submitted jobs do not end",
         300,
@@ -261,22 +280,22 @@ def test_a_killed_driver_is_taken_up(faulty: Path, submit: Submit, cluster: Clus
     assert len(first.results("step-killed-*")) == 4
     locked = start()
     assert locked.wait(300) == 1
-    assert "LockException" in locked.said
+    assert "LockException" in locked.output
     start("--unlock").done(900)
     start().done(900)
     assert [first.runs_of(f"step-killed-{n}") for n in range(4)] == [1, 1, 1, 1]
     assert first.runs_of("steps-killed") == 1
 
 
-def test_a_cancelled_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    """Accounting has `CANCELLED by 0` then, which the executor by itself takes for a job that still
-    runs."""
+def test_a_cancelled_job_is_resubmitted(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    """The state is `CANCELLED by 0` then, which the unpatched executor takes for a running
+    job."""
     driver = submit(faulty, "results/faults/step-unwanted-0", "--snakefile", "faults.smk")
-    waited(lambda: driver.runs_of("step-unwanted-0") == 1, "no job has started", 300)
+    wait_until(lambda: driver.runs_of("step-unwanted-0") == 1, "no job has started", 300)
     cluster.wait_until_running("step_wildcards_unwanted_")
     (job,) = cluster.states("step_wildcards_unwanted_")
     cluster.ask("scancel", job["JobID"])
-    waited(
+    wait_until(
         lambda: driver.runs_of("step-unwanted-0") == 2, "the cancelled job is not sent again", 300
     )
     cluster.wait_until_gone(job["JobID"])
@@ -287,20 +306,20 @@ def test_a_cancelled_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cl
     assert second["State"] == "COMPLETED"
 
 
-def test_a_preempted_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    """The executor by itself leaves it to SLURM, where jobs are not started again."""
+def test_a_preempted_job_is_resubmitted(faulty: Path, submit: Submit, cluster: Cluster) -> None:
+    """The unpatched executor leaves this to SLURM, which does not requeue jobs here."""
     driver = submit(faulty, "results/faults/step-preempted-0", "--snakefile", "faults.smk")
-    waited(lambda: driver.runs_of("step-preempted-0") == 1, "no job has started", 300)
+    wait_until(lambda: driver.runs_of("step-preempted-0") == 1, "no job has started", 300)
     cluster.wait_until_running("step_wildcards_preempted_")
     all_gpus = ["--partition", "urgent", "--nodes", "2", "--exclusive", "--output", "/dev/null"]
     urgent = cluster.ask("sbatch", "--parsable", *all_gpus, "--wrap", "sleep 5").strip()
-    waited(
+    wait_until(
         lambda: cluster.states("step_wildcards_preempted_")[0]["State"] == "PREEMPTED",
         "not preempted",
         300,
     )
     cluster.wait_until_gone(urgent)
-    waited(
+    wait_until(
         lambda: driver.runs_of("step-preempted-0") == 2, "the preempted job is not sent again", 300
     )
     (faulty / "go").touch()
@@ -311,11 +330,11 @@ def test_a_preempted_job_is_sent_again(faulty: Path, submit: Submit, cluster: Cl
     ]
 
 
-def test_a_drained_node_a_cancelled_job_and_a_new_controller(
+def test_run_survives_a_drained_node_and_a_controller_restart(
     faulty: Path, submit: Submit, cluster: Cluster
 ) -> None:
     driver = submit(faulty, "results/faults/steps-drained", "--snakefile", "faults.smk")
-    waited(
+    wait_until(
         lambda: sum(driver.runs_of(f"step-drained-{n}") for n in range(4)) == 4,
         "no job has started",
         300,
@@ -329,7 +348,7 @@ def test_a_drained_node_a_cancelled_job_and_a_new_controller(
         cluster.ask("scancel", victim["JobID"])
         cluster.end("slurmctld")
         cluster.start_controller()
-        waited(
+        wait_until(
             lambda: len(cluster.states("step_wildcards_drained")) > 4,
             "the cancelled job is not sent again",
             300,
@@ -352,12 +371,14 @@ def test_a_drained_node_a_cancelled_job_and_a_new_controller(
 
 @pytest.mark.skipif(
     not (CGROUPS / "freezer").is_dir(),
-    reason="no control groups (v1), by which a node's processes are found",
+    reason="no cgroups (v1), which list the processes of a node",
 )
-def test_a_dead_node(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    """Its job is sent to another node."""
+def test_job_of_a_dead_node_is_resubmitted_elsewhere(
+    faulty: Path, submit: Submit, cluster: Cluster
+) -> None:
+    """A killed node daemon leads to NODE_FAIL, and the job completes on another node."""
     driver = submit(faulty, "results/faults/step-dead-0", "--snakefile", "faults.smk")
-    waited(lambda: driver.runs_of("step-dead-0") == 1, "no job has started", 300)
+    wait_until(lambda: driver.runs_of("step-dead-0") == 1, "no job has started", 300)
     cluster.wait_until_running("step_wildcards_dead")
     node = cluster.states("step_wildcards_dead")[0]["NodeList"]
     cluster.end(f"slurmd {node}", signal.SIGKILL)

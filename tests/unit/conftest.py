@@ -16,7 +16,7 @@ from tests.unit.jobs import NoteSpec, snakemake_object, write_note
 
 @pytest.fixture(scope="session")
 def synthetic_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small model of each architecture of the papers, by the registry's ids."""
+    """A folder with a small model of each architecture of the papers, named by registry id."""
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:  # processes of pytest share it
         base = base.parent

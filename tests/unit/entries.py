@@ -1,4 +1,4 @@
-"""All declared tables and figures of the papers, and figures of the verdicts."""
+"""All declared tables and figures of the papers, and the figures of verdicts, by id."""
 
 from __future__ import annotations
 

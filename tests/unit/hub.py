@@ -1,4 +1,4 @@
-"""A hub on this machine with faults: answers the addresses that huggingface_hub asks for."""
+"""A local server with selectable faults that answers the requests of huggingface_hub."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ FAULTS = [
     *("hang", "drop", "garbage", "loop", "slow"),
     *("truncate", "long", "short", "empty", "page", "corrupt"),
 ]
-"""What can go wrong with a file: an answer with a status; no answer, none that is HTTP, one that
-never ends or that takes its time; other bytes than there are."""
+"""Faults of a request for a file: an error status; no answer, an answer that is not HTTP, endless
+redirects, a slow answer; wrong content or length."""
 
 
 class Hub:
-    """Serves `files` of one repository; `fault` is what the next `times` requests for a file meet,
-    with `heads` those for its headers, too."""
+    """Serves `files` of one repository; the next `times` requests for a file show `fault`, with
+    `heads` also requests for headers."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files, self.fault, self.times, self.requests = files, "", 0, 0
         self.heads = False
-        self.api: tuple[int, str] | None = None  # status and error code of all that it is asked
+        self.api: tuple[int, str] | None = None  # status, error code of all API answers
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -69,7 +69,7 @@ class Hub:
             status, code = self.api
             return self._send(request, status, b"{}", {"X-Error-Code": code})
         if request.path.startswith(("/api/models/", "/api/datasets/")):
-            return self._send(request, 200, json.dumps(self._about(request.path)).encode(), {})
+            return self._send(request, 200, json.dumps(self._api_answer(request.path)).encode(), {})
         match = re.match(r"/(?:datasets/)?[^/]+/[^/]+/resolve/([0-9a-f]{40})/(.+)$", request.path)
         if match is None or match[2] not in self.files:
             return self._send(request, 404, b"", {"X-Error-Code": "EntryNotFound"})
@@ -88,11 +88,11 @@ class Hub:
             return self._send(request, 200, data, headers)
         return self._fail(request, fault, data, headers)
 
-    def _about(self, path: str) -> object:
-        """What the hub knows of its repository: its revision, or its files."""
+    def _api_answer(self, path: str) -> object:
+        """Return the API's answer about the repository: its revision, or its files."""
         if "/tree/" not in path:
             return {"id": "owner/name", "sha": REVISION, "cardData": {"license": "mit"}}
-        return [_listed(name, data) for name, data in self.files.items()]
+        return [_tree_entry(name, data) for name, data in self.files.items()]
 
     def _fail(
         self, request: BaseHTTPRequestHandler, fault: str, data: bytes, headers: dict[str, str]
@@ -145,7 +145,7 @@ class Hub:
 
 
 def use(hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Point huggingface_hub at a hub on this machine, with a cache of its own and no long waits."""
+    """Make huggingface_hub use a local hub, with a separate cache and short waits."""
     from huggingface_hub import constants
 
     template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
@@ -157,9 +157,9 @@ def use(hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.01)
 
 
-def _listed(name: str, data: bytes) -> dict[str, object]:
-    """A file as a tree lists it; weights are kept as large files are, under their SHA-256."""
-    found = {
+def _tree_entry(name: str, data: bytes) -> dict[str, object]:
+    """Return a file's entry in the API's tree; weights are listed as LFS files with SHA-256."""
+    entry = {
         "type": "file",
         "path": name,
         "size": len(data),
@@ -167,5 +167,5 @@ def _listed(name: str, data: bytes) -> dict[str, object]:
     }
     if name.endswith(".safetensors"):
         digest = hashlib.sha256(data).hexdigest()
-        found["lfs"] = {"oid": digest, "size": len(data), "pointerSize": 130}
-    return found
+        entry["lfs"] = {"oid": digest, "size": len(data), "pointerSize": 130}
+    return entry

@@ -21,7 +21,7 @@ class NoteSpec(Spec):
 
 
 class Named(list):
-    """Stands for Snakemake's lists with names, which a script gets."""
+    """Stand-in for Snakemake's named lists."""
 
     def items(self) -> list[tuple[str, Any]]:
         return list(self)
@@ -37,7 +37,7 @@ def snakemake_object(
     inputs: dict[str, Any] | None = None,
     modules: Sequence[str] = (),
 ) -> SimpleNamespace:
-    """What Snakemake gives a script, for a job that writes results/<stem>.txt."""
+    """Imitate the `snakemake` object of a script, for a job that writes results/<stem>.txt."""
     return SimpleNamespace(
         rule=RULE,
         params=SimpleNamespace(

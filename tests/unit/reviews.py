@@ -24,16 +24,21 @@ MIRROR = {"type": "mirror"}
 
 
 def source(*origins: dict[str, object], **content: object) -> Source:
-    """A source with one content and the given origins."""
-    whole = {"status": "original", "title": "three reviews", "format": "rt-polarity", "rows": 3}
-    whole |= {"content_sha256": content_sha256(ROWS), **content}
+    """Return a source with one content and the given origins."""
+    content_fields = {
+        "status": "original",
+        "title": "three reviews",
+        "format": "rt-polarity",
+        "rows": 3,
+    }
+    content_fields |= {"content_sha256": content_sha256(ROWS), **content}
     names = {name: name for name in FILES}
     return Source.model_validate(
         {
             "kind": "dataset",
             "licence": "none",
             "citation": "none",
-            "contents": {"all": whole},
+            "contents": {"all": content_fields},
             "origins": [{"content": "all", "files": names, **origin} for origin in origins],
         }
     )
@@ -42,7 +47,7 @@ def source(*origins: dict[str, object], **content: object) -> Source:
 def run(
     spec_source: Source, tmp_path: Path, mirror: Path | None = None, **options: object
 ) -> tuple[FetchedSource, list[str], Path]:
-    """Fetch into an empty folder."""
+    """Fetch a source into an empty folder; return it, the origins not used, and the folder."""
     destination = tmp_path / "out"
     destination.mkdir(exist_ok=True)
     spec = FetchSpec(

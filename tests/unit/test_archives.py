@@ -18,7 +18,7 @@ from tests.unit.reviews import FILES, zipped
 
 
 @pytest.mark.parametrize("name", ["b.TAR.BZ2", "b.tar.bz2"])
-def test_archives_by_any_spelling(tmp_path: Path, name: str) -> None:
+def test_archive_suffixes_are_case_insensitive(tmp_path: Path, name: str) -> None:
     with tarfile.open(tmp_path / name, "w:bz2") as packed:
         for member, data in FILES.items():
             info = tarfile.TarInfo(member)
@@ -29,7 +29,7 @@ def test_archives_by_any_spelling(tmp_path: Path, name: str) -> None:
     assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == FILES
 
 
-def test_several_files_do_not_come_from_what_is_no_archive(tmp_path: Path) -> None:
+def test_several_files_need_an_archive(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"BZh9")
     with pytest.raises(
         IsotropyError,
@@ -38,7 +38,7 @@ def test_several_files_do_not_come_from_what_is_no_archive(tmp_path: Path) -> No
         clients._unpack(tmp_path / "data", {n: n for n in FILES}, tmp_path)
 
 
-def test_damaged_member(tmp_path: Path) -> None:
+def test_damaged_member_is_rejected(tmp_path: Path) -> None:
     """A flipped bit in the compressed stream of an otherwise good zip."""
     archive = tmp_path / "a.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -53,8 +53,8 @@ def test_damaged_member(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "..\\evil"])
 @pytest.mark.parametrize("kind", ["zip", "tgz"])
-def test_hostile_archive(tmp_path: Path, name: str, kind: str) -> None:
-    """One member that points outside condemns the whole archive; nothing is written."""
+def test_archive_with_paths_outside_is_rejected(tmp_path: Path, name: str, kind: str) -> None:
+    """One such member is enough to reject the archive, and nothing is written."""
     archive = tmp_path / f"a.{kind}"
     if kind == "zip":
         archive.write_bytes(zipped({"good": b"1", name: b"2"}))
@@ -70,7 +70,7 @@ def test_hostile_archive(tmp_path: Path, name: str, kind: str) -> None:
     assert not list(tmp_path.rglob("evil"))
 
 
-def test_members_by_pattern(tmp_path: Path) -> None:
+def test_members_are_extracted_by_pattern(tmp_path: Path) -> None:
     archive = tmp_path / "a.zip"
     archive.write_bytes(zipped({"p/ca01": b"1", "p/cb02": b"2", "p/README": b"3"}))
     extract(archive, {"texts/": "p/c[ab][0-9][0-9]"}, tmp_path)
@@ -91,8 +91,8 @@ def test_link_in_tar_is_refused(tmp_path: Path) -> None:
         extract(tmp_path / "a.tar", {"good": "good"}, tmp_path)
 
 
-def test_debian_package(tmp_path: Path) -> None:
-    """A package made by dpkg-deb is unpacked, and its maintainer script is not run."""
+def test_debian_package_is_unpacked_without_scripts(tmp_path: Path) -> None:
+    """The maintainer script of a package made by dpkg-deb is not run."""
     root = tmp_path / "root"
     (root / "DEBIAN").mkdir(parents=True)
     (root / "usr/share").mkdir(parents=True)
@@ -114,8 +114,8 @@ def test_debian_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz", "deb", "gz"])
-def test_what_unpacks_to_a_thousand_times_its_size_is_refused(tmp_path: Path, kind: str) -> None:
-    """150 kB that would fill the disk with 150 MB: no more than the limit is written."""
+def test_decompression_bombs_are_rejected(tmp_path: Path, kind: str) -> None:
+    """An archive of 150 kB unpacks to 150 MB; no more than the limit is written."""
     content = tmp_path / "zeros"
     with content.open("wb") as stream:
         stream.truncate(MIN_LIMIT + 50_000_000)

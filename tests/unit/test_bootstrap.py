@@ -1,4 +1,4 @@
-"""The paired bootstrap against SciPy, resample by resample."""
+"""The paired bootstrap against SciPy and scikit-learn, resample by resample."""
 
 from __future__ import annotations
 
@@ -19,65 +19,65 @@ from isotropy.tables.bootstrap import (
 
 
 @given(seed=st.integers(0, 1000), n=st.integers(4, 30), distinct=st.integers(2, 30))
-def test_draws_are_spearmans_of_the_items_drawn(seed: int, n: int, distinct: int) -> None:
-    """With ties in both, as scores of people and cosines of equal sentences have."""
+def test_spearman_draws_equal_scipy_on_each_resample(seed: int, n: int, distinct: int) -> None:
+    """With ties in both variables, as in human scores and cosines of equal sentences."""
     draws = np.random.default_rng(seed)
     values, scores = draws.integers(distinct, size=(2, n)) / 7, draws.integers(distinct, size=n)
-    found = spearman_draws(values, scores, resamples=5, seed=seed)
+    obtained = spearman_draws(values, scores, resamples=5, seed=seed)
     counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=5)
     for j, times in enumerate(counts):
         items = np.repeat(np.arange(n), times)
         for i in (0, 1):
             if np.ptp(values[i, items]) and np.ptp(scores[items]):
                 expected = stats.spearmanr(values[i, items], scores[items]).statistic
-                assert found[i, j] == pytest.approx(expected, abs=1e-12)
+                assert obtained[i, j] == pytest.approx(expected, abs=1e-12)
             else:
-                assert np.isnan(found[i, j])
+                assert np.isnan(obtained[i, j])
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of resamples with one class
+@pytest.mark.filterwarnings("ignore::UserWarning")  # from resamples with one class
 @settings(deadline=None)
 @given(seed=st.integers(0, 1000), n=st.integers(3, 30), classes=st.integers(2, 4))
-def test_scores_are_scikit_learns_of_the_items_drawn(seed: int, n: int, classes: int) -> None:
+def test_score_draws_equal_scikit_learn_on_each_resample(seed: int, n: int, classes: int) -> None:
     draws = np.random.default_rng(seed)
     predicted, right = draws.integers(classes, size=(2, n)), draws.integers(classes, size=n)
     counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=5)
 
-    def pearson(true: np.ndarray, said: np.ndarray) -> float:
-        varied = np.ptp(true) and np.ptp(said)
-        return float(stats.pearsonr(true, said).statistic) if varied else np.nan
+    def pearson(true: np.ndarray, guess: np.ndarray) -> float:
+        varied = np.ptp(true) and np.ptp(guess)
+        return float(stats.pearsonr(true, guess).statistic) if varied else np.nan
 
     peers = {
         "accuracy": accuracy_score,
         "matthews": matthews_corrcoef,
-        "f1": lambda true, said: f1_score(true == 1, said == 1, zero_division=0),
+        "f1": lambda true, guess: f1_score(true == 1, guess == 1, zero_division=0),
         "pearson": pearson,
-        "mean": lambda _, said: said.mean() / 100,
+        "mean": lambda _, guess: guess.mean() / 100,
     }
     for metric, peer in peers.items():
-        found = score_draws(metric, predicted, right, resamples=5, seed=seed)
+        obtained = score_draws(metric, predicted, right, resamples=5, seed=seed)
         for j, times in enumerate(counts):
             items = np.repeat(np.arange(n), times)
             for i in (0, 1):
                 expected = 100 * peer(right[items], predicted[i, items])
                 if np.isfinite(expected):
-                    assert found[i, j] == pytest.approx(expected, abs=1e-6), metric
+                    assert obtained[i, j] == pytest.approx(expected, abs=1e-6), metric
 
 
-def test_error_of_a_difference_is_mcnemars() -> None:
-    """Of two accuracies on the same items: as many as the two disagree on, less the square of their
+def test_error_of_a_difference_equals_mcnemars_variance() -> None:
+    """For two accuracies on the same items: the share of disagreements minus the squared
     difference (McNemar's variance)."""
     draws = np.random.default_rng(0)
     right = draws.integers(2, size=800)
-    one = np.where(draws.random(800) < 0.8, right, 1 - right)
-    other = np.where(draws.random(800) < 0.3, draws.integers(2, size=800), one)
-    scores = score_draws("accuracy", np.stack([one, other]), right)
-    difference = (one == right).astype(float) - (other == right)
+    first = np.where(draws.random(800) < 0.8, right, 1 - right)
+    other = np.where(draws.random(800) < 0.3, draws.integers(2, size=800), first)
+    scores = score_draws("accuracy", np.stack([first, other]), right)
+    difference = (first == right).astype(float) - (other == right)
     expected = 100 * difference.std() / np.sqrt(800)
     assert items_error(scores[:1], scores[1:]) == pytest.approx(expected, rel=0.05)
 
 
-def test_many_resamples_are_those_of_one_call() -> None:
+def test_draws_are_reproducible_in_chunks() -> None:
     draws = np.random.default_rng(0)
     values, scores = draws.standard_normal((1, 50)), draws.standard_normal(50)
     assert spearman_draws(values, scores).shape == (1, 2000)
@@ -87,8 +87,8 @@ def test_many_resamples_are_those_of_one_call() -> None:
     assert np.array_equal(again[0], other[1])
 
 
-def test_intervals_are_scipys() -> None:
-    """As SciPy's percentile bootstrap of the same size, but for its other draws."""
+def test_intervals_agree_with_scipy() -> None:
+    """SciPy's percentile bootstrap has the same size, but other random draws."""
     draws = np.random.default_rng(0)
     x = draws.standard_normal(300)
     y = x + draws.standard_normal(300)
@@ -105,8 +105,8 @@ def test_intervals_are_scipys() -> None:
     assert ours == pytest.approx((peer.low, peer.high), abs=0.01)
 
 
-def test_seeds_are_drawn_outside() -> None:
-    """Two seeds that differ widen the interval; equal ones do not."""
+def test_seeds_are_resampled_as_well() -> None:
+    """Different results of two seeds widen the interval; equal ones do not."""
     items = np.random.default_rng(0).standard_normal(2000) * 0.1
     apart = percentiles(mean_of_seeds(np.array([items - 1, items + 1])))
     alike = percentiles(mean_of_seeds(np.array([items, items])))

@@ -1,4 +1,4 @@
-"""The checker of bundles, by plain Python on the bundle of two small jobs: what it asks of code."""
+"""The bundle verifier, run by plain Python on the bundle of two small jobs."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path) -> Pa
     return path
 
 
-def test_a_file_that_changes_while_it_is_packed_ends_the_export(
+def test_export_fails_if_a_file_changes_meanwhile(
     bundle: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that writes to the ledger at the time; what the bundle said before stays."""
+    """A run appends to the ledger during the export; the previous bundle is kept."""
     before = bundle.read_bytes()
     ledger = bundle.parent / "results/ledger.jsonl"
 
-    def described(*_: object) -> Crate:
+    def changing_crate(*_: object) -> Crate:
         with ledger.open("a") as stream:  # after the digests, before the files are read
             stream.write("{}\n")
         return Crate(*_)
 
-    monkeypatch.setattr("isotropy.provenance.bundle.Crate", described)
+    monkeypatch.setattr("isotropy.provenance.bundle.Crate", changing_crate)
     with pytest.raises(IsotropyError, match=r"ledger\.jsonl changed while it was packed"):
         export(bundle.parent, project, bundle, with_data=False)
     assert bundle.read_bytes() == before
 
 
 def forged(bundle: Path, victim: str, old: bytes, new: bytes) -> Path:
-    """A bundle with another text in a file, and the list of the bundle made to fit."""
+    """Copy a bundle with a changed text in one file, and adapt the digest in its metadata."""
     target = bundle.with_name("forged.zip")
     with zipfile.ZipFile(bundle) as before, zipfile.ZipFile(target, "w") as after:
         data = before.read(victim)
@@ -63,8 +63,8 @@ def forged(bundle: Path, victim: str, old: bytes, new: bytes) -> Path:
     return target
 
 
-def test_the_checker_needs_nothing_but_the_bundle(bundle: Path, tmp_path: Path) -> None:
-    """No installed package, no environment, in any folder."""
+def test_verifier_runs_from_the_bundle_alone(bundle: Path, tmp_path: Path) -> None:
+    """Without site packages and environment variables, in any folder."""
     unpacked = tmp_path / "elsewhere"
     with zipfile.ZipFile(bundle) as archive:
         archive.extractall(unpacked)
@@ -84,7 +84,7 @@ def test_the_checker_needs_nothing_but_the_bundle(bundle: Path, tmp_path: Path) 
     ("victim", "old", "new", "finding"),
     [
         ("isotropy/spec.py", b"import hashlib", b"# a comment\nimport hashlib", None),
-        ("isotropy/spec.py", b"The inverse of", b"The very inverse of", None),
+        ("isotropy/spec.py", b"with one canonical text", b"with the one canonical text", None),
         (
             "isotropy/spec.py",
             b"sort_keys=True",
@@ -96,7 +96,7 @@ def test_the_checker_needs_nothing_but_the_bundle(bundle: Path, tmp_path: Path) 
         ("rules/prepare.smk", b"threads: 1", b"threads: 2", "rule prepare_sentences: not the code"),
     ],
 )
-def test_code_is_compared_by_what_it_says(
+def test_changed_code_is_found_and_comments_are_ignored(
     bundle: Path, victim: str, old: bytes, new: bytes, finding: str | None
 ) -> None:
     findings, summary = verify(str(forged(bundle, victim, old, new)))
@@ -108,7 +108,7 @@ def test_code_is_compared_by_what_it_says(
     assert "infrastructure" not in summary
 
 
-def test_changed_infrastructure_is_named_and_no_finding(bundle: Path) -> None:
+def test_changed_infrastructure_is_reported_without_a_finding(bundle: Path) -> None:
     suspect = forged(bundle, "isotropy/job.py", b"import logging", b"import logging, os")
     findings, summary = verify(str(suspect))
     assert findings == []
@@ -127,8 +127,8 @@ def test_records_of_another_format_are_named(bundle: Path) -> None:
 @pytest.mark.parametrize(
     "name", [METADATA, "results/note.record.json", "results/ledger.jsonl", "Snakefile"]
 )
-def test_what_is_read_whole_has_a_limit(bundle: Path, name: str) -> None:
-    """A member that unpacks to gigabytes is refused by its size, before it is read."""
+def test_members_that_are_read_whole_have_a_size_limit(bundle: Path, name: str) -> None:
+    """A member of gigabytes is rejected by its declared size, before it is read."""
     target = bundle.with_name("large.zip")
     with zipfile.ZipFile(bundle) as before, zipfile.ZipFile(target, "w") as after:
         for member in before.namelist():
@@ -141,9 +141,9 @@ def test_what_is_read_whole_has_a_limit(bundle: Path, name: str) -> None:
         verify(str(target))
 
 
-def test_no_bundle(tmp_path: Path, project: Path) -> None:
-    """A pipe, on which a reader would wait for ever, a folder, nothing, something else: exit
-    code 2 and one line."""
+def test_verifier_rejects_what_is_not_a_bundle(tmp_path: Path, project: Path) -> None:
+    """A pipe, on which reading would block, a folder, a missing file, another file: exit code 2
+    and one line."""
     os.mkfifo(tmp_path / "pipe.zip")
     (tmp_path / "folder.zip").mkdir()
     (tmp_path / "text.zip").write_text("PK")
@@ -159,7 +159,7 @@ def test_no_bundle(tmp_path: Path, project: Path) -> None:
         assert "cannot be checked" in done.stdout
 
 
-def test_names_in_a_bundle_cannot_forge_lines(bundle: Path, project: Path) -> None:
+def test_line_breaks_in_member_names_cannot_forge_output(bundle: Path, project: Path) -> None:
     with zipfile.ZipFile(bundle, "a") as archive:
         archive.writestr("results/a\nINTACT: 44 files", "x")
     command = [sys.executable, str(project / CHECKER), str(bundle)]
@@ -168,8 +168,8 @@ def test_names_in_a_bundle_cannot_forge_lines(bundle: Path, project: Path) -> No
     assert all(not line.startswith("INTACT") for line in done.stdout.splitlines())
 
 
-def test_members_that_are_large_together(tmp_path: Path) -> None:
-    """Twenty records of sixty megabytes, in a bundle of five."""
+def test_total_size_of_records_is_limited(tmp_path: Path) -> None:
+    """Twenty records with declared sizes of 60 MB."""
     path = tmp_path / "large.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(METADATA, "{}")
@@ -182,7 +182,7 @@ def test_members_that_are_large_together(tmp_path: Path) -> None:
         diff(path, path)
 
 
-def test_a_pipe_is_no_bundle_to_compare(tmp_path: Path) -> None:
+def test_diff_rejects_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.zip")
     with pytest.raises(IsotropyError, match="neither the folder of a run nor a bundle"):
         diff(tmp_path / "pipe.zip", tmp_path / "pipe.zip")

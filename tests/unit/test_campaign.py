@@ -1,4 +1,4 @@
-"""Short forms of `make campaign`."""
+"""Short versions of `make campaign`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.campaign import faults, kills, mutations
 from tests.unit.hub import FAULTS
 
 
-def test_mutations() -> None:
-    """Whatever is put into a record, a ledger, a bundle, a configuration or the registry is found,
-    or refused in one sentence."""
+def test_no_mutation_is_missed() -> None:
+    """Each mutation of a record, ledger, bundle, configuration or registry leads to a finding, or
+    to an error message of one line."""
     counts, missed = mutations.campaign(n=50, seed=0)
     assert missed == []
     assert set(counts.values()) == {10}
 
 
-def test_faults_of_a_hub() -> None:
-    """Those that the client does not wait for: the right bytes, or one sentence."""
+def test_no_fault_of_a_hub_is_missed() -> None:
+    """For faults without waiting times: the right bytes, or an error message of one line."""
     kinds = ["drop", "garbage", "loop", "page", "long", "unauthorized"]
     assert set(kinds) < set(FAULTS)
     counts, missed = faults.campaign(n=len(kinds), seed=0, kinds=kinds)
@@ -28,15 +28,15 @@ def test_faults_of_a_hub() -> None:
     assert {outcome.split(":")[0] for outcome in counts} == set(kinds)
 
 
-def test_targets_of_kills(project: Path) -> None:
-    """The smoke study makes what the campaign of kills asks for; a short form of that campaign is
-    `tests/workflow/test_kill.py`."""
+def test_smoke_study_makes_the_targets_of_the_kill_campaign(project: Path) -> None:
+    """The campaign itself is not run here; `tests/workflow/test_kill.py` is a short version of
+    it."""
     files = [project / "config.yaml", project / "config/smoke.yaml"]
     plan = Plan(load_study(read_configuration(files, {}), project), project, project)
     for target in kills.TARGETS:
         plan.spec(target.removeprefix("results/").split(".")[0])
 
 
-def test_errors_are_one_line() -> None:
-    """Also where a name in a file that somebody else wrote has line breaks."""
+def test_line_breaks_in_error_messages_are_escaped() -> None:
+    """A name from a file may contain line breaks and control characters."""
     assert str(IsotropyError("no field a\nb\x1b[2J")) == "no field a\\nb\\x1b[2J"

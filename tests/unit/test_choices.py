@@ -1,5 +1,5 @@
-"""The choices of the papers' authors: every field of every spec is bound or named without
-influence, departures follow, and each paper's page shows the choices beside the study."""
+"""The papers' protocols: each spec field belongs to a choice of the authors or is listed as without
+influence; deviations are derived from the choices; paper pages compare them with the study."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from isotropy.workflow.config import load_study, read_configuration
 from isotropy.workflow.page_spec import PageSpec
 from isotropy.workflow.plan import Plan
 
-ASKED = ("model", "data", "split", "seeds", "metric", "pooling")
-"""Words that some line of each paper is about."""
+REQUIRED_TOPICS = ("model", "data", "split", "seeds", "metric", "pooling")
+"""Topics that each paper's protocol must cover."""
 STUDIES = ("config/paper.yaml", "config/smoke.yaml", "config/gallery.yaml")
 
 
@@ -42,18 +42,18 @@ def plan(project: Path, *files: str, **overrides: object) -> Plan:
 
 @cache
 def specs(project: Path) -> dict[type[PaperSpec], list[PaperSpec]]:
-    """Specs of the results of all papers, by their kind, in several studies."""
-    found: dict[type[PaperSpec], list[PaperSpec]] = {}
+    """Collect the specs of all papers' results in several studies, by class."""
+    by_class: dict[type[PaperSpec], list[PaperSpec]] = {}
     for file in STUDIES:
         for result in plan(project, file).of_papers.values():
             spec = result.spec()
             assert isinstance(spec, PaperSpec)
-            found.setdefault(type(spec), []).append(spec)
-    return found
+            by_class.setdefault(type(spec), []).append(spec)
+    return by_class
 
 
-def one(project: Path, paper: str, kind: str, **changes: Any) -> PaperSpec:
-    """A spec of a paper's result, with other values of some fields."""
+def changed_spec(project: Path, paper: str, kind: str, **changes: Any) -> PaperSpec:
+    """Return a spec of one of a paper's results, with some fields changed."""
     every = (spec for group in specs(project).values() for spec in group)
     fitting = [s for s in every if (type(s).__name__, s.paper) == (kind, paper)]
     spec = next((s for s in fitting if "istar" in str(s) and "sst2" in str(s)), fitting[0])
@@ -68,7 +68,7 @@ def one(project: Path, paper: str, kind: str, **changes: Any) -> PaperSpec:
 
 
 def fields(model: type[BaseModel], spec: BaseModel, prefix: str = "") -> Iterator[str]:
-    """Dotted paths of all fields, those of nested models too."""
+    """Yield the dotted paths of all fields, including those of nested models."""
     for name in model.model_fields:
         value = getattr(spec, name)
         if isinstance(value, BaseModel):
@@ -80,28 +80,30 @@ def fields(model: type[BaseModel], spec: BaseModel, prefix: str = "") -> Iterato
 @pytest.mark.parametrize("key", KEYS)
 def test_every_field_is_bound_or_without_influence(key: str, project: Path) -> None:
     protocol = import_module(f"isotropy.papers.{key}.protocol")
-    kinds = {kind for kind, all_ in specs(project).items() if any(s.paper == key for s in all_)}
+    kinds = {kind for kind, group in specs(project).items() if any(s.paper == key for s in group)}
     assert kinds == set(protocol.CHOICES)
     for kind in kinds:
         bound = {path for choice in protocol.CHOICES[kind] for path in choice.fields}
         without = WITHOUT_INFLUENCE | protocol.WITHOUT_INFLUENCE.get(kind, {})
-        named = bound | without.keys()
+        explained = bound | without.keys()
         for spec in (s for s in specs(project)[kind] if s.paper == key):
             for path in fields(kind, spec):
                 parents = {path[:i] for i, letter in enumerate(path) if letter == "."}
-                assert {path, *parents} & named, f"{kind.__name__}.{path}: no choice, no reason"
+                assert {path, *parents} & explained, f"{kind.__name__}.{path}: no choice, no reason"
         assert not bound & without.keys()
         assert all(len(reason.split()) >= 3 for reason in without.values())
-        known = {path for spec in specs(project)[kind] for path in fields(kind, spec)}
-        known |= {path[:i] for path in known for i, letter in enumerate(path) if letter == "."}
-        assert bound <= known
-        assert protocol.WITHOUT_INFLUENCE.get(kind, {}).keys() <= known
+        existing = {path for spec in specs(project)[kind] for path in fields(kind, spec)}
+        existing |= {
+            path[:i] for path in existing for i, letter in enumerate(path) if letter == "."
+        }
+        assert bound <= existing
+        assert protocol.WITHOUT_INFLUENCE.get(kind, {}).keys() <= existing
 
 
 @pytest.mark.parametrize(
     ("paper", "kind", "changes", "reason"),
     [
-        # What a review found to have no deviation
+        # Deviations that an earlier version missed
         ("rudman2024", "FinetuneSpec", {"method__strength": 70.0}, "lambda is 70, which is not"),
         ("rudman2024", "FinetuneSpec", {"method__zeta": 0.95}, "zeta is 0.95, which is not"),
         ("rudman2024", "FinetuneSpec", {"metric": "f1"}, "measured by f1, the authors' by acc"),
@@ -126,36 +128,42 @@ def test_every_field_is_bound_or_without_influence(key: str, project: Path) -> N
         ("rajaee2021", "FinetuneSpec", {"training__epochs": 1}, "epochs is 1, the authors have 2"),
     ],
 )
-def test_departures(
+def test_changed_fields_are_reported_as_deviations(
     paper: str, kind: str, changes: dict[str, Any], reason: str, project: Path
 ) -> None:
-    found = deviations(one(project, paper, kind, **changes))
-    assert [text for text in found if text.startswith(reason)], found
+    result = deviations(changed_spec(project, paper, kind, **changes))
+    assert [text for text in result if text.startswith(reason)], result
 
 
-def test_the_authors_own_run_departs_only_in_what_nobody_knows(project: Path) -> None:
-    """BERT on SST-2 as the authors' script has it; polarity as the paper has it."""
-    own = {"learning_rate": 1e-5, "batch_size": 32, "epochs": 4, "max_length": 256, "n_train": None}
-    bert = one(
+def test_authors_own_settings_have_no_known_deviations(project: Path) -> None:
+    """BERT on SST-2 as in the authors' script, and polarity as in the paper."""
+    training = {
+        "learning_rate": 1e-5,
+        "batch_size": 32,
+        "epochs": 4,
+        "max_length": 256,
+        "n_train": None,
+    }
+    bert = changed_spec(
         project,
         "rudman2024",
         "FinetuneSpec",
         task="sst2",
         model="bert-base-cased",
         metric="accuracy",
-        **{f"training__{name}": value for name, value in own.items()},
+        **{f"training__{name}": value for name, value in training.items()},
     )
     assert deviations(bert) == []
     rte = bert.model_copy(update={"task": "rte"})
     assert deviations(rte) == [
         "unknown of the authors' runs on rte: learning_rate, batch_size, epochs"
     ]
-    polarity = one(project, "mickus2024", "OptimizeSpec", measure__sample_size=None)
+    polarity = changed_spec(project, "mickus2024", "OptimizeSpec", measure__sample_size=None)
     assert deviations(polarity) == []
 
 
-def test_a_part_of_the_items_is_known_to_the_job(project: Path) -> None:
-    spec = one(project, "rudman2024", "FinetuneSpec", training__n_train=100)
+def test_training_on_a_part_of_the_items_is_a_deviation(project: Path) -> None:
+    spec = changed_spec(project, "rudman2024", "FinetuneSpec", training__n_train=100)
     spec = spec.model_copy(update={"deviations": deviations(spec)})
     assert "trained on 100 of 1,000 items" in spec.departures(100, 1000)
     assert not any(text.startswith("trained on") for text in spec.departures(90, 90))
@@ -168,20 +176,20 @@ def lines(project: Path, key: str, **overrides: object) -> dict[str, Line]:
     return {line.topic: line for line in spec.protocol}
 
 
-def test_values_as_text() -> None:
+def test_values_are_formatted_as_text() -> None:
     values = (None, True, 1e-05, 1000, ["a", 2], [])
     assert [shown(value) for value in values] == ["none", "yes", "1e-05", "1,000", "a, 2", "none"]
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_the_paper_study_line_by_line(key: str, project: Path) -> None:
-    """What config/paper.yaml departs from is known; the rest is followed or unknown."""
-    found = lines(project, key)
-    for word in ASKED:
+def test_known_deviations_of_the_full_scale_study(key: str, project: Path) -> None:
+    """config/paper.yaml deviates in the listed topics only."""
+    result = lines(project, key)
+    for word in REQUIRED_TOPICS:
         if (key, word) != ("ethayarajh2019", "pooling"):  # words, not sentences
-            assert any(word in topic for topic in found), word
-    assert all(line.source and line.study for line in found.values())
-    departed = {topic for topic, line in found.items() if line.state == "departed from"}
+            assert any(word in topic for topic in result), word
+    assert all(line.source and line.study for line in result.values())
+    departed = {topic for topic, line in result.items() if line.state == "departed from"}
     assert (
         departed
         == {
@@ -200,7 +208,7 @@ def test_the_paper_study_line_by_line(key: str, project: Path) -> None:
     )
 
 
-def test_another_choice_is_a_departure(project: Path) -> None:
+def test_changed_configuration_is_shown_as_departed_from(project: Path) -> None:
     changed = lines(
         project,
         "rudman2024",
@@ -211,7 +219,7 @@ def test_another_choice_is_a_departure(project: Path) -> None:
     assert changed["batch size, other tasks"].state == "unknown"
 
 
-def test_a_paper_that_is_left_out_has_no_lines(project: Path) -> None:
+def test_omitted_paper_has_no_protocol_lines(project: Path) -> None:
     assert lines(project, "cai2021", cai2021=None) == {}
 
 

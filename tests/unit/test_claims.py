@@ -1,4 +1,4 @@
-"""Verdicts: each kind, on numbers that are known; and a falsified result flips one."""
+"""Verdicts of claims on known numbers, and on tables derived from the claims themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from isotropy.claims import estimate as estimates
 from isotropy.claims.evaluate import SCHEMA, evaluate
 from isotropy.claims.families import holm
 from isotropy.claims.judge import Verdict, judge, p_value
-from isotropy.claims.read import fitting, read_claims
+from isotropy.claims.read import matching_rows, read_claims
 from isotropy.claims.spec import Beyond, Claim, Equals
 from isotropy.claims.wording import expectation, explanation, sentence
 from isotropy.claims.write import readable
@@ -54,21 +54,21 @@ def claim(
     return Claim.model_validate(entry | changes)
 
 
-def verdict(one: Claim, values: list[float]) -> Verdict:
-    found = estimates.mean(np.array(values))
-    return judge(one, found, p_value(one, found))
+def verdict(tested: Claim, values: list[float]) -> Verdict:
+    estimate = estimates.mean(np.array(values))
+    return judge(tested, estimate, p_value(tested, estimate))
 
 
 @pytest.mark.parametrize(
     ("test", "published", "values", "word"),
     [
-        # The whole interval within the tolerance, outside, or neither.
+        # The interval is inside the tolerance, outside, or neither.
         (EQUALS, -0.8, [-0.801, -0.799, -0.8], "reproduced"),
         (EQUALS, -0.8, [-0.76, -0.7602, -0.7598], "deviates"),
         (EQUALS, -0.8, [0.5, 0.51, 0.52], "contradicted"),
         (EQUALS, -0.8, [-0.815, -0.785, -0.8], "undecided"),
         (EQUALS, -0.8, [-0.9, -0.1, -0.4], "undecided"),
-        # A mean inside with a wide interval is no equality.
+        # The mean is inside, but the interval is wide.
         ({"kind": "equals", "tolerance": 20}, 92.4, [80, 105.2, 92], "undecided"),
         (BELOW, None, [-0.1, -0.11, -0.12], "reproduced"),
         (BELOW, None, [-0.1, 0.2, -0.3], "undecided"),
@@ -81,7 +81,7 @@ def verdict(one: Claim, values: list[float]) -> Verdict:
         (BELOW, None, [0.4, 0.41], "undecided"),
         ({"kind": "below", "bound": -0.998}, None, [-0.99, -0.991, -0.992], "deviates"),
         ({"kind": "below", "bound": -0.998}, None, [0.5, 0.51, 0.52], "contradicted"),
-        # No exceptions: one is enough, even of a single run.
+        # `every`: a single exception contradicts, even of one run.
         (ABOVE | {"every": True}, None, [3.0, 4.0, 400.0], "reproduced"),
         (ABOVE | {"every": True}, None, [3.0, 4.0], "undecided"),
         (ABOVE | {"every": True}, None, [3.0, 400.0, -1.0], "contradicted"),
@@ -94,7 +94,7 @@ def verdict(one: Claim, values: list[float]) -> Verdict:
         ),
     ],
 )
-def test_judge(
+def test_judge_gives_the_expected_verdict(
     test: dict[str, object], published: float | None, values: list[float], word: str
 ) -> None:
     assert verdict(claim(test, published), values).word == word
@@ -112,15 +112,15 @@ def test_judge(
         (ABOVE, None, 0.0, "undecided"),
     ],
 )
-def test_exact_numbers_are_judged_as_they_are(
+def test_exact_numbers_are_judged_without_an_interval(
     test: dict[str, object], published: float | None, value: float, word: str
 ) -> None:
-    one = claim(test, published, unit="deterministic")
-    found = estimates.exact(value)
-    assert judge(one, found, p_value(one, found)).word == word
+    tested = claim(test, published, unit="deterministic")
+    estimate = estimates.exact(value)
+    assert judge(tested, estimate, p_value(tested, estimate)).word == word
 
 
-def test_independent_samples_are_compared_by_their_means() -> None:
+def test_minus_compares_two_columns_by_welchs_test() -> None:
     table = TABLE.assign(y=[-3.0, -3.2, -3.1, 0.0, 0.0, 1.0, 1.2])
     minus = {"table": "t", "column": "x", "minus": "y", "where": {}}
     rows = evaluated(claim(ABOVE, quantity=minus), table)
@@ -133,79 +133,79 @@ def test_independent_samples_are_compared_by_their_means() -> None:
     assert set(nothing.loc[~nothing["headline"], "reason"]) == {"y is not a number"}
 
 
-def test_a_mean_with_its_deviation_has_an_interval() -> None:
-    """A row that stands for several seeds."""
+def test_row_with_mean_and_sd_has_an_interval() -> None:
+    """The row summarizes several seeds."""
     row = pd.DataFrame(
         {"setup": ["a"], "status": ["original"], "x": [57.0], "x_sd": [4.0], "n_seeds": [5]}
     )
-    one = claim(
+    above = claim(
         {"kind": "above", "bound": 54.4}, quantity={"table": "t", "column": "x", "where": {}}
     )
-    found = evaluated(one, row)
-    assert found["word"][0] == "undecided"
-    assert found[["sd", "n_units"]].iloc[0].tolist() == [4, 5]
-    assert found["high"][0] - 57 == pytest.approx(stats.t.ppf(0.975, 4) * 4 / math.sqrt(5))
-    assert found["needed"][0] > 5
-    assert evaluated(one, row.assign(x_sd=0.1))["word"][0] == "reproduced"
-    alone = evaluated(one, row.assign(x_sd=np.nan, n_seeds=1))
-    assert said(alone) == "undecided (1 run, 3 are needed)"
+    result = evaluated(above, row)
+    assert result["word"][0] == "undecided"
+    assert result[["sd", "n_units"]].iloc[0].tolist() == [4, 5]
+    assert result["high"][0] - 57 == pytest.approx(stats.t.ppf(0.975, 4) * 4 / math.sqrt(5))
+    assert result["needed"][0] > 5
+    assert evaluated(above, row.assign(x_sd=0.1))["word"][0] == "reproduced"
+    alone = evaluated(above, row.assign(x_sd=np.nan, n_seeds=1))
+    assert verdict_text(alone) == "undecided (1 run, 3 are needed)"
 
 
-def test_intervals_over_items_come_with_the_table() -> None:
-    """One run with items enough decides."""
+def test_interval_over_items_is_read_from_the_table() -> None:
+    """One run is enough then."""
     row = pd.DataFrame(
         {"setup": ["a"], "status": ["original"], "x": [57.0], "x_low": [55.0], "x_high": [59.0]}
     ).assign(n_items=872, interval_method="bootstrap")
     items = {"table": "t", "column": "x", "where": {}}
-    one = claim({"kind": "equals", "tolerance": 3}, 57.5, unit="items", quantity=items)
-    found = evaluated(one, row).iloc[0]
-    assert found["word"] == "reproduced"
-    assert found[["unit", "n_units", "interval_method"]].tolist() == ["items", 872, "bootstrap"]
-    assert evaluated(one, row.assign(x_high=62.0))["word"][0] == "undecided"
+    equals_claim = claim({"kind": "equals", "tolerance": 3}, 57.5, unit="items", quantity=items)
+    result = evaluated(equals_claim, row).iloc[0]
+    assert result["word"] == "reproduced"
+    assert result[["unit", "n_units", "interval_method"]].tolist() == ["items", 872, "bootstrap"]
+    assert evaluated(equals_claim, row.assign(x_high=62.0))["word"][0] == "undecided"
 
 
-def test_layers_are_a_sample() -> None:
+def test_layers_are_units_of_correlations_and_shares() -> None:
     table = pd.DataFrame({"layer": np.tile(np.arange(7), 2), "seed": np.repeat(["0", "1"], 7)})
     table = table.assign(setup="a", status="original", x=table["layer"] * 1.0)
     against = {"table": "t", "column": "x", "against": "layer", "where": {}}
     rises = claim(ABOVE, unit="layers", quantity=against)
-    found = evaluated(rises, table).iloc[0]
-    assert (found["word"], found["unit"], found["n_units"]) == ("reproduced", "layers", 7)
+    result = evaluated(rises, table).iloc[0]
+    assert (result["word"], result["unit"], result["n_units"]) == ("reproduced", "layers", 7)
     assert evaluated(rises, table[table["layer"] < 3])["word"][0] == "undecided"
-    flat = said(evaluated(rises, table.assign(x=1.0)))
+    flat = verdict_text(evaluated(rises, table.assign(x=1.0)))
     assert flat == "not computable because its values do not vary"
     share = {"table": "t", "column": "x", "statistic": "share", "where": {}}
     most = claim({"kind": "above", "bound": 0.5}, unit="layers", quantity=share)
     assert evaluated(most, table.assign(x=1.0))["word"][0] == "reproduced"
     assert evaluated(most, table.assign(x=table["layer"] > 1))["word"][0] == "undecided"
-    assert said(evaluated(most, table.assign(x=0.0))) == "deviates by -0.5"
+    assert verdict_text(evaluated(most, table.assign(x=0.0))) == "deviates by -0.5"
     split = {"table": "t", "column": "x", "by": ["layer"], "where": {}}
     by_layer = evaluated(claim(ABOVE, unit="deterministic", quantity=split), table)
     assert by_layer["setup"].tolist() == ["", *(f"a, layer {i}" for i in range(7))]
     assert explanation(by_layer.iloc[0]) == "6 of 7 cases hold"
 
 
-def test_a_model_that_learned_nothing_has_no_verdict() -> None:
+def test_gate_without_learning_gives_no_verdict() -> None:
     gated = claim(BELOW, quantity=QUANTITY | {"gate": "learned"})
-    found = said(evaluated(gated, TABLE[:3].assign(learned=False)))
-    assert found == "not computable because the model without any method did not learn the task"
+    result = verdict_text(evaluated(gated, TABLE[:3].assign(learned=False)))
+    assert result == "not computable because the model without any method did not learn the task"
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_holm(p: list[float]) -> None:
-    """As the definition has it: the i-th smallest is multiplied by what is left, and none falls
-    below the one before."""
-    found = holm([*p, math.nan])
+def test_holm_equals_its_definition(p: list[float]) -> None:
+    """The i-th smallest p-value is multiplied by the number of remaining ones, and adjusted values
+    do not decrease."""
+    result = holm([*p, math.nan])
     order = sorted(range(len(p)), key=lambda i: p[i])
     worst = 0.0
     for rank, i in enumerate(order):
         worst = max(worst, min(1.0, p[i] * (len(p) - rank)))
-        assert found[i] == pytest.approx(worst)
-    assert math.isnan(found[-1])
+        assert result[i] == pytest.approx(worst)
+    assert math.isnan(result[-1])
 
 
 def family(rule: str, values: dict[str, list[float]], **changes: object) -> pd.DataFrame:
-    """Verdicts on setups with known values."""
+    """Evaluate a claim on setups with the given values per seed."""
     table = pd.DataFrame(
         [
             {"setup": setup, "seed": str(seed), "status": "original", "x": x}
@@ -213,8 +213,8 @@ def family(rule: str, values: dict[str, list[float]], **changes: object) -> pd.D
             for seed, x in enumerate(of_seeds)
         ]
     ).assign(**changes)
-    one = claim(ABOVE, rule=rule, quantity={"table": "t", "column": "x", "where": {}})
-    return evaluated(one, table)
+    above = claim(ABOVE, rule=rule, quantity={"table": "t", "column": "x", "where": {}})
+    return evaluated(above, table)
 
 
 WELL, BADLY, OPEN = [1.0, 1.1, 0.9], [-1.0, -1.1, -0.9], [1.0, -1.0, 0.3]
@@ -246,24 +246,24 @@ def test_a_family_has_one_verdict(
 
 
 def test_many_cases_are_adjusted_for_their_number() -> None:
-    """A case that is clear by itself is open among twenty others; a family that holds in each case
-    needs no adjustment."""
+    """A case that is significant by itself is undecided among twenty; the verdict of the family
+    needs no adjustment if all cases hold."""
     values = [0.5, 1.5, 0.9, 1.2]
     alone = family("all", {"a": values}).iloc[0]
     assert alone["p"] < 0.05 < 20 * alone["p"]
     assert alone["word"] == "reproduced"
-    among = family("all", {f"s{i}": values for i in range(20)})
-    assert set(among.loc[~among["headline"], "word"]) == {"undecided"}
+    twenty = family("all", {f"s{i}": values for i in range(20)})
+    assert set(twenty.loc[~twenty["headline"], "word"]) == {"undecided"}
     assert (
-        among["reason"][1]
+        twenty["reason"][1]
         == "once adjusted for the number of cases, the interval includes the bound"
     )
-    assert among["word"][0] == "reproduced"
-    assert among["p"][0] == pytest.approx(alone["p"])
+    assert twenty["word"][0] == "reproduced"
+    assert twenty["p"][0] == pytest.approx(alone["p"])
 
 
-def test_a_family_that_is_not_complete_is_a_stand_in() -> None:
-    """Unless one of the paper's own cases contradicts it."""
+def test_incomplete_family_is_a_stand_in() -> None:
+    """Unless a case with the paper's own data contradicts the claim."""
     given = {"id": "f", "statement": "all of them"}
     claims = [
         claim(BELOW, id=name, family=given, quantity=QUANTITY | {"where": {"setup": name}})
@@ -291,8 +291,8 @@ TABLE = pd.DataFrame(
 )
 
 
-def said(verdicts: pd.DataFrame, row: int = 0) -> str:
-    """A verdict in words."""
+def verdict_text(verdicts: pd.DataFrame, row: int = 0) -> str:
+    """Return the sentence of a verdict."""
     return sentence(verdicts.iloc[row])
 
 
@@ -301,8 +301,8 @@ def evaluated(one: Claim, table: pd.DataFrame = TABLE) -> pd.DataFrame:
 
 
 def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
-    """Summary rows do not count; another model than the paper's is a stand-in, whatever its source
-    says, and so is what both make together."""
+    """Summary rows do not count. A model other than the paper's is a stand-in, whatever the status
+    of its source, and so is a family that contains one."""
     rows = evaluated(claim(EQUALS, -0.8))
     assert rows["setup"].tolist() == ["", "a", "b"]
     assert rows["word"].tolist() == ["inconsistent", "reproduced", "inconsistent"]
@@ -313,59 +313,62 @@ def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
         "f" * 64,
         "the data",
     ]
-    assert said(rows, 2) == "inconsistent (deviates by +0.3)"
+    assert verdict_text(rows, 2) == "inconsistent (deviates by +0.3)"
     assert rows["judged"].tolist() == ["deviates", "reproduced", "deviates"]
     assert expectation(rows.iloc[1]) == "-0.8 ± 0.01"
     assert rows["deviations"].tolist() == ["model other", "", "model other"]
     several = QUANTITY | {"original": {"model": ["m", "other"]}}
     assert set(evaluated(claim(EQUALS, -0.8, quantity=several))["status"]) == {"original"}
     stand_in = TABLE.assign(status="stand-in", deviations="a sample; in float16")
-    found = evaluated(claim(EQUALS, -0.8), stand_in)
-    assert found["word"].tolist() == ["inconsistent", "consistent", "inconsistent"]
-    assert found["deviations"][0] == "a sample; in float16; model other"
+    result = evaluated(claim(EQUALS, -0.8), stand_in)
+    assert result["word"].tolist() == ["inconsistent", "consistent", "inconsistent"]
+    assert result["deviations"][0] == "a sample; in float16; model other"
     assert list(rows.columns) == list(SCHEMA)
 
 
 def test_a_falsified_result_flips_the_verdict() -> None:
-    own = TABLE[:4]
-    assert evaluated(claim(EQUALS, -0.8), own)["word"][0] == "reproduced"
-    turned = own.assign(x=-own["x"])
+    originals = TABLE[:4]
+    assert evaluated(claim(EQUALS, -0.8), originals)["word"][0] == "reproduced"
+    turned = originals.assign(x=-originals["x"])
     assert evaluated(claim(EQUALS, -0.8), turned)["word"][0] == "contradicted"
-    assert evaluated(claim(BELOW), own)["word"][0] == "reproduced"
+    assert evaluated(claim(BELOW), originals)["word"][0] == "reproduced"
     assert evaluated(claim(BELOW), turned)["word"][0] == "contradicted"
 
 
-def test_without_a_number() -> None:
+def test_reason_of_a_verdict_without_a_number() -> None:
     elsewhere = QUANTITY | {"where": {"dataset": "elsewhere"}}
-    found = evaluated(claim(BELOW, quantity=elsewhere))
-    assert said(found) == "not attempted because the study makes no number for dataset elsewhere"
+    result = evaluated(claim(BELOW, quantity=elsewhere))
+    assert (
+        verdict_text(result)
+        == "not attempted because the study makes no number for dataset elsewhere"
+    )
     nothing = claim(BELOW, quantity=QUANTITY | {"where": {"dataset": "", "model": "elsewhere"}})
     assert (
-        said(evaluated(nothing))
+        verdict_text(evaluated(nothing))
         == "not attempted because the study makes no number for model elsewhere"
     )
     other = claim(BELOW, quantity=QUANTITY | {"table": "u"})
-    assert said(evaluated(other)) == "not attempted because the study leaves it out"
+    assert verdict_text(evaluated(other)) == "not attempted because the study leaves it out"
     absent = claim(BELOW, quantity={"table": "t", "column": "y", "where": {}})
-    assert said(evaluated(absent)) == "not computable because t has no column y"
+    assert verdict_text(evaluated(absent)) == "not computable because t has no column y"
     empty = evaluated(claim(BELOW), TABLE[:4].assign(x=np.nan))
-    assert said(empty) == "not computable because x is not a number"
+    assert verdict_text(empty) == "not computable because x is not a number"
     twice = evaluated(claim(BELOW), pd.concat([TABLE[:4], TABLE[:4]]))
-    assert said(twice) == "not computable because there are several values per seed"
+    assert verdict_text(twice) == "not computable because there are several values per seed"
     several = evaluated(claim(BELOW, unit="deterministic"), TABLE[:4])
-    assert said(several) == "not computable because there are several values"
+    assert verdict_text(several) == "not computable because there are several values"
     everything = claim(BELOW, quantity={"table": "t", "column": "x", "where": {}})
     assert len(evaluated(everything)) == 3
     why = claim(None, quantity=None, because="the number is lost")
-    assert said(evaluated(why)) == "not attempted because the number is lost"
+    assert verdict_text(evaluated(why)) == "not attempted because the number is lost"
 
 
-# What a table has for each unit: enough of it, and one that decides.
+# Number of values per unit in synthetic tables: enough for a verdict.
 ROWS = {"deterministic": 1, "items": 1, "seeds": 5, "layers": 12, "tasks": 9}
 
 
-def made(one: Claim, values: np.ndarray) -> pd.DataFrame:
-    """A table of one case of a claim, with given values per unit."""
+def table_for(one: Claim, values: np.ndarray) -> pd.DataFrame:
+    """Build a table that fits a claim, with the given values per unit."""
     quantity = one.quantity
     assert quantity is not None
     n = len(values)
@@ -397,7 +400,7 @@ def made(one: Claim, values: np.ndarray) -> pd.DataFrame:
 
 
 def effects(one: Claim) -> dict[str, np.ndarray]:
-    """Values that a claim describes, the opposite, and values without the effect."""
+    """Return values that agree with a claim, the opposite, and values without the effect."""
     assert one.quantity is not None
     n = ROWS[str(one.unit)]
     noise = np.resize([0.0, 1.0, -1.0, 0.5, -0.5], n)
@@ -427,55 +430,55 @@ def effects(one: Claim) -> dict[str, np.ndarray]:
     }
 
 
-def test_every_claim_can_come_out_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
-    """As the paper says it, the other way round, and without the effect: tables made from the entry
-    itself. Families follow."""
-    known = [c for of_paper in papers() for c in read_claims(of_paper) if c.quantity is not None]
-    own = [
+def test_every_claim_can_be_reproduced_and_contradicted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Synthetic tables with the claimed effect, the opposite and no effect give the corresponding
+    verdicts, also for families."""
+    testable = [c for of_paper in papers() for c in read_claims(of_paper) if c.quantity is not None]
+    with_own_tables = [
         c.model_copy(update={"quantity": c.quantity.model_copy(update={"table": c.id})})
-        for c in known
+        for c in testable
         if c.quantity
     ]
     verdicts = {}
     for name in ("claimed", "opposite", "null"):
-        tables = {c.id: made(c, effects(c)[name]) for c in own}
-        rows = evaluate(own, tables, defaultdict(str), "")
-        assert len(rows[~rows["headline"] | rows["id"].isin(tables)]) >= len(known)
+        tables = {c.id: table_for(c, effects(c)[name]) for c in with_own_tables}
+        rows = evaluate(with_own_tables, tables, defaultdict(str), "")
+        assert len(rows[~rows["headline"] | rows["id"].isin(tables)]) >= len(testable)
         verdicts[name] = rows.set_index("id")["word"]
     assert verdicts["claimed"].eq("reproduced").all()
     assert verdicts["opposite"].isin(["contradicted", "deviates"]).all()
     assert verdicts["null"].ne("reproduced").all()
     with capsys.disabled():
         n = len(verdicts["claimed"])
-        print(f" [{len(known)} claims and {n - len(known)} families walked] ", end="")
-    assert len(known) > 300
+        print(f" [{len(testable)} claims and {n - len(testable)} families walked] ", end="")
+    assert len(testable) > 300
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_every_printed_number_is_tested_or_listed(key: str) -> None:
-    """Each row of published.csv is looked up by a claim, or named by one that says why it is not
+def test_every_published_number_is_used_by_a_claim(key: str) -> None:
+    """A claim tests each row of published.csv, or lists it with the reason why it is not
     tested."""
-    one = paper(key)
-    numbers = one.published()
+    source_paper = paper(key)
+    numbers = source_paper.published()
     tested, listed = set(), set()
-    for entry in read_yaml(one.folder / "claims.yaml"):
+    for entry in read_yaml(source_paper.folder / "claims.yaml"):
         for values, member in expand_family(entry):
             keys = fill(member.get("published"), values)
             if keys is not None and "value" not in keys:
-                tested.update(n.model_dump_json() for n in fitting(keys, numbers))
+                tested.update(n.model_dump_json() for n in matching_rows(keys, numbers))
             for columns in member.get("prints", []):
                 assert member["because"]
-                found = fitting(columns, numbers)
-                assert found, columns
-                listed.update(n.model_dump_json() for n in found)
-    left = [n.model_dump_json() for n in numbers]
-    assert [n for n in left if n not in tested | listed] == []
+                result = matching_rows(columns, numbers)
+                assert result, columns
+                listed.update(n.model_dump_json() for n in result)
+    published_rows = [n.model_dump_json() for n in numbers]
+    assert [n for n in published_rows if n not in tested | listed] == []
     assert not tested & listed
 
 
-def test_claims_of_the_papers() -> None:
-    """Every entry is valid, names a table that we make, and its published number is in the list."""
-    claims = [claim for one in papers() for claim in read_claims(one)]
+def test_claims_of_the_papers_are_valid() -> None:
+    """Each names an existing table, and published numbers are looked up."""
+    claims = [claim for source_paper in papers() for claim in read_claims(source_paper)]
     assert len({claim.id for claim in claims}) == len(claims)
     assert len(claims) > 150
     assert {c.quantity.table for c in claims if c.quantity} <= set(TABLES)
@@ -484,12 +487,11 @@ def test_claims_of_the_papers() -> None:
     assert published["mickus2024-table2-qqp-roberta"].value == 379298306
 
 
-def test_smoke_study(smoke: Workflow) -> None:
-    """All claims have a verdict; all of this study's stand on stand-ins, but those that need no
-    data; quantities that it has are computed.
+def test_verdicts_of_the_smoke_study(smoke: Workflow) -> None:
+    """All claims have a verdict; except for claims without data, all are based on stand-ins.
 
-    Six updates teach a model nothing, and samples are smaller than the dimensions: what that leaves
-    open has no number.
+    The study trains for six updates, on samples smaller than the dimension, so some quantities
+    cannot be computed.
     """
     results = smoke.folder / "results"
     verdicts = pd.read_parquet(results / "claims.parquet")
@@ -549,7 +551,7 @@ def test_smoke_study(smoke: Workflow) -> None:
         ),
     ],
 )
-def test_mistakes_in_claims(
+def test_errors_in_claims_files(
     text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Paper, "folder", tmp_path)
@@ -559,6 +561,6 @@ def test_mistakes_in_claims(
         read_claims(paper("mickus2024"))
 
 
-def test_readers_see_intervals() -> None:
+def test_readable_table_has_intervals() -> None:
     rows = evaluated(claim(EQUALS, -0.8), TABLE[:4])
     assert readable(rows)["obtained [95 % interval]"][0].startswith("-0.8 [")

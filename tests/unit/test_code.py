@@ -1,4 +1,4 @@
-"""Code identity: what a change of code makes jobs run again for."""
+"""Code identity: which changes of code rerun which rules."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ TABLES = "isotropy.papers.one.tables"
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
+def small_checkout(tmp_path: Path) -> Path:
     for name, text in SMALL.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,11 +80,11 @@ def edit(root: Path, name: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
-def test_files_that_a_script_imports_count(small: Path) -> None:
-    """By way of packages, relative imports and imports in functions; also what only infrastructure
-    imports, but for infrastructure itself."""
-    found = code_identity(small, "make")
-    assert set(found.files) == {
+def test_code_identity_contains_imported_files(small_checkout: Path) -> None:
+    """Also through packages, relative imports and imports inside functions, and modules imported by
+    infrastructure, but not infrastructure itself."""
+    result = code_identity(small_checkout, "make")
+    assert set(result.files) == {
         "scripts/make.py",
         "isotropy/__init__.py",
         "isotropy/spec.py",
@@ -95,13 +95,13 @@ def test_files_that_a_script_imports_count(small: Path) -> None:
         "isotropy/provenance/__init__.py",
         "isotropy/provenance/identity.py",
     }
-    assert set(found.infrastructure) == {
+    assert set(result.infrastructure) == {
         "isotropy/job.py",
         "isotropy/locks.py",
         "isotropy/provenance/record.py",
     }
-    assert found.sha256.keys() == found.files.keys()
-    assert found.modules == []
+    assert result.sha256.keys() == result.files.keys()
+    assert result.modules == []
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,12 @@ def test_files_that_a_script_imports_count(small: Path) -> None:
         ("rules/make.smk", "rule make:\n", "# about the rule\nrule make:\n    # why\n", set()),
     ],
 )
-def test_what_a_change_reruns(small: Path, name: str, old: str, new: str, reruns: set[str]) -> None:
-    before = {rule: code_param(small, rule) for rule in ("make", "draw")}
-    edit(small, name, old, new)
-    assert {rule for rule in before if code_param(small, rule) != before[rule]} == reruns
+def test_rules_that_rerun_after_a_change(
+    small_checkout: Path, name: str, old: str, new: str, reruns: set[str]
+) -> None:
+    before = {rule: code_param(small_checkout, rule) for rule in ("make", "draw")}
+    edit(small_checkout, name, old, new)
+    assert {rule for rule in before if code_param(small_checkout, rule) != before[rule]} == reruns
 
 
 @pytest.mark.parametrize(
@@ -141,29 +143,35 @@ def test_what_a_change_reruns(small: Path, name: str, old: str, new: str, reruns
         ("isotropy/unseen.py", "X = 1", "X = 2", False),
     ],
 )
-def test_modules_loaded_by_name(small: Path, name: str, old: str, new: str, reruns: bool) -> None:
-    before = code_param(small, "draw", TABLES)
-    assert before != code_param(small, "draw")
-    edit(small, name, old, new)
-    assert (code_param(small, "draw", TABLES) != before) == reruns
+def test_code_parameter_depends_on_modules_loaded_by_name(
+    small_checkout: Path, name: str, old: str, new: str, reruns: bool
+) -> None:
+    before = code_param(small_checkout, "draw", TABLES)
+    assert before != code_param(small_checkout, "draw")
+    edit(small_checkout, name, old, new)
+    assert (code_param(small_checkout, "draw", TABLES) != before) == reruns
 
 
-def test_the_parameter_names_the_modules(small: Path) -> None:
-    found = code_identity(small, "draw", [TABLES])
-    assert "isotropy/papers/one/tables.py" in found.files
-    assert found.param() == f"{found.digest()} {TABLES}" == code_param(small, "draw", TABLES)
+def test_code_parameter_contains_module_names(small_checkout: Path) -> None:
+    result = code_identity(small_checkout, "draw", [TABLES])
+    assert "isotropy/papers/one/tables.py" in result.files
+    assert (
+        result.param()
+        == f"{result.digest()} {TABLES}"
+        == code_param(small_checkout, "draw", TABLES)
+    )
 
 
-def test_rules_of_a_loop_are_found_by_their_names(small: Path) -> None:
-    """Each is the same rule with another name."""
-    one, other = (code_param(small, f"tables_{paper}") for paper in ("one", "other"))
-    assert one == other != code_param(small, "draw")
-    edit(small, "rules/make.smk", "Of one paper.", "Tables of one paper.")
-    assert code_param(small, "tables_one") == one
-    edit(small, "rules/make.smk", "        name:\n", "        threads: 2\n        name:\n")
-    assert code_param(small, "tables_one") != one
+def test_rules_defined_in_a_loop_are_found(small_checkout: Path) -> None:
+    """They are the same rule under different names."""
+    first, other = (code_param(small_checkout, f"tables_{paper}") for paper in ("one", "other"))
+    assert first == other != code_param(small_checkout, "draw")
+    edit(small_checkout, "rules/make.smk", "Of one paper.", "Tables of one paper.")
+    assert code_param(small_checkout, "tables_one") == first
+    edit(small_checkout, "rules/make.smk", "        name:\n", "        threads: 2\n        name:\n")
+    assert code_param(small_checkout, "tables_one") != first
     with pytest.raises(LookupError):
-        code_param(small, "figures_one")
+        code_param(small_checkout, "figures_one")
 
 
 @pytest.mark.parametrize(
@@ -174,20 +182,20 @@ def test_rules_of_a_loop_are_found_by_their_names(small: Path) -> None:
         ("isotropy.job", "that can change results"),
     ],
 )
-def test_modules_that_cannot_be_named(small: Path, module: str, kind: str) -> None:
+def test_invalid_module_names_are_rejected(small_checkout: Path, module: str, kind: str) -> None:
     with pytest.raises(IsotropyError, match=f"expected a module {kind}, got '{module}'"):
-        code_identity(small, "draw", [module])
+        code_identity(small_checkout, "draw", [module])
 
 
-def test_what_is_no_python_is_named(small: Path) -> None:
-    (small / "isotropy/metric.py").write_text("def score(:\n")
-    with pytest.raises(IsotropyError, match=r"isotropy/metric.py is no Python: .*line 1"):
-        code_identity(small, "make")
+def test_syntax_error_names_the_file(small_checkout: Path) -> None:
+    (small_checkout / "isotropy/metric.py").write_text("def score(:\n")
+    with pytest.raises(IsotropyError, match=r"isotropy/metric.py is not valid Python: .*line 1"):
+        code_identity(small_checkout, "make")
     with pytest.raises(LookupError, match="no rule"):
-        code_identity(small, "no_such_rule")
+        code_identity(small_checkout, "no_such_rule")
 
 
-def test_only_what_the_rule_names_is_loaded() -> None:
+def test_load_accepts_only_modules_of_the_rule() -> None:
     assert load("errors", ["isotropy.cli", "isotropy.errors"]).format_value("abc") == "'abc'"
     for modules in ([], ["isotropy.cli"], 2 * ["isotropy.errors"]):
         with pytest.raises(IsotropyError, match="expected one module errors"):
@@ -198,10 +206,10 @@ def test_only_what_the_rule_names_is_loaded() -> None:
 
 
 def rules(root: Path) -> list[str]:
-    """Rules that run a script; those of a loop for one paper."""
+    """List the rules that run a script; of rules defined in a loop, that of one paper."""
     texts = [path.read_text("utf8") for path in sorted((root / "rules").glob("*.smk"))]
-    found = [m for text in texts for m in re.split(r"^(?=[ ]*rule\b)", text, flags=re.M)[1:]]
-    named = (re.search(r'rule (\w+):|name:\s+f"(\w+){paper}"', m) for m in found if "script:" in m)
+    result = [m for text in texts for m in re.split(r"^(?=[ ]*rule\b)", text, flags=re.M)[1:]]
+    named = (re.search(r'rule (\w+):|name:\s+f"(\w+){paper}"', m) for m in result if "script:" in m)
     return [m[1] or f"{m[2]}mickus2024" for m in named if m]
 
 
@@ -211,7 +219,7 @@ def params(root: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
-    """A checkout whose files a test may change for a while (`appended`)."""
+    """A checkout whose files a test may change temporarily (see `appended`)."""
     folder = tmp_path_factory.mktemp("code") / "checkout"
     shutil.copytree(project, folder, ignore=NOT_COPIED)
     return folder
@@ -224,7 +232,7 @@ def before(copy: Path) -> dict[str, str]:
 
 @contextmanager
 def appended(path: Path, text: str) -> Iterator[None]:
-    """Add to a file; put it back, with its time, so that it is not read once more."""
+    """Append to a file; restore it at the end with its time, so that caches stay valid."""
     data, stat = path.read_bytes(), path.stat()
     path.write_bytes(data + text.encode())
     try:
@@ -235,7 +243,7 @@ def appended(path: Path, text: str) -> Iterator[None]:
 
 
 def rerun(copy: Path, before: dict[str, str], name: str, text: str) -> set[str]:
-    """Rules that run again after an addition to a file."""
+    """Return the rules that rerun after text is appended to a file."""
     with appended(copy / name, text):
         return {rule for rule, param in params(copy).items() if before[rule] != param}
 
@@ -249,16 +257,16 @@ def rerun(copy: Path, before: dict[str, str], name: str, text: str) -> set[str]:
         "isotropy/spec.py",
     ],
 )
-def test_a_comment_reruns_nothing(copy: Path, before: dict[str, str], name: str) -> None:
+def test_comments_rerun_nothing(copy: Path, before: dict[str, str], name: str) -> None:
     assert len(before) >= 20
     assert rerun(copy, before, name, '\n# a remark\n"""And one more."""\n') == set()
 
 
 @pytest.mark.parametrize("name", [*INFRASTRUCTURE, "isotropy.provenance.verify_bundle"])
-def test_a_change_of_infrastructure_reruns_nothing(
+def test_changed_infrastructure_reruns_nothing(
     copy: Path, before: dict[str, str], name: str
 ) -> None:
-    """But is noted, where jobs need it."""
+    """The change is visible in the code identity of rules that use the module."""
     path = f"{name.replace('.', '/')}.py"
     assert rerun(copy, before, path, "\nCHANGED = True\n") == set()
     old = code_identity(copy, "summarize_run").infrastructure
@@ -268,7 +276,7 @@ def test_a_change_of_infrastructure_reruns_nothing(
     assert changed == ([path] if name in INFRASTRUCTURE else [])
 
 
-def test_a_change_of_a_metric_reruns_what_imports_it(copy: Path, before: dict[str, str]) -> None:
+def test_changed_metric_reruns_its_importers(copy: Path, before: dict[str, str]) -> None:
     path = "isotropy/metrics/silhouettes.py"
     importers = {rule for rule in before if path in code_identity(copy, rule).files}
     assert {"optimize_embeddings", "finetune_model", "measure_layer"} <= importers
@@ -279,33 +287,33 @@ def test_a_change_of_a_metric_reruns_what_imports_it(copy: Path, before: dict[st
 @pytest.mark.parametrize(
     "name", ["files", "provenance.identity", "provenance.lineage", "scrub", "spec", "threads"]
 )
-def test_what_counts_with_every_job(copy: Path, before: dict[str, str], name: str) -> None:
-    """Ids, lineages, specs and limits of threads reach outputs of each job."""
+def test_modules_that_rerun_every_rule(copy: Path, before: dict[str, str], name: str) -> None:
+    """Ids, lineages, specs and thread limits affect the outputs of each job."""
     path = f"isotropy/{name.replace('.', '/')}.py"
     assert rerun(copy, before, path, "\nCHANGED = True\n") == before.keys()
 
 
-def test_templates_count(copy: Path, before: dict[str, str]) -> None:
-    """Layout, style and scripts of all pages; another page's template counts for that page."""
+def test_changed_templates_rerun_pages(copy: Path, before: dict[str, str]) -> None:
+    """Layout, style and scripts affect all pages; other templates only their own page."""
     for name in ("site.html", "site.css", "site.js", "site.sortable.js"):
         pages = rerun(copy, before, f"isotropy/report/{name}", "\n")
         assert pages == {"write_pages"}, name
     assert rerun(copy, before, "isotropy/report/overview.html", "\n") == set()
 
 
-def test_what_results_take_from_infrastructure(project: Path) -> None:
-    """A job, an error, a record, a refused path: nothing else is imported from it by what counts,
-    so that no bytes of outputs come from there unseen."""
-    taken = set()
+def test_results_import_only_listed_names_from_infrastructure(project: Path) -> None:
+    """Code that affects results imports only these names from infrastructure, none of which
+    changes the content of outputs."""
+    imported = set()
     for rule in rules(project):
         for name in code_identity(project, rule).files:
             if name.endswith(".py"):
                 for node in ast.walk(ast.parse((project / name).read_text("utf8"))):
                     if isinstance(node, ast.ImportFrom) and node.module in INFRASTRUCTURE:
-                        taken |= {f"{node.module}.{alias.name}" for alias in node.names}
+                        imported |= {f"{node.module}.{alias.name}" for alias in node.names}
                     if isinstance(node, ast.Import):
-                        taken |= {alias.name for alias in node.names} & INFRASTRUCTURE.keys()
-    assert taken <= {
+                        imported |= {alias.name for alias in node.names} & INFRASTRUCTURE.keys()
+    assert imported <= {
         "isotropy.job.Job",
         "isotropy.job.jobs",
         "isotropy.errors.IsotropyError",
@@ -321,26 +329,26 @@ def test_what_results_take_from_infrastructure(project: Path) -> None:
         "isotropy.provenance.record.Record",
         "isotropy.provenance.record.read_record",
     }
-    assert "isotropy.job.Job" in taken
+    assert "isotropy.job.Job" in imported
 
 
-def test_infrastructure_is_there_and_says_why(project: Path) -> None:
+def test_infrastructure_modules_exist_with_a_reason(project: Path) -> None:
     for name, reason in INFRASTRUCTURE.items():
         assert (project / f"{name.replace('.', '/')}.py").is_file(), name
         assert len(reason.split()) >= 2
 
 
-def test_no_job_reads_docstrings(project: Path) -> None:
-    """They are no part of a digest, so no output may depend on one."""
+def test_no_result_depends_on_docstrings(project: Path) -> None:
+    """Docstrings are not part of code digests."""
     for rule in rules(project):
         for name in code_identity(project, rule).files:
             text = (project / name).read_text("utf8")
             assert not re.search(r"\b(__doc__|getdoc)\b", text), name
 
 
-def test_files_are_parsed_once(project: Path) -> None:
-    """The workflow is parsed often, before a run and in each job that it starts: the tree of a
-    module is made for one rule, and not again for the next."""
+def test_modules_are_parsed_once(project: Path) -> None:
+    """Syntax trees are cached across rules, because the workflow is parsed before a run and in each
+    job."""
     for cached in (code._read, code._tree, code._imports, code._digest):
         cached.cache_clear()
     assert len(params(project)) >= 20

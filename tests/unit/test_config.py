@@ -1,5 +1,4 @@
-"""Configuration: every mistake is named before the first job, with its path, its value and what is
-allowed."""
+"""Configuration: errors name the path, the value and what is allowed; overlays; derived runs."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ def raw(project: Path) -> dict[str, Any]:
     return yaml.safe_load((project / "config.yaml").read_text("utf8"))
 
 
-def test_default_is_valid(raw: dict[str, Any], project: Path) -> None:
+def test_default_configuration_is_valid(raw: dict[str, Any], project: Path) -> None:
     study = load_study(raw, project)
     assert study.config.mickus2024.setups["polarity"].bias is False
 
@@ -123,7 +122,7 @@ MISTAKES = [
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "layers"),
         [3, 1],
-        "layers: expected rising values",
+        "layers: expected strictly ascending values",
     ),
     (
         ("rajaee2021", "embeddings", "all-MiniLM-L6-v2", "datasets"),
@@ -266,14 +265,14 @@ MISTAKES = [
     MISTAKES,
     ids=lambda v: ".".join(v) if isinstance(v, tuple) else None,
 )
-def test_mistakes(
+def test_configuration_errors_name_the_path(
     raw: dict[str, Any], project: Path, path: tuple[str, ...], value: Any, message: str
 ) -> None:
     changed = copy.deepcopy(raw)
-    where = changed
+    section = changed
     for key in path[:-1]:
-        where = where[key]
-    where[path[-1]] = value
+        section = section[key]
+    section[path[-1]] = value
     with pytest.raises(IsotropyError, match=message) as caught:
         load_study(changed, project)
     assert "\n" not in str(caught.value)
@@ -290,21 +289,20 @@ def test_mistakes(
 def test_null_drops_an_entry(
     raw: dict[str, Any], project: Path, tmp_path: Path, path: tuple[str, ...], name: str
 ) -> None:
-    """An overlay leaves out a named entry of the default study; one that something else names is
-    then missed by name."""
+    """An overlay can remove a named entry of the default study by the value null."""
     overlay: dict[str, Any] = {name: None}
     for key in reversed(path):
         overlay = {key: overlay}
     (tmp_path / "overlay.yaml").write_text(yaml.safe_dump(overlay))
-    found: Any = load_study(
+    section: Any = load_study(
         read_configuration([project / "config.yaml", tmp_path / "overlay.yaml"], {}), project
     ).config
     for key in path:
-        found, raw = getattr(found, key), raw[key]
-    assert set(raw) - set(found) == {name}
+        section, raw = getattr(section, key), raw[key]
+    assert set(raw) - set(section) == {name}
 
 
-def test_dropping_what_is_needed(raw: dict[str, Any], project: Path) -> None:
+def test_removing_a_needed_entry_is_an_error(raw: dict[str, Any], project: Path) -> None:
     raw["datasets"]["polarity"] = None
     with pytest.raises(IsotropyError, match="no data set 'polarity' in datasets"):
         load_study(raw, project)
@@ -313,21 +311,21 @@ def test_dropping_what_is_needed(raw: dict[str, Any], project: Path) -> None:
         load_study(raw, project)
 
 
-def test_nested_without_end(raw: dict[str, Any], project: Path) -> None:
+def test_deeply_nested_configuration_is_rejected(raw: dict[str, Any], project: Path) -> None:
     for _ in range(2000):
         raw["study"] = [raw["study"]]
     with pytest.raises(IsotropyError, match="config: nested too deeply, more than 50 levels"):
         load_study(raw, project)
 
 
-def test_missing_key(raw: dict[str, Any], project: Path) -> None:
+def test_missing_key_is_named(raw: dict[str, Any], project: Path) -> None:
     del raw["sources"]["order"]
     with pytest.raises(IsotropyError, match=r"config: sources.order: missing"):
         load_study(raw, project)
 
 
-def test_specs_are_canonical() -> None:
-    """Equal specs give equal text; parsing gives the spec back; nothing can be changed or added."""
+def test_specs_have_a_canonical_text() -> None:
+    """The text is parsed to an equal spec; specs are immutable."""
     spec = SentencesSpec(kind="sentences", source="polarity", label_names=["b", "a"])
     assert SentencesSpec.parse(spec.canonical()) == spec
     rest = '"reading":"rows","sample":null,"source":"polarity","split":null,"task":"single-label"'
@@ -336,9 +334,9 @@ def test_specs_are_canonical() -> None:
         spec.source = "other"  # type: ignore[misc]
 
 
-def test_trajectories(raw: dict[str, Any], project: Path) -> None:
-    """Appendix A is every task with every encoder; a variant changes one thing, and is compared
-    with the same seeds."""
+def test_trajectories_cover_appendix_a_and_variants(raw: dict[str, Any], project: Path) -> None:
+    """Appendix A combines every task with every encoder; a variant changes one field of its base
+    setup."""
     raw["mickus2024"]["glue"] = {
         "tasks": ["cola", "rte"],
         "embeddings": ["all-MiniLM-L6-v2", "all-mpnet-base-v2"],
@@ -373,7 +371,7 @@ def test_trajectories(raw: dict[str, Any], project: Path) -> None:
     }
 
 
-def test_paper_has_every_cell_of_table_3(project: Path) -> None:
+def test_full_scale_study_has_every_cell_of_table_3(project: Path) -> None:
     files = [project / "config.yaml", project / "config/paper.yaml"]
     runs = load_study(read_configuration(files, {}), project).config.mickus2024.trajectories()
     assert sum(run.group == "glue" for run in runs.values()) == 24

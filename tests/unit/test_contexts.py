@@ -1,4 +1,4 @@
-"""Words of sentences, their scores in a layer, and static vectors made from them."""
+"""Words in sentences, their contextuality scores in a layer, and static vectors made from them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from isotropy.errors import IsotropyError
 from isotropy.geometry.contexts import Contexts, measure_contexts
 from isotropy.geometry.sentences import (
     Sentences,
-    in_contexts,
+    first_occurrences,
     occurrences,
     read_sentences,
-    read_vectors_of,
+    read_token_vectors,
     split_words,
 )
 from isotropy.geometry.spec import ContextsSpec, StaticWordsSpec
@@ -26,7 +26,7 @@ from isotropy.geometry.static_words import (
     Benchmark,
     StaticWords,
     benchmark_cosines,
-    looked_up,
+    look_up_words,
     measure_layers,
     static_words,
 )
@@ -64,15 +64,15 @@ Piece = tuple[int, str, bool]
 
 
 def write(folder: Path, texts: list[str], pieces: list[list[Piece]]) -> tuple[Path, Path]:
-    """Token vectors of texts, each with [CLS] and [SEP] around it: the word of each piece, its
-    text, whether it is a symbol."""
+    """Write random token vectors of texts, with [CLS] and [SEP] added. Each piece is given by the
+    number of its word, its text, and whether it is a symbol."""
     (folder / "tokens").mkdir(parents=True)
     rows = []
-    for number, own in enumerate(pieces):
-        whole = [(-1, "[CLS]", True), *own, (-1, "[SEP]", True)]
+    for number, text_pieces in enumerate(pieces):
+        all_pieces = [(-1, "[CLS]", True), *text_pieces, (-1, "[SEP]", True)]
         rows += [
-            (number, place, word, piece, word < 0, symbol)
-            for place, (word, piece, symbol) in enumerate(whole)
+            (number, position, word, piece, word < 0, symbol)
+            for position, (word, piece, symbol) in enumerate(all_pieces)
         ]
     table = pd.DataFrame(rows, columns=["text", "position", "word", "piece", "special", "symbol"])
     table.assign(piece=table["piece"].astype("category")).to_parquet(folder / "tokens" / TOKENS)
@@ -109,29 +109,31 @@ def sentences(tmp_path: Path) -> tuple[Sentences, list[Path]]:
     return read_sentences(folders, tables), folders
 
 
-def test_a_common_sentence_counts_once(sentences: tuple[Sentences, list[Path]]) -> None:
-    found, folders = sentences
-    assert found.texts == [*TEXTS, "Bo"]
-    pieces = [piece for own in PIECES for _, piece, _ in own] + ["bo"]
-    assert found.tokens["piece"].tolist() == pieces
-    assert found.tokens["sentence"].tolist() == [0] * 7 + [1] * 3 + [2] * 4 + [3]
-    vectors = read_vectors_of(found, folders, 1)
-    whole = [safetensors.numpy.load_file(f / layer_file(1))["vectors"] for f in folders]
-    assert np.array_equal(vectors, np.concatenate([whole[0][found.rows[0]], whole[1][[6]]]))
-    assert found.rows[1].tolist() == [6]
+def test_sentence_of_two_data_sets_counts_once(sentences: tuple[Sentences, list[Path]]) -> None:
+    result, folders = sentences
+    assert result.texts == [*TEXTS, "Bo"]
+    pieces = [piece for text_pieces in PIECES for _, piece, _ in text_pieces] + ["bo"]
+    assert result.tokens["piece"].tolist() == pieces
+    assert result.tokens["sentence"].tolist() == [0] * 7 + [1] * 3 + [2] * 4 + [3]
+    vectors = read_token_vectors(result, folders, 1)
+    layer_vectors = [safetensors.numpy.load_file(f / layer_file(1))["vectors"] for f in folders]
+    assert np.array_equal(
+        vectors, np.concatenate([layer_vectors[0][result.rows[0]], layer_vectors[1][[6]]])
+    )
+    assert result.rows[1].tolist() == [6]
 
 
 def test_repeated_lines_of_a_corpus_count_once(tmp_path: Path) -> None:
     folder, table = write(
         tmp_path, ["it rains", "it rains", "Bo"], [PIECES[1]] * 2 + [PIECES[0][6:]]
     )
-    found = read_sentences([folder], [table])
-    assert found.texts == ["it rains", "Bo"]
-    assert found.tokens["sentence"].tolist() == [0, 0, 0, 1]
+    result = read_sentences([folder], [table])
+    assert result.texts == ["it rains", "Bo"]
+    assert result.tokens["sentence"].tolist() == [0, 0, 0, 1]
 
 
-def test_words_are_bare_and_symbols_stand_alone(sentences: tuple[Sentences, list[Path]]) -> None:
-    """What is neither letter nor digit around a word is one of its own; inside, a part."""
+def test_symbols_around_words_are_split_off(sentences: tuple[Sentences, list[Path]]) -> None:
+    """Characters other than letters and digits are separate words, except inside a word."""
     words = split_words(sentences[0], "mean")
     names = words.names[words.types].tolist()
     assert names == ["(", "Un)do", "it", ",", "Bo", "It", "rains", "undo", "-", "-", "Bo"]
@@ -145,35 +147,45 @@ def test_words_are_bare_and_symbols_stand_alone(sentences: tuple[Sentences, list
 
 
 @pytest.mark.parametrize("unit", ["pieces", "first", "mean"])
-def test_vectors_of_units(sentences: tuple[Sentences, list[Path]], unit: str) -> None:
-    found, folders = sentences
-    vectors = read_vectors_of(found, folders, 1)
-    cloud = occurrences(vectors, split_words(found, unit), unit, "all")  # type: ignore[arg-type]
+def test_vectors_of_words_by_unit(sentences: tuple[Sentences, list[Path]], unit: str) -> None:
+    obtained, folders = sentences
+    vectors = read_token_vectors(obtained, folders, 1)
+    cloud = occurrences(vectors, split_words(obtained, unit), unit, "all")  # type: ignore[arg-type]
     if unit == "pieces":
         assert np.array_equal(cloud.vectors, vectors)
     else:
-        own = vectors[1:4].mean(axis=0) if unit == "mean" else vectors[1]
-        assert cloud.vectors[1] == pytest.approx(own, abs=1e-6)
+        expected = vectors[1:4].mean(axis=0) if unit == "mean" else vectors[1]
+        assert cloud.vectors[1] == pytest.approx(expected, abs=1e-6)
 
 
-def test_variants(sentences: tuple[Sentences, list[Path]]) -> None:
-    found, folders = sentences
-    vectors = read_vectors_of(found, folders, 1)
-    words = split_words(found, "mean")
-    left = occurrences(vectors, words, "mean", "no-first").words
-    assert left.names[left.types].tolist() == ["Un)do", "it", ",", "Bo", "rains", "-", "-"]
+def test_variants_leave_out_or_standardize_words(sentences: tuple[Sentences, list[Path]]) -> None:
+    result, folders = sentences
+    vectors = read_token_vectors(result, folders, 1)
+    words = split_words(result, "mean")
+    remaining = occurrences(vectors, words, "mean", "no-first").words
+    assert remaining.names[remaining.types].tolist() == [
+        "Un)do",
+        "it",
+        ",",
+        "Bo",
+        "rains",
+        "-",
+        "-",
+    ]
     vectors[2, 0] = 5000
-    left = occurrences(vectors, words, "mean", "no-massive").words
-    assert left.names[left.types].tolist()[:3] == ["(", "it", ","]
-    flat = occurrences(vectors, split_words(found, "pieces"), "pieces", "standardized").vectors
-    assert flat.mean(axis=0) == pytest.approx(np.zeros(6), abs=1e-5)
+    remaining = occurrences(vectors, words, "mean", "no-massive").words
+    assert remaining.names[remaining.types].tolist()[:3] == ["(", "it", ","]
+    standardized = occurrences(
+        vectors, split_words(result, "pieces"), "pieces", "standardized"
+    ).vectors
+    assert standardized.mean(axis=0) == pytest.approx(np.zeros(6), abs=1e-5)
     vectors[:, 0] = 1e6
     vectors[:, 1:] = 0
     with pytest.raises(IsotropyError, match="no-massive: no words are left"):
         occurrences(vectors, words, "mean", "no-massive")
 
 
-def test_words_count_once_in_a_sentence(tmp_path: Path) -> None:
+def test_words_count_once_per_sentence(tmp_path: Path) -> None:
     texts = ["a b a", "a ,", "b a", "a"]
     pieces: list[list[Piece]] = [
         [(0, "a", False), (1, "b", False), (2, "a", False)],
@@ -183,15 +195,15 @@ def test_words_count_once_in_a_sentence(tmp_path: Path) -> None:
     ]
     folder, table = write(tmp_path, texts, pieces)
     words = split_words(read_sentences([folder], [table]), "first")
-    assert in_contexts(words, 3).tolist() == [0, 3, 6, 7]
-    assert in_contexts(words, 2).tolist() == [0, 1, 3, 5, 6, 7]
-    with pytest.raises(IsotropyError, match="no word stands in 5 different sentences"):
-        in_contexts(words, 5)
+    assert first_occurrences(words, 3).tolist() == [0, 3, 6, 7]
+    assert first_occurrences(words, 2).tolist() == [0, 1, 3, 5, 6, 7]
+    with pytest.raises(IsotropyError, match="no word occurs in 5 different sentences"):
+        first_occurrences(words, 5)
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sentences, np.ndarray, Path]:
-    """Sixty sentences of twelve words, and vectors that know the word and the sentence."""
+    """Sixty sentences of twelve words, and vectors that depend on word and sentence."""
     random = np.random.default_rng(0)
     texts, pieces = [], []
     for _ in range(60):
@@ -201,10 +213,11 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sentences, np.ndarra
         pieces.append([*own, (len(own), f"x{len(texts)}", False)])
     folder, table = write(tmp_path_factory.mktemp("many"), texts, pieces)
     sentences = read_sentences([folder], [table])
-    vectors = read_vectors_of(sentences, [folder], 1)
-    own = random.standard_normal((100, 6)), random.standard_normal((60, 6))
+    vectors = read_token_vectors(sentences, [folder], 1)
+    offsets = random.standard_normal((100, 6)), random.standard_normal((60, 6))
     codes = pd.factorize(sentences.tokens["piece"])[0]
-    vectors = vectors + own[0][codes] + own[1][sentences.tokens["sentence"]] + [9, 0, 0, 0, 0, 0]
+    vectors = vectors + offsets[0][codes] + offsets[1][sentences.tokens["sentence"]]
+    vectors += [9, 0, 0, 0, 0, 0]
     return sentences, vectors.astype(np.float32), folder
 
 
@@ -213,7 +226,7 @@ def layer(many: tuple[Sentences, np.ndarray, Path]) -> Contexts:
     return measure_contexts(many[0], many[1], SPEC)
 
 
-def test_scores_are_those_of_the_metrics(
+def test_scores_equal_those_of_the_metrics(
     many: tuple[Sentences, np.ndarray, Path], layer: Contexts
 ) -> None:
     sentences, vectors, _ = many
@@ -224,9 +237,11 @@ def test_scores_are_those_of_the_metrics(
     assert (row["baseline_cosine"], row["baseline_cosine_error"]) == base
     inter = type_cosines(vectors, tokens["sentence"].to_numpy()).s_inter
     assert base.value == pytest.approx(inter, abs=1e-6)
-    once = ~tokens.duplicated(["sentence", "piece"])
-    often = tokens[once].groupby("piece")["sentence"].transform("size") >= 5
-    chosen = np.flatnonzero(once)[often.to_numpy()]
+    first_in_sentence = ~tokens.duplicated(["sentence", "piece"])
+    in_enough_sentences = (
+        tokens[first_in_sentence].groupby("piece")["sentence"].transform("size") >= 5
+    )
+    chosen = np.flatnonzero(first_in_sentence)[in_enough_sentences.to_numpy()]
     similarity = self_similarity(vectors[chosen], tokens["piece"].to_numpy()[chosen])
     assert row["self_similarity"] == pytest.approx(similarity.values.mean(), abs=1e-9)
     error = similarity.values.std(ddof=1) / np.sqrt(len(similarity.values))
@@ -241,9 +256,9 @@ def test_scores_are_those_of_the_metrics(
     assert set(layer.words["name"]) == {f"w{i}" for i in range(12)}
 
 
-def test_nulls_are_null_and_excess_is_not(layer: Contexts) -> None:
-    """Words know their sentence, so sentences are above their nulls; shuffled they are what the
-    formula says of vectors of equal length."""
+def test_shuffled_sentences_equal_the_formula_and_real_ones_exceed_it(layer: Contexts) -> None:
+    """Vectors depend on their sentence, so real sentences exceed the null of shuffled ones, which
+    is near the formula for vectors of equal length."""
     row = layer.rows.iloc[0]
     assert row["intra_excess"] > 3 * row["intra_excess_error"]
     assert row["intra_loo_excess"] > 3 * row["intra_loo_excess_error"]
@@ -258,30 +273,32 @@ def test_nulls_are_null_and_excess_is_not(layer: Contexts) -> None:
         )
 
 
-def test_rows_are_all_units_and_variants(
+def test_rows_cover_units_and_variants_and_are_seeded(
     many: tuple[Sentences, np.ndarray, Path], layer: Contexts
 ) -> None:
     keys = layer.rows[["unit", "variant"]].apply(tuple, axis=1).tolist()
     assert keys == [*(("pieces", v) for v in SPEC.variants), ("mean", "all")]
     again = measure_contexts(many[0], many[1], SPEC)
-    for own, other in zip(layer[:3], again[:3], strict=True):
-        pd.testing.assert_frame_equal(own, other, check_exact=True)
+    for frame, other in zip(layer[:3], again[:3], strict=True):
+        pd.testing.assert_frame_equal(frame, other, check_exact=True)
     other = measure_contexts(many[0], many[1], SPEC.model_copy(update={"seed": 1}))
     same = other.rows["self_similarity"] == layer.rows["self_similarity"]
     assert same.all()
     assert (other.rows["intra_null"] != layer.rows["intra_null"]).all()
 
 
-def test_static_words_and_benchmarks(many: tuple[Sentences, np.ndarray, Path]) -> None:
+def test_static_vectors_of_words_and_their_benchmark(
+    many: tuple[Sentences, np.ndarray, Path],
+) -> None:
     sentences, vectors, folder = many
     cloud = occurrences(vectors, split_words(sentences, "mean"), "mean", "all")
     statics = static_words(cloud, 5)
     assert set(statics["mean"].words) == {f"w{i}" for i in range(12)}
     i = statics["mean"].words.index("w3")
-    chosen = in_contexts(cloud.words, 5)
-    own = cloud.vectors[chosen][cloud.words.names[cloud.words.types[chosen]] == "w3"]
-    assert statics["mean"].vectors[i] == pytest.approx(own.mean(axis=0), abs=1e-5)
-    first = np.linalg.svd(own.astype(np.float64))[2][0]
+    chosen = first_occurrences(cloud.words, 5)
+    w3_vectors = cloud.vectors[chosen][cloud.words.names[cloud.words.types[chosen]] == "w3"]
+    assert statics["mean"].vectors[i] == pytest.approx(w3_vectors.mean(axis=0), abs=1e-5)
+    first = np.linalg.svd(w3_vectors.astype(np.float64))[2][0]
     assert np.abs(statics["first component"].vectors[i]) == pytest.approx(np.abs(first), abs=1e-6)
 
     pairs = np.array([["w1", "w2"], ["w3", "w4"], ["w5", "nothing"], ["w6", "w7"]])
@@ -290,31 +307,33 @@ def test_static_words_and_benchmarks(many: tuple[Sentences, np.ndarray, Path]) -
         ["w1", "w1", *(f"w{i}" for i in range(2, 7)), "other"],
         np.arange(40, dtype=np.float32).reshape(8, 5),
     )
-    found = measure_layers(sentences, [folder], STATIC, {"table": table}, benchmark)
-    assert found.groupby(["layer", "vectors"]).size().to_dict() == {
+    result = measure_layers(sentences, [folder], STATIC, {"table": table}, benchmark)
+    assert result.groupby(["layer", "vectors"]).size().to_dict() == {
         **{(n, kind): 4 for n in (0, 1) for kind in statics},
         (-1, "table"): 4,
     }
-    assert found.groupby("pair")["covered"].first().tolist() == [True, True, False, False]
-    of_table = found[found["vectors"] == "table"].set_index("pair")["cosine"]
+    assert result.groupby("pair")["covered"].first().tolist() == [True, True, False, False]
+    table_cosines = result[result["vectors"] == "table"].set_index("pair")["cosine"]
     v = table.vectors.astype(np.float64)
-    assert of_table[0] == pytest.approx(v[0] @ v[2] / np.linalg.norm(v[0]) / np.linalg.norm(v[2]))
+    assert table_cosines[0] == pytest.approx(
+        v[0] @ v[2] / np.linalg.norm(v[0]) / np.linalg.norm(v[2])
+    )
 
 
 def test_missing_words_have_the_mean_vector() -> None:
     static = StaticWords(["a", "b"], np.array([[1.0, 0], [0, 1]]))
     pairs = Benchmark(np.array([["a", "b"], ["a", "x"], ["x", "y"]]), np.array([1.0, 2, 3]))
-    found = benchmark_cosines({"s": static}, {"words": pairs})
-    assert found["cosine"].tolist() == pytest.approx([0, 0.5**0.5, 1])
-    assert found["covered"].tolist() == [True, False, False]
-    rho = stats.spearmanr(found["cosine"], found["score"]).statistic
+    result = benchmark_cosines({"s": static}, {"words": pairs})
+    assert result["cosine"].tolist() == pytest.approx([0, 0.5**0.5, 1])
+    assert result["covered"].tolist() == [True, False, False]
+    rho = stats.spearmanr(result["cosine"], result["score"]).statistic
     assert rho == 1
     table = StaticVectors(["b", "c", "b"], np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32))
-    own = looked_up({"t": table}, ["b", "a"])["t"]
-    assert (own.words, own.vectors.tolist()) == (["b"], [[1, 2]])
+    found_words = look_up_words({"t": table}, ["b", "a"])["t"]
+    assert (found_words.words, found_words.vectors.tolist()) == (["b"], [[1, 2]])
 
 
-def test_deviations() -> None:
+def test_deviations_from_the_paper_are_listed() -> None:
     assert deviations(SPEC) == []
     other = {"model": "m", "datasets": ["brown"], "min_contexts": 2, "n_baseline": 10}
     assert len(deviations(SPEC.model_copy(update=other))) == 4

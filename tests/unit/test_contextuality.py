@@ -1,5 +1,5 @@
-"""Self-similarity, intra-sentence similarity and explainable variance against loops, NumPy's SVD
-and scikit-learn, and on clouds whose values are known."""
+"""Self-similarity, intra-sentence similarity and explainable variance against plain loops, NumPy's
+SVD and scikit-learn, and on clouds with known values."""
 
 from __future__ import annotations
 
@@ -36,34 +36,37 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
-def common(cosine: float, n: int, d: int = 4000, seed: int = 0) -> np.ndarray:
-    """Unit vectors with a pairwise cosine: a common direction, and one of each one's own."""
-    own = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, n + 1)))[0].T
-    return np.sqrt(cosine) * own[0] + np.sqrt(1 - cosine) * own[1:]
+def equal_cosine_cloud(cosine: float, n: int, d: int = 4000, seed: int = 0) -> np.ndarray:
+    """Return n unit vectors that all have the same pairwise cosine."""
+    directions = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, n + 1)))[0].T
+    return np.sqrt(cosine) * directions[0] + np.sqrt(1 - cosine) * directions[1:]
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-13), (np.float32, 1e-7)])
-def test_equal_loops(dtype: type, tolerance: float) -> None:
+def test_similarities_equal_plain_loops(dtype: type, tolerance: float) -> None:
     cloud, C = X.astype(dtype), cosine_similarity(X)
-    found = self_similarity(cloud, WORDS)
-    for word, value, count in zip(NAMES, *found, strict=True):
-        own = np.flatnonzero(word == WORDS)
-        pairs = [C[i, j] for i, j in combinations(own, 2)]
-        assert count == len(own)
+    result = self_similarity(cloud, WORDS)
+    for word, value, count in zip(NAMES, *result, strict=True):
+        occurrences = np.flatnonzero(word == WORDS)
+        pairs = [C[i, j] for i, j in combinations(occurrences, 2)]
+        assert count == len(occurrences)
         assert value == pytest.approx(
             np.mean(pairs) if pairs else np.nan, abs=tolerance, nan_ok=True
         )
     intra = intra_sentence_similarity(cloud, SENTENCES.astype(str))
     for sentence, *values in zip(np.unique(SENTENCES.astype(str)), *intra, strict=True):
-        own = X[SENTENCES.astype(str) == sentence]
-        whole = np.mean([cosine(x, own.mean(axis=0)) for x in own])
-        others = [cosine(x, np.delete(own, i, axis=0).sum(axis=0)) for i, x in enumerate(own)]
-        assert values == pytest.approx([whole, np.mean(others)], abs=tolerance)
+        occurrences = X[SENTENCES.astype(str) == sentence]
+        with_itself = np.mean([cosine(x, occurrences.mean(axis=0)) for x in occurrences])
+        leave_one_out = [
+            cosine(x, np.delete(occurrences, i, axis=0).sum(axis=0))
+            for i, x in enumerate(occurrences)
+        ]
+        assert values == pytest.approx([with_itself, np.mean(leave_one_out)], abs=tolerance)
     base = cosine_between(torch.from_numpy(cloud), torch.from_numpy(SENTENCES))
     groups = range(40)
     assert base.value == pytest.approx(between(C, groups), abs=tolerance)
-    left = np.array([between(C, [g for g in groups if g != out]) for out in groups])
-    jackknife = np.sqrt(39 / 40 * ((left - left.mean()) ** 2).sum())
+    leave_group_out = np.array([between(C, [g for g in groups if g != out]) for out in groups])
+    jackknife = np.sqrt(39 / 40 * ((leave_group_out - leave_group_out.mean()) ** 2).sum())
     assert base.error == pytest.approx(jackknife, rel=1e-6)
 
 
@@ -79,103 +82,105 @@ def between(C: np.ndarray, groups: object) -> float:
 @pytest.mark.parametrize("d", [5, 20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_explainable_variance_equals_svd_and_scikit_learn(d: int, dtype: type) -> None:
-    """Both ways: more occurrences than dimensions, and fewer."""
+    """Both with more occurrences than dimensions, and with fewer."""
     cloud = X[:, :d].astype(dtype)
-    found, wide = explainable_variance(cloud, WORDS), cloud.astype(np.float64)
+    obtained, double = explainable_variance(cloud, WORDS), cloud.astype(np.float64)
     for i, word in enumerate(NAMES):
-        own = wide[word == WORDS]
-        if len(own) < 3:
+        occurrences = double[word == WORDS]
+        if len(occurrences) < 3:
             continue
-        squares = np.linalg.svd(own, compute_uv=False) ** 2
-        assert found.uncentred[i] == pytest.approx(squares[0] / squares.sum(), abs=1e-12)
-        pca = PCA(1, svd_solver="full").fit(own)
-        assert found.centred[i] == pytest.approx(pca.explained_variance_ratio_[0], abs=1e-12)
-        svd = TruncatedSVD(1, algorithm="arpack", random_state=0).fit(own)
-        assert found.truncated_svd[i] == pytest.approx(svd.explained_variance_ratio_[0], abs=1e-9)
-        assert found.centred[i] >= 1 / (len(own) - 1) - 1e-12
-    of_all = explainable_variance(cloud)
-    assert [float(x[0]) for x in of_all] == pytest.approx(
+        squares = np.linalg.svd(occurrences, compute_uv=False) ** 2
+        assert obtained.uncentred[i] == pytest.approx(squares[0] / squares.sum(), abs=1e-12)
+        pca = PCA(1, svd_solver="full").fit(occurrences)
+        assert obtained.centred[i] == pytest.approx(pca.explained_variance_ratio_[0], abs=1e-12)
+        svd = TruncatedSVD(1, algorithm="arpack", random_state=0).fit(occurrences)
+        assert obtained.truncated_svd[i] == pytest.approx(
+            svd.explained_variance_ratio_[0], abs=1e-9
+        )
+        assert obtained.centred[i] >= 1 / (len(occurrences) - 1) - 1e-12
+    single_group = explainable_variance(cloud)
+    assert [float(x[0]) for x in single_group] == pytest.approx(
         [float(x[0]) for x in explainable_variance(cloud, np.zeros(N))]
     )
-    assert of_all.uncentred.shape == (1,)
+    assert single_group.uncentred.shape == (1,)
 
 
-def test_many_occurrences_take_the_other_solver() -> None:
+def test_explainable_variance_of_many_occurrences() -> None:
     cloud = RNG.standard_normal((400, 150)) + 0.3
-    found = explainable_variance(cloud)
+    obtained = explainable_variance(cloud)
     squares = np.linalg.svd(cloud, compute_uv=False) ** 2
-    assert found.uncentred[0] == pytest.approx(squares[0] / squares.sum(), abs=1e-12)
-    own = PCA(1, svd_solver="full").fit(cloud)
-    assert found.centred[0] == pytest.approx(own.explained_variance_ratio_[0], abs=1e-12)
+    assert obtained.uncentred[0] == pytest.approx(squares[0] / squares.sum(), abs=1e-12)
+    pca = PCA(1, svd_solver="full").fit(cloud)
+    assert obtained.centred[0] == pytest.approx(pca.explained_variance_ratio_[0], abs=1e-12)
     assert (
-        abs(first_components(cloud, np.zeros(400), centred=True)[0] @ own.components_[0]) > 1 - 1e-9
+        abs(first_components(cloud, np.zeros(400), centred=True)[0] @ pca.components_[0]) > 1 - 1e-9
     )
 
 
-def test_one_estimate_says_five_per_cent_where_the_formula_says_seventy() -> None:
-    """A cloud of self-similarity 0.7: the formula has 0.7 and more, whatever the spectrum about the
-    mean, and TruncatedSVD next to nothing."""
-    cloud = common(0.7, 40)
+def test_variance_estimates_differ_on_a_cloud_with_a_common_direction() -> None:
+    """For a self-similarity of 0.7 the paper's formula gives more than 0.7, whatever the centred
+    spectrum is, and TruncatedSVD gives almost 0."""
+    cloud = equal_cosine_cloud(0.7, 40)
     assert self_similarity(cloud, np.zeros(40)).values == pytest.approx(0.7, abs=1e-12)
-    found = explainable_variance(cloud)
-    assert found.uncentred[0] == pytest.approx(0.7 + 0.3 / 40, abs=1e-12)
-    assert found.centred[0] == pytest.approx(1 / 39, abs=1e-12)  # all directions alike
-    assert found.truncated_svd[0] < 1e-12
+    result = explainable_variance(cloud)
+    assert result.uncentred[0] == pytest.approx(0.7 + 0.3 / 40, abs=1e-12)
+    assert result.centred[0] == pytest.approx(1 / 39, abs=1e-12)  # all directions alike
+    assert result.truncated_svd[0] < 1e-12
 
 
-def test_spectrum_about_the_mean() -> None:
-    """A cloud with given variances about a mean that is perpendicular to them."""
+def test_explainable_variance_of_a_known_spectrum() -> None:
+    """A cloud with given variances around a mean that is orthogonal to them."""
     corners = np.array(list(np.ndindex(2, 2, 2)), dtype=float) * 2 - 1
     spread = np.sqrt([6, 3, 1])
     cloud = np.c_[corners * spread, np.full(8, 10.0)]
-    found = explainable_variance(cloud)
-    assert found.centred[0] == pytest.approx(0.6, abs=1e-12)
-    assert found.uncentred[0] == pytest.approx(100 / 110, abs=1e-12)
-    assert found.truncated_svd[0] == pytest.approx(0, abs=1e-12)
+    result = explainable_variance(cloud)
+    assert result.centred[0] == pytest.approx(0.6, abs=1e-12)
+    assert result.uncentred[0] == pytest.approx(100 / 110, abs=1e-12)
+    assert result.truncated_svd[0] == pytest.approx(0, abs=1e-12)
     assert first_components(cloud, np.zeros(8)) == pytest.approx(np.eye(4)[3:], abs=1e-12)
-    about = first_components(cloud, np.zeros(8), centred=True)
-    assert np.abs(about) == pytest.approx(np.eye(4)[:1], abs=1e-12)
+    components = first_components(cloud, np.zeros(8), centred=True)
+    assert np.abs(components) == pytest.approx(np.eye(4)[:1], abs=1e-12)
 
 
 @pytest.mark.parametrize("a", [0.0, 0.4, 0.9])
 @pytest.mark.parametrize("n", [2, 12, 40])
 def test_intra_sentence_null(a: float, n: int) -> None:
-    """Equal pairwise cosines and nothing else: the null is exact."""
-    found = intra_sentence_similarity(common(a, n), np.zeros(n))
-    for value, leave_one_out in zip(found, (False, True), strict=True):
+    """For equal pairwise cosines the null expectation is exact."""
+    result = intra_sentence_similarity(equal_cosine_cloud(a, n), np.zeros(n))
+    for value, leave_one_out in zip(result, (False, True), strict=True):
         null = intra_sentence_null([n], a, leave_one_out=leave_one_out)
         assert value == pytest.approx(null, abs=1e-12)
     assert intra_sentence_null([1], 0.3) == 1
     assert np.isnan(intra_sentence_null([1], 0.3, leave_one_out=True)).all()
 
 
-def test_contributions_sum_to_the_mean_cosine() -> None:
-    found = cosine_contributions(X)
-    assert found.sum() == pytest.approx(mean_cosine(X), abs=1e-13)
+def test_cosine_contributions_sum_to_the_mean_cosine() -> None:
+    result = cosine_contributions(X)
+    assert result.sum() == pytest.approx(mean_cosine(X), abs=1e-13)
     units = X / np.linalg.norm(X, axis=1, keepdims=True)
     pairs = [(i, j) for i in range(30) for j in range(30) if i != j]
     by_hand = np.mean([units[i] * units[j] for i, j in pairs], axis=0)
     assert cosine_contributions(X[:30]) == pytest.approx(by_hand, abs=1e-13)
-    one = np.c_[X, np.full(N, 50.0)]
-    assert cosine_contributions(one).argmax() == D
-    assert mean_cosine(np.delete(one, D, axis=1)) == pytest.approx(mean_cosine(X))
+    with_outlier = np.c_[X, np.full(N, 50.0)]
+    assert cosine_contributions(with_outlier).argmax() == D
+    assert mean_cosine(np.delete(with_outlier, D, axis=1)) == pytest.approx(mean_cosine(X))
 
 
-def test_components_point_towards_their_words() -> None:
-    """The sign does not depend on the solver, and the first component about the origin is all but
-    the mean where vectors are alike."""
+def test_first_components_point_towards_the_mean() -> None:
+    """The sign does not depend on the solver; for similar vectors the uncentred first component is
+    almost their mean direction."""
     cloud = RNG.standard_normal((60, D)) + 3
     words = np.arange(60) % 3
-    found = first_components(cloud, words)
+    result = first_components(cloud, words)
     flipped = first_components(-cloud, words)
-    assert found == pytest.approx(-flipped, abs=1e-12)
+    assert result == pytest.approx(-flipped, abs=1e-12)
     for word in range(3):
-        assert cosine(found[word], cloud[words == word].mean(axis=0)) > 0.99
-    assert np.linalg.norm(found, axis=1) == pytest.approx(1)
+        assert cosine(result[word], cloud[words == word].mean(axis=0)) > 0.99
+    assert np.linalg.norm(result, axis=1) == pytest.approx(1)
 
 
-def test_degenerate_words() -> None:
-    """One occurrence, copies, zeros."""
+def test_words_with_degenerate_occurrences() -> None:
+    """A single occurrence, equal occurrences, zero vectors."""
     cloud = np.array([[1.0, 2], [3, 4], [3, 4], [0, 0], [0, 0], [1, 0], [0, 0]])
     words = np.array([0, 1, 1, 2, 2, 3, 3])
     similarity = self_similarity(cloud, words)
@@ -192,40 +197,40 @@ def test_degenerate_words() -> None:
 
 
 @pytest.mark.parametrize("unit", [1e-160, 1e150])
-def test_units_do_not_matter(unit: float) -> None:
+def test_scale_does_not_change_values(unit: float) -> None:
     assert self_similarity(X * unit, WORDS).values == pytest.approx(
         self_similarity(X, WORDS).values, nan_ok=True
     )
-    for own, other in zip(
+    for scaled, plain in zip(
         explainable_variance(X * unit, WORDS), explainable_variance(X, WORDS), strict=True
     ):
-        assert own == pytest.approx(other, nan_ok=True, abs=1e-9)
+        assert scaled == pytest.approx(plain, nan_ok=True, abs=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 12))
 def test_properties(seed: int, n: int, d: int) -> None:
-    """Bounds, and no dependence on the order, a rotation or the unit."""
+    """Values are within bounds, and invariant to order, rotation and scale."""
     random = np.random.default_rng(seed)
     cloud, words = random.standard_normal((n, d)) + random.normal(), random.integers(0, 4, n)
-    order, turn = random.permutation(n), np.linalg.qr(random.standard_normal((d, d)))[0]
+    order, rotation = random.permutation(n), np.linalg.qr(random.standard_normal((d, d)))[0]
     similarity, shares = self_similarity(cloud, words), explainable_variance(cloud, words)
-    moved = 7 * cloud[order] @ turn
+    moved = 7 * cloud[order] @ rotation
     assert self_similarity(moved, words[order]).values == pytest.approx(
         similarity.values, nan_ok=True, abs=1e-9
     )
-    for own, other in zip(explainable_variance(moved, words[order]), shares, strict=True):
-        assert own == pytest.approx(other, nan_ok=True, abs=1e-6)
+    for after, before in zip(explainable_variance(moved, words[order]), shares, strict=True):
+        assert after == pytest.approx(before, nan_ok=True, abs=1e-6)
     k = similarity.counts
     several = k > 1
     low = -1 / (k[several] - 1) - 1e-9
     assert ((similarity.values[several] >= low) & (similarity.values[several] <= 1 + 1e-9)).all()
     assert (shares.uncentred[several] >= 1 / np.minimum(k[several], d) - 1e-9).all()
-    known = ~np.isnan(shares.centred)
-    assert (shares.centred[known] >= shares.truncated_svd[known] - 1e-9).all()
-    whole, left = intra_sentence_similarity(cloud, words)
-    assert (np.abs(whole) <= 1 + 1e-9).all()
-    assert (np.isnan(left) == ~several).all()
+    defined = ~np.isnan(shares.centred)
+    assert (shares.centred[defined] >= shares.truncated_svd[defined] - 1e-9).all()
+    with_itself, leave_one_out = intra_sentence_similarity(cloud, words)
+    assert (np.abs(with_itself) <= 1 + 1e-9).all()
+    assert (np.isnan(leave_one_out) == ~several).all()
 
 
 def test_errors() -> None:

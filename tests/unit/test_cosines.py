@@ -1,4 +1,4 @@
-"""Mean cosines against double loops, and against the sampled estimates that the papers publish."""
+"""Mean cosines against plain loops, and against the sampled estimates that the papers publish."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TYPES = np.minimum(RNG.zipf(1.5, N), 60)
 CLUSTERS = RNG.integers(0, 4, N)
 
 
-def brute(X: np.ndarray, types: np.ndarray) -> tuple[float, float]:
-    """S_inter and S_intra by loops over types and occurrences: the expected value of the published,
-    sampled estimates."""
+def by_loops(X: np.ndarray, types: np.ndarray) -> tuple[float, float]:
+    """Compute S_inter and S_intra by loops over types and occurrences: the expected values of the
+    published, sampled estimates."""
     C = cosine_similarity(X)
     names = sorted(set(types.tolist()))
     members = {t: np.flatnonzero(types == t) for t in names}
@@ -34,45 +34,45 @@ def brute(X: np.ndarray, types: np.ndarray) -> tuple[float, float]:
     return float(np.mean(inter)) if inter else np.nan, float(np.mean(intra)) if intra else np.nan
 
 
-def brute_adjusted(weighted: bool) -> tuple[float, float]:
-    """The same in each cluster, moved to its mean; then the mean over clusters."""
-    found, sizes = [], []
+def adjusted_by_loops(weighted: bool) -> tuple[float, float]:
+    """Compute both in each centred cluster, and average over clusters."""
+    per_cluster, sizes = [], []
     for c in set(CLUSTERS.tolist()):
         rows = c == CLUSTERS
-        found.append(brute(X[rows] - X[rows].mean(0), TYPES[rows]))
+        per_cluster.append(by_loops(X[rows] - X[rows].mean(0), TYPES[rows]))
         sizes.append(rows.sum())
-    inter, intra = np.average(found, axis=0, weights=sizes if weighted else None)
+    inter, intra = np.average(per_cluster, axis=0, weights=sizes if weighted else None)
     return float(inter), float(intra)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-7)])
-def test_equal_double_loops(dtype: type, tolerance: float) -> None:
+def test_cosines_equal_plain_loops(dtype: type, tolerance: float) -> None:
     cloud = X.astype(dtype)
     C = cosine_similarity(X)
     assert mean_cosine(cloud) == pytest.approx((C.sum() - N) / (N * (N - 1)), abs=tolerance)
-    assert type_cosines(cloud, TYPES) == pytest.approx(brute(X, TYPES), abs=tolerance)
+    assert type_cosines(cloud, TYPES) == pytest.approx(by_loops(X, TYPES), abs=tolerance)
     assert s_inter(torch.from_numpy(cloud), torch.from_numpy(TYPES)) == pytest.approx(
-        brute(X, TYPES)[0], abs=tolerance
+        by_loops(X, TYPES)[0], abs=tolerance
     )
-    assert s_intra(cloud, TYPES.astype(str)) == pytest.approx(brute(X, TYPES)[1], abs=tolerance)
+    assert s_intra(cloud, TYPES.astype(str)) == pytest.approx(by_loops(X, TYPES)[1], abs=tolerance)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_adjusted_equal_double_loops(weighted: bool) -> None:
-    """Cai et al. average clusters as they are; by size is an option."""
+def test_adjusted_cosines_equal_plain_loops(weighted: bool) -> None:
+    """Cai et al. average clusters without weights; weighting by size is an option."""
     assert type_cosines(X, TYPES, CLUSTERS, weighted=weighted) == pytest.approx(
-        brute_adjusted(weighted), abs=1e-12
+        adjusted_by_loops(weighted), abs=1e-12
     )
     assert s_inter(X, TYPES, CLUSTERS, weighted=weighted) == pytest.approx(
-        brute_adjusted(weighted)[0], abs=1e-12
+        adjusted_by_loops(weighted)[0], abs=1e-12
     )
     assert s_intra(X, TYPES, CLUSTERS, weighted=weighted) == pytest.approx(
-        brute_adjusted(weighted)[1], abs=1e-12
+        adjusted_by_loops(weighted)[1], abs=1e-12
     )
 
 
-def test_published_estimate_of_s_inter_scatters_around_the_exact_value() -> None:
-    """The paper draws one occurrence per type; over many draws its mean is our value."""
+def test_published_estimate_of_s_inter_averages_to_the_exact_value() -> None:
+    """The paper draws one occurrence per type; the mean over many draws is the exact value."""
     units = X / np.linalg.norm(X, axis=1, keepdims=True)
     members = [np.flatnonzero(t == TYPES) for t in sorted(set(TYPES.tolist()))]
     k = len(members)
@@ -84,8 +84,8 @@ def test_published_estimate_of_s_inter_scatters_around_the_exact_value() -> None
     assert abs(np.mean(draws) - s_inter(X, TYPES)) < 4 * error
 
 
-def test_one_pass_equals_plain_torch_and_any_number_of_threads() -> None:
-    """The path that a GPU takes, run on the CPU; and the bytes do not depend on the threads."""
+def test_sums_equal_the_gpu_path_and_do_not_depend_on_threads() -> None:
+    """The GPU path is run on the CPU."""
     order = torch.unique(torch.from_numpy(TYPES), return_inverse=True)[1]
     arguments = (
         torch.from_numpy(X),
@@ -99,11 +99,11 @@ def test_one_pass_equals_plain_torch_and_any_number_of_threads() -> None:
         assert torch.allclose(ours, plain, atol=1e-9)
     threads = torch.get_num_threads()
     try:
-        found = set()
+        result = set()
         for n in (1, 2, 3):
             torch.set_num_threads(n)
-            found.add(type_cosines(X.astype(np.float32), TYPES, CLUSTERS))
-        assert len(found) == 1
+            result.add(type_cosines(X.astype(np.float32), TYPES, CLUSTERS))
+        assert len(result) == 1
     finally:
         torch.set_num_threads(threads)
 
@@ -116,10 +116,10 @@ def test_one_pass_equals_plain_torch_and_any_number_of_threads() -> None:
     scale=st.floats(1e-6, 1e6),
 )
 def test_properties(seed: int, n: int, d: int, scale: float) -> None:
-    """Bounds; unchanged by rotation, order and the length of each vector; types are names."""
+    """Within bounds; invariant to rotation, order, the length of vectors and the names of types."""
     rng = np.random.default_rng(seed)
     X, types = rng.standard_normal((n, d)), np.r_[0, 1, rng.integers(0, 4, n - 2)]
-    score, both = mean_cosine(X), type_cosines(X, types)
+    score, type_scores = mean_cosine(X), type_cosines(X, types)
     assert -1 / (n - 1) - 1e-12 <= score <= 1 + 1e-12
     R, order = np.linalg.qr(rng.standard_normal((d, d)))[0], rng.permutation(n)
     for changed, names in (
@@ -128,19 +128,19 @@ def test_properties(seed: int, n: int, d: int, scale: float) -> None:
         (X * scale * rng.uniform(1, 2, (n, 1)), types),
     ):
         assert mean_cosine(changed) == pytest.approx(score, abs=1e-9)
-        assert type_cosines(changed, names + 5) == pytest.approx(both, abs=1e-9, nan_ok=True)
+        assert type_cosines(changed, names + 5) == pytest.approx(type_scores, abs=1e-9, nan_ok=True)
     assert type_cosines(X, np.arange(n)).s_inter == pytest.approx(score, abs=1e-9)
 
 
 @pytest.mark.parametrize("exponent", [30, -30])
-def test_squares_beyond_the_float_range(exponent: int) -> None:
+def test_scale_beyond_the_float_range_of_squares(exponent: int) -> None:
     changed = (X * 10.0**exponent).astype(np.float32)
     assert mean_cosine(changed) == pytest.approx(mean_cosine(X), abs=1e-6)
     assert type_cosines(changed, TYPES) == pytest.approx(type_cosines(X, TYPES), abs=1e-6)
 
 
 def test_limits_and_zero_vectors() -> None:
-    """Equal directions give 1, opposite ones -1; the cosines of a zero vector are 0, as in
+    """Equal directions give 1, opposite ones -1; cosines with a zero vector are 0, as in
     scikit-learn."""
     assert mean_cosine(np.ones((5, 3))) == pytest.approx(1)
     assert mean_cosine(np.array([[1.0, 0], [-2, 0]])) == pytest.approx(-1)
@@ -150,7 +150,7 @@ def test_limits_and_zero_vectors() -> None:
         (C.sum() - np.trace(C)) / (N * (N + 1)), abs=1e-12
     )
     assert mean_cosine(np.zeros((3, 2))) == 0
-    one_per_cluster = type_cosines(X, TYPES, np.arange(N))  # no pair meets
+    one_per_cluster = type_cosines(X, TYPES, np.arange(N))  # no two points share a cluster
     assert np.isnan(one_per_cluster.s_inter)
     assert np.isnan(one_per_cluster.s_intra)
 
@@ -171,7 +171,7 @@ def test_limits_and_zero_vectors() -> None:
         (X[:0], TYPES[:0], None, "at least 2 points"),
     ],
 )
-def test_bad_input(
+def test_invalid_input_is_rejected(
     cloud: np.ndarray, types: np.ndarray, clusters: np.ndarray | None, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -185,7 +185,7 @@ def test_s_intra_needs_a_repeated_type() -> None:
         mean_cosine(np.array([[np.nan, 1], [1, 1]]))
 
 
-def test_integers() -> None:
+def test_integers_equal_floats() -> None:
     integers = RNG.integers(-9, 9, (50, 6))
     assert mean_cosine(integers) == mean_cosine(integers.astype(float))
 
@@ -198,34 +198,34 @@ def test_gpu_equals_cpu() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_cluster_of_equal_vectors(dtype: type) -> None:
-    """Moved to their mean they are zero but for its rounding, which is no direction."""
+def test_cluster_of_equal_vectors_has_cosine_zero(dtype: type) -> None:
+    """After centring, such vectors are zero apart from rounding errors, which do not count."""
     same = np.repeat(RNG.standard_normal((1, D)), 7, axis=0)
     cloud, types, clusters = (
         np.vstack([X, same]),
         np.r_[TYPES, np.arange(7) % 3],
         np.r_[CLUSTERS, np.full(7, 9)],
     )
-    cut = type_cosines(X.astype(dtype), TYPES, CLUSTERS)
-    both = type_cosines(cloud.astype(dtype), types, clusters)
+    without_fifth = type_cosines(X.astype(dtype), TYPES, CLUSTERS)
+    with_fifth = type_cosines(cloud.astype(dtype), types, clusters)
     # The fifth cluster has cosines of 0
-    assert both == pytest.approx([c * 4 / 5 for c in cut], abs=1e-6)
+    assert with_fifth == pytest.approx([c * 4 / 5 for c in without_fifth], abs=1e-6)
     arguments = torch.from_numpy(cloud.astype(dtype)), torch.from_numpy(types)
     codes = torch.unique(torch.from_numpy(clusters) * 100 + arguments[1], return_inverse=True)
-    means = module._means(
+    means = module._cluster_means(
         arguments[0], torch.unique(torch.from_numpy(clusters), return_inverse=True)[1]
     )
-    of_cluster = torch.unique(codes[0] // 100, return_inverse=True)[1]
+    cluster_codes = torch.unique(codes[0] // 100, return_inverse=True)[1]
     for ours, plain in zip(
-        module._sums(arguments[0], codes[1], of_cluster, means),
-        module._sums_by_torch(arguments[0], codes[1], of_cluster, means),
+        module._sums(arguments[0], codes[1], cluster_codes, means),
+        module._sums_by_torch(arguments[0], codes[1], cluster_codes, means),
         strict=True,
     ):
         assert torch.allclose(ours, plain, atol=1e-4)
 
 
 @pytest.mark.parametrize("exponent", [-18, -22])
-def test_subnormal_squares(exponent: int) -> None:
+def test_scale_with_subnormal_squares(exponent: int) -> None:
     changed = (X * 10.0**exponent).astype(np.float32)
     assert mean_cosine(changed) == pytest.approx(mean_cosine(X), abs=1e-6)
     assert type_cosines(changed, TYPES) == pytest.approx(type_cosines(X, TYPES), abs=1e-6)
@@ -237,19 +237,19 @@ def test_subnormal_squares(exponent: int) -> None:
     cuts=st.lists(st.integers(1, 59), max_size=4),
     dtype=st.sampled_from(["float32", "float64"]),
 )
-def test_streams_of_mean_cosines_equal_the_whole(seed: int, cuts: list[int], dtype: str) -> None:
-    """In batches and in shards; a vector of zeros has no direction, and counts as one."""
+def test_streaming_mean_cosine_equals_the_whole(seed: int, cuts: list[int], dtype: str) -> None:
+    """In batches and merged shards; a zero vector counts with cosine 0."""
     cloud = (np.random.default_rng(seed).standard_normal((60, 5)) + 0.3).astype(dtype)
     cloud[7] = 0
-    whole, shards = StreamingMeanCosine(5), StreamingMeanCosine(5)
+    stream, shards = StreamingMeanCosine(5), StreamingMeanCosine(5)
     for part in np.split(cloud, sorted(set(cuts))):
-        whole.update(part)
+        stream.update(part)
         shard = StreamingMeanCosine(5)
         shard.update(torch.from_numpy(part))
         shards.merge(shard)
-    assert whole.compute() == pytest.approx(mean_cosine(cloud), abs=1e-6)
-    assert shards.compute() == pytest.approx(whole.compute(), abs=1e-12)
+    assert stream.compute() == pytest.approx(mean_cosine(cloud), abs=1e-6)
+    assert shards.compute() == pytest.approx(stream.compute(), abs=1e-12)
     with pytest.raises(ValueError, match="at least 2 vectors"):
         StreamingMeanCosine(5).compute()
     with pytest.raises(ValueError, match="NaN"):
-        whole.update(np.full((2, 5), np.nan))
+        stream.update(np.full((2, 5), np.nan))

@@ -1,5 +1,4 @@
-"""Costs of a study: its jobs are Snakemake's, sizes are those of the registry, and what is not
-known is said."""
+"""Cost estimates of a study: jobs, sizes from the registry, GPU hours, and missing sizes."""
 
 from __future__ import annotations
 
@@ -29,39 +28,39 @@ def estimate(project: Path, *overlays: str, **overrides: Any) -> CostModel:
 
 def test_every_source_of_the_studies_has_a_size(project: Path) -> None:
     for overlays in ([], ["smoke.yaml"], ["paper.yaml"]):
-        known = estimate(project, *overlays)
-        found = totals(known)
-        assert not known.unknown, overlays
-        assert found["all"].jobs == sum(row.jobs for stage, row in found.items() if stage != "all")
-        assert all(row.disk > 0 and row.memory > 0 for row in found.values())
+        costs = estimate(project, *overlays)
+        rows = totals(costs)
+        assert not costs.unknown, overlays
+        assert rows["all"].jobs == sum(row.jobs for stage, row in rows.items() if stage != "all")
+        assert all(row.disk > 0 and row.memory > 0 for row in rows.values())
 
 
 def test_sizes_come_from_the_registry(project: Path) -> None:
-    """Of models and vectors, and of data sets where their contents do not say it."""
-    known = estimate(project, "paper.yaml")
-    assert (known.model("gpt2").layers, known.vectors("glove-6b-50d").width) == (12, 50)
-    assert known.items("squad") == 87599
-    assert known.tokens("squad", 10) == 1700
-    assert known.tokens("wikitext-2", 10) == 2500000  # the whole corpus has so many
-    assert known.tokens("rte", 10) == 10 * known.rates.tokens_per_text
-    assert not known.unknown
-    empty = known.model("glove-6b-50d")
-    assert (empty.weights, empty.width, known.unknown) == (0, 0, {"glove-6b-50d"})
+    """For models and vectors, and for data sets whose contents do not state them."""
+    costs = estimate(project, "paper.yaml")
+    assert (costs.model("gpt2").layers, costs.vectors("glove-6b-50d").width) == (12, 50)
+    assert costs.items("squad") == 87599
+    assert costs.tokens("squad", 10) == 1700
+    assert costs.tokens("wikitext-2", 10) == 2500000  # the size of the whole corpus
+    assert costs.tokens("rte", 10) == 10 * costs.rates.tokens_per_text
+    assert not costs.unknown
+    empty = costs.model("glove-6b-50d")
+    assert (empty.weights, empty.width, costs.unknown) == (0, 0, {"glove-6b-50d"})
 
 
-def test_the_full_study_needs_gpus(project: Path) -> None:
-    found = totals(estimate(project, "paper.yaml"))
-    assert found["finetune"].jobs == 4995 + 20  # the grid of rudman2024, and rajaee2021's
-    assert found["finetune"].cpu_hours == 0
-    assert found["finetune"].gpu_hours > 100
-    assert found["tables"].gpu_hours == 0
+def test_full_scale_study_needs_gpus(project: Path) -> None:
+    result = totals(estimate(project, "paper.yaml"))
+    assert result["finetune"].jobs == 4995 + 20  # the grid of rudman2024, and rajaee2021's
+    assert result["finetune"].cpu_hours == 0
+    assert result["finetune"].gpu_hours > 100
+    assert result["tables"].gpu_hours == 0
 
 
-def test_the_headlines_need_few_gpu_hours(project: Path) -> None:
-    """On the papers' own models and tasks, and with three runs of everything at least."""
-    known = estimate(project, "paper.yaml", "headlines.yaml")
-    assert 5 < totals(known)["all"].gpu_hours < 40
-    config = known.plan.study.config
+def test_headlines_study_needs_few_gpu_hours(project: Path) -> None:
+    """On the papers' models and tasks, with at least three seeds."""
+    costs = estimate(project, "paper.yaml", "headlines.yaml")
+    assert 5 < totals(costs)["all"].gpu_hours < 40
+    config = costs.plan.study.config
     assert len(config.rudman2024.models) == 3
     assert set(config.rudman2024.run_tasks) < set(TASKS)
     for seeds in (config.mickus2024.seeds, config.rudman2024.seeds, config.cai2021.seeds):
@@ -69,53 +68,59 @@ def test_the_headlines_need_few_gpu_hours(project: Path) -> None:
 
 
 def test_sizes_follow_from_specs(project: Path) -> None:
-    known = estimate(project)
-    part = known.cost("embed/polarity-part/tokens/all-MiniLM-L6-v2")
+    costs = estimate(project)
+    part = costs.cost("embed/polarity-part/tokens/all-MiniLM-L6-v2")
     assert part.disk == pytest.approx(500 * 28 * 384 * 4 * 7)  # texts, tokens, width, bytes, layers
-    assert known.cost("fetch/all-MiniLM-L6-v2").disk == 0.09 * GIGA
-    one, other = (known.cost(f"geometry/cai2021/brown/all-MiniLM-L6-v2/layer{n}") for n in (1, 6))
-    assert one == other
+    assert costs.cost("fetch/all-MiniLM-L6-v2").disk == 0.09 * GIGA
+    first_layer, last_layer = (
+        costs.cost(f"geometry/cai2021/brown/all-MiniLM-L6-v2/layer{n}") for n in (1, 6)
+    )
+    assert first_layer == last_layer
     larger = estimate(
-        project, rajaee2021=known.plan.study.config.rajaee2021.model_dump() | {"n_clusterings": 50}
+        project, rajaee2021=costs.plan.study.config.rajaee2021.model_dump() | {"n_clusterings": 50}
     )  # type: ignore[union-attr]
     stem = "similarity/rajaee2021/polarity-part/all-MiniLM-L6-v2/layer1"
-    assert larger.cost(stem).seconds > 5 * known.cost(stem).seconds
+    assert larger.cost(stem).seconds > 5 * costs.cost(stem).seconds
 
 
 def test_shards_share_the_work(project: Path) -> None:
-    whole = estimate(project)
-    parts = estimate(project, compute=whole.plan.study.config.compute.model_dump() | {"shards": 4})
-    assert len(parts.plan.stems()) == len(whole.plan.stems()) + 12  # of three data sets
-    assert parts.plan.stems().index(f"{TOKENS}/shards/{MODEL}/4-of-4") < parts.plan.stems().index(
-        f"{TOKENS}/tokens/{MODEL}"
+    without_shards = estimate(project)
+    with_shards = estimate(
+        project, compute=without_shards.plan.study.config.compute.model_dump() | {"shards": 4}
     )
-    one, quarter = (
-        known.cost(stem)
-        for known, stem in (
-            (whole, f"{TOKENS}/tokens/{MODEL}"),
-            (parts, f"{TOKENS}/shards/{MODEL}/1-of-4"),
+    assert (
+        len(with_shards.plan.stems()) == len(without_shards.plan.stems()) + 12
+    )  # of three data sets
+    assert with_shards.plan.stems().index(
+        f"{TOKENS}/shards/{MODEL}/4-of-4"
+    ) < with_shards.plan.stems().index(f"{TOKENS}/tokens/{MODEL}")
+    unsharded, quarter = (
+        costs.cost(stem)
+        for costs, stem in (
+            (without_shards, f"{TOKENS}/tokens/{MODEL}"),
+            (with_shards, f"{TOKENS}/shards/{MODEL}/1-of-4"),
         )
     )
-    start = whole.rates.rates["encode"].start
-    assert quarter.seconds - start == pytest.approx((one.seconds - start) / 4)
-    merged = parts.cost(f"{TOKENS}/tokens/{MODEL}")
-    assert merged.disk == one.disk
-    assert merged.seconds < one.seconds
+    start = without_shards.rates.rates["encode"].start
+    assert quarter.seconds - start == pytest.approx((unsharded.seconds - start) / 4)
+    merged = with_shards.cost(f"{TOKENS}/tokens/{MODEL}")
+    assert merged.disk == unsharded.disk
+    assert merged.seconds < unsharded.seconds
     assert quarter.disk == 0
 
 
-def test_what_is_not_known_is_said(project: Path, tmp_path: Path) -> None:
+def test_sources_without_a_size_are_listed(project: Path, tmp_path: Path) -> None:
     shutil.copytree(project / "config/sources", tmp_path / "sources")
     models = tmp_path / "sources/models.yaml"
     data = yaml.safe_load(models.read_text("utf8"))
     del data["sources"]["all-MiniLM-L6-v2"]["size"]
     models.write_text(yaml.safe_dump(data), "utf8")
     (tmp_path / "mine.yaml").write_text(f"sources: {{registry: {tmp_path}/sources}}\n")
-    said = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["plan", "--project", str(project), "--configfile", str(tmp_path / "mine.yaml")]
     )
-    assert said.exit_code == 0, said.output
-    assert "counted as empty: all-MiniLM-L6-v2" in said.output
+    assert result.exit_code == 0, result.output
+    assert "counted as empty: all-MiniLM-L6-v2" in result.output
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,7 @@ def test_what_is_not_known_is_said(project: Path, tmp_path: Path) -> None:
         (None, "No such file"),
     ],
 )
-def test_bad_rates_are_one_sentence(tmp_path: Path, text: str | None, message: str) -> None:
+def test_invalid_rates_file_gives_one_line(tmp_path: Path, text: str | None, message: str) -> None:
     path = tmp_path / "rates.yaml"
     if text is not None:
         path.write_text(text)

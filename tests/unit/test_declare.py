@@ -1,5 +1,5 @@
-"""Declarations of tables and figures: read without importing their modules, and refused in one
-sentence where they do not fit."""
+"""Declarations of tables and figures: they are read without importing their modules, and errors
+name the place."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ DECLARED = '@{kind}({name}, section="1", caption="What.", {more})\ndef draw(t):\
         ("figure", '"a"', "needs=3", "function draw: needs: Input should be a valid string, got 3"),
     ],
 )
-def test_mistakes(kind: str, name: str, more: str, message: str, tmp_path: Path) -> None:
+def test_errors_in_declarations_name_the_place(
+    kind: str, name: str, more: str, message: str, tmp_path: Path
+) -> None:
     module = tmp_path / "tables.py"
     module.write_text(DECLARED.format(kind=kind, name=name, more=more))
     read = declared_tables if kind == "table" else declared_figures
@@ -37,8 +39,8 @@ def test_mistakes(kind: str, name: str, more: str, message: str, tmp_path: Path)
         read("p", module)
 
 
-def test_every_declared_function_is_there() -> None:
-    """Under the name by which the job loads it."""
+def test_every_declared_function_exists() -> None:
+    """In the module from which jobs load it, with a unique id."""
     for paper in papers():
         for name, specs in (("tables", paper.tables), ("figures", paper.figures)):
             module = import_module(f"{package(paper.key)}.{name}")

@@ -1,4 +1,4 @@
-"""GPUs of one machine are shared out to processes, one each; here by their names, without GPUs."""
+"""Locks that assign each GPU of a machine to one process; tested with names instead of GPUs."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ import subprocess
 import sys
 from pathlib import Path
 
-TAKES_ONE = """
+LOCKING_PROGRAM = """
 import sys, time
 from pathlib import Path
-from isotropy.device import lock_one
+from isotropy.device import lock_any
 print("ready", flush=True)
-print(lock_one(["GPU-a", "GPU-b"], Path(sys.argv[1]) / "locks"), flush=True)
+print(lock_any(["GPU-a", "GPU-b"], Path(sys.argv[1]) / "locks"), flush=True)
 time.sleep(600)
 """
 
 
-def taker(folder: Path) -> subprocess.Popen[str]:
+def start_process(folder: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", TAKES_ONE, str(folder)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", LOCKING_PROGRAM, str(folder)], stdout=subprocess.PIPE, text=True
     )
-    assert taken(process) == "ready"
+    assert read_line(process) == "ready"
     return process
 
 
-def taken(process: subprocess.Popen[str]) -> str:
+def read_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
-def test_each_takes_its_own_and_the_third_waits(tmp_path: Path) -> None:
-    """What a killed process held is free again."""
+def test_processes_lock_different_gpus_and_a_third_waits(tmp_path: Path) -> None:
+    """The lock of a killed process is released."""
     holders: list[subprocess.Popen[str]] = []
     try:
-        holders += [taker(tmp_path), taker(tmp_path)]
-        held = [taken(holder) for holder in holders]
+        holders += [start_process(tmp_path), start_process(tmp_path)]
+        held = [read_line(holder) for holder in holders]
         assert sorted(held) == ["0", "1"]
-        holders.append(taker(tmp_path))
+        holders.append(start_process(tmp_path))
         late = holders[-1].stdout
         assert late is not None
         assert not select.select([late], [], [], 2)[0]
         holders[0].kill()
-        assert taken(holders[-1]) == held[0]
+        assert read_line(holders[-1]) == held[0]
         assert holders[1].poll() is None
     finally:
         for holder in holders:

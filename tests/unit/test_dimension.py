@@ -1,5 +1,5 @@
-"""TwoNN and the maximum-likelihood local dimension against scikit-dimension, and what Cai et al.
-published."""
+"""TwoNN and the maximum-likelihood local dimension against scikit-dimension, and against
+the estimate published by Cai et al."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CLOUDS = {
     "ball": BALL,
     "clumps": CLUMPS,
     "far away": BALL + 100,
-}  # clumps: float32 cannot tell neighbours by products
+}  # clumps: matrix products in float32 cannot distinguish neighbours
 
 
 def levina_bickel(X: np.ndarray, k: int) -> np.ndarray:
-    """scikit-dimension's pointwise estimate; it divides by k - 1 where Amsaleg et al. and Cai et
-    al. divide by k."""
+    """Return scikit-dimension's pointwise estimate, which divides by k - 1, rescaled to a division
+    by k, as in Amsaleg et al. and Cai et al."""
     return skdim.id.MLE().fit(X, n_neighbors=k, comb="mean").dimension_pw_ * k / (k - 1)
 
 
@@ -55,8 +55,8 @@ def test_each_lid_equals_scikit_dimension(name: str, dtype: type, tolerance: flo
     X = CLOUDS[name].astype(dtype)
     if (
         name == "clumps"
-        # Scikit-learn's double distances lose digits too; centring in float32 rounds by 1e-5 of a
-        # distance
+        # scikit-learn's distances lose digits as well, and centring in float32 has a relative error
+        # of 1e-5
     ):
         tolerance *= 3
     assert lid_mle_samples(X, 100) == pytest.approx(
@@ -67,26 +67,26 @@ def test_each_lid_equals_scikit_dimension(name: str, dtype: type, tolerance: flo
     )
 
 
-def cai(X: np.ndarray, k: int, metric: str) -> float:
-    """The published estimate, as its code computes it: squared distances, or 1 - cos; equal points
-    included."""
+def published_lid(X: np.ndarray, k: int, metric: str) -> float:
+    """Compute the estimate as the published code: from squared distances, or 1 - cos, including
+    equal points."""
     D = (
         cdist(X, X, "sqeuclidean")
         if metric == "euclidean"
         else np.maximum(cdist(X, X, "cosine"), 1e-8)
     )
-    np.fill_diagonal(D, -1)  # itself first
+    np.fill_diagonal(D, -1)  # sorts a point before its neighbours
     r = np.sort(D, axis=1)[:, 1 : k + 1]
     with np.errstate(divide="ignore"):
         return float(np.mean(-1 / np.log(r / r[:, -1:]).mean(axis=1)))
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_published_estimate(metric: str) -> None:
-    """`squared` is the published form: half the conventional one, for cosines as well (against
-    distances of unit vectors)."""
+def test_squared_distances_give_the_published_estimate(metric: str) -> None:
+    """With `squared` the estimate is the published one, half of the conventional one; cosine
+    distances equal those of unit vectors."""
     published = lid_mle(BALL, 100, metric=metric, squared=True, repeated="keep")
-    assert published == pytest.approx(cai(BALL, 100, metric), rel=1e-9)
+    assert published == pytest.approx(published_lid(BALL, 100, metric), rel=1e-9)
     assert published == pytest.approx(lid_mle(BALL, 100, metric=metric) / 2, rel=1e-12)
     units = BALL / np.linalg.norm(BALL, axis=1, keepdims=True)
     assert lid_mle(BALL, 50, metric="cosine") == pytest.approx(lid_mle(units, 50), rel=1e-9)
@@ -94,32 +94,32 @@ def test_published_estimate(metric: str) -> None:
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_repeated_points(metric: str) -> None:
-    """Dropped with a warning; kept, as published, they pull the mean down: to 0 (euclidean) or a
-    clamp (cosine)."""
+    """They are dropped with a warning; if kept, as in the published code, their estimates are 0
+    (euclidean) or clamped (cosine)."""
     X = np.vstack([BALL, BALL[:100]])
     with pytest.warns(UserWarning, match="100 of 1300 points repeat"):
         assert lid_mle(X, 100, metric=metric) == pytest.approx(
             lid_mle(BALL, 100, metric=metric), rel=1e-9
         )
-    kept = lid_mle(X, 100, metric=metric, squared=True, repeated="keep")
-    assert kept == pytest.approx(cai(X, 100, metric), rel=1e-6)
+    with_repeated = lid_mle(X, 100, metric=metric, squared=True, repeated="keep")
+    assert with_repeated == pytest.approx(published_lid(X, 100, metric), rel=1e-6)
     if metric == "euclidean":
         assert (lid_mle_samples(X, 100, repeated="keep") == 0).sum() == 200
         with pytest.warns(UserWarning, match="repeat"):
             assert two_nn(X) == pytest.approx(two_nn(BALL), rel=1e-12)
 
 
-def test_queries_are_a_sample_with_neighbours_among_all() -> None:
-    whole = lid_mle_samples(BALL, 30)
+def test_sampled_queries_have_neighbours_among_all_points() -> None:
+    all_estimates = lid_mle_samples(BALL, 30)
     drawn = lid_mle_samples(BALL, 30, n_queries=200, seed=3)
     assert drawn.shape == (200,)
-    assert np.isin(drawn.round(9), whole.round(9)).all()
+    assert np.isin(drawn.round(9), all_estimates.round(9)).all()
     assert np.array_equal(drawn, lid_mle_samples(BALL, 30, n_queries=200, seed=3))
-    assert np.array_equal(lid_mle_samples(BALL, 30, n_queries=10**6), whole)
+    assert np.array_equal(lid_mle_samples(BALL, 30, n_queries=10**6), all_estimates)
     with pytest.warns(UserWarning, match="repeat"):  # drawn first, then dropped
-        some = lid_mle_samples(np.vstack([BALL, BALL]), 30, n_queries=200, seed=3)
-    assert 60 < len(some) < 140
-    assert np.isin(some.round(9), whole.round(9)).all()
+        without_repeated = lid_mle_samples(np.vstack([BALL, BALL]), 30, n_queries=200, seed=3)
+    assert 60 < len(without_repeated) < 140
+    assert np.isin(without_repeated.round(9), all_estimates.round(9)).all()
     with (
         pytest.raises(ValueError, match="larger n_queries"),
         pytest.warns(UserWarning, match="repeat"),
@@ -127,51 +127,48 @@ def test_queries_are_a_sample_with_neighbours_among_all() -> None:
         lid_mle_samples(np.vstack([BALL, np.repeat(BALL[:1], 10**5, axis=0)]), 30, n_queries=2)
 
 
-def test_search_in_plain_torch_equals_that_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The path that a GPU takes, run on the CPU."""
+def test_gpu_path_of_the_search_equals_the_cpu_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU path is run on the CPU."""
     monkeypatch.setattr(neighbours, "search_on_cpu", neighbours.search_by_torch)
     by_torch = lid_mle_samples(BALL, 30)
     monkeypatch.undo()
     assert by_torch == pytest.approx(lid_mle_samples(BALL, 30), rel=1e-12)
     cloud = module.centred(torch.from_numpy(PLANE))
-    assert module._two_nearest(cloud) == pytest.approx(
-        neighbours.nearest(cloud, 2, torch.arange(len(cloud)))[0], rel=1e-9
+    assert module._two_nearest_distances(cloud) == pytest.approx(
+        neighbours.nearest_distances(cloud, 2, torch.arange(len(cloud)))[0], rel=1e-9
     )
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 40, 699])
-def test_search_finds_neighbours_as_near_as_faiss_does(
-    k: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In blocks of any size and with any number of threads, of points on a grid, of which many are
-    equally far."""
+def test_neighbour_distances_equal_faiss(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For any block size and number of threads, on grid points, many of which have equal
+    distances."""
     cloud = torch.from_numpy(RNG.integers(-6, 7, (700, 5)).astype(np.float32))
     rows = torch.from_numpy(RNG.permutation(700)[:300])
     expected = faiss.knn(cloud[rows].numpy(), cloud.numpy(), k + 1)[0]
-    before, given = torch.get_num_threads(), []
+    threads_before, results = torch.get_num_threads(), []
     try:
         for threads, queries, points in ((1, 512, 2048), (2, 64, 100), (3, 7, 33)):
             torch.set_num_threads(threads)
             monkeypatch.setattr(neighbours, "QUERIES", queries)
             monkeypatch.setattr(neighbours, "POINTS", points)
-            squared, found = neighbours.search_on_cpu(cloud, rows, k)
-            given.append(squared)
-            own = torch.cat([torch.zeros(300, 1), squared], dim=1)
-            equal = expected[:, 1] == 0  # a row that repeats may be pushed out by its copies
-            assert np.allclose(own[~equal].numpy(), expected[~equal], rtol=0, atol=1e-4)
-            away = (cloud[rows, None] - cloud[found]).square().sum(dim=2)
-            assert np.allclose(away.numpy(), squared.numpy(), rtol=0, atol=1e-4)
-            assert (found != rows[:, None]).all()
-            assert all(len(set(row)) == k for row in found.tolist())
+            squared, neighbour_rows = neighbours.search_on_cpu(cloud, rows, k)
+            results.append(squared)
+            with_self = torch.cat([torch.zeros(300, 1), squared], dim=1)
+            repeated = expected[:, 1] == 0  # a repeated row may be missing among its copies
+            assert np.allclose(with_self[~repeated].numpy(), expected[~repeated], rtol=0, atol=1e-4)
+            recomputed = (cloud[rows, None] - cloud[neighbour_rows]).square().sum(dim=2)
+            assert np.allclose(recomputed.numpy(), squared.numpy(), rtol=0, atol=1e-4)
+            assert (neighbour_rows != rows[:, None]).all()
+            assert all(len(set(row)) == k for row in neighbour_rows.tolist())
     finally:
-        torch.set_num_threads(before)
-    assert torch.equal(given[0], given[1])
-    assert torch.equal(given[0], given[2])
+        torch.set_num_threads(threads_before)
+    assert torch.equal(results[0], results[1])
+    assert torch.equal(results[0], results[2])
 
 
-def test_known_dimension() -> None:
-    """A plane of 3 dimensions in 40 has dimension 3; uniform data, as TwoNN assumes, within a
-    tenth."""
+def test_dimension_of_a_plane() -> None:
+    """A plane of 3 dimensions in 40, with uniform data, as TwoNN assumes."""
     X = RNG.uniform(size=(3000, 3)) @ RNG.standard_normal((3, 40))
     assert two_nn(X) == pytest.approx(3, rel=0.1)
     assert lid_mle(X, 50) == pytest.approx(3, rel=0.15)
@@ -185,7 +182,7 @@ def test_known_dimension() -> None:
     scale=st.floats(1e-6, 1e6),
 )
 def test_invariance(seed: int, n: int, d: int, scale: float) -> None:
-    """Rotation, translation, scale and order do not matter."""
+    """Estimates are invariant to rotation, translation, scale and order."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     R = np.linalg.qr(rng.standard_normal((d, d)))[0]
@@ -212,20 +209,19 @@ def test_invariance(seed: int, n: int, d: int, scale: float) -> None:
         (lambda: two_nn(np.eye(12)), "different distances"),
     ],
 )
-def test_bad_input(function: object, message: str) -> None:
+def test_invalid_input_is_rejected(function: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         function()  # type: ignore[operator]
 
 
 @pytest.mark.filterwarnings("ignore:two_nn")
-def test_constant_cloud() -> None:
+def test_constant_cloud_is_rejected() -> None:
     with pytest.raises(ValueError, match="different distances"):
         two_nn(np.ones((20, 3)))
 
 
-def test_equal_distances_have_no_dimension() -> None:
-    """The corners of a simplex are equally far from each other: the estimate is infinite, as the
-    formula says."""
+def test_equal_distances_give_infinite_lid() -> None:
+    """The corners of a simplex have equal distances, for which the formula is infinite."""
     assert np.isinf(lid_mle_samples(np.eye(12), 8)).all()
 
 
@@ -238,38 +234,38 @@ def test_gpu_equals_cpu() -> None:
 
 @pytest.mark.parametrize("far", [30.0, 1000.0])
 def test_one_outlier_does_not_widen_the_search(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rounding of a square depends on the two points, not on the farthest one."""
+    """The error bound of a squared distance depends on its two points only."""
     X = BALL.astype(np.float32)
     X[0] *= far
-    wanted = []
+    searches = []
     search = neighbours.search_on_cpu
     monkeypatch.setattr(
-        neighbours, "search_on_cpu", lambda c, r, k: wanted.append((len(r), k)) or search(c, r, k)
+        neighbours, "search_on_cpu", lambda c, r, k: searches.append((len(r), k)) or search(c, r, k)
     )
-    found = lid_mle_samples(X, 100)
-    assert sum(n * k for n, k in wanted) < 1.05 * len(X) * 112
-    assert found == pytest.approx(levina_bickel(X.astype(np.float64), 100), rel=1e-3)
+    result = lid_mle_samples(X, 100)
+    assert sum(n * k for n, k in searches) < 1.05 * len(X) * 112
+    assert result == pytest.approx(levina_bickel(X.astype(np.float64), 100), rel=1e-3)
 
 
 def test_search_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory is bounded by rows times neighbours."""
-    whole = lid_mle_samples(BALL, 30)
+    """Splitting the search to limit memory does not change results."""
+    unsplit = lid_mle_samples(BALL, 30)
     monkeypatch.setattr(neighbours, "NEIGHBOURS_AT_ONCE", 5000)
-    assert np.array_equal(lid_mle_samples(BALL, 30), whole)
+    assert np.array_equal(lid_mle_samples(BALL, 30), unsplit)
 
 
-def test_more_copies_than_neighbours() -> None:
-    """A point with k copies has r_k = 0 as well: 0 by the limit, not NaN."""
+def test_point_with_more_copies_than_neighbours_has_lid_zero() -> None:
+    """For a point with k copies also r_k = 0; the limit is 0, not NaN."""
     X = np.vstack([BALL[:300], np.repeat(BALL[:1], 60, axis=0)])
-    found = lid_mle_samples(X, 50, squared=True, repeated="keep")
-    assert (found[300:] == 0).all()
-    assert np.isfinite(found).all()
+    result = lid_mle_samples(X, 50, squared=True, repeated="keep")
+    assert (result[300:] == 0).all()
+    assert np.isfinite(result).all()
 
 
 @pytest.mark.parametrize("copies", [30, 100])
-def test_points_that_centring_would_merge(copies: int) -> None:
-    """Points 1e-8 apart near the origin are different in float32, though not after a mean of 10 is
-    subtracted."""
+def test_points_that_centring_would_merge_stay_distinct(copies: int) -> None:
+    """Points 1e-8 apart near the origin differ in float32, but would be equal after subtracting a
+    mean of 10."""
     X = RNG.standard_normal((600, 5)) + 10
     X[:copies] = RNG.standard_normal((copies, 5)) * 1e-8
     low = X.astype(np.float32)
@@ -278,7 +274,7 @@ def test_points_that_centring_would_merge(copies: int) -> None:
 
 
 @pytest.mark.parametrize("exponent", [25, -25])
-def test_squares_beyond_the_float_range(exponent: int) -> None:
+def test_scale_beyond_the_float_range_of_squares(exponent: int) -> None:
     X = (BALL * 10.0**exponent).astype(np.float32)
     assert two_nn(X) == pytest.approx(two_nn(BALL), rel=1e-4)
     assert lid_mle(X, 30, metric="cosine") == pytest.approx(
@@ -286,7 +282,6 @@ def test_squares_beyond_the_float_range(exponent: int) -> None:
     )
 
 
-def test_three_points() -> None:
-    """The least that has a dimension: ratios 1, 2 and 2, of which the last ends the
-    distribution."""
+def test_two_nn_of_three_points() -> None:
+    """The smallest possible cloud: ratios 1, 2 and 2, of which the last is discarded."""
     assert two_nn(np.array([[0.0], [1], [2]])) == pytest.approx(-np.log(1 / 3) / np.log(2))

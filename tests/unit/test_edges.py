@@ -1,5 +1,5 @@
-"""Edges of the library: scales at which squares are no floats, masks, missing labels, and torch's
-own transformations of functions."""
+"""Edge cases of the library: scales at which squares overflow, masks, missing labels, and torch's
+function transforms."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ PENALTIES = pytest.mark.parametrize("penalty", [istar, cosreg])
 @PENALTIES
 @pytest.mark.parametrize("unit", [1e-30, 1e-15, 1e15, 1e30])
 def test_penalties_at_any_scale(penalty: Callable[[float], torch.nn.Module], unit: float) -> None:
-    """Penalty and gradient do not depend on the unit of the hidden states, where squares of float32
-    are 0 or infinite, too."""
+    """Penalty and gradient are invariant to the scale of hidden states, even if squares in float32
+    underflow or overflow."""
 
-    def of(scale: float, dtype: torch.dtype) -> tuple[float, torch.Tensor]:
+    def value_and_gradient(scale: float, dtype: torch.dtype) -> tuple[float, torch.Tensor]:
         states = [(s.to(dtype) * scale).requires_grad_() for s in STATES]
         value = penalty(scale)(states, MASK)
         value.backward()
@@ -52,17 +52,20 @@ def test_penalties_at_any_scale(penalty: Callable[[float], torch.nn.Module], uni
         assert gradient is not None
         return value.item(), gradient.double() * scale
 
-    (expected, slope), (value, gradient) = of(1.0, torch.float64), of(unit, torch.float32)
+    (expected, slope), (value, gradient) = (
+        value_and_gradient(1.0, torch.float64),
+        value_and_gradient(unit, torch.float32),
+    )
     assert value == pytest.approx(expected, rel=1e-4)
     assert torch.allclose(gradient, slope, rtol=1e-3, atol=1e-6)
 
 
 @PENALTIES
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_penalties_refuse_what_is_not_finite(
+def test_penalties_reject_values_that_are_not_finite(
     penalty: Callable[[], torch.nn.Module], bad: float
 ) -> None:
-    """A penalty of NaN would end in a model of NaN."""
+    """A penalty of NaN would make all weights NaN."""
     states = [s.clone() for s in STATES]
     states[-1][0, 0, 0] = bad
     with pytest.raises(ValueError, match=r"1 of \d+ points hold NaN or infinity"):
@@ -71,19 +74,19 @@ def test_penalties_refuse_what_is_not_finite(
 
 @PENALTIES
 @pytest.mark.parametrize(
-    ("mask", "said"),
+    ("mask", "message"),
     [
-        ((1 - MASK) * -1e9, "from -1e\\+09 to -?0; of an additive mask, pass attention_mask == 0"),
+        ((1 - MASK) * -1e9, "from -1e\\+09 to -?0; for an additive mask, pass attention_mask == 0"),
         (MASK * 0.5, "from 0 to 0.5"),
         (MASK * 2, "from 0 to 2"),
     ],
 )
-def test_masks_of_other_values_are_refused(
-    penalty: Callable[[], torch.nn.Module], mask: torch.Tensor, said: str
+def test_masks_with_other_values_are_rejected(
+    penalty: Callable[[], torch.nn.Module], mask: torch.Tensor, message: str
 ) -> None:
-    """An additive mask is -1e9 where there is padding, which would count it as tokens and leave the
-    tokens out."""
-    with pytest.raises(ValueError, match=f"1 for tokens and 0 for padding, got values {said}"):
+    """An additive mask, with -1e9 at padding, would count padding as tokens, and leave out the
+    tokens."""
+    with pytest.raises(ValueError, match=f"1 for tokens and 0 for padding, got values {message}"):
         penalty()(STATES, mask)
     assert penalty()(STATES, MASK.bool()) == penalty()(STATES, MASK.float())
 
@@ -94,26 +97,26 @@ def test_masks_of_other_values_are_refused(
 )
 @pytest.mark.filterwarnings("error")
 def test_transforms_at_any_scale(transform: Center, unit: float) -> None:
-    """In float32 as in float64 at unit size, without a warning of an overflow; new points, too."""
+    """In float32, also for new points, results are as in float64 at scale 1, without warnings."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 20)) * np.r_[5, 3, np.ones(18)] + rng.normal(size=20)
     expected = transform.fit(X).transform(X[:50])
-    found = transform.fit((X * unit).astype(np.float32)).transform((X[:50] * unit).astype("f4"))
-    assert np.abs(found / unit - expected).max() < 1e-5 * np.abs(expected).max()
+    obtained = transform.fit((X * unit).astype(np.float32)).transform((X[:50] * unit).astype("f4"))
+    assert np.abs(obtained / unit - expected).max() < 1e-5 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("far", [1e5, 1e6, 1e8])
 @pytest.mark.parametrize(("n", "d"), [(100, 8), (50, 100)])
-def test_one_outlier_leaves_isoscore_at_0_and_not_below(n: int, d: int, far: float) -> None:
-    """The participation ratio is 1 then, and in float32 it came out a last digit below."""
+def test_isoscore_with_an_outlier_is_not_negative(n: int, d: int, far: float) -> None:
+    """The participation ratio is 1 then, and rounding in float32 must not make it smaller."""
     for seed in range(40):
         X = np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
         X[0] *= far
         assert 0 <= isoscore(X) < 1e-5
 
 
-def test_masked_arrays_are_refused() -> None:
-    """NumPy drops a mask without a word, and the metric would be of what was masked."""
+def test_masked_arrays_are_rejected() -> None:
+    """NumPy would drop the mask silently, and the metric would include masked values."""
     X = np.ma.masked_invalid(np.random.default_rng(0).normal(size=(50, 4)))
     for metric in (isoscore, partition_isotropy, lambda X: silhouette(X, np.arange(50) % 2)):
         with pytest.raises(TypeError, match="points are a masked array"):
@@ -123,7 +126,7 @@ def test_masked_arrays_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "error", "said"),
+    ("labels", "error", "message"),
     [
         ([0, 1, None, 1, 0, 0], ValueError, "1 of 6 labels are missing"),
         (["a", "b", None, None, "b", "a"], ValueError, "2 of 6 labels are missing"),
@@ -132,13 +135,15 @@ def test_masked_arrays_are_refused() -> None:
         (np.array([0, "b", 1, "a", 0, 0], dtype=object), TypeError, "labels must be of one type"),
     ],
 )
-def test_labels_that_are_none(labels: object, error: type[Exception], said: str) -> None:
-    """They say how many are missing, not that None cannot be compared."""
-    with pytest.raises(error, match=said):
+def test_missing_labels_are_counted_in_the_error(
+    labels: object, error: type[Exception], message: str
+) -> None:
+    """The error has the number of missing labels, or the unsuitable type."""
+    with pytest.raises(error, match=message):
         silhouette(np.random.default_rng(0).normal(size=(6, 3)), labels)
 
 
-def test_torch_func() -> None:
+def test_torch_func_grad_and_vmap() -> None:
     """`torch.func.grad` and `torch.vmap` of IsoScore, and of I-STAR."""
     X = STATES[1].double().reshape(-1, D).clone()
     leaf = X.clone().requires_grad_()
@@ -150,16 +155,16 @@ def test_torch_func() -> None:
 
     loss, states = istar(), torch.stack(STATES).double().requires_grad_()
     loss(states, MASK).backward()
-    found = torch.func.grad(lambda s: loss(s, MASK))(states.detach())
+    result = torch.func.grad(lambda s: loss(s, MASK))(states.detach())
     assert states.grad is not None
-    assert torch.allclose(found, states.grad, rtol=1e-9)
+    assert torch.allclose(result, states.grad, rtol=1e-9)
 
 
-def test_torch_func_refuses_what_isoscore_does() -> None:
-    """Not under vmap, where nothing can depend on values."""
+def test_torch_func_grad_rejects_invalid_points() -> None:
+    """Under vmap the result is NaN, because checks cannot depend on values."""
     nan = torch.full((10, 3), torch.nan)
-    for X, said in ((torch.ones(10, 3), "all points are equal"), (nan, "NaN")):
-        with pytest.raises(ValueError, match=said):
+    for X, message in ((torch.ones(10, 3), "all points are equal"), (nan, "NaN")):
+        with pytest.raises(ValueError, match=message):
             torch.func.grad(isoscore)(X)
     assert torch.isnan(torch.vmap(isoscore)(torch.ones(1, 10, 3))).all()
     v = np.random.default_rng(0).normal(size=30)
@@ -169,9 +174,9 @@ def test_torch_func_refuses_what_isoscore_does() -> None:
 @pytest.mark.study  # half a minute of the compiler
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_torch_compile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A training step with I-STAR in it, compiled, where products go to oneDNN: Inductor cannot
-    lower oneDNN's operator."""
+def test_torch_compile_of_a_training_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled training step with I-STAR, although Inductor cannot lower oneDNN's operator for
+    products."""
     monkeypatch.setattr(matmul, "onednn_is_faster", lambda: True)
     torch.compiler.reset()
     layer, loss = torch.nn.Linear(D, D), istar()

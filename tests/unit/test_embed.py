@@ -1,5 +1,5 @@
-"""Embeddings of the real all-MiniLM-L6-v2 against sentence-transformers; workers, parts and batches
-do not matter."""
+"""Embeddings of the real all-MiniLM-L6-v2 against sentence-transformers; they do not depend on
+workers, parts and batches."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def encoder(minilm: Path) -> SentenceEncoder:
 
 @pytest.fixture(scope="module")
 def texts(minilm: Path) -> list[str]:
-    """Real sentences, one far longer than the model reads, one empty."""
+    """Real sentences, a text far beyond the maximum length, and an empty text."""
     polarity = minilm.parent / "polarity"
     rows = read_rows(read_fetched(polarity).content, polarity)[:150]
     return [*(row.texts[0] for row in rows), "word " * 400, ""]
 
 
-def test_equals_sentence_transformers(
+def test_embeddings_equal_sentence_transformers(
     encoder: SentenceEncoder, texts: list[str], minilm: Path, tmp_path: Path
 ) -> None:
     from sentence_transformers import SentenceTransformer
@@ -56,31 +56,31 @@ def test_equals_sentence_transformers(
 def test_workers_and_parts_do_not_change_a_bit(
     encoder: SentenceEncoder, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, _ = embed(encoder, texts, token_budget=512, workers=1, work=tmp_path / "a")
+    in_one_part, _ = embed(encoder, texts, token_budget=512, workers=1, work=tmp_path / "a")
     monkeypatch.setattr("isotropy.embed.sentence_encoder.TEXTS_PER_PART", 40)
     parts, _ = embed(encoder, texts, token_budget=512, workers=3, work=tmp_path / "b")
-    assert whole.tobytes() == parts.tobytes()
-    # Taken up again with one part lost: only that part is computed.
+    assert in_one_part.tobytes() == parts.tobytes()
+    # Resumed with one part missing: only this part is computed.
     next((tmp_path / "b").glob("part*")).unlink()
     again, measured = embed(encoder, texts, token_budget=512, workers=2, work=tmp_path / "b")
-    assert again.tobytes() == whole.tobytes()
+    assert again.tobytes() == in_one_part.tobytes()
     assert 0 < len(texts) - measured["texts_taken_up_from_a_killed_run"] < 80
 
 
 def test_batches_cover_every_text_within_the_budget() -> None:
     lengths = [5, 200, 7, 5, 1000, 6]
-    found = batches(lengths, 64)
-    assert sorted(i for batch in found for i in batch) == list(range(6))
-    assert all(len(b) == 1 or len(b) * max(lengths[i] for i in b) <= 64 for b in found)
+    result = batches(lengths, 64)
+    assert sorted(i for batch in result for i in batch) == list(range(6))
+    assert all(len(b) == 1 or len(b) * max(lengths[i] for i in b) <= 64 for b in result)
 
 
-def test_an_encoder_longer_than_its_model_is_refused_at_once(minilm: Path) -> None:
+def test_max_length_beyond_the_model_is_rejected(minilm: Path) -> None:
     longer = MINILM.model_copy(update={"max_length": 513})
     with pytest.raises(IsotropyError, match="max_length 513: the model reads at most 512 tokens"):
         SentenceEncoder(minilm, longer, torch.device("cpu"))
 
 
-def test_gpu_asked_for_and_not_there() -> None:
+def test_missing_gpu_is_an_error() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(IsotropyError, match="torch sees no GPU"):
@@ -101,5 +101,5 @@ def test_gpu_equals_cpu(
 def test_words_are_looked_up() -> None:
     table = StaticVectors(["tea", "cup", "tea"], np.arange(6, dtype=np.float32).reshape(3, 2))
     assert look_up(table, ["cup", "tea"]).tolist() == [[2, 3], [0, 1]]
-    with pytest.raises(IsotropyError, match="1 of 1 words have no vector, 'pot' first"):
+    with pytest.raises(IsotropyError, match="1 of 1 words have no vector, the first is 'pot'"):
         look_up(table, ["pot"])

@@ -1,4 +1,4 @@
-"""Entries of the registry: families, what follows from an entry, and mistakes with their places."""
+"""Registry entries: families, implied values, and errors that name the place."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ MODEL: dict[str, Any] = {
 
 
 def load(folder: Path, text: str | None = None, file: str = "datasets", **entries: Any) -> Registry:
-    """A registry of one file."""
+    """Write a registry file from entries or a text, and load the folder."""
     data = {"citations": {"one": "One (2001)", "two": "Two (2002)"}, "sources": entries}
     (folder / f"{file}.yaml").write_text(json.dumps(data) if text is None else text)
     return load_registry(folder)
 
 
-def test_a_hub_implies_its_mirror(tmp_path: Path) -> None:
-    """Right behind it, for the same content, below the folder of its kind of repository."""
+def test_a_hub_origin_implies_a_mirror_origin(tmp_path: Path) -> None:
+    """It follows the hub origin, with the same content, in a folder by type of repository."""
     package = {"type": "package", "client": "pip", "package": "p", "version": "1", "sha256": None}
     both = [DATA["origins"][0], {**package, "files": {"b.txt": "x"}}]
     hub, mirror, last = load(tmp_path, a=DATA | {"origins": both}).sources["a"].origins
@@ -53,7 +53,7 @@ def test_a_hub_implies_its_mirror(tmp_path: Path) -> None:
     assert [o.type for o in load(tmp_path, a=alone).sources["a"].origins] == ["hub"]
 
 
-def test_what_follows_for_a_model(tmp_path: Path) -> None:
+def test_model_entry_implies_its_files_and_kind(tmp_path: Path) -> None:
     size = {"weights": 1.5, "width": 4, "layers": 2, "gigabytes": 0.1}
     registry = load(tmp_path, file="models", m=MODEL | {"size": size})
     model = registry.sources["m"]
@@ -63,20 +63,20 @@ def test_what_follows_for_a_model(tmp_path: Path) -> None:
     assert registry.sizes == {"m": ModelSize(weights=1.5, width=4, layers=2, gigabytes=0.1)}
 
 
-def test_a_corpus_stands_with_data_sets(tmp_path: Path) -> None:
+def test_corpus_may_be_in_the_file_of_data_sets(tmp_path: Path) -> None:
     registry = load(tmp_path, a=DATA | {"kind": "corpus", "size": {"tokens": 7}}, b=DATA)
     assert [source.kind for source in registry.sources.values()] == ["corpus", "dataset"]
     assert registry.sizes == {"a": TextsSize(tokens=7)}
 
 
-def test_citations_by_key(tmp_path: Path) -> None:
-    found = load(tmp_path, a=DATA, b=DATA | {"citation": ["two", "one"]}).sources
-    assert found["a"].citation == "One (2001)"
-    assert found["b"].citation == "Two (2002); One (2001)"
+def test_citation_keys_are_resolved(tmp_path: Path) -> None:
+    result = load(tmp_path, a=DATA, b=DATA | {"citation": ["two", "one"]}).sources
+    assert result["a"].citation == "One (2001)"
+    assert result["b"].citation == "Two (2002); One (2001)"
 
 
-def test_a_family_is_written_out(tmp_path: Path) -> None:
-    """Per item one entry, which equals the one that is written by hand."""
+def test_a_family_is_expanded_to_entries(tmp_path: Path) -> None:
+    """Each item gives an entry, which equals the same one written by hand."""
     family = {
         "each": [
             {"task": "cola", "rows": 3, "fields": ["x"]},
@@ -104,14 +104,14 @@ def test_a_family_is_written_out(tmp_path: Path) -> None:
     }
     origins = [DATA["origins"][0] | {"files": {"b.parquet": "rte/b.parquet"}}]
     by_hand = DATA | {"contents": {"all": content}, "origins": origins}
-    found = load(tmp_path, **{"glue-{task}": family}, hand=by_hand).sources
-    assert list(found) == ["glue-cola", "glue-rte", "hand"]
-    assert found["glue-rte"] == found["hand"]
-    assert found["glue-cola"].contents["all"].text_fields == ["x"]
+    result = load(tmp_path, **{"glue-{task}": family}, hand=by_hand).sources
+    assert list(result) == ["glue-cola", "glue-rte", "hand"]
+    assert result["glue-rte"] == result["hand"]
+    assert result["glue-cola"].contents["all"].text_fields == ["x"]
 
 
-def test_fill() -> None:
-    """Names in braces only; a text that is one name becomes the value, of any type."""
+def test_fill_replaces_names_in_braces() -> None:
+    """A text that consists of one name becomes the value itself, of any type."""
     values = {"a": 1, "b": None, "c": {"d": "{a}"}}
     assert fill({"k{a}": ["{a}-{b}", "{c}", 2]}, values) == {"k1": ["1-None", {"d": "{a}"}, 2]}
     assert fill("p/c[a-r]{2}", values) == "p/c[a-r]{2}"
@@ -146,8 +146,8 @@ def test_fill() -> None:
         (3, "a: expected a mapping, got 3"),
     ],
 )
-def test_mistakes_in_an_entry(tmp_path: Path, entry: Any, message: str) -> None:
-    """File, entry, field, what was expected and what came."""
+def test_errors_in_an_entry(tmp_path: Path, entry: Any, message: str) -> None:
+    """The message has file, entry, field, the expected and the given value."""
     with pytest.raises(IsotropyError, match=rf"source registry .*datasets\.yaml: .*{message}"):
         load(tmp_path, a=entry)
 
@@ -167,10 +167,10 @@ def test_mistakes_in_an_entry(tmp_path: Path, entry: Any, message: str) -> None:
         ),
     ],
 )
-def test_mistakes_in_a_content(tmp_path: Path, content: Any, message: str) -> None:
-    whole = {"all": DATA["contents"]["all"] | content}
+def test_errors_in_a_content(tmp_path: Path, content: Any, message: str) -> None:
+    contents = {"all": DATA["contents"]["all"] | content}
     with pytest.raises(IsotropyError, match=rf"source registry .*datasets\.yaml: a.*{message}"):
-        load(tmp_path, a=DATA | {"contents": whole})
+        load(tmp_path, a=DATA | {"contents": contents})
 
 
 @pytest.mark.parametrize(
@@ -185,15 +185,15 @@ def test_mistakes_in_a_content(tmp_path: Path, content: Any, message: str) -> No
         ({"type": "ftp"}, r"a\.origins\.1: expected 'hub', 'url'.*got 'ftp'"),
     ],
 )
-def test_mistakes_in_an_origin(tmp_path: Path, origin: Any, message: str) -> None:
-    """The number is that of the file, whatever mirrors the hubs before it imply."""
+def test_errors_in_an_origin(tmp_path: Path, origin: Any, message: str) -> None:
+    """The index counts origins as in the file, without implied mirrors."""
     good = DATA["origins"][0]
     with pytest.raises(IsotropyError, match=message):
         load(tmp_path, a=DATA | {"origins": [good, good | origin]})
 
 
-def test_duplicate_keys(tmp_path: Path) -> None:
-    """YAML itself would keep the last of them, silently."""
+def test_duplicate_yaml_keys_are_rejected(tmp_path: Path) -> None:
+    """PyYAML alone would silently keep the last one; merge keys are allowed."""
     for text in (
         "sources: {a: {}, a: {}}",
         "sources: {a: {licence: x, licence: y}}",
@@ -207,8 +207,8 @@ def test_duplicate_keys(tmp_path: Path) -> None:
     assert merged["c"] == {"x": 1, "y": 1}
 
 
-def test_duplicate_entries(tmp_path: Path) -> None:
-    """Of two files, and of a family and an entry of its own."""
+def test_duplicate_entries_are_rejected(tmp_path: Path) -> None:
+    """In two files, and in a family and a single entry."""
     family = DATA | {"each": [{"b": "x"}]}
     with pytest.raises(
         IsotropyError, match=r"datasets\.yaml: a-x: duplicate entry, also in .*data"
@@ -235,13 +235,13 @@ def test_duplicate_entries(tmp_path: Path) -> None:
         ("sources: {../a: {}}", r"\.\./a: expected an id of letters"),
     ],
 )
-def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
+def test_malformed_registry_files_give_one_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(IsotropyError, match=message) as caught:
         load(tmp_path, text)
     assert "\n" not in str(caught.value)
 
 
-def test_bad_folders(tmp_path: Path) -> None:
+def test_folders_without_registry_files_are_rejected(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "no"):
         with pytest.raises(IsotropyError, match=r"expected files models\.yaml, .*got no such file"):
             load_registry(folder)
@@ -250,8 +250,8 @@ def test_bad_folders(tmp_path: Path) -> None:
         load_registry(tmp_path)
 
 
-def test_hints_are_short() -> None:
-    """At most three names; without a near one, how many there are and where."""
+def test_suggestions_are_short() -> None:
+    """At most three names; if none is similar, their number and place."""
     names = [f"polarity{i}" for i in range(40)]
     assert suggest("polarity", names).count("polarity") == 3
     assert (
@@ -262,7 +262,7 @@ def test_hints_are_short() -> None:
 
 
 @pytest.mark.parametrize("levels", [60, 20_000])
-def test_nested_without_end(tmp_path: Path, levels: int) -> None:
+def test_deeply_nested_yaml_is_rejected(tmp_path: Path, levels: int) -> None:
     (tmp_path / "datasets.yaml").write_text("sources: {a: " + "[" * levels + "]" * levels + "}")
     with pytest.raises(IsotropyError, match=r"datasets\.yaml: nested too deeply"):
         load_registry(tmp_path)
@@ -278,8 +278,8 @@ def test_nested_without_end(tmp_path: Path, levels: int) -> None:
     ],
     ids=["circle", "circle of lists", "no such day", "number of thousands of digits"],
 )
-def test_strange_yaml(tmp_path: Path, text: str) -> None:
-    """Aliases that name each other, and values that YAML takes for more than they are."""
+def test_recursive_aliases_and_invalid_scalars_are_rejected(tmp_path: Path, text: str) -> None:
+    """Recursive aliases, an impossible date, a huge number: an error message of one line."""
     (tmp_path / "datasets.yaml").write_text(text)
     with pytest.raises(IsotropyError) as caught:
         load_registry(tmp_path)

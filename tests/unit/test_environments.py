@@ -1,5 +1,4 @@
-"""The lock, the conda files of the stages and what the code imports agree; and the tree is clean by
-its own linters."""
+"""Lock file, conda files and imports agree; rules on imports, length and layout of code."""
 
 from __future__ import annotations
 
@@ -23,9 +22,9 @@ from isotropy.sources.formats import READERS, known_formats
 from isotropy.workflow.config import schema
 from isotropy.workflow.page_spec import Kind
 from tests import architecture
-from tests.architecture import RULES, Rule, imports, modules, upward, violations, within
+from tests.architecture import RULES, Rule, imports, modules, upward_imports, violations, within
 
-# Where the name that is imported, the conda package and the PyPI package differ.
+# Import name -> conda package, where they differ.
 CONDA_NAME = {
     "torch": "pytorch",
     "yaml": "pyyaml",
@@ -35,17 +34,17 @@ CONDA_NAME = {
 CONDA_NAME |= {"msgpack": "msgpack-python", "sklearn": "scikit-learn"}
 CONDA_NAME |= {"markdown_it": "markdown-it-py"}
 
-ALONE = ["syntax"]
-"""A module that the bundle's checker has beside it, where the project is not installed."""
+IMPORTED_BY_FILE_NAME = ["syntax"]
+"""The bundle verifier imports it as a file beside it, without an installed project."""
 
 
 def tracked(project: Path, *patterns: str) -> list[Path]:
-    """Files that git knows, or would if they were added."""
+    """List the files that git tracks or would add."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
     listed = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
-    found = [project / name for name in listed.stdout.splitlines()]
-    assert found
-    return [path for path in found if path.is_file()]
+    result = [project / name for name in listed.stdout.splitlines()]
+    assert result
+    return [path for path in result if path.is_file()]
 
 
 def locked(project: Path) -> dict[str, str]:
@@ -63,20 +62,20 @@ def conda_file(path: Path) -> dict[str, str]:
 
 
 def rules(project: Path) -> list[tuple[str, str]]:
-    """Every rule with a script, and its conda file; of rules of a loop one for each paper."""
-    found = []
+    """List each rule with its conda file; rules defined in a loop count once per paper."""
+    rule_environments = []
     for path in (project / "rules").glob("*.smk"):
         for match in re.finditer(r"^ *rule ?(\w*):\n((?:[ \t]+.*\n|\n)*)", path.read_text(), re.M):
             if env := re.search(r"envs/(\w+\.yaml)", match[2]):
                 loop = re.search(r'name:\s+f"(\w+){paper}"', match[2])
                 names = [f"{loop[1]}{key}" for key in KEYS] if loop else [match[1]]
-                found += [(name, env[1]) for name in names]
-    return found
+                rule_environments += [(name, env[1]) for name in names]
+    return rule_environments
 
 
 def loaded_by_name(project: Path, rule: str) -> list[str]:
-    """All modules that a rule's script loads by name, whatever the wildcards are, as the rule's
-    parameter `code` says.
+    """List all modules that a rule's script may load by name, for any wildcards, from the rule's
+    parameter `code`.
     """
     if match := re.fullmatch(r"make_(tables)_(\w+)|draw_(figures)_(\w+)", rule):
         return [f"{package(match[2] or match[4])}.{match[1] or match[3]}"]
@@ -92,14 +91,14 @@ def loaded_by_name(project: Path, rule: str) -> list[str]:
     return list(chain.from_iterable(named[n] for n in filter(None, code[1].split(", "))))
 
 
-def files_behind(project: Path, rule: str) -> list[str]:
-    """Files of the project that a rule's script may import, infrastructure too.
+def imported_files(project: Path, rule: str) -> list[str]:
+    """List the project files that a rule's script may import, including infrastructure.
 
-    A script that loads the protocol of one paper loads no other's.
+    Protocols of papers are left out.
     """
     modules = [m for m in loaded_by_name(project, rule) if not m.endswith(".protocol")]
-    found = code_identity(project, rule, modules)
-    return sorted({*found.sha256, *found.infrastructure})
+    identity = code_identity(project, rule, modules)
+    return sorted({*identity.sha256, *identity.infrastructure})
 
 
 def test_conda_files_have_the_locked_versions(project: Path) -> None:
@@ -111,44 +110,44 @@ def test_conda_files_have_the_locked_versions(project: Path) -> None:
             )
 
 
-def test_conda_files_have_what_the_scripts_import(project: Path) -> None:
-    """Scripts get Snakemake's own packages for free in a test, not in a conda environment: so read
-    the imports."""
+def test_conda_files_contain_the_imports_of_scripts(project: Path) -> None:
+    """Imports are read from the source: in tests, unlike in a conda environment, Snakemake's own
+    packages can be imported as well."""
     assert len(rules(project)) >= 10
     for rule, env in rules(project):
         imported = set()
-        for file in (f for f in files_behind(project, rule) if f.endswith(".py")):
+        for file in (f for f in imported_files(project, rule) if f.endswith(".py")):
             for node in ast.walk(ast.parse((project / file).read_text("utf8"))):
                 if isinstance(node, ast.Import):
                     imported |= {a.name.split(".")[0] for a in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module:
                     imported.add(node.module.split(".")[0])
-        imported -= {"isotropy", *ALONE}
+        imported -= {"isotropy", *IMPORTED_BY_FILE_NAME}
         needed = {CONDA_NAME.get(n, n) for n in imported - set(sys.stdlib_module_names)}
         missing = needed - set(conda_file(project / "envs" / env))
         assert not missing, f"rule {rule}: {env} lacks {missing}"
 
 
-def test_schema_has_not_drifted(project: Path) -> None:
+def test_configuration_schema_is_current(project: Path) -> None:
     """If this fails: `isotropy schema --write`."""
     assert (project / "schemas/config.schema.json").read_text("utf8") == schema()
 
 
-def test_imports_go_down() -> None:
+def test_no_import_goes_up_a_floor() -> None:
     """By the table of floors in `docs/architecture.md`; `python -m tests.architecture` prints the
     graph.
     """
-    assert upward() == []
+    assert upward_imports() == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.text)
-def test_rules_on_imports(rule: Rule) -> None:
+def test_import_rules_are_kept(rule: Rule) -> None:
     assert any(within(module, rule.members) for module in modules()), "no such module"
     assert violations(rule) == []
 
 
-def test_broken_rules_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By what a module imports, and by what that imports; a module without a floor, too."""
+def test_violations_of_import_rules_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Direct and indirect imports, and modules without a floor."""
     broken = violations(Rule("", ("figures.spec",), ("figures",)))
     assert broken[:2] == ["figures.spec → spec", "figures.spec → spec → errors"]
     assert imports("figures.spec") == {"spec"}
@@ -157,54 +156,54 @@ def test_broken_rules_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     below = {**architecture.floors(), "papers": 1}
     del below["threads"]
     monkeypatch.setattr(architecture, "floors", lambda: below)
-    assert "threads: no floor" in upward()
-    assert "papers.declare (1) imports figures.spec (4)" in upward()
+    assert "threads: no floor" in upward_imports()
+    assert "papers.declare (1) imports figures.spec (4)" in upward_imports()
 
 
-def test_who_may_import_what_else(project: Path) -> None:
-    """Nothing under isotropy/ knows Snakemake; nothing imports from the package `isotropy.metrics`
-    itself, which loads by name: a job's code identity would miss what it loads.
+def test_no_module_imports_snakemake_or_the_lazy_metrics_package(project: Path) -> None:
+    """The package `isotropy.metrics` loads its modules lazily by name, which a job's code identity
+    would miss; so code imports from the modules.
     """
     for path in modules().values():
         text = path.read_text("utf8")
         assert not re.search(r"^\s*(import|from) snakemake", text, re.M), path
         if path != project / "isotropy/metrics/__init__.py":
-            whole = r"from isotropy\.metrics import|import isotropy\.metrics\b"
-            assert not re.search(whole, text), path
+            package_import = r"from isotropy\.metrics import|import isotropy\.metrics\b"
+            assert not re.search(package_import, text), path
 
 
-def test_stages_know_no_paper(project: Path) -> None:
-    """What is a paper's stands in its own folder."""
-    found = [
+def test_stages_do_not_mention_papers(project: Path) -> None:
+    """Code for a paper is in the paper's folder only."""
+    mentions = [
         f"{path.relative_to(project)}: {key}"
         for path in tracked(project, "isotropy", "rules", "scripts", "envs", "Snakefile")
         if project / "isotropy/papers" not in path.parents
         for key in KEYS
         if key in path.read_text("utf8")
     ]
-    assert found == []
+    assert mentions == []
 
 
-def test_functions_are_short(project: Path) -> None:
-    """At most 50 lines from `def` to the last, with the docstring; lines of 100 characters."""
-    found = []
+def test_functions_and_lines_are_short(project: Path) -> None:
+    """Functions of at most 50 lines with docstring, lines of at most 100 characters."""
+    problems = []
     for path in tracked(project, "*.py", "*.pyi", "*.smk", "Snakefile"):
         name, text = path.relative_to(project), path.read_text("utf8")
         for number, line in enumerate(text.splitlines(), start=1):
             if len(line) > 100:
-                found.append(f"{name}:{number}: {len(line)} characters")
+                problems.append(f"{name}:{number}: {len(line)} characters")
         if path.suffix in (".py", ".pyi"):
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     assert node.end_lineno is not None
                     if (length := node.end_lineno - node.lineno + 1) > 50:
-                        found.append(f"{name}:{node.lineno}: {node.name} has {length} lines")
-    assert found == []
+                        problems.append(f"{name}:{node.lineno}: {node.name} has {length} lines")
+    assert problems == []
 
 
-def test_no_string_stands_apart(project: Path) -> None:
-    """A text that was cut in two without brackets would lose its end: Python takes it for a
-    statement of its own.
+def test_no_expression_statement_is_a_string(project: Path) -> None:
+    """The second part of a string that is split without brackets would be a statement without
+    effect. Docstrings are allowed.
     """
     for path in tracked(project, "*.py"):
         text = path.read_text("utf8")
@@ -216,9 +215,9 @@ def test_no_string_stands_apart(project: Path) -> None:
                 assert documents, f"{path.relative_to(project)}:{node.lineno}"
 
 
-def test_the_library_loads_what_is_used() -> None:
-    """IsoScore alone loads no neighbour search and no compiler; every name of `isotropy.metrics`
-    can be had."""
+def test_metrics_package_loads_modules_lazily() -> None:
+    """IsoScore does not load numba, scikit-learn or transformers; every name of `isotropy.metrics`
+    can be imported."""
     program = (
         "import sys; from isotropy.metrics import isoscore; "
         "assert not {'numba', 'sklearn', 'transformers'} & set(sys.modules); "
@@ -231,7 +230,7 @@ def test_the_library_loads_what_is_used() -> None:
     assert "cannot import name 'nothing' from 'isotropy.metrics'" in result.stderr
 
 
-def test_what_the_package_offers_is_what_its_types_say(project: Path) -> None:
+def test_type_stub_matches_the_metrics_package(project: Path) -> None:
     """`isotropy/metrics/__init__.pyi` names each function and the module it is in, as `__init__.py`
     does."""
     stub = ast.parse((project / "isotropy/metrics/__init__.pyi").read_text("utf8"))
@@ -247,7 +246,7 @@ def test_what_the_package_offers_is_what_its_types_say(project: Path) -> None:
 
 
 def test_rules_are_short_and_complete(project: Path) -> None:
-    """At most 25 lines with all their parts; no functions in rule files other than common.smk."""
+    """Rules have at most 25 lines and all parts; only common.smk defines functions."""
     for path in (project / "rules").glob("*.smk"):
         text = path.read_text()
         if path.name != "common.smk":
@@ -290,8 +289,8 @@ def test_linters(project: Path, command: list[str]) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_links_of_pages_lead_somewhere(project: Path) -> None:
-    """To a file of the project, and to a heading in it."""
+def test_links_in_documentation_are_valid(project: Path) -> None:
+    """They lead to an existing file, and to a heading in it."""
     for page in tracked(project, "*.md"):
         text = re.sub(r"```.*?```", "", page.read_text("utf8"), flags=re.S)
         for link in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -306,5 +305,5 @@ def test_links_of_pages_lead_somewhere(project: Path) -> None:
 
 
 def _anchor(heading: str) -> str:
-    """What a heading is linked by: letters, digits and -, in lower case."""
+    """Return the anchor of a heading: letters, digits and -, in lower case."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")

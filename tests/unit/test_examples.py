@@ -1,4 +1,4 @@
-"""The examples and the benchmarks run, or load, as they stand."""
+"""Examples run, and benchmarks can be imported."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def example(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_measure_an_array() -> None:
+def test_example_measure_an_array() -> None:
     shown = example("measure_an_array.py")
     assert "IsoScore" in shown
     assert "mean cosine without the mean: -0.00" in shown
 
 
 @pytest.mark.study
-def test_choose_a_transform(minilm: Path) -> None:
-    """On the real MiniLM."""
+def test_example_choose_a_transform(minilm: Path) -> None:
+    """With the real all-MiniLM-L6-v2."""
     shown = example("choose_a_transform.py", str(minilm)).splitlines()
     assert [line.split()[0] for line in shown[:4]] == [
         "before",
@@ -45,9 +45,9 @@ def test_choose_a_transform(minilm: Path) -> None:
 
 
 @pytest.mark.study
-def test_your_own_csv(tmp_path: Path) -> None:
-    """A table of two columns and a tiny model, by real Snakemake: the claims about other data have
-    a verdict; a second run has nothing to do."""
+def test_example_your_own_csv(tmp_path: Path) -> None:
+    """A CSV of two columns and a tiny model, with real Snakemake: claims get verdicts on the user's
+    data, and a second run does nothing."""
     checkout = copy_checkout(tmp_path / "checkout")
     shutil.rmtree(checkout / "config/local", ignore_errors=True)
     model = write_tiny_bert(tmp_path / "model")
@@ -66,8 +66,8 @@ def test_your_own_csv(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", sorted((PROJECT / "benchmarks").glob("*.py")), ids=lambda p: p.stem
 )
-def test_benchmarks_load(path: Path) -> None:
-    """All that they import is there, also what they import only where they use it."""
+def test_benchmarks_can_be_imported(path: Path) -> None:
+    """Also the modules that they import inside functions exist."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""A study of models of one's own: what each paper's section becomes, and mistakes by their path."""
+"""Extending a study by user models: the resulting sections of papers, and errors by field path."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def study(project: Path, *models: str, **fields: Any) -> Study:
     return load_study(raw, project)
 
 
-def stems(found: Study, project: Path) -> list[str]:
-    return Plan(found, project, project).stems()
+def stems(configured: Study, project: Path) -> list[str]:
+    return Plan(configured, project, project).stems()
 
 
 @pytest.mark.parametrize("layers", [1, 2, 5, 6, 7, 12, 24, 30, 80])
-def test_layers_are_spread(layers: int) -> None:
-    """All of a shallow model; six of a deep one, with both ends, at about equal distances."""
+def test_measured_layers_are_evenly_spread(layers: int) -> None:
+    """All layers of a shallow model; six of a deep one, with both ends, evenly spaced."""
     model = UserModel("m", layers, 768, 512, causal=False)
     spread = model.measured_layers()
     assert (spread[0], spread[-1], len(spread)) == (1, layers, min(layers, 6))
@@ -40,49 +40,49 @@ def test_layers_are_spread(layers: int) -> None:
     assert {1, layers} <= set(model.outer_layers())
 
 
-def test_components_follow_the_width() -> None:
-    """BERT's at its width; at least one."""
+def test_number_of_components_follows_the_width() -> None:
+    """The paper's numbers at BERT's width; at least one."""
     assert UserModel("m", 12, 768, 512, causal=False).components() == (12, 15)
     assert UserModel("m", 2, 16, 32, causal=False).components() == (1, 1)
 
 
-def test_an_encoder_takes_the_place_of_the_papers_models(project: Path) -> None:
-    """In all papers; nothing of the default's model is left, and every result can be planned."""
-    found = study(project, "all-mpnet-base-v2")
-    assert list(found.chosen()) == list(KEYS)
-    made = stems(found, project)
+def test_an_encoder_replaces_the_models_of_all_papers(project: Path) -> None:
+    """The default model no longer occurs, and every stage is planned with the encoder."""
+    result = study(project, "all-mpnet-base-v2")
+    assert list(result.chosen()) == list(KEYS)
+    made = stems(result, project)
     assert not [stem for stem in made if "MiniLM" in stem]
     for stage in ("optimize", "finetune", "geometry", "similarity"):
         assert any(stem.startswith(stage) and "mpnet" in stem for stem in made), stage
 
 
 def test_a_decoder_is_not_fine_tuned(project: Path) -> None:
-    found = study(project, "smollm2-135m-instruct")
-    assert "rudman2024" not in found.chosen()
-    made = stems(found, project)
+    result = study(project, "smollm2-135m-instruct")
+    assert "rudman2024" not in result.chosen()
+    made = stems(result, project)
     assert not [stem for stem in made if stem.startswith("finetune")]
-    (model,) = found.chosen()["cai2021"].models.values()  # type: ignore[attr-defined]
+    (model,) = result.chosen()["cai2021"].models.values()  # type: ignore[attr-defined]
     assert model.layers == [1, 7, 13, 18, 24, 30]
     assert "no-massive" in model.variants
 
 
-def test_vectors_have_their_own_experiments(project: Path) -> None:
-    """Words, and the similarity of words: two of the papers."""
-    found = study(project, "glove-6b-50d", "word2vec-enwiki-2021")
-    assert list(found.chosen()) == ["mickus2024", "rajaee2021"]
-    made = stems(found, project)
+def test_word_vectors_get_the_experiments_on_words(project: Path) -> None:
+    """Two of the papers have experiments on words."""
+    result = study(project, "glove-6b-50d", "word2vec-enwiki-2021")
+    assert list(result.chosen()) == ["mickus2024", "rajaee2021"]
+    made = stems(result, project)
     assert "embed/pos-glove-6b-50d/glove-6b-50d" in made
     assert "embed/pos/word2vec-enwiki-2021" in made
 
 
-def test_a_control_is_made_from_its_model(project: Path) -> None:
-    """All of the registry's entry of a control but the weights is its model's."""
+def test_a_random_control_is_made_from_its_model(project: Path) -> None:
+    """A control's registry entry equals that of its model, apart from the weights."""
     registry = load_registry(project / "config/sources")
     control, model = (registry.sources[f"all-MiniLM-L6-v2{end}"] for end in ("-random", ""))
     assert control.encoder == model.encoder
     assert control.contents["weights"].status == "stand-in"
-    found = study(project, "all-MiniLM-L6-v2-random", papers=["cai2021"])
-    made = stems(found, project)
+    result = study(project, "all-MiniLM-L6-v2-random", papers=["cai2021"])
+    made = stems(result, project)
     assert made.index("fetch/all-MiniLM-L6-v2") < made.index("fetch/all-MiniLM-L6-v2-random")
 
 
@@ -100,7 +100,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "none of the papers has an experiment for gpt2",
     ),
     ({"models": ["gpt2"], "datasets": ["nothing"]}, "extension.datasets.0: no source 'nothing'"),
-    ({"models": ["gpt2"], "datasets": ["snli"]}, "'snli' is a data set of the study already"),
+    ({"models": ["gpt2"], "datasets": ["snli"]}, "the study already has a data set 'snli'"),
     (
         {"models": ["gpt2"], "datasets": ["glue-sst2"]},
         "entry of 'glue-sst2' has neither classes nor scores",
@@ -112,7 +112,9 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("extension", "sentence"), MISTAKES, ids=[s for _, s in MISTAKES])
-def test_mistakes(project: Path, extension: dict[str, Any], sentence: str) -> None:
+def test_errors_in_an_extension_name_the_field(
+    project: Path, extension: dict[str, Any], sentence: str
+) -> None:
     order = {"order": ["hub", "url", "mirror", "package"]}
     raw = read_configuration([project / "config.yaml"], {"extension": extension, "sources": order})
     with pytest.raises(IsotropyError) as refused:
@@ -120,8 +122,8 @@ def test_mistakes(project: Path, extension: dict[str, Any], sentence: str) -> No
     assert sentence in str(refused.value)
 
 
-def test_a_control_of_nothing(tmp_path: Path) -> None:
-    """Mistakes in an entry with random weights."""
+def test_errors_in_the_entry_of_a_random_control(tmp_path: Path) -> None:
+    """Entries with `random` that cannot be resolved."""
     folder = tmp_path / "sources"
     folder.mkdir()
     for text, sentence in (
@@ -137,7 +139,7 @@ def test_a_control_of_nothing(tmp_path: Path) -> None:
 
 
 def own_data(project: Path, folder: Path, *names: str) -> Path:
-    """A checkout's configuration with data sets of the user's own, of two classes."""
+    """Copy the configuration, and add user data sets with two classes."""
     shutil.copytree(project / "config", folder / "config", dirs_exist_ok=True)
     entry = {
         "kind": "dataset",
@@ -163,8 +165,10 @@ def own_data(project: Path, folder: Path, *names: str) -> Path:
 
 
 @pytest.mark.parametrize("names", [["reviews", "reviews-train"], ["reviews-train", "reviews"]])
-def test_names_that_would_stand_for_two(project: Path, tmp_path: Path, names: list[str]) -> None:
-    """Halves of one data set, and another of that name: refused, in either order."""
+def test_ambiguous_data_set_names_are_rejected(
+    project: Path, tmp_path: Path, names: list[str]
+) -> None:
+    """A data set named like the training half of another one, in either order."""
     folder = own_data(project, tmp_path, *names)
     extension = {"models": ["all-MiniLM-L6-v2"], "datasets": names}
     trust = {"trust_on_first_use": True}
@@ -173,8 +177,8 @@ def test_names_that_would_stand_for_two(project: Path, tmp_path: Path, names: li
         load_study(raw, folder)
 
 
-def test_setups_that_would_have_one_name(project: Path, tmp_path: Path) -> None:
-    """`rv-x` with `m`, and `rv` with `x-m`."""
+def test_ambiguous_setup_names_are_rejected(project: Path, tmp_path: Path) -> None:
+    """The data set `rv-all` with model `m`, and `rv` with `all-m`."""
     folder = own_data(project, tmp_path, "rv", "rv-all")
     sources = json.loads((folder / "config/local/sources.yaml").read_text())
     for name in ("m", "all-m"):
@@ -186,15 +190,15 @@ def test_setups_that_would_have_one_name(project: Path, tmp_path: Path) -> None:
         load_study(raw, folder)
 
 
-def test_a_model_with_few_positions(project: Path) -> None:
-    """Windows and texts are no longer than what it reads."""
+def test_windows_and_lengths_are_limited_by_the_models_positions(project: Path) -> None:
+    """For a model with 100 positions."""
     model = UserModel("all-MiniLM-L6-v2", 6, 384, 100, causal=False, positions=100)
     raw = read_configuration([project / "config.yaml"], {})
     chosen = load_study(raw, project).chosen()
-    found = ResolvedExtension([model], [])
-    assert chosen["cai2021"].extended(found).window == 100  # type: ignore[union-attr]
-    rudman = chosen["rudman2024"].extended(found)
+    result = ResolvedExtension([model], [])
+    assert chosen["cai2021"].extended(result).window == 100  # type: ignore[union-attr]
+    rudman = chosen["rudman2024"].extended(result)
     assert rudman.training.max_length == 100  # type: ignore[union-attr]
-    rajaee = chosen["rajaee2021"].extended(found)
+    rajaee = chosen["rajaee2021"].extended(result)
     assert rajaee.classification.max_length == 64  # type: ignore[union-attr]
     assert rajaee.finetuning.training.max_length == 100  # type: ignore[union-attr]

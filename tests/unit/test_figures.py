@@ -1,4 +1,4 @@
-"""Figures: byte-stable, and they say what a reader must know."""
+"""Figures: reproducible files, and texts that state status, seeds, scale and methods."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def tables(smoke: Workflow) -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_drawn_twice_gives_the_same_bytes(
+def test_figure_files_are_reproducible(
     name: str, smoke: Workflow, tables: dict[str, pd.DataFrame], tmp_path: Path
 ) -> None:
-    """And they are the bytes that the workflow's own job wrote, in another process."""
+    """A figure drawn here has the bytes that the workflow's job wrote in another process."""
     use_style()
     entry = FIGURES[name]
     module = import_module(f"{package(name.split('/')[0])}.figures")
@@ -102,8 +102,8 @@ def test_lines_and_intervals_are_those_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("where", ["top", "right"])
-def test_a_banner_hides_nothing(where: str) -> None:
-    """It stands above the panels and beside or above the legend, on a page of its own height."""
+def test_banner_overlaps_neither_panels_nor_legend(where: str) -> None:
+    """It is above the panels, and beside or above the legend, on a page that is made higher."""
     use_style()
     figure = Figure(figsize=(8.2, 3))
     for axes in figure.subplots(1, 2):
@@ -122,22 +122,22 @@ def test_a_banner_hides_nothing(where: str) -> None:
     assert not any(names.get_tightbbox().overlaps(a.get_tightbbox()) for a in figure.axes)
 
 
-def test_published_numbers_stand_in_their_own_unit(smoke: Workflow) -> None:
-    """Of all papers: each verdict once, under its claim's name, with its interval; only counts are
-    ratios."""
+def test_figure_of_published_numbers_has_a_panel_per_unit(smoke: Workflow) -> None:
+    """It shows each verdict of all papers once, with the claim's id and interval; only counts are
+    shown as ratios."""
     verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
     value = 0.9 * verdicts["published"]
     filled = verdicts.assign(
         obtained=value, low=value - 0.05, high=value + 0.05, status="original", setup="s"
     )
-    known = filled.dropna(subset=["published"])
-    assert set(known["column"]) <= set(claims.SCALES)
-    assert set(known["paper"]) == set(KEYS)
+    with_published = filled.dropna(subset=["published"])
+    assert set(with_published["column"]) <= set(claims.SCALES)
+    assert set(with_published["paper"]) == set(KEYS)
     figure = claims.published_against_obtained(filled)
     panels = {axes.get_xlabel(): axes for axes in figure.findobj(Axes) if axes.get_visible()}
     assert set(panels) == set(claims.SCALES.values())
     for scale, axes in panels.items():
-        rows = known[known["column"].map(claims.SCALES) == scale]
+        rows = with_published[with_published["column"].map(claims.SCALES) == scale]
         named = [text.get_text().split(", ")[0] for text in axes.get_yticklabels()]
         assert named == rows["id"].tolist()
         unit = rows["published"] if scale == claims.COUNTS else 1
@@ -168,7 +168,7 @@ def test_figures_state_status_seeds_and_schedule(tables: dict[str, pd.DataFrame]
         "mean over seeds",
     ):
         assert part in shown
-    # The band is the standard deviation over seeds, drawn from the table's numbers.
+    # The band shows the standard deviation over seeds of the table's numbers.
     table = tables["mickus2024/trajectories"]
     sd = table[table["setup"] == "polarity"].groupby("step")["isoscore"].std(ddof=1)
     first = list(dict.fromkeys(table["setup"])).index("polarity")
@@ -223,9 +223,8 @@ def test_figures_of_fine_tuning_state_methods_status_and_scale(
     assert "Mean ± sd over 2 seeds" in texts(rudman2024.performance_against_isoscore(several))
 
 
-def test_figure1_is_exact() -> None:
-    """The diagram's numbers follow the definition: IsoScore of the drawn variances, by the
-    library's formula."""
+def test_figure1_has_exact_numbers() -> None:
+    """Its numbers are defect and IsoScore of the drawn variances by definition."""
     shown = texts(mickus2024.chord_and_angle())
     variances = np.sqrt(2) * np.array([np.cos(np.deg2rad(27)), np.sin(np.deg2rad(27))])
     defect = np.linalg.norm(variances - 1) / np.sqrt(2 * (2 - np.sqrt(2)))
@@ -234,7 +233,7 @@ def test_figure1_is_exact() -> None:
     assert "no data" in shown
 
 
-def test_markdown_cells(tmp_path: Path) -> None:
+def test_markdown_tables_are_formatted_and_escaped(tmp_path: Path) -> None:
     assert [format_cell(v) for v in (1234567, 0.123456, np.nan, True, "a|b")] == [
         "1,234,567",
         "0.1235",
@@ -326,7 +325,7 @@ def test_figures_of_layers_state_scores_status_and_scale(tables: dict[str, pd.Da
         assert part in dimension
 
 
-def test_figures_of_contexts_stand_beside_published_ones(tables: dict[str, pd.DataFrame]) -> None:
+def test_figures_of_contexts_include_published_curves(tables: dict[str, pd.DataFrame]) -> None:
     measures, printed = (tables[f"ethayarajh2019/{t}"] for t in ("measures", "published_layers"))
     figure = ethayarajh2019.anisotropy(measures, printed)
     shown = texts(figure)
@@ -347,38 +346,40 @@ def test_figures_of_contexts_stand_beside_published_ones(tables: dict[str, pd.Da
         (ethayarajh2019.explainable_variance, "TruncatedSVD (first code)"),
     ):
         assert part in texts(drawing(measures, printed))
-    own = texts(ethayarajh2019.dimensions(measures, tables["ethayarajh2019/dimensions"]))
-    assert "without the largest 3" in own
-    assert "dimension of rank 1" in own
+    dimension_texts = texts(
+        ethayarajh2019.dimensions(measures, tables["ethayarajh2019/dimensions"])
+    )
+    assert "without the largest 3" in dimension_texts
+    assert "dimension of rank 1" in dimension_texts
     static = texts(ethayarajh2019.static_vectors(tables["ethayarajh2019/table1"]))
     assert "word2vec-enwiki-2021" in static
     assert "wordsim353, " in static
 
 
 @pytest.mark.parametrize("name", ["mickus2024/figure3", "rudman2024/figure5"])
-def test_figures_for_publications(
+def test_figures_in_publication_style(
     name: str, smoke: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As wide as a column or a page, without badges and note; the same bytes each time."""
-    made = {}
+    """Width of a column or a page, without badges and note; files are reproducible."""
+    files = {}
     for width, inches in INCHES.items():
         for again in ("once", "again"):
             output = tmp_path / f"{width}-{again}.pdf"
             draw(smoke.folder, name, output, "paper", width)
-            made[width, again] = output.read_bytes()
-        assert made[width, "once"] == made[width, "again"]
-        box = re.search(rb"/MediaBox \[ ?0 0 ([0-9.]+) ", made[width, "once"])
+            files[width, again] = output.read_bytes()
+        assert files[width, "once"] == files[width, "again"]
+        box = re.search(rb"/MediaBox \[ ?0 0 ([0-9.]+) ", files[width, "once"])
         assert box is not None
         assert float(box[1]) == pytest.approx(72 * inches, abs=0.1)
-    shown = {}
+    svg_by_style = {}
     for style in get_args(Style):
         draw(smoke.folder, name, tmp_path / "f.svg", style, None)
-        shown[style] = (tmp_path / "f.svg").read_text("utf8")
-    assert "<!-- stand-in -->" in shown["page"]
-    assert "<!-- stand-in -->" not in shown["paper"]
+        svg_by_style[style] = (tmp_path / "f.svg").read_text("utf8")
+    assert "<!-- stand-in -->" in svg_by_style["page"]
+    assert "<!-- stand-in -->" not in svg_by_style["paper"]
 
 
-def test_mistakes_in_drawing(smoke: Workflow, tmp_path: Path) -> None:
+def test_errors_of_draw(smoke: Workflow, tmp_path: Path) -> None:
     with pytest.raises(IsotropyError, match="did you mean 'mickus2024/figure3'"):
         draw(smoke.folder, "mickus2024/figur3", tmp_path / "f.pdf", "paper", None)
     with pytest.raises(IsotropyError, match=r"ends in \.pdf, \.svg or \.png"):
@@ -389,11 +390,11 @@ def test_mistakes_in_drawing(smoke: Workflow, tmp_path: Path) -> None:
         draw(smoke.folder, "mickus2024/figure3", tmp_path / "no" / "f.pdf", "paper", None)
 
 
-def test_many_panels_of_points_take_little_memory(
+def test_many_rasterized_panels_share_one_raster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """matplotlib keeps a picture of the whole page for each panel. With one of each panel alone,
-    each lies where the points were."""
+    """matplotlib makes a raster of the whole page for each panel. Above a size limit one raster is
+    made, and its parts are placed where the points were."""
     use_style()
 
     def panels() -> Figure:
@@ -405,28 +406,28 @@ def test_many_panels_of_points_take_little_memory(
             axes.set_aspect("equal", adjustable="datalim")
         return figure
 
-    made: list[tuple[int, int]] = []
+    raster_sizes: list[tuple[int, int]] = []
 
     class Counting(RendererAgg):
         def __init__(self, width: int, height: int, dpi: float) -> None:
-            made.append((width, height))
+            raster_sizes.append((width, height))
             super().__init__(width, height, dpi)
 
     monkeypatch.setattr("matplotlib.backends.backend_agg.RendererAgg", Counting)
     for figure, name, largest in ((panels(), "a", 2**40), (panels(), "b", 2**20)):
         monkeypatch.setattr("isotropy.figures.style.LARGEST_RASTER", largest)
-        made.clear()
+        raster_sizes.clear()
         save(figure, tmp_path / f"{name}.pdf", "m")
-        assert (len(made) < 12) == (name == "b")
+        assert (len(raster_sizes) < 12) == (name == "b")
         save(figure, tmp_path / f"{name}.svg", "m")
         assert (tmp_path / f"{name}.svg").read_text().count("<image") == 12
     figure.set_layout_engine("none")
     with figure_style._merge_rasterized(figure, skip=False):
         figure.savefig(tmp_path / "b.png", dpi=200)
     figure.savefig(tmp_path / "a.png", dpi=200)
-    one, other = (plt.imread(tmp_path / f"{name}.png") for name in "ab")
-    assert one.min() < 0.5
-    assert np.abs(one - other).mean() < 0.01
+    merged, separate = (plt.imread(tmp_path / f"{name}.png") for name in "ab")
+    assert merged.min() < 0.5
+    assert np.abs(merged - separate).mean() < 0.01
     again = tmp_path / "again.pdf"
     save(panels(), again, "m")
     assert again.read_bytes() == (tmp_path / "b.pdf").read_bytes()

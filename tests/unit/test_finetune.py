@@ -1,5 +1,5 @@
-"""Fine-tuning: the loop with its penalties, resumed runs, the metrics of tasks, answers, and the
-measured geometry."""
+"""Fine-tuning: training with penalties, resumed runs, metrics of tasks, extracted answers,
+and measured geometry."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from isotropy.embed.deviations import PUBLISHED, encoder_deviations
 from isotropy.errors import IsotropyError
 from isotropy.finetune import train
 from isotropy.finetune.batch_enhancement import BatchClustering
-from isotropy.finetune.data import Inputs, Side, collate, read_side
+from isotropy.finetune.data import Inputs, TaskData, collate, read_task_data
 from isotropy.finetune.measure import Reader, measure, probes, projection
 from isotropy.finetune.model import load_model, load_tokenizer, task_loss
 from isotropy.finetune.question_answering import Window, best_answers, exact_match, f1, windows
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
 from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
-from isotropy.finetune.train import finetune, penalty_of
+from isotropy.finetune.train import finetune, make_penalty
 from isotropy.papers.choices import deviations
 from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
@@ -101,8 +101,8 @@ def tiny(seed: int = 0) -> Any:
     return BertForSequenceClassification(config)
 
 
-def made(n: int = 22, seed: int = 0) -> Inputs:
-    """Rows of different lengths whose class is that of their second word piece."""
+def learnable_inputs(n: int = 22, seed: int = 0) -> Inputs:
+    """Return inputs of different lengths; the class depends on the second word piece."""
     generator = np.random.default_rng(seed)
     ids = [[1, *generator.integers(5, 50, generator.integers(3, 12)).tolist()] for _ in range(n)]
     return Inputs("single-label", ids, None, np.array([row[1] % 2 for row in ids]), [], [])
@@ -117,38 +117,42 @@ def parameters(model: Any) -> dict[str, bytes]:
     [Method(kind="none"), Method(kind="cosreg", strength=1.0), ISTAR],
     ids=lambda m: m.kind,
 )
-def test_a_resumed_run_has_the_bytes_of_an_undisturbed_one(
+def test_resumed_run_equals_an_undisturbed_one(
     method: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut in the middle of the second epoch, with dropout, after a checkpoint at every update."""
-    undisturbed, _ = finetune(spec(method), whole := tiny(), made(), 0, CPU, tmp_path / "a")
+    """Training with dropout is interrupted in the second epoch; each update has a checkpoint."""
+    undisturbed, _ = finetune(
+        spec(method), undisturbed_model := tiny(), learnable_inputs(), 0, CPU, tmp_path / "a"
+    )
     assert len(undisturbed) == 12
     monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
-    step, done = train._Run.step, []
+    step, updates = train._Run.step, []
 
-    def dying(run: Any) -> dict[str, float]:
-        if len(done) == 8:
+    def interrupted_step(run: Any) -> dict[str, float]:
+        if len(updates) == 8:
             raise KeyboardInterrupt
-        done.append(1)
+        updates.append(1)
         return step(run)
 
-    monkeypatch.setattr(train._Run, "step", dying)
+    monkeypatch.setattr(train._Run, "step", interrupted_step)
     with pytest.raises(KeyboardInterrupt):
-        finetune(spec(method), tiny(), made(), 0, CPU, tmp_path / "b")
+        finetune(spec(method), tiny(), learnable_inputs(), 0, CPU, tmp_path / "b")
     with safe_open(tmp_path / "b/checkpoint.safetensors", framework="pt") as file:
         assert file.metadata()["update"] == "8"
     monkeypatch.setattr(train._Run, "step", step)
-    rows, facts = finetune(spec(method), resumed := tiny(9), made(), 0, CPU, tmp_path / "b")
+    rows, facts = finetune(
+        spec(method), resumed := tiny(9), learnable_inputs(), 0, CPU, tmp_path / "b"
+    )
     assert facts["updates_taken_up_from_a_killed_run"] == 8
     assert rows.equals(undisturbed)
-    assert parameters(resumed) == parameters(whole)
+    assert parameters(resumed) == parameters(undisturbed_model)
 
 
-def test_shrinkage_covariance_is_that_of_training_tokens_in_evaluation_mode(tmp_path: Path) -> None:
-    """All layers but the embeddings, the epoch's own order, whole batches until there are enough,
-    without padding."""
-    run = train._Run(spec(), model := tiny(), inputs := made(), 0, CPU)
+def test_shrinkage_covariance_is_estimated_in_evaluation_mode(tmp_path: Path) -> None:
+    """From all layers but the embeddings, without padding, in the epoch's order, by whole batches
+    until there are enough tokens."""
+    run = train._Run(spec(), model := tiny(), inputs := learnable_inputs(), 0, CPU)
     order = np.random.default_rng([3, 0]).permutation(len(inputs))
     run._estimate_shrinkage(order)
     model.eval()
@@ -171,67 +175,81 @@ def test_shrinkage_covariance_is_that_of_training_tokens_in_evaluation_mode(tmp_
     assert torch.equal(torch.get_rng_state(), before)  # dropout is off
 
 
-def test_the_penalty_moves_isotropy_where_its_sign_says(tmp_path: Path) -> None:
+def test_sign_of_the_penalty_decides_whether_isotropy_rises(tmp_path: Path) -> None:
     scores = []
     for strength in (-3.0, 3.0):
         method = Method(kind="istar", strength=strength, zeta=0.2)
-        rows, _ = finetune(spec(method, epochs=4), tiny(), made(), 0, CPU, tmp_path / str(strength))
+        rows, _ = finetune(
+            spec(method, epochs=4), tiny(), learnable_inputs(), 0, CPU, tmp_path / str(strength)
+        )
         scores.append(rows["score"].iloc[-5:].mean())
     assert scores[0] < rows["score"].iloc[0] < scores[1]
-    rows, _ = finetune(spec(Method(kind="none")), tiny(), made(), 0, CPU, tmp_path / "none")
+    rows, _ = finetune(
+        spec(Method(kind="none")), tiny(), learnable_inputs(), 0, CPU, tmp_path / "none"
+    )
     assert rows["score"].isna().all()
 
 
-def test_it_learns(tmp_path: Path) -> None:
+def test_training_reduces_the_loss(tmp_path: Path) -> None:
     rows, _ = finetune(
         spec(Method(kind="none"), epochs=20, learning_rate=0.006),
         model := tiny(),
-        made(),
+        learnable_inputs(),
         0,
         CPU,
         tmp_path,
     )
     assert rows["loss"].tail(10).mean() < 0.3 < rows["loss"].head(5).mean()
-    batch = collate(made(), range(22), 0, CPU)
+    batch = collate(learnable_inputs(), range(22), 0, CPU)
     assert float(task_loss(model.eval()(**batch.model_inputs), batch).detach()) < 0.3
 
 
-def test_schedules(tmp_path: Path) -> None:
+def test_linear_schedule_with_warmup(tmp_path: Path) -> None:
     rows, _ = finetune(
-        spec(Method(kind="none"), schedule="linear", warmup=0.25), tiny(), made(), 0, CPU, tmp_path
+        spec(Method(kind="none"), schedule="linear", warmup=0.25),
+        tiny(),
+        learnable_inputs(),
+        0,
+        CPU,
+        tmp_path,
     )
     rates = rows["learning_rate"].to_numpy() / 0.001
     assert rates[:3] == pytest.approx([0.25, 0.5, 0.75])
     assert rates[3:] == pytest.approx([(12 - i) / 9 for i in range(3, 12)])
 
 
-def test_divergence_and_float16_without_a_gpu_are_one_sentence(tmp_path: Path) -> None:
+def test_divergence_and_float16_without_a_gpu_are_errors(tmp_path: Path) -> None:
     model = tiny()
     with torch.no_grad():
         model.classifier.weight.fill_(math.inf)
     with pytest.raises(
         IsotropyError,
-        match=r"diverged at update 1 of 12: a loss .* not finite; take a smaller learning_rate",
+        match=r"diverged at update 1 of 12: a loss .* not finite; use a smaller learning_rate",
     ):
-        finetune(spec(Method(kind="none")), model, made(), 0, CPU, tmp_path)
+        finetune(spec(Method(kind="none")), model, learnable_inputs(), 0, CPU, tmp_path)
     model = tiny()
     with torch.no_grad():
         model.bert.encoder.layer[1].output.dense.weight.fill_(math.inf)
     with pytest.raises(IsotropyError, match=r"diverged at update 1 of 12: .* NaN or infinity"):
-        finetune(spec(ISTAR), model, made(), 0, CPU, tmp_path)
+        finetune(spec(ISTAR), model, learnable_inputs(), 0, CPU, tmp_path)
     with pytest.raises(IsotropyError, match=r"training diverged"):
         finetune(
-            spec(ISTAR, learning_rate=1e30, max_grad_norm=None), tiny(), made(), 0, CPU, tmp_path
+            spec(ISTAR, learning_rate=1e30, max_grad_norm=None),
+            tiny(),
+            learnable_inputs(),
+            0,
+            CPU,
+            tmp_path,
         )
     with pytest.raises(IsotropyError, match="float16 needs a GPU"):
-        finetune(spec(precision="float16"), tiny(), made(), 0, CPU, tmp_path)
+        finetune(spec(precision="float16"), tiny(), learnable_inputs(), 0, CPU, tmp_path)
     rows, _ = finetune(
-        spec(precision="bfloat16", epochs=1), tiny(), made(), 0, CPU, tmp_path / "half"
+        spec(precision="bfloat16", epochs=1), tiny(), learnable_inputs(), 0, CPU, tmp_path / "half"
     )
     assert np.isfinite(rows["score"]).all()
 
 
-def test_a_gpu_that_is_not_there() -> None:
+def test_missing_gpu_is_an_error() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(
@@ -249,7 +267,7 @@ def test_gpu_agrees_with_cpu(tmp_path: Path) -> None:
             tiny().apply(
                 lambda m: setattr(m, "p", 0.0) if isinstance(m, torch.nn.Dropout) else None
             ),
-            made(),
+            learnable_inputs(),
             0,
             d,
             tmp_path / d.type,
@@ -261,13 +279,13 @@ def test_gpu_agrees_with_cpu(tmp_path: Path) -> None:
 
 
 def test_geometry_equals_independent_computations() -> None:
-    """All tokens and layers stacked in memory: IsoScore of the published package, TwoNN of
-    scikit-dimension, scikit-learn."""
-    model, inputs, known = tiny().eval(), made(40, 1), made(30, 2)
-    side = Side(
+    """On stacked tokens: IsoScore of the published package, TwoNN of scikit-dimension, silhouette
+    of scikit-learn."""
+    model, inputs, training_inputs = tiny().eval(), learnable_inputs(40, 1), learnable_inputs(30, 2)
+    side = TaskData(
         inputs, Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 40, 40
     )
-    found = measure(Reader(model, 0, CPU), known, side, spec(Method(kind="none")))
+    measured = measure(Reader(model, 0, CPU), training_inputs, side, spec(Method(kind="none")))
     layers: list[list[np.ndarray]] = [[] for _ in range(3)]
     logits = []
     for row in inputs.ids:  # one at a time: no padding
@@ -276,9 +294,9 @@ def test_geometry_equals_independent_computations() -> None:
         logits.append(outputs.logits[0].numpy())
         for layer, states in enumerate(outputs.hidden_states[1:]):
             layers[layer].append(states[0].numpy())
-    clouds = [np.concatenate(of_layer) for of_layer in layers]
+    clouds = [np.concatenate(states_of_layer) for states_of_layer in layers]
     for i, cloud in enumerate(clouds):
-        row = found.layers.iloc[i]
+        row = measured.layers.iloc[i]
         sentences = np.stack([tokens[0] for tokens in layers[i]])
         assert row["isoscore"] == pytest.approx(float(published_package.IsoScore(cloud)), abs=1e-5)
         units = cloud / np.linalg.norm(cloud, axis=1, keepdims=True)
@@ -292,27 +310,27 @@ def test_geometry_equals_independent_computations() -> None:
         assert row["sentence_silhouette"] == pytest.approx(
             silhouette_score(sentences, inputs.targets), abs=1e-5
         )
-    whole = np.concatenate(clouds)
-    assert found.facts["isoscore"] == pytest.approx(
-        float(published_package.IsoScore(whole)), abs=1e-5
+    all_layers = np.concatenate(clouds)
+    assert measured.facts["isoscore"] == pytest.approx(
+        float(published_package.IsoScore(all_layers)), abs=1e-5
     )
-    assert found.facts["n_tokens"] == len(clouds[0])
+    assert measured.facts["n_tokens"] == len(clouds[0])
     right = np.mean(np.stack(logits).argmax(axis=1) == inputs.targets)
-    assert found.facts["performance"] == pytest.approx(100 * right)
-    assert found.facts["activations"] == pytest.approx(
+    assert measured.facts["performance"] == pytest.approx(100 * right)
+    assert measured.facts["activations"] == pytest.approx(
         np.mean([t[0] for t in layers[-1]], axis=0), abs=1e-5
     )
-    assert list(found.points["predicted"]) == np.stack(logits).argmax(axis=1).tolist()
-    correct = (found.points["predicted"] == found.points["label"]).mean()
-    assert found.facts["metrics"]["accuracy"] == pytest.approx(100 * correct)
+    assert list(measured.points["predicted"]) == np.stack(logits).argmax(axis=1).tolist()
+    correct = (measured.points["predicted"] == measured.points["label"]).mean()
+    assert measured.facts["metrics"]["accuracy"] == pytest.approx(100 * correct)
 
 
-def test_isoscore_star_takes_its_covariance_from_training_tokens() -> None:
-    model, inputs, known = tiny().eval(), made(40, 1), made(5, 2)
-    side = Side(
+def test_isoscore_star_uses_the_covariance_of_training_tokens() -> None:
+    model, inputs, training_inputs = tiny().eval(), learnable_inputs(40, 1), learnable_inputs(5, 2)
+    side = TaskData(
         inputs, Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 40, 40
     )
-    own = measure(
+    same_data = measure(
         Reader(model, 0, CPU),
         inputs,
         side,
@@ -320,15 +338,17 @@ def test_isoscore_star_takes_its_covariance_from_training_tokens() -> None:
             update={"measure": GeometrySettings(zeta=0.75, tokens=10**6)}
         ),
     )
-    other = measure(Reader(model, 0, CPU), known, side, spec(Method(kind="none")))
-    assert own.facts["isoscore_star"] == pytest.approx(own.facts["isoscore"], abs=1e-9)
-    assert other.facts["isoscore_star"] != pytest.approx(other.facts["isoscore"], abs=1e-4)
-    assert other.facts["isoscore"] == own.facts["isoscore"]
+    other_data = measure(Reader(model, 0, CPU), training_inputs, side, spec(Method(kind="none")))
+    assert same_data.facts["isoscore_star"] == pytest.approx(same_data.facts["isoscore"], abs=1e-9)
+    assert other_data.facts["isoscore_star"] != pytest.approx(
+        other_data.facts["isoscore"], abs=1e-4
+    )
+    assert other_data.facts["isoscore"] == same_data.facts["isoscore"]
 
 
-def test_post_processing_removes_what_dominates() -> None:
-    """One dimension of noise far larger than the rest, which holds the class: a linear model gains
-    nothing from it."""
+def test_linear_probes_ignore_a_dominant_noise_dimension() -> None:
+    """One dimension is large noise, another has the class: removing the former does not change the
+    performance of a linear model."""
     generator = np.random.default_rng(0)
     targets = np.arange(300) % 2
     X = generator.standard_normal((300, 20)).astype(np.float32)
@@ -344,9 +364,9 @@ def test_post_processing_removes_what_dominates() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 99), n=st.integers(3, 40), d=st.integers(2, 8))
-def test_projection(seed: int, n: int, d: int) -> None:
-    """Distances from the origin along the mean are kept, the other axis is centred and has the
-    largest variance."""
+def test_projection_on_mean_and_largest_other_axis(seed: int, n: int, d: int) -> None:
+    """One axis is the direction of the mean; the other is centred and has the largest remaining
+    variance."""
     X = np.random.default_rng(seed).standard_normal((n, d)) + 2
     x, y = projection(X)
     assert x.mean() == pytest.approx(np.linalg.norm(X.mean(axis=0)))
@@ -358,7 +378,7 @@ def test_projection(seed: int, n: int, d: int) -> None:
     assert (y**2).sum() == pytest.approx(np.linalg.svd(rest, compute_uv=False)[0] ** 2)
 
 
-def test_scores_of_tasks_against_their_definitions() -> None:
+def test_scores_of_tasks_equal_their_definitions() -> None:
     generator = np.random.default_rng(0)
     right, predicted = generator.integers(0, 2, 200), generator.integers(0, 2, 200)
     tp, tn = ((predicted == c) & (right == c) for c in (1, 0))
@@ -372,10 +392,10 @@ def test_scores_of_tasks_against_their_definitions() -> None:
     assert scores["f1"] == pytest.approx(100 * 2 * a / (2 * a + c + d))
     assert "f1" not in classification_scores(np.array([0, 1]), np.array([0, 1]), 3)
     x, y = generator.standard_normal(100), generator.standard_normal(100)
-    found = regression_scores(x, x + y)
-    assert found["pearson"] == pytest.approx(100 * np.corrcoef(x, x + y)[0, 1])
+    result = regression_scores(x, x + y)
+    assert result["pearson"] == pytest.approx(100 * np.corrcoef(x, x + y)[0, 1])
     ranks = [np.argsort(np.argsort(v)) for v in (x, x + y)]
-    assert found["spearman"] == pytest.approx(100 * np.corrcoef(*ranks)[0, 1])
+    assert result["spearman"] == pytest.approx(100 * np.corrcoef(*ranks)[0, 1])
     assert regression_scores(np.ones(5), y[:5]) == {"pearson": 0.0, "spearman": 0.0}
 
 
@@ -390,10 +410,10 @@ def test_scores_of_tasks_against_their_definitions() -> None:
         ("red red blue", ["red blue blue"], 0, 2 * 2 / 6),
     ],
 )
-def test_answers_are_compared_as_squad_does(
+def test_answers_are_scored_as_in_squad(
     answer: str, right: list[str], exact: float, overlap: float
 ) -> None:
-    """Worked by hand."""
+    """Expected values were computed by hand."""
     assert exact_match(answer, right) == exact
     assert f1(answer, right) == pytest.approx(overlap)
     scores = answer_scores([answer], [right])
@@ -401,27 +421,27 @@ def test_answers_are_compared_as_squad_does(
     assert scores["f1"].tolist() == pytest.approx([100 * overlap])
 
 
-def test_long_contexts_are_cut_into_windows_that_overlap(minilm: Path) -> None:
+def test_long_contexts_are_split_into_overlapping_windows(minilm: Path) -> None:
     tokenizer = load_tokenizer(minilm, 64)
     words = [f"word{i}" for i in range(200)]
     context = " ".join(words)
     answer = " ".join(words[120:123])
-    found = windows(tokenizer, ["which?"], [context], [(answer, context.index(answer))], 128)
-    assert len(found) > 3
-    assert all(len(w.ids) <= 128 for w in found)
-    covered = {i for w in found for span in w.spans if span for i in range(*span)}
+    result = windows(tokenizer, ["which?"], [context], [(answer, context.index(answer))], 128)
+    assert len(result) > 3
+    assert all(len(w.ids) <= 128 for w in result)
+    covered = {i for w in result for span in w.spans if span for i in range(*span)}
     assert {i for i, c in enumerate(context) if c != " "} <= covered
-    holding = [w for w in found if w.answer != (0, 0)]
-    assert 0 < len(holding) < len(found)
+    holding = [w for w in result if w.answer != (0, 0)]
+    assert 0 < len(holding) < len(result)
     for window in holding:
         first, last = (window.spans[i] for i in window.answer)
         assert first is not None and last is not None  # noqa: PT018
         assert context[first[0] : last[1]] == answer
 
 
-def test_best_answers_are_short_spans_of_the_context() -> None:
-    """The best pair by sum of logits, no longer than 30 word pieces, not ending before it starts,
-    over all windows."""
+def test_best_answers_are_valid_spans_of_limited_length() -> None:
+    """The best span by sum of logits over all windows, of at most 30 word pieces, that does not end
+    before it starts."""
     spans: list[tuple[int, int] | None] = [None, *[(i, i + 1) for i in range(40)]]
     context = "".join(chr(97 + i % 26) for i in range(40))
     window = Window(0, list(range(41)), [0] * 41, spans, (0, 0))
@@ -434,7 +454,7 @@ def test_best_answers_are_short_spans_of_the_context() -> None:
     assert best_answers([], [], [], ["no window"]) == [""]
 
 
-def test_configuration_of_runs(project: Path) -> None:
+def test_runs_follow_from_the_configuration(project: Path) -> None:
     study = load_study(read_configuration([project / "config.yaml"], {}), project)
     paper = study.config.rudman2024
     assert paper is not None
@@ -513,32 +533,36 @@ def test_configuration_of_runs(project: Path) -> None:
             {"models": ["polarity"]},
             r"rudman2024.models.0: expected a source of kind model, got 'polarity' of kind dataset",
         ),
-        ({"stability": {"zetas": [0.2, 0.4]}}, "zetas must hold 0"),
+        ({"stability": {"zetas": [0.2, 0.4]}}, "expected zetas that include 0"),
         ({"stability": {"clouds": {"normal": {"isoscore": 0.5}}}}, "greater than 0.75"),
     ],
 )
-def test_mistakes_are_named(change: dict[str, object], message: str, project: Path) -> None:
+def test_configuration_errors_name_the_path(
+    change: dict[str, object], message: str, project: Path
+) -> None:
     with pytest.raises(IsotropyError, match=message):
         load_study(read_configuration([project / "config.yaml"], {"rudman2024": change}), project)
 
 
-def departures(own: FinetuneSpec, n_train: int, n_items: int) -> list[str]:
-    """Departures of a model that is trained on some of the items."""
-    known = own.model_copy(update={"deviations": deviations(own)})
-    return known.departures(n_train, n_items)
+def departures(run_spec: FinetuneSpec, n_train: int, n_items: int) -> list[str]:
+    """Return the deviations of a model that is trained on `n_train` of `n_items` items."""
+    with_deviations = run_spec.model_copy(update={"deviations": deviations(run_spec)})
+    return with_deviations.departures(n_train, n_items)
 
 
-def test_deviations_from_the_protocol() -> None:
+def test_deviations_from_the_protocol_are_listed() -> None:
     authors = {"keep_padding": True, "max_grad_norm": None, "shrinkage_tokens": 250_000}
     authors |= {"precision": "float16"}
     method = Method(kind="istar", strength=1, zeta=0.2)
-    own = spec(**authors).model_copy(
+    as_published_spec = spec(**authors).model_copy(
         update={"task": "sst2", "model": "bert-base-cased", "method": method}
     )
     chosen = {"learning_rate": 1e-5, "batch_size": 32, "epochs": 4, "max_length": 256}
-    example = own.training.model_copy(update=chosen)
-    assert departures(own.model_copy(update={"training": example}), 10, 10) == []
-    assert departures(own, 10, 10)[0] == "learning_rate is 0.001, the authors have 1e-05"
+    example = as_published_spec.training.model_copy(update=chosen)
+    assert departures(as_published_spec.model_copy(update={"training": example}), 10, 10) == []
+    assert (
+        departures(as_published_spec, 10, 10)[0] == "learning_rate is 0.001, the authors have 1e-05"
+    )
     assert departures(spec(n_train=5), 5, 10) == [
         "fine-tuned is m, which is not among the paper's encoders",
         "t is not among the paper's tasks",
@@ -551,7 +575,7 @@ def test_deviations_from_the_protocol() -> None:
         "zeta is 0.3, which is not among the authors'",
         "unknown of the authors' runs on t: learning_rate, batch_size, epochs",
     ]
-    cosreg = own.model_copy(
+    cosreg = as_published_spec.model_copy(
         update={"training": example, "method": Method(kind="cosreg", strength=1)}
     )
     assert departures(cosreg, 10, 10) == ["the penalty sees all layers, the authors' last"]
@@ -562,7 +586,9 @@ def test_deviations_from_the_protocol() -> None:
         "lambda of CosReg is 2, the authors have 1",
         "IsoScore* is measured with zeta 0.5, the authors' analysis has 0.75",
     ]
-    squad = own.model_copy(update={"training": example, "task": "squad", "metric": "f1"})
+    squad = as_published_spec.model_copy(
+        update={"training": example, "task": "squad", "metric": "f1"}
+    )
     assert departures(squad, 10, 10)[0] == ("pad_to_max_length is False, the authors have True")
     as_published = Encoder(pooling="mean", normalize=True, max_length=256)
     assert encoder_deviations("all-MiniLM-L6-v2", as_published) == []
@@ -572,19 +598,19 @@ def test_deviations_from_the_protocol() -> None:
     ]
 
 
-def test_published_encoders_are_those_of_the_registry(project: Path) -> None:
+def test_published_encoder_settings_equal_the_registry(project: Path) -> None:
     sources = load_registry(project / "config/sources").sources
     for name, encoder in PUBLISHED.items():
         assert sources[name].encoder == encoder
 
 
-def test_layers_of_a_penalty_and_padding_are_what_the_spec_says() -> None:
+def test_spec_sets_layers_of_the_penalty_and_padding() -> None:
     for layers, expected in (("all", "all"), ("last", (-1,))):
         istar = Method(kind="istar", strength=1, zeta=0.2, layers=layers)
         cosreg = Method(kind="cosreg", strength=1, layers=layers)
         for method in (istar, cosreg):
-            assert penalty_of(spec(method), 16).layers == expected
-    inputs = made()
+            assert make_penalty(spec(method), 16).layers == expected
+    inputs = learnable_inputs()
     longest = max(map(len, inputs.ids))
     assert collate(inputs, range(4), 0, CPU).mask.shape[1] <= longest
     padded = collate(inputs, range(4), 0, CPU, 40)
@@ -592,24 +618,29 @@ def test_layers_of_a_penalty_and_padding_are_what_the_spec_says() -> None:
     assert padded.mask.sum() == collate(inputs, range(4), 0, CPU).mask.sum()
 
 
-def test_padding_to_the_maximum_changes_the_penalty_only_where_it_counts(tmp_path: Path) -> None:
-    """Without dropout, whose draws depend on the shape of a batch."""
+def test_padding_length_changes_the_penalty_only_if_padding_counts(tmp_path: Path) -> None:
+    """Without dropout, whose random numbers depend on the shape of a batch."""
 
-    def first(name: str, **changes: object) -> float:
+    def first_score(name: str, **changes: object) -> float:
         model = tiny()
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
-        rows, _ = finetune(spec(ISTAR, **changes), model, made(), 0, CPU, tmp_path / name)
+        rows, _ = finetune(
+            spec(ISTAR, **changes), model, learnable_inputs(), 0, CPU, tmp_path / name
+        )
         return float(rows["score"].iloc[0])
 
-    assert first("a") == pytest.approx(first("b", pad_to_max_length=True), abs=1e-4)
-    counted = first("c", keep_padding=True), first("d", keep_padding=True, pad_to_max_length=True)
+    assert first_score("a") == pytest.approx(first_score("b", pad_to_max_length=True), abs=1e-4)
+    counted = (
+        first_score("c", keep_padding=True),
+        first_score("d", keep_padding=True, pad_to_max_length=True),
+    )
     assert abs(counted[0] - counted[1]) > 1e-3
 
 
-def of_kind(kind: str) -> Any:
-    """A small model of an architecture, with random weights."""
+def tiny_classifier(kind: str) -> Any:
+    """Return a tiny model of an architecture with random weights."""
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "num_labels": 2}
     if kind == "distilbert":
@@ -628,25 +659,28 @@ def of_kind(kind: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
-def test_other_architectures(kind: str, tmp_path: Path) -> None:
-    """Hidden states of all layers, whatever the names of the configuration: a tiny model of each
-    kind goes through."""
-    model = of_kind(kind)
-    side = Side(
-        made(), Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 22, 22
+def test_other_architectures_are_trained_and_measured(kind: str, tmp_path: Path) -> None:
+    """All layers are measured, although configurations of architectures have different field
+    names."""
+    model = tiny_classifier(kind)
+    side = TaskData(
+        learnable_inputs(),
+        Dataset(task="single-label", label_names=["a", "b"], sampled=False),
+        [],
+        22,
+        22,
     )
     rows, _ = finetune(spec(epochs=1), model, side.inputs, 0, CPU, tmp_path)
     assert np.isfinite(rows["score"]).all()
-    found = measure(Reader(model, 0, CPU), side.inputs, side, spec())
-    assert list(found.layers["layer"]) == [1, 2, 3]
-    assert found.layers["isoscore"].between(0, 1).all()
+    result = measure(Reader(model, 0, CPU), side.inputs, side, spec())
+    assert list(result.layers["layer"]) == [1, 2, 3]
+    assert result.layers["isoscore"].between(0, 1).all()
 
 
 @pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
-def test_the_head_reads_first_tokens_after_the_method(kind: str) -> None:
-    """Those of the batch, as the estimator of the package changes them, and nothing else of the
-    batch."""
-    model = of_kind(kind).eval()
+def test_head_reads_enhanced_first_tokens(kind: str) -> None:
+    """First tokens of the batch are changed as by the transform; other tokens are unchanged."""
+    model = tiny_classifier(kind).eval()
     head = {"distilbert": "pre_classifier", "albert": "albert.pooler", "roberta": "classifier"}[
         kind
     ]
@@ -657,30 +691,32 @@ def test_the_head_reads_first_tokens_after_the_method(kind: str) -> None:
     read: list[torch.Tensor] = []
     with torch.no_grad():
         before = model(**items, output_hidden_states=True)
-        inside = BatchClustering(Method(kind="cluster", n_clusters=3, n_components=1), seed=4)
-        inside.attach(model)
+        batch_clustering = BatchClustering(
+            Method(kind="cluster", n_clusters=3, n_components=1), seed=4
+        )
+        batch_clustering.attach(model)
         model.get_submodule(head).register_forward_pre_hook(
             lambda _, states: read.append(states[0])
         )
         after = model(**items)
     first = before.hidden_states[-1][:, 0]
     expected = ClusterBasedEnhancement(3, 1, random_state=4).fit_transform(first.numpy())
-    shown = read[0] if read[0].dim() == 2 else read[0][:, 0]
-    assert np.abs(shown.numpy() - expected).max() < 1e-5
-    assert torch.equal(inside.last, shown)
+    head_input = read[0] if read[0].dim() == 2 else read[0][:, 0]
+    assert np.abs(head_input.numpy() - expected).max() < 1e-5
+    assert torch.equal(batch_clustering.last, head_input)
     assert read[0].dim() == 2 or torch.equal(read[0][:, 1:], before.hidden_states[-1][:, 1:])
     assert float((after.logits - before.logits).abs().max()) > 1e-3
 
 
-def test_models_that_cannot_be_fine_tuned_so(minilm: Path) -> None:
+def test_max_length_beyond_the_model_is_rejected(minilm: Path) -> None:
     with pytest.raises(IsotropyError, match="reads at most 512 word pieces, not 600"):
         load_tokenizer(minilm, 600)
 
 
-def real(
+def prepared_from_mirror(
     project: Path, mirror: Path, tmp_path: Path, source: str, **about: Any
 ) -> tuple[Path, Path]:
-    """Tables of the first items of a source of the mirror."""
+    """Write prepared tables of the first `n` items of a source in the mirror."""
     entry: Source = load_registry(project / "config/sources").sources[source]
     origin = next(o for o in entry.origins if o.type == "mirror")
     folder = tmp_path / source
@@ -695,11 +731,13 @@ def real(
 
 
 def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path: Path) -> None:
-    """Windows of real questions hold their answers; right logits give exact match; and a run goes
-    through."""
-    texts, items = real(project, mirror, tmp_path, "squad-part", task="extractive", n=60)
+    """Windows of real questions contain their answers, correct logits give exact matches, and a
+    model can be trained and measured."""
+    texts, items = prepared_from_mirror(
+        project, mirror, tmp_path, "squad-part", task="extractive", n=60
+    )
     training = TRAINING.model_copy(update={"max_length": 192, "epochs": 1, "batch_size": 8})
-    side = read_side(load_tokenizer(minilm, 64), texts, items, training)
+    side = read_task_data(load_tokenizer(minilm, 64), texts, items, training)
     starts, ends = [], []
     for window in side.inputs.windows:
         start, end = np.zeros(len(window.ids)), np.zeros(len(window.ids))
@@ -714,28 +752,35 @@ def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path
     chosen = spec(Method(kind="none")).model_copy(
         update={"metric": "exact_match", "training": training}
     )
-    whole = side.inputs
+    all_inputs = side.inputs
     few = Inputs(
-        "extractive", whole.ids[:8], None, whole.targets[:8], whole.windows[:8], whole.answers
+        "extractive",
+        all_inputs.ids[:8],
+        None,
+        all_inputs.targets[:8],
+        all_inputs.windows[:8],
+        all_inputs.answers,
     )
     finetune(chosen, model, few, 0, CPU, tmp_path / "work")
-    found = measure(Reader(model, 0, CPU), few, side, chosen)
-    assert set(found.facts["metrics"]) == {"exact_match", "f1"}
-    assert 0 <= found.facts["metrics"]["exact_match"] <= found.facts["metrics"]["f1"] < 60
-    assert found.layers["sentence_silhouette"].isna().all()
-    assert found.points[["label", "predicted"]].isna().all(axis=None)
-    assert found.points["f1"].mean() == pytest.approx(found.facts["metrics"]["f1"])
-    assert found.points["f1"].notna().sum() == len(whole.answers)
+    measured = measure(Reader(model, 0, CPU), few, side, chosen)
+    assert set(measured.facts["metrics"]) == {"exact_match", "f1"}
+    assert 0 <= measured.facts["metrics"]["exact_match"] <= measured.facts["metrics"]["f1"] < 60
+    assert measured.layers["sentence_silhouette"].isna().all()
+    assert measured.points[["label", "predicted"]].isna().all(axis=None)
+    assert measured.points["f1"].mean() == pytest.approx(measured.facts["metrics"]["f1"])
+    assert measured.points["f1"].notna().sum() == len(all_inputs.answers)
 
 
 def test_sts_and_cola_on_real_items(
     project: Path, mirror: Path, minilm: Path, tmp_path: Path
 ) -> None:
-    """STS-B has scores and both correlations, CoLA Matthews' correlation; pairs are read as
-    pairs."""
+    """STS-B is a regression with both correlations, CoLA has Matthews' correlation; texts of pairs
+    have token types."""
     tokenizer = load_tokenizer(minilm, 64)
-    texts, items = real(project, mirror, tmp_path, "glue-stsb-validation", task="regression", n=40)
-    side = read_side(
+    texts, items = prepared_from_mirror(
+        project, mirror, tmp_path, "glue-stsb-validation", task="regression", n=40
+    )
+    side = read_task_data(
         tokenizer, texts, items, TRAINING.model_copy(update={"max_length": 64, "token_types": True})
     )
     assert side.inputs.targets.dtype == np.float32
@@ -747,18 +792,20 @@ def test_sts_and_cola_on_real_items(
     model = load_model(minilm, "regression", 0, 0, 0)
     chosen = spec(Method(kind="none")).model_copy(update={"metric": "spearman"})
     finetune(chosen, model, side.inputs, 0, CPU, tmp_path / "work")
-    found = measure(Reader(model, 0, CPU), side.inputs, side, chosen)
-    assert found.facts["performance"] == found.facts["metrics"]["spearman"]
-    predicted = found.points["predicted"].to_numpy()
-    assert found.facts["metrics"]["pearson"] == pytest.approx(
+    measured = measure(Reader(model, 0, CPU), side.inputs, side, chosen)
+    assert measured.facts["performance"] == measured.facts["metrics"]["spearman"]
+    predicted = measured.points["predicted"].to_numpy()
+    assert measured.facts["metrics"]["pearson"] == pytest.approx(
         100 * np.corrcoef(predicted, side.inputs.targets)[0, 1], abs=1e-3
     )
-    cola = real(project, mirror, tmp_path, "glue-cola-validation", label_names=["no", "yes"], n=20)
-    side = read_side(tokenizer, *cola, TRAINING)
-    found = measure(
+    cola = prepared_from_mirror(
+        project, mirror, tmp_path, "glue-cola-validation", label_names=["no", "yes"], n=20
+    )
+    side = read_task_data(tokenizer, *cola, TRAINING)
+    measured = measure(
         Reader(load_model(minilm, "single-label", 2, 0, 0), 0, CPU),
         side.inputs,
         side,
         spec(ISTAR).model_copy(update={"metric": "matthews"}),
     )
-    assert found.facts["performance"] == found.facts["metrics"]["matthews"]
+    assert measured.facts["performance"] == measured.facts["metrics"]["matthews"]

@@ -1,5 +1,5 @@
-"""The geometry of a layer: clouds of tokens and words, axes, positions; against scikit-learn and
-definitions."""
+"""The geometry of a layer: clouds of tokens and words, principal axes, positions, Swiss rolls;
+against scikit-learn and definitions."""
 
 from __future__ import annotations
 
@@ -24,18 +24,24 @@ from isotropy.geometry.layers import (
     count_clusters,
     measure_layer,
     pictures,
+    position_variance_share,
     principal_axes,
-    share_of_positions,
 )
 from isotropy.geometry.lid import lid_scores
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid, VectorsSpec
 from isotropy.geometry.swiss_roll import roll
-from isotropy.geometry.token_types import TypedCloud, is_massive, read_typed, standardized, varied
+from isotropy.geometry.token_types import (
+    TypedCloud,
+    is_massive,
+    read_typed_cloud,
+    standardized,
+    varied,
+)
 from isotropy.metrics.dimension import lid_mle, lid_mle_estimates, lid_mle_samples
 from isotropy.metrics.isoscores import isoscore
 from isotropy.papers.choices import deviations
 
-HOW = Clustering(
+CLUSTERING = Clustering(
     k_max=5, sample_size=None, threshold=0.1, n_components=None, n_init=1, max_iter=300
 )
 SPEC = LayerSpec(
@@ -48,7 +54,7 @@ SPEC = LayerSpec(
     window=8,
     types=["subwords"],
     variants=["all"],
-    clustering=HOW,
+    clustering=CLUSTERING,
     lid=Lid(k=10, n_queries=None, n_equal=100),
     n_points=50,
     seeds=[0],
@@ -56,7 +62,7 @@ SPEC = LayerSpec(
 
 
 def clustered(seed: int = 0, n: int = 240, d: int = 12) -> TypedCloud:
-    """Three far groups; types are spread over them."""
+    """Return a cloud of three distant groups, with each type in all groups."""
     generator = np.random.default_rng(seed)
     centres = 20 * generator.standard_normal((3, d))
     vectors = (centres[np.arange(n) % 3] + generator.standard_normal((n, d))).astype(np.float32)
@@ -67,8 +73,8 @@ def clustered(seed: int = 0, n: int = 240, d: int = 12) -> TypedCloud:
     )
 
 
-def written(folder: Path, rows: list[tuple[int, int, str, bool, bool]]) -> np.ndarray:
-    """A folder of token vectors: text, word, piece, special, symbol of each."""
+def write_tokens(folder: Path, rows: list[tuple[int, int, str, bool, bool]]) -> np.ndarray:
+    """Write token vectors; rows have text, word, piece, special and symbol of each token."""
     vectors = np.random.default_rng(0).standard_normal((len(rows), 4)).astype(np.float32)
     safetensors.numpy.save_file({"vectors": vectors}, folder / layer_file(1))
     table = pd.DataFrame(rows, columns=["text", "word", "piece", "special", "symbol"])
@@ -89,10 +95,10 @@ ROWS = [
 ]
 
 
-def test_tokens_and_words(tmp_path: Path) -> None:
-    """Words are means of the pieces that one window has of them; types are sequences of pieces."""
-    vectors = written(tmp_path, ROWS)
-    tokens = read_typed(tmp_path, 1, 4, "subwords")
+def test_tokens_and_words_are_read_from_pieces(tmp_path: Path) -> None:
+    """A word's vector is the mean of its pieces in a window; its type is the sequence of pieces."""
+    vectors = write_tokens(tmp_path, ROWS)
+    tokens = read_typed_cloud(tmp_path, 1, 4, "subwords")
     assert np.array_equal(tokens.vectors, vectors)
     assert tokens.names[tokens.types].tolist() == [row[2] for row in ROWS]
     assert tokens.positions.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
@@ -107,27 +113,36 @@ def test_tokens_and_words(tmp_path: Path) -> None:
         "word",
     ]
     assert tokens.frequencies.tolist() == [1, 3, 2, 1, 1, 3, 2, 3]
-    words = read_typed(tmp_path, 1, 4, "words")
+    words = read_typed_cloud(tmp_path, 1, 4, "words")
     assert words.names[words.types].tolist() == ["un ##do", ",", "un ##do", "un"]
     assert words.kinds.tolist() == ["word", "symbol", "word", "word"]
     expected = np.stack(
         [vectors[1:3].mean(axis=0), vectors[3], vectors[5:7].mean(axis=0), vectors[7]]
     )
     assert np.allclose(words.vectors, expected, atol=1e-6)
-    cut = read_typed(tmp_path, 1, 2, "words")  # the first word lies in two windows
-    assert cut.names[cut.types].tolist() == ["un", "##do", ",", "un", "##do", "un"]
-    written(tmp_path, ROWS[:1])
+    short_windows = read_typed_cloud(
+        tmp_path, 1, 2, "words"
+    )  # the first word is divided between two windows
+    assert short_windows.names[short_windows.types].tolist() == [
+        "un",
+        "##do",
+        ",",
+        "un",
+        "##do",
+        "un",
+    ]
+    write_tokens(tmp_path, ROWS[:1])
     with pytest.raises(IsotropyError, match="no words"):
-        read_typed(tmp_path, 1, 4, "words")
+        read_typed_cloud(tmp_path, 1, 4, "words")
 
 
-def test_axes_are_the_principal_components() -> None:
+def test_principal_axes_equal_scikit_learn() -> None:
     cloud = clustered()
     axes = principal_axes(cloud.vectors)
     reference = PCA().fit(cloud.vectors.astype(np.float64))
     # Products are float32
     assert np.allclose(axes.variances, reference.explained_variance_, rtol=1e-4)
-    # Axes of close variances may turn, the residual not
+    # Axes with close variances are not unique, so the residual is compared
     covariance = np.cov(cloud.vectors.astype(np.float64), rowvar=False)
     residual = axes.axes @ covariance - axes.variances[:, None] * axes.axes
     assert np.abs(residual).max() < 1e-5 * axes.variances[0]
@@ -137,47 +152,47 @@ def test_axes_are_the_principal_components() -> None:
     assert axes.isoscore == pytest.approx(isoscore(cloud.vectors), rel=1e-6)
 
 
-def test_variants_leave_out_what_they_say() -> None:
-    """First tokens of windows, and tokens with a massive activation; types are numbered anew and
-    keep their names."""
+def test_variants_leave_out_tokens() -> None:
+    """`no-first` leaves out first tokens of windows, `no-massive` tokens with a massive activation;
+    types are renumbered and keep their names."""
     cloud = clustered()
     vectors = cloud.vectors.copy()
     vectors[17, 3], vectors[40, 0] = 5e4, -2e5
     vectors[41, 0] = 1000  # more than 100, less than 1,000 times the median
     cloud = cloud._replace(vectors=vectors)
     assert np.flatnonzero(is_massive(vectors)).tolist() == [17, 40]
-    assert not is_massive(vectors / 1e6).any()  # in no unit are 0.05 and 0.2 massive
-    rest = varied(cloud, "no-massive")
-    assert len(rest.vectors) == 238
-    assert not is_massive(rest.vectors).any()
-    later = varied(cloud, "no-first")
-    kept = cloud.positions > 0
-    assert np.array_equal(later.vectors, vectors[kept])
-    assert np.array_equal(later.names[later.types], cloud.names[cloud.types[kept]])
-    assert np.array_equal(later.positions, cloud.positions[kept])
-    assert set(later.types) == set(range(len(later.names)))
+    assert not is_massive(vectors / 1e6).any()  # activations below 100 are never massive
+    no_massive = varied(cloud, "no-massive")
+    assert len(no_massive.vectors) == 238
+    assert not is_massive(no_massive.vectors).any()
+    no_first = varied(cloud, "no-first")
+    not_first = cloud.positions > 0
+    assert np.array_equal(no_first.vectors, vectors[not_first])
+    assert np.array_equal(no_first.names[no_first.types], cloud.names[cloud.types[not_first]])
+    assert np.array_equal(no_first.positions, cloud.positions[not_first])
+    assert set(no_first.types) == set(range(len(no_first.names)))
     with pytest.raises(IsotropyError, match="variant no-first: no tokens are left"):
         varied(cloud._replace(positions=np.zeros_like(cloud.positions)), "no-first")
     assert varied(cloud, "all") is cloud
 
 
-def test_standardized_is_scikit_learns() -> None:
+def test_standardized_equals_scikit_learn() -> None:
     cloud = clustered()
     vectors = np.column_stack([cloud.vectors * np.float32(1e3), np.full(240, 7, np.float32)])
     expected = StandardScaler().fit_transform(vectors.astype(np.float64))
-    found = standardized(vectors)
-    assert found.dtype == np.float32
-    assert np.allclose(found, expected, atol=1e-5)
-    assert (found[:, -1] == 0).all()
+    obtained = standardized(vectors)
+    assert obtained.dtype == np.float32
+    assert np.allclose(obtained, expected, atol=1e-5)
+    assert (obtained[:, -1] == 0).all()
 
 
-def test_scores_of_a_layer_are_what_their_definitions_say() -> None:
-    """Cosines of every pair by loops, clusters and silhouettes by scikit-learn."""
+def test_scores_of_a_layer_equal_their_definitions() -> None:
+    """Cosines are compared with loops over pairs, clusters and silhouettes with scikit-learn."""
     cloud = clustered()
-    found = measure_layer(cloud, principal_axes(cloud.vectors), SPEC, seed=0)
+    result = measure_layer(cloud, principal_axes(cloud.vectors), SPEC, seed=0)
     points = cloud.vectors.astype(np.float64)
     labels = KMeans(3, n_init=1, random_state=0).fit_predict(cloud.vectors)
-    scores = found.scores
+    scores = result.scores
     assert scores["n_clusters"] == 3
     assert scores["silhouette"] == pytest.approx(silhouette_score(points, labels), abs=1e-6)
     assert scores["share_largest"] == pytest.approx(1 / 3)
@@ -185,15 +200,19 @@ def test_scores_of_a_layer_are_what_their_definitions_say() -> None:
     assert scores["n_types"] == len(set(cloud.types))
 
     def cosines(rows: np.ndarray) -> tuple[float, float]:
-        """S_inter as the mean over pairs of types, S_intra as the mean over types."""
-        own, kinds = points[rows], cloud.types[rows]
+        """Compute S_inter as the mean over pairs of types, and S_intra as the mean over types."""
+        selected, kinds = points[rows], cloud.types[rows]
         if len(rows) < len(points):
-            own = own - own.mean(axis=0)
-        unit = own / np.linalg.norm(own, axis=1, keepdims=True)
-        of_type = {t: unit[kinds == t] for t in set(kinds)}
-        between = [float((a @ b.T).mean()) for a, b in itertools.combinations(of_type.values(), 2)]
+            selected = selected - selected.mean(axis=0)
+        unit = selected / np.linalg.norm(selected, axis=1, keepdims=True)
+        units_by_type = {t: unit[kinds == t] for t in set(kinds)}
+        between = [
+            float((a @ b.T).mean()) for a, b in itertools.combinations(units_by_type.values(), 2)
+        ]
         within = [
-            (u @ u.T)[~np.eye(len(u), dtype=bool)].mean() for u in of_type.values() if len(u) > 1
+            (u @ u.T)[~np.eye(len(u), dtype=bool)].mean()
+            for u in units_by_type.values()
+            if len(u) > 1
         ]
         return float(np.mean(between)), float(np.mean(within))
 
@@ -210,27 +229,29 @@ def test_scores_of_a_layer_are_what_their_definitions_say() -> None:
     assert scores["lid_euclidean_published"] == pytest.approx(lid_mle(points, 10) / 2, rel=1e-4)
 
 
-def test_few_components_find_the_same_far_clusters() -> None:
+def test_few_components_find_the_same_distant_clusters() -> None:
     cloud = clustered()
-    few = SPEC.model_copy(update={"clustering": HOW.model_copy(update={"n_components": 2})})
+    few = SPEC.model_copy(update={"clustering": CLUSTERING.model_copy(update={"n_components": 2})})
     axes = principal_axes(cloud.vectors)
-    whole, part = (measure_layer(cloud, axes, s, 0).scores for s in (SPEC, few))
-    assert part["n_clusters"] == whole["n_clusters"] == 3
-    assert part["s_inter_adjusted"] == pytest.approx(whole["s_inter_adjusted"], abs=1e-9)
-    assert part["silhouette"] > whole["silhouette"]
+    all_components, two_components = (measure_layer(cloud, axes, s, 0).scores for s in (SPEC, few))
+    assert two_components["n_clusters"] == all_components["n_clusters"] == 3
+    assert two_components["s_inter_adjusted"] == pytest.approx(
+        all_components["s_inter_adjusted"], abs=1e-9
+    )
+    assert two_components["silhouette"] > all_components["silhouette"]
 
 
 def test_one_cluster_is_centred_as_a_whole() -> None:
     generator = np.random.default_rng(0)
     vectors = (generator.standard_normal((300, 20)) + 5).astype(np.float32)
-    one = TypedCloud(
+    cloud = TypedCloud(
         vectors,
         np.arange(300) % 40,
         np.arange(40).astype(str),
         np.arange(300) % 8,
         np.full(300, "word"),
     )
-    scores = measure_layer(one, principal_axes(vectors), SPEC, 0).scores
+    scores = measure_layer(cloud, principal_axes(vectors), SPEC, 0).scores
     assert scores["n_clusters"] == 1
     assert scores["silhouette"] < 0.1
     assert scores["s_inter"] > 0.9
@@ -239,8 +260,8 @@ def test_one_cluster_is_centred_as_a_whole() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.floats(0, 3))
-def test_share_of_positions(seed: int, groups: int, strength: float) -> None:
-    """Adjusted R² of a regression on positions as classes."""
+def test_share_of_positions_is_adjusted_r2(seed: int, groups: int, strength: float) -> None:
+    """It is that of a regression on positions as categories."""
     generator = np.random.default_rng(seed)
     positions = np.concatenate([np.arange(groups), generator.integers(0, groups, 80)])
     coordinates = (
@@ -256,12 +277,12 @@ def test_share_of_positions(seed: int, groups: int, strength: float) -> None:
     weights = coordinates.var(axis=0)
     plain = float((r2 * weights).sum() / weights.sum())
     n = len(positions)
-    assert share_of_positions(coordinates, positions) == pytest.approx(
+    assert position_variance_share(coordinates, positions) == pytest.approx(
         1 - (1 - plain) * (n - 1) / (n - groups), abs=1e-9
     )
 
 
-def test_a_roll_along_the_window_is_seen() -> None:
+def test_share_of_positions_of_a_roll_is_high() -> None:
     positions = np.tile(np.arange(64), 20)
     turn = positions / 10
     roll = np.stack(
@@ -272,12 +293,14 @@ def test_a_roll_along_the_window_is_seen() -> None:
         ],
         axis=1,
     )
-    assert share_of_positions(roll, positions) > 0.9
-    assert abs(share_of_positions(roll, np.random.default_rng(1).permutation(positions))) < 0.05
-    assert np.isnan(share_of_positions(roll[:64], positions[:64]))
+    assert position_variance_share(roll, positions) > 0.9
+    assert (
+        abs(position_variance_share(roll, np.random.default_rng(1).permutation(positions))) < 0.05
+    )
+    assert np.isnan(position_variance_share(roll[:64], positions[:64]))
 
 
-def test_pictures_show_the_cloud() -> None:
+def test_pictures_are_points_on_the_first_axes() -> None:
     cloud = clustered()
     axes = principal_axes(cloud.vectors)
     clusters = measure_layer(cloud, axes, SPEC, 0).clusters
@@ -293,9 +316,9 @@ def test_pictures_show_the_cloud() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
-def test_both_estimates_of_the_local_dimension(dtype: type, tolerance: float) -> None:
-    """From one search they are as the two are when asked for one by one, also where many points
-    repeat others."""
+def test_both_local_dimension_estimates_equal_single_ones(dtype: type, tolerance: float) -> None:
+    """Computed from one search, they equal the separately computed ones, also with repeated
+    points."""
     points = np.random.default_rng(0).standard_normal((400, 6)).astype(dtype)
     for metric in ("euclidean", "cosine"):
         both = lid_mle_estimates(points, 20, metric=metric)
@@ -316,20 +339,20 @@ def test_both_estimates_of_the_local_dimension(dtype: type, tolerance: float) ->
         each = lid_mle_samples(
             often, 20, metric=metric, squared=True, repeated="keep", n_queries=300, seed=1
         )
-        # Endless where all neighbours are copies of one point; the dimension stands in its place.
+        # Estimates are infinite if all neighbours are copies of one point; they are replaced by d.
         assert both.n_replaced == np.isinf(each).sum() > 0
         assert both.n_repeated == 1200
-        known = np.where(np.isinf(each), 6, each)
-        if metric == "euclidean":  # all neighbours at distance 0: no estimate, left out
-            known = known[each > 0]
-        assert both.published == pytest.approx(known.mean())
+        expected = np.where(np.isinf(each), 6, each)
+        if metric == "euclidean":  # all neighbours at distance 0: left out
+            expected = expected[each > 0]
+        assert both.published == pytest.approx(expected.mean())
 
 
-def test_what_departs_from_the_paper_is_said() -> None:
+def test_deviations_from_the_paper_are_listed() -> None:
     authors = Clustering(
         k_max=15, sample_size=20_000, threshold=0.1, n_components=None, n_init=10, max_iter=300
     )
-    own = SPEC.model_copy(
+    as_published = SPEC.model_copy(
         update={
             "source": "ptb",
             "model": "gpt2",
@@ -338,33 +361,33 @@ def test_what_departs_from_the_paper_is_said() -> None:
             "lid": Lid(k=100, n_queries=None, n_equal=100),
         }
     )
-    assert deviations(own) == []
-    assert deviations(own.model_copy(update={"source": "brown"})) == [
+    assert deviations(as_published) == []
+    assert deviations(as_published.model_copy(update={"source": "brown"})) == [
         "brown is not among the paper's corpora"
     ]
-    assert deviations(own.model_copy(update={"model": "m"})) == [
+    assert deviations(as_published.model_copy(update={"model": "m"})) == [
         "m is not among the paper's models"
     ]
     assert len(deviations(SPEC)) == 6
-    assert deviations(own.model_copy(update={"source": "wikitext-2"})) == [
+    assert deviations(as_published.model_copy(update={"source": "wikitext-2"})) == [
         "empty lines do not read as in the official file"
     ]
-    assert deviations(own.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
+    assert deviations(as_published.model_copy(update={"source": "wikitext-2", "empty": " "})) == []
     assert precision_deviations("bfloat16") == ["computed in bfloat16"]
     assert precision_deviations("float32") == []
-    few = own.model_copy(update={"lid": Lid(k=100, n_queries=50, n_equal=100)})
+    few = as_published.model_copy(update={"lid": Lid(k=100, n_queries=50, n_equal=100)})
     assert deviations(few) == ["local dimension at 50 points only"]
 
 
-def test_too_few_points_are_said_in_one_sentence() -> None:
+def test_too_few_points_are_rejected() -> None:
     cloud = clustered(n=9)
     with pytest.raises(IsotropyError, match="local dimension: k must lie between 2 and 8"):
         lid_scores(cloud.vectors, Lid(k=10, n_queries=None, n_equal=100), 0)
     with pytest.raises(IsotropyError, match="clusters: k_range must hold numbers from 2 to 2"):
-        count_clusters(cloud.vectors[:3], principal_axes(cloud.vectors), HOW, 0)
+        count_clusters(cloud.vectors[:3], principal_axes(cloud.vectors), CLUSTERING, 0)
 
 
-def test_vectors_of_the_paper() -> None:
+def test_deviations_of_other_vectors_are_listed() -> None:
     vectors = VectorsSpec(
         paper="cai2021",
         vectors="glove-6b-50d",
@@ -375,7 +398,7 @@ def test_vectors_of_the_paper() -> None:
 
 
 def rolled(turns: float, height: float, n: int = 2000) -> tuple[np.ndarray, np.ndarray]:
-    """A sheet that is wound up, with a little noise, and where each point is along it."""
+    """Return points of a noisy Swiss roll, and their positions along it."""
     draws = np.random.default_rng(0)
     along = draws.random(n)
     angle = np.pi * (1 + turns * along)
@@ -384,7 +407,7 @@ def rolled(turns: float, height: float, n: int = 2000) -> tuple[np.ndarray, np.n
 
 
 @pytest.mark.parametrize("height", [5, 20])
-def test_a_roll_is_found_along_what_it_is_wound(height: float) -> None:
+def test_swiss_roll_is_detected_along_its_parameter(height: float) -> None:
     sheet, along = rolled(3, height)
     other = np.random.default_rng(1).permutation(len(sheet))
     by_position = roll(sheet, along, other, 0)
@@ -395,8 +418,8 @@ def test_a_roll_is_found_along_what_it_is_wound(height: float) -> None:
     assert roll(sheet, along, other, 0) == by_position
 
 
-def test_what_is_flat_or_round_is_no_roll() -> None:
-    """A line and a plane along the text, a ball, a sphere, a ring, two clouds, half a turn."""
+def test_other_shapes_are_no_swiss_roll() -> None:
+    """A line and a plane along the position, a ball, a sphere, a ring, two clouds, half a turn."""
     draws = np.random.default_rng(0)
     n = 2000
     along, across = draws.random(n), draws.random(n)

@@ -1,12 +1,12 @@
-"""The glossary: each word is used on other pages, stands for one idea, and names a file; words that
-were given up are not used."""
+"""The glossary: each term is used in the documentation, has its own meaning, and names an existing
+file; abandoned terms are not used."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-GIVEN_UP = ("machinery", "fork server", "forkserver", "catalogue.py", "comparison.py")
+ABANDONED_TERMS = ("machinery", "fork server", "forkserver", "catalogue.py", "comparison.py")
 
 
 def rows(project: Path) -> list[tuple[str, str, str]]:
@@ -15,16 +15,16 @@ def rows(project: Path) -> list[tuple[str, str, str]]:
 
 
 def pages(project: Path) -> dict[str, str]:
-    """The documentation but for the glossary and what reports on earlier versions."""
-    found = [*(project / "docs").rglob("*.md"), project / "README.md", project / "CONTRIBUTING.md"]
+    """Read the documentation, without the glossary and the folder `upstream`."""
+    files = [*(project / "docs").rglob("*.md"), project / "README.md", project / "CONTRIBUTING.md"]
     return {
         p.relative_to(project).as_posix(): p.read_text("utf8")
-        for p in found
+        for p in files
         if p.name != "glossary.md" and "upstream" not in p.parts
     }
 
 
-def test_words_are_used_and_files_are_there(project: Path) -> None:
+def test_terms_are_used_and_files_exist(project: Path) -> None:
     table = rows(project)
     assert 25 <= len(table) <= 35
     words = [word for word, _, _ in table]
@@ -37,6 +37,11 @@ def test_words_are_used_and_files_are_there(project: Path) -> None:
     assert len({meaning for _, meaning, _ in table}) == len(table)
 
 
-def test_words_that_were_given_up(project: Path) -> None:
-    used = [f"{name}: {w}" for name, text in pages(project).items() for w in GIVEN_UP if w in text]
+def test_abandoned_terms_are_not_used(project: Path) -> None:
+    used = [
+        f"{name}: {w}"
+        for name, text in pages(project).items()
+        for w in ABANDONED_TERMS
+        if w in text
+    ]
     assert used == []

@@ -1,5 +1,5 @@
-"""Models of each architecture of the papers with a task's head: what we train and measure, and what
-plain transformers says of each item alone."""
+"""Fine-tuned models of each architecture with a task's head: batched computations against plain
+transformers on single items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from transformers import (
 
 from isotropy.errors import IsotropyError
 from isotropy.finetune import train
-from isotropy.finetune.data import Side, collate, read_side
+from isotropy.finetune.data import TaskData, collate, read_task_data
 from isotropy.finetune.measure import Reader, measure
 from isotropy.finetune.model import load_model, load_tokenizer, task_loss
 from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method
@@ -34,7 +34,7 @@ from tests.unit.test_finetune import TRAINING as TWO_EPOCHS
 CPU = torch.device("cpu")
 NAMES = list(models.ARCHITECTURES)
 WITH_SPANS = [name for name in NAMES if name != "openai-gpt"]
-"""transformers has no head for spans on OpenAI GPT."""
+"""Architectures for which transformers has a head for spans."""
 TRAINING = TWO_EPOCHS.model_copy(update={"epochs": 1, "max_length": 64, "token_types": True})
 ISTAR = Method(kind="istar", strength=-1.0, zeta=0.2)
 
@@ -57,48 +57,50 @@ def spec(method: Method, **changes: Any) -> FinetuneSpec:
 
 
 def rows(kind: str, n: int = 10) -> list[Row]:
-    """Pairs of sentences with a class or a score, or contexts with a question and an answer."""
+    """Generate rows: pairs of sentences with a class or score, or contexts with a question."""
     writer = Writer(50)
-    found = []
+    generated = []
     for i in range(n):
         first, second = writer.sentence(4, 16), writer.sentence(4, 10)
         if kind == "extractive":
             word = first.split()[3]
             start = first.index(f" {word}") + 1
-            found.append(Row((first, second), {"text": [word], "answer_start": [start]}))
+            generated.append(Row((first, second), {"text": [word], "answer_start": [start]}))
         else:
-            found.append(Row((first, second), i % 3 if kind == "single-label" else i / 4))
-    return found
+            generated.append(Row((first, second), i % 3 if kind == "single-label" else i / 4))
+    return generated
 
 
-def side_of(tokenizer: Any, kind: str, folder: Path) -> Side:
-    """Items of a kind of task, prepared and tokenized as a job does it."""
+def tokenized_items(tokenizer: Any, kind: str, folder: Path) -> TaskData:
+    """Prepare and tokenize items of a kind of task, as in a job."""
     names = {"label_names": ["a", "b", "c"]} if kind == "single-label" else {"task": kind}
-    about = SentencesSpec.model_validate({"kind": "sentences", "source": "s", **names})
-    prepared = prepare_sentences(about, rows(kind))
+    items_spec = SentencesSpec.model_validate({"kind": "sentences", "source": "s", **names})
+    prepared = prepare_sentences(items_spec, rows(kind))
     prepared.texts.to_parquet(folder / "texts.parquet")
     write_items(folder / "items.parquet", prepared.items, prepared.dataset, "isotropy-record:0")
-    return read_side(tokenizer, folder / "texts.parquet", folder / "items.parquet", TRAINING)
+    return read_task_data(tokenizer, folder / "texts.parquet", folder / "items.parquet", TRAINING)
 
 
-def loaded(folder: Path, kind: str, tmp_path: Path) -> tuple[Any, Side, int]:
+def loaded(folder: Path, kind: str, tmp_path: Path) -> tuple[Any, TaskData, int]:
     tokenizer = load_tokenizer(folder, TRAINING.max_length)
-    side = side_of(tokenizer, kind, tmp_path)
+    side = tokenized_items(tokenizer, kind, tmp_path)
     pad = tokenizer.pad_token_id
     return load_model(folder, kind, 3, 7, pad).eval(), side, pad
 
 
 def plain_inputs(tokenizer: Any, item: Row, kind: str) -> dict[str, torch.Tensor]:
-    """What transformers' own tokenizer makes of an item; a question stands before its context."""
+    """Tokenize an item with transformers; the question comes before the context."""
     pair = item.texts[::-1] if kind == "extractive" else item.texts
     return dict(tokenizer(*pair, return_tensors="pt"))
 
 
 @pytest.mark.parametrize("kind", ["single-label", "regression"])
 @pytest.mark.parametrize("name", NAMES)
-def test_logits_and_losses(name: str, kind: str, synthetic_models: Path, tmp_path: Path) -> None:
-    """Of a padded batch: those of each item alone, and the loss that transformers computes of
-    labels."""
+def test_logits_and_losses_equal_transformers(
+    name: str, kind: str, synthetic_models: Path, tmp_path: Path
+) -> None:
+    """Logits of a padded batch equal those of single items, and the loss equals that of
+    transformers."""
     model, side, pad = loaded(synthetic_models / name, kind, tmp_path)
     fresh = AutoTokenizer.from_pretrained(synthetic_models / name)
     assert isinstance(model, type(AutoModelForSequenceClassification.from_config(model.config)))
@@ -117,9 +119,10 @@ def test_logits_and_losses(name: str, kind: str, synthetic_models: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", WITH_SPANS)
-def test_spans(name: str, synthetic_models: Path, tmp_path: Path) -> None:
-    """Word pieces of an answer are those that spell it in the context, whatever the tokenizer; the
-    loss is that of transformers."""
+def test_spans_spell_the_answer_and_losses_equal_transformers(
+    name: str, synthetic_models: Path, tmp_path: Path
+) -> None:
+    """For each tokenizer, the word pieces at the target positions spell the answer."""
     model, side, pad = loaded(synthetic_models / name, "extractive", tmp_path)
     fresh = AutoTokenizer.from_pretrained(synthetic_models / name)
     assert isinstance(model, type(AutoModelForQuestionAnswering.from_config(model.config)))
@@ -144,13 +147,13 @@ def test_spans(name: str, synthetic_models: Path, tmp_path: Path) -> None:
             assert float(alone.loss) == pytest.approx(float(-(starts + ends) / 2), rel=1e-4)
             losses.append(float(alone.loss))
     assert np.isfinite(losses).all()
-    assert float(task_loss(outputs, batch)) >= np.mean(losses) - 1e-6  # padding has logits, too
+    assert float(task_loss(outputs, batch)) >= np.mean(losses) - 1e-6  # padding has logits as well
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_penalty_reaches_all_layers(name: str, synthetic_models: Path, tmp_path: Path) -> None:
-    """A gradient without the task's loss: embeddings and each layer, but neither head nor pooler,
-    nor the row of a padding token."""
+    """The penalty alone gives gradients to embeddings and all layers, but not to head, pooler and
+    the embedding of padding."""
     model, side, pad = loaded(synthetic_models / name, "single-label", tmp_path)
     batch = collate(side.inputs, range(len(side.inputs)), pad, CPU)
     outputs = model(**batch.model_inputs, output_hidden_states=True)
@@ -169,66 +172,66 @@ def test_the_penalty_reaches_all_layers(name: str, synthetic_models: Path, tmp_p
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_saved_and_resumed(
+def test_interrupted_training_resumes_from_a_checkpoint(
     name: str, synthetic_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed run, read back from its checkpoint, ends in the bytes of an undisturbed one; tied
-    and shared weights too."""
+    """The resumed run ends with the same weights as an undisturbed one, also for tied and shared
+    weights."""
     model, side, pad = loaded(synthetic_models / name, "single-label", tmp_path)
     undisturbed, _ = finetune(spec(ISTAR), model, side.inputs, pad, CPU, tmp_path / "a")
     monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
-    step, done = train._Run.step, []
+    step, updates = train._Run.step, []
 
-    def dying(run: Any) -> dict[str, float]:
-        if len(done) == 2:
+    def interrupted_step(run: Any) -> dict[str, float]:
+        if len(updates) == 2:
             raise KeyboardInterrupt
-        done.append(1)
+        updates.append(1)
         return step(run)
 
-    monkeypatch.setattr(train._Run, "step", dying)
+    monkeypatch.setattr(train._Run, "step", interrupted_step)
     folder = synthetic_models / name
     with pytest.raises(KeyboardInterrupt):
         killed = load_model(folder, "single-label", 3, 7, pad)
         finetune(spec(ISTAR), killed, side.inputs, pad, CPU, tmp_path / "b")
     monkeypatch.setattr(train._Run, "step", step)
     resumed = load_model(folder, "single-label", 3, 9, pad)
-    found, facts = finetune(spec(ISTAR), resumed, side.inputs, pad, CPU, tmp_path / "b")
+    resumed_rows, facts = finetune(spec(ISTAR), resumed, side.inputs, pad, CPU, tmp_path / "b")
     assert facts["updates_taken_up_from_a_killed_run"] == 2
-    assert found.equals(undisturbed)
-    for (key, one), (_, other) in zip(
+    assert resumed_rows.equals(undisturbed)
+    for (key, expected), (_, obtained) in zip(
         model.named_parameters(), resumed.named_parameters(), strict=True
     ):
-        assert torch.equal(one, other), key
+        assert torch.equal(expected, obtained), key
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bfloat16_on_the_cpu(name: str, synthetic_models: Path, tmp_path: Path) -> None:
-    """Losses near those of float32; parameters stay float32."""
-    found = {}
+def test_training_in_bfloat16_on_the_cpu(name: str, synthetic_models: Path, tmp_path: Path) -> None:
+    """Losses are near those in float32, and parameters stay float32."""
+    rows_by_precision = {}
     for precision in ("float32", "bfloat16"):
         model, side, pad = loaded(synthetic_models / name, "single-label", tmp_path)
         chosen = spec(ISTAR, precision=precision)
-        found[precision], _ = finetune(
+        rows_by_precision[precision], _ = finetune(
             chosen, model, side.inputs, pad, CPU, tmp_path / str(precision)
         )
         assert {p.dtype for p in model.parameters()} == {torch.float32}
     for column in ("loss", "score"):
-        one, other = (rows[column].to_numpy() for rows in found.values())
-        assert np.isfinite(other).all()
-        assert np.abs(one - other).max() < 0.05 * np.abs(one).max() + 0.02
-        assert (one != other).any()
+        full, half = (rows[column].to_numpy() for rows in rows_by_precision.values())
+        assert np.isfinite(half).all()
+        assert np.abs(full - half).max() < 0.05 * np.abs(full).max() + 0.02
+        assert (full != half).any()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sentence_vectors_are_what_the_head_reads(
+def test_sentence_vectors_are_those_read_by_the_head(
     name: str, synthetic_models: Path, tmp_path: Path
 ) -> None:
-    """The first token of encoders, the last of models that read from left to right: its first one
-    says nothing of a text."""
+    """The first token of encoders, the last of decoders, whose first token does not depend on the
+    text."""
     model, side, pad = loaded(synthetic_models / name, "single-label", tmp_path)
     fresh = AutoTokenizer.from_pretrained(synthetic_models / name)
-    found = measure(Reader(model, pad, CPU), side.inputs, side, spec(Method(kind="none")))
+    obtained = measure(Reader(model, pad, CPU), side.inputs, side, spec(Method(kind="none")))
     vectors = []
     for item in rows("single-label"):
         given = plain_inputs(fresh, item, "single-label")
@@ -236,14 +239,16 @@ def test_sentence_vectors_are_what_the_head_reads(
             states = model(**given, output_hidden_states=True).hidden_states[-1][0]
         vectors.append(states[-1 if "gpt" in name else 0].numpy())
     expected = np.stack(vectors).mean(axis=0)
-    assert np.allclose(found.facts["activations"], expected, atol=1e-5)
-    assert len(found.layers) == model.config.num_hidden_layers
+    assert np.allclose(obtained.facts["activations"], expected, atol=1e-5)
+    assert len(obtained.layers) == model.config.num_hidden_layers
 
 
 @pytest.mark.parametrize("name", ["gpt2", "openai-gpt"])
-def test_a_padding_token_of_their_own(name: str, synthetic_models: Path, tmp_path: Path) -> None:
-    """Models without one get one that no text has: a text that ends with an unknown or an end token
-    is read to its end."""
+def test_models_without_padding_token_get_a_new_one(
+    name: str, synthetic_models: Path, tmp_path: Path
+) -> None:
+    """The new token occurs in no text, so a text that ends with an unknown or an end token is read
+    to its end."""
     fresh = AutoTokenizer.from_pretrained(synthetic_models / name)
     tokenizer = load_tokenizer(synthetic_models / name, 64)
     assert tokenizer.pad_token_id == len(fresh)
@@ -259,8 +264,8 @@ def test_a_padding_token_of_their_own(name: str, synthetic_models: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_texts_longer_than_the_model_reads_are_refused(name: str, synthetic_models: Path) -> None:
-    """RoBERTa has 514 positions and reads 512 tokens."""
+def test_lengths_beyond_the_models_limit_are_rejected(name: str, synthetic_models: Path) -> None:
+    """The limit is 512 tokens also for RoBERTa, which has 514 positions."""
     longest = 1024 if name == "gpt2" else 512
     load_tokenizer(synthetic_models / name, longest)
     with pytest.raises(IsotropyError, match=f"reads at most {longest} word pieces"):

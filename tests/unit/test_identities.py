@@ -1,4 +1,4 @@
-"""The identities of Mickus et al., section 2 and Appendix B, against sums over all pairs and
+"""The identities in section 2 and Appendix B of Mickus et al., against sums over all pairs and
 triples."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from isotropy.metrics import (
     d=st.integers(2, 5),
     shift=st.floats(-100, 100),
 )
-def test_identities(seed: int, n: int, d: int, shift: float) -> None:
+def test_identities_of_isoscore_and_variance(seed: int, n: int, d: int, shift: float) -> None:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * rng.uniform(0.1, 3, d) + shift
     # The defect, by eigenvalues as in IsoScore, is a chord between two points of a circle (section
@@ -51,9 +51,11 @@ def test_identities(seed: int, n: int, d: int, shift: float) -> None:
 @given(
     seed=st.integers(0, 10**6), n=st.integers(4, 12), d=st.integers(1, 4), margin=st.floats(0, 3)
 )
-def test_objectives(seed: int, n: int, d: int, margin: float) -> None:
-    """Equations 1 and 5 by loops; equation 5 is an upper bound on the triplet objective with hinge,
-    for any margin >= 0."""
+def test_objectives_equal_sums_over_pairs_and_triples(
+    seed: int, n: int, d: int, margin: float
+) -> None:
+    """Equations 1 and 5 by loops; equation 5 is an upper bound of the triplet objective with a
+    hinge, for any margin >= 0."""
     rng = np.random.default_rng(seed)
     X, labels = rng.standard_normal((n, d)) + 5, np.r_[0, 1, rng.integers(0, 3, n - 2)]
     square = lambda i, j: ((X[i] - X[j]) ** 2).sum()  # noqa: E731
@@ -69,15 +71,15 @@ def test_objectives(seed: int, n: int, d: int, margin: float) -> None:
     assert hinge <= triplet_objective(X, labels) + 1e-8
 
 
-def test_equation_5_is_no_upper_bound_on_equation_1_in_general() -> None:
-    """The paper's text says it is; with the weights that it describes, a cloud whose classes
-    overlap is a counter-example."""
+def test_equation_5_is_not_always_an_upper_bound_of_equation_1() -> None:
+    """The paper states that it is; with the weights that it describes, overlapping classes are a
+    counter-example."""
     X, labels = np.array([[0.0], [10], [4], [6]]), [0, 0, 1, 1]
     assert triplet_objective(X, labels) < silhouette_objective(X, labels)
 
 
 @pytest.mark.parametrize("function", [cosine_to_ones, isotropy_defect])
-def test_limits_and_bad_input(function: object) -> None:
+def test_limits_and_invalid_input(function: object) -> None:
     isotropic, line = np.vstack([np.eye(4), -np.eye(4)]), np.outer(np.arange(5.0), [1, 2, 3, 4])
     assert cosine_to_ones(isotropic) == pytest.approx(1)
     assert isotropy_defect(isotropic) == pytest.approx(0, abs=1e-7)

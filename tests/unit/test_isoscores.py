@@ -1,4 +1,4 @@
-"""IsoScore and IsoScore* against the authors' package, the definition in double precision, and
+"""IsoScore and IsoScore* against the authors' package and the definition in double precision, and
 their properties."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from isotropy.metrics import (
 
 
 def algorithm_1(X: np.ndarray) -> float:
-    """Steps 1 to 4 of the paper, by eigenvalues, in double precision."""
+    """Compute steps 1 to 4 of the paper's algorithm by eigenvalues, in double precision."""
     d = X.shape[1]
     eigenvalues = np.clip(np.linalg.eigvalsh(np.cov(X.astype(np.float64).T)), 0, None)
     normalized = np.sqrt(d) * eigenvalues / np.linalg.norm(eigenvalues)
@@ -41,15 +41,15 @@ def cloud(seed: int, n: int, d: int, offset: float = 0.0) -> np.ndarray:
 
 @pytest.mark.parametrize(("n", "d"), [(500, 20), (2275, 300), (30, 100), (2, 2), (9000, 64)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-6)])
-def test_equals_the_definition(n: int, d: int, dtype: type, tolerance: float) -> None:
+def test_isoscore_equals_the_definition(n: int, d: int, dtype: type, tolerance: float) -> None:
     """Both branches (n >= d and n < d), both precisions."""
     X = cloud(0, n, d).astype(dtype)
     assert isoscore(X) == pytest.approx(algorithm_1(X), abs=tolerance)
 
 
 @pytest.mark.parametrize(("n", "d"), [(500, 20), (60, 100)])
-def test_equals_the_published_package(n: int, d: int) -> None:
-    """IsoScore 2.0.1 takes (n, d), like us; its constants are float32, hence the tolerance."""
+def test_isoscore_equals_the_published_package(n: int, d: int) -> None:
+    """IsoScore 2.0.1 takes (n, d) as well; it uses float32 constants, hence the tolerance."""
     X = cloud(1, n, d)
     assert isoscore(X) == pytest.approx(
         float(published_package.IsoScore(torch.from_numpy(X).numpy())), abs=1e-6
@@ -57,7 +57,7 @@ def test_equals_the_published_package(n: int, d: int) -> None:
 
 
 def test_float32_far_from_the_origin() -> None:
-    """A large mean must not eat the digits of the variance."""
+    """A large mean must not cancel digits of the variance."""
     X = cloud(2, 4000, 50, offset=100.0).astype(np.float32)
     assert isoscore(X) == pytest.approx(algorithm_1(X), abs=1e-5)
 
@@ -70,7 +70,7 @@ def test_float32_far_from_the_origin() -> None:
     scale=st.floats(1e-12, 1e12),
 )
 def test_invariance_and_bounds(seed: int, n: int, d: int, scale: float) -> None:
-    """Rotation, translation, scale and order of points do not matter; the score lies in [0, 1]."""
+    """The score is invariant to rotation, translation, scale and order, and within [0, 1]."""
     X = cloud(seed, n, d)
     score = isoscore(X)
     rng = np.random.default_rng(seed)
@@ -81,14 +81,14 @@ def test_invariance_and_bounds(seed: int, n: int, d: int, scale: float) -> None:
         assert isoscore(changed) == pytest.approx(score, abs=1e-9)
 
 
-def test_limits() -> None:
+def test_limits_of_isoscore() -> None:
     """Equal variances give 1, a line gives 0."""
     assert isoscore(np.vstack([np.eye(5), -np.eye(5)])) == pytest.approx(1, abs=1e-12)
     assert isoscore(np.outer(np.arange(6.0), np.ones(3))) == pytest.approx(0, abs=1e-12)
 
 
 def test_tensors_stay_tensors_and_carry_gradients() -> None:
-    """A tensor gives a 0-d tensor whose gradient is that of finite differences."""
+    """A tensor gives a 0-d tensor, whose derivatives equal finite differences."""
     X = torch.from_numpy(cloud(3, 7, 4)).requires_grad_()
     assert torch.autograd.gradcheck(isoscore, (X,))
     assert torch.autograd.gradgradcheck(isoscore, (X,))
@@ -99,15 +99,14 @@ def test_tensors_stay_tensors_and_carry_gradients() -> None:
     ("dtype", "exponent"),
     [(np.float32, 25), (np.float32, -25), (np.float64, 160), (np.float64, -170)],
 )
-def test_squares_beyond_the_float_range(dtype: type, exponent: int) -> None:
-    """The unit does not matter, even where squares have no number."""
+def test_scale_beyond_the_float_range_of_squares(dtype: type, exponent: int) -> None:
+    """The score is invariant to scale, even if squares overflow or underflow."""
     X = cloud(6, 40, 6)
     assert isoscore((X * 10.0**exponent).astype(dtype)) == pytest.approx(isoscore(X), abs=1e-6)
 
 
-def test_any_memory_layout() -> None:
-    """Reversed, column-major, foreign byte order, read-only: the same numbers give the same
-    score."""
+def test_memory_layout_does_not_change_the_score() -> None:
+    """Negative strides, column-major order, foreign byte order, read-only arrays."""
     X = cloud(5, 40, 6)
     frozen = X.copy()
     frozen.flags.writeable = False
@@ -137,18 +136,18 @@ def test_integers_and_frames_are_not_truncated() -> None:
         (np.empty((0, 3)), "at least 2 points"),
     ],
 )
-def test_bad_input(X: np.ndarray, message: str) -> None:
+def test_invalid_input_is_rejected(X: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         isoscore(X)
 
 
-def test_text_is_refused() -> None:
+def test_text_is_rejected() -> None:
     with pytest.raises(TypeError, match="numeric"):
         isoscore(np.array([["a", "b"], ["c", "d"]]))
 
 
 def star_reference(X: torch.Tensor, zeta: float, S: torch.Tensor) -> torch.Tensor:
-    """The definition by eigenvalues, in double precision."""
+    """Compute the definition of IsoScore* by eigenvalues, in double precision."""
     d = X.shape[1]
     eigenvalues = torch.linalg.eigvalsh((1 - zeta) * torch.cov(X.double().T) + zeta * S.double())
     return (eigenvalues.sum() ** 2 / eigenvalues.square().sum() - 1) / (d - 1)
@@ -173,7 +172,7 @@ def test_star_equals_the_definition(
     )
 
 
-def test_star_equals_the_published_package_for_which_zeta_0_is_isoscore() -> None:
+def test_star_equals_the_published_package() -> None:
     """The convention of the code: zeta = 0 is IsoScore, zeta = 1 ignores the batch."""
     X, S = torch.from_numpy(cloud(0, 50, 20)), covariance(1, 20)
     for zeta in (0.0, 0.3, 1.0):
@@ -192,8 +191,8 @@ def test_star_equals_the_published_package_for_which_zeta_0_is_isoscore() -> Non
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(3, 12), d=st.integers(2, 8), zeta=st.floats(0, 1))
 def test_star_bounds_rotation_and_gradients(seed: int, n: int, d: int, zeta: float) -> None:
-    """In [0, 1]; cloud and covariance may rotate together; first and second derivatives are those
-    of finite differences."""
+    """Within [0, 1]; invariant to a rotation of cloud and covariance; first and second derivatives
+    equal finite differences."""
     X, S = torch.from_numpy(cloud(seed, n, d)), covariance(seed + 1, d)
     score = isoscore_star(X, zeta, S)
     assert -1e-12 <= score <= 1 + 1e-12
@@ -227,8 +226,8 @@ def test_half_precision_carries_gradients() -> None:
 
 
 @pytest.mark.parametrize("exponent", [25, -25])
-def test_star_of_squares_beyond_the_float_range(exponent: int) -> None:
-    """Cloud and covariance in another unit give the same score."""
+def test_star_at_scales_beyond_the_float_range_of_squares(exponent: int) -> None:
+    """Scaling cloud and covariance together does not change the score."""
     X, S, unit = torch.from_numpy(cloud(0, 40, 6)), covariance(1, 6), 10.0**exponent
     expected = float(isoscore_star(X, 0.3, S))
     assert float(isoscore_star((X * unit).float(), 0.3, S * unit**2)) == pytest.approx(
@@ -236,14 +235,14 @@ def test_star_of_squares_beyond_the_float_range(exponent: int) -> None:
     )
 
 
-def test_where_the_published_package_is_wrong() -> None:
-    """Version 2.0.1: its functions cut the gradient, take the transpose for another cloud, and give
-    NaN for a constant one."""
+def test_known_defects_of_the_published_package() -> None:
+    """Version 2.0.1 returns no gradient, expects points as rows, unlike its README, and gives NaN
+    for a constant cloud."""
     X = torch.from_numpy(cloud(0, 60, 8)).requires_grad_()
     with pytest.warns(UserWarning, match="copy construct"):
         assert not published_package.IsoScore(X).requires_grad
     assert isoscore(X).requires_grad
-    # Version 1.0 and its README: (d, n)
+    # Version 1.0 and the README expect (d, n)
     isotropic = np.random.default_rng(0).standard_normal((2000, 4))
     assert float(published_package.IsoScore(isotropic)) > 0.99
     assert float(published_package.IsoScore(isotropic.T)) < 0.01
@@ -257,22 +256,23 @@ def test_where_the_published_package_is_wrong() -> None:
     shards=st.integers(1, 4),
     offset=st.floats(-1e4, 1e4),
 )
-def test_streams_equal_the_whole(seed: int, cuts: list[int], shards: int, offset: float) -> None:
-    """Any batches, in any number of shards that are merged: mean, covariance and score of the
-    whole."""
+def test_merged_streams_equal_the_whole_cloud(
+    seed: int, cuts: list[int], shards: int, offset: float
+) -> None:
+    """For any batches and number of merged shards: mean, covariance and score."""
     X = cloud(seed, 200, 7, offset)
     streams = [StreamingIsoScore(7) for _ in range(shards)]
     for i, batch in enumerate(np.split(X, sorted(cuts))):
         streams[i % shards].update(batch)
-    whole = streams[-1]
+    merged = streams[-1]
     for stream in streams[:-1]:
-        whole.merge(stream)
-    assert int(whole.n) == 200
-    assert whole.mean.numpy() == pytest.approx(X.mean(0), rel=1e-9, abs=1e-9)
-    assert whole.covariance().numpy() == pytest.approx(np.cov(X.T), rel=1e-8, abs=1e-8)
-    assert whole.compute() == pytest.approx(isoscore(X), abs=1e-8)
+        merged.merge(stream)
+    assert int(merged.n) == 200
+    assert merged.mean.numpy() == pytest.approx(X.mean(0), rel=1e-9, abs=1e-9)
+    assert merged.covariance().numpy() == pytest.approx(np.cov(X.T), rel=1e-8, abs=1e-8)
+    assert merged.compute() == pytest.approx(isoscore(X), abs=1e-8)
     S = covariance(seed, 7)
-    assert whole.compute(0.4, S) == pytest.approx(isoscore_star(X, 0.4, S.numpy()), abs=1e-8)
+    assert merged.compute(0.4, S) == pytest.approx(isoscore_star(X, 0.4, S.numpy()), abs=1e-8)
 
 
 def test_stream_of_float32_far_from_the_origin_and_its_state() -> None:
@@ -289,7 +289,7 @@ def test_stream_of_float32_far_from_the_origin_and_its_state() -> None:
         copy.compute()
 
 
-def test_bad_input_of_streams() -> None:
+def test_invalid_input_of_streams_is_rejected() -> None:
     stream = StreamingCovariance(3)
     for batch, message in (
         (np.ones((2, 4)), "does not fit"),
@@ -321,21 +321,21 @@ def test_bad_input_of_streams() -> None:
         (0.5, np.full((3, 3), np.nan), "NaN"),
     ],
 )
-def test_bad_shrinkage(zeta: float, S: np.ndarray | None, message: str) -> None:
+def test_invalid_shrinkage_is_rejected(zeta: float, S: np.ndarray | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         isoscore_star(cloud(0, 9, 3), zeta, S)
 
 
 def test_devices_must_agree() -> None:
-    """A covariance on another device is an error that names both, not a crash inside a product."""
+    """A covariance on another device is an error that names both devices."""
     shrinkage = ShrinkageCovariance(torch.eye(3))
     shrinkage.matrix = shrinkage.matrix.to("meta")
     with pytest.raises(ValueError, match="is on meta, the points are on cpu"):
         isoscore_star(torch.rand(9, 3), 0.5, shrinkage)
 
 
-def test_shrinkage_saves_a_constant_batch() -> None:
-    """Points all equal have no IsoScore, but an IsoScore*: that of the shrinkage covariance."""
+def test_star_of_a_constant_batch_is_that_of_the_shrinkage() -> None:
+    """Equal points have no IsoScore, but an IsoScore*: that of the shrinkage covariance."""
     S = covariance(0, 3)
     assert float(isoscore_star(torch.ones(4, 3), 0.5, S)) == pytest.approx(
         float(isoscore_from_covariance(S)), abs=1e-6
@@ -345,7 +345,7 @@ def test_shrinkage_saves_a_constant_batch() -> None:
 @pytest.mark.parametrize("unit", [1e10, 1e7, 1e-7, 1e-11])
 @pytest.mark.parametrize(("n", "d"), [(20, 60), (200, 10)])
 def test_gradient_at_any_scale(n: int, d: int, unit: float) -> None:
-    """The gradient goes as 1/unit; its parts, as the fourth power, must not leave the float
+    """The gradient scales with 1/unit; intermediate fourth powers must stay within the float
     range."""
     X = torch.from_numpy(cloud(0, n, d))
     gradients = []
@@ -356,9 +356,9 @@ def test_gradient_at_any_scale(n: int, d: int, unit: float) -> None:
     assert (gradients[0] - gradients[1]).abs().max() < 2e-5 * gradients[0].abs().max()
 
 
-def test_autocast_changes_nothing() -> None:
-    """Fine-tuning runs under autocast; the penalty and its gradient are computed in float32 all the
-    same."""
+def test_autocast_does_not_change_gradients() -> None:
+    """In fine-tuning under autocast, the penalty and its gradient are still computed in
+    float32."""
     X, S = torch.from_numpy(cloud(0, 32, 64)).float(), covariance(1, 64)
     X[:, 3] += 50 * torch.randn(32, generator=torch.Generator().manual_seed(0))
     gradients = []
@@ -370,8 +370,8 @@ def test_autocast_changes_nothing() -> None:
     assert torch.equal(*gradients)
 
 
-def test_autocast_changes_no_stream() -> None:
-    """Squares of such values are beyond float16."""
+def test_autocast_does_not_change_streams() -> None:
+    """Squares of these values overflow float16."""
     X = torch.from_numpy(cloud(0, 5000, 16)).float() * 6
     scores = []
     for enabled in (False, True):
@@ -383,7 +383,7 @@ def test_autocast_changes_no_stream() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "asked"),
+    ("setting", "getter"),
     [
         ("torch.set_float32_matmul_precision('medium')", "torch.get_float32_matmul_precision()"),
         ("torch.set_float32_matmul_precision('high')", "torch.get_float32_matmul_precision()"),
@@ -395,30 +395,29 @@ def test_autocast_changes_no_stream() -> None:
         ("torch.backends.cuda.matmul.allow_tf32 = True", "torch.backends.cuda.matmul.allow_tf32"),
     ],
 )
-def test_faster_products_change_no_score(setting: str, asked: str) -> None:
-    """However torch is told that products of float32 need not be exact; and afterwards it is told
-    so still."""
+def test_reduced_matmul_precision_does_not_change_scores(setting: str, getter: str) -> None:
+    """For each of torch's settings of float32 precision, which is unchanged afterwards."""
     program = f"""
 import torch
 from isotropy.metrics import isoscore, mean_cosine
 X = torch.randn(600, 300, generator=torch.Generator().manual_seed(0)) * torch.arange(1, 301)
 X[:, 3] += 1000
 {setting}
-before = {asked}
+before = {getter}
 errors = [abs(float(f(X)) / float(f(X.double())) - 1) for f in (isoscore, mean_cosine)]
-print(*errors, before == {asked})
+print(*errors, before == {getter})
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    *errors, kept = done.stdout.split()
+    *errors, unchanged = done.stdout.split()
     assert max(map(float, errors)) < 1e-5
-    assert kept == "True"
+    assert unchanged == "True"
 
 
-def test_points_that_differ_in_one_dimension_only_have_a_score() -> None:
-    """Whatever the mean of the others: what rounds there does not hide them."""
+def test_one_constant_dimension_with_a_large_mean() -> None:
+    """Rounding errors of a large mean do not hide the variance of the other dimensions."""
     X = 1e-3 * torch.from_numpy(cloud(0, 1000, 16)).float()
     X[:, 0] += 1e4
     expected = float(isoscore(X.double()))
@@ -429,7 +428,7 @@ def test_points_that_differ_in_one_dimension_only_have_a_score() -> None:
     assert stream.compute() == pytest.approx(expected, abs=1e-3)
 
 
-def test_streams_of_equal_points_and_of_models_in_half_precision() -> None:
+def test_streams_of_equal_points_and_in_half_precision_modules() -> None:
     constant = StreamingIsoScore(3)
     constant.update(np.full((7, 3), 0.1))
     with pytest.raises(ValueError, match="variance is zero"):

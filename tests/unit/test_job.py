@@ -1,4 +1,4 @@
-"""Jobs and their records, on small jobs run for real."""
+"""Jobs and their records, on small jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from isotropy.provenance.record import read_record
 from tests.unit.jobs import RULE, Named, NoteSpec, snakemake_object, states, write_note
 
 
-def test_record_says_what_happened(run: Path) -> None:
+def test_record_describes_the_job(run: Path) -> None:
     record = read_json(run / "results/note.record.json")
     assert record["spec"] == {"text": "hello"}
     assert record["inputs"][0]["path"] == "results/source.txt"
@@ -47,12 +47,12 @@ def test_record_says_what_happened(run: Path) -> None:
     environment = record["environment"]
     assert environment["packages"]["numpy"]
     gpu = environment["gpu"]
-    assert gpu.get("devices") or gpu["reason"]  # known, or null with a reason
+    assert gpu.get("devices") or gpu["reason"]  # devices, or a reason why there are none
 
 
-def test_results_of_one_job_are_made_one_by_one(run: Path, project: Path) -> None:
-    """Each from its own inputs, with a record of its own; a result can be made from another of the
-    same job; one log and one CPU time for all.
+def test_job_with_several_results_writes_a_record_each(run: Path, project: Path) -> None:
+    """Each result has its inputs and record; a result can be an input of another one; the job has
+    one log, and CPU time is divided among results.
     """
     results = [
         {"stem": "first", "spec": {"text": "one"}, "inputs": {"note": ["results/note.txt"]}},
@@ -81,8 +81,8 @@ def test_results_of_one_job_are_made_one_by_one(run: Path, project: Path) -> Non
     assert 0 < total < time.process_time() + 0.1
 
 
-def test_a_result_of_several_can_be_made_alone(run: Path, project: Path) -> None:
-    """As `isotropy audit rerun` does: with the spec of one result."""
+def test_one_of_several_results_can_be_made_alone(run: Path, project: Path) -> None:
+    """With the spec of one result, as in `isotropy audit rerun`."""
     (job,) = jobs(snakemake_object(project, "alone", "text"), NoteSpec)
     with job, job.write("note") as path:
         path.write_text(job.spec.text)
@@ -90,8 +90,8 @@ def test_a_result_of_several_can_be_made_alone(run: Path, project: Path) -> None
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
-def test_peak_memory_is_the_processes_own() -> None:
-    """Not that of the larger one that started it, as `getrusage` has it."""
+def test_peak_memory_excludes_the_parent_process() -> None:
+    """Unlike `getrusage`, which includes the memory of the process that started it."""
     small = "from isotropy.provenance.environment import peak_memory_bytes as peak; print(peak())"
     start = f"subprocess.run([sys.executable, '-c', {small!r}], check=True)"
     program = f"import subprocess, sys; held = b'x' * 10**9; {start}"
@@ -101,11 +101,11 @@ def test_peak_memory_is_the_processes_own() -> None:
     assert 1e6 < int(done.stdout) < 5e8
 
 
-def test_packages_are_those_that_are_imported(
+def test_recorded_packages_are_those_found_first_on_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that is installed, of a name found twice the first; a folder without a description and
-    one named twice do no harm."""
+    """All installed packages, with the first version of a name; folders without metadata, or twice
+    on the path, are tolerated."""
     for folder, version in (("first", "2.0"), ("second", "1.0")):
         for name in ("Torch_Like", "only." + folder):
             described = tmp_path / folder / f"{name}-{version}.dist-info"
@@ -116,15 +116,19 @@ def test_packages_are_those_that_are_imported(
     (tmp_path / "first/broken-1.0.dist-info").mkdir()
     added = [str(tmp_path / folder) for folder in ("first", "second", "first")]
     monkeypatch.setattr(sys, "path", [*added, *sys.path])
-    found = packages()
-    assert (found["torch-like"], found["only-first"], found["only-second"]) == ("2.0", "2.0", "1.0")
-    assert "broken" not in found
-    for name in set(found) - {"torch-like"}:
-        assert found[name] == metadata.version(name)
+    result = packages()
+    assert (result["torch-like"], result["only-first"], result["only-second"]) == (
+        "2.0",
+        "2.0",
+        "1.0",
+    )
+    assert "broken" not in result
+    for name in set(result) - {"torch-like"}:
+        assert result[name] == metadata.version(name)
     (tmp_path / "second/only.second-1.0.dist-info").rename(tmp_path / "second/late-3.dist-info")
-    assert "only-second" in packages()  # the name is what the file says
+    assert "only-second" in packages()  # the name comes from the file METADATA
     shutil.rmtree(tmp_path / "second/late-3.dist-info")
-    assert found.keys() - packages().keys() == {"only-second"}
+    assert result.keys() - packages().keys() == {"only-second"}
 
 
 def test_deviations_make_a_stand_in() -> None:
@@ -146,15 +150,17 @@ def test_secrets_are_not_recorded(
     assert "hf_secret_value" not in (run / "results/other.record.json").read_text()
 
 
-def test_job_that_writes_nothing_has_failed(run: Path, project: Path) -> None:
+def test_job_without_its_output_fails(run: Path, project: Path) -> None:
     with pytest.raises(SystemExit), Job(snakemake_object(project, "empty"), NoteSpec):
         pass
     assert not (run / "results/empty.record.json").exists()
     assert "ended without writing results/empty.txt" in (run / "results/logs/empty.log").read_text()
 
 
-def test_error_leaves_nothing(run: Path, project: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Also not an output that was already complete; the sentence stands alone, without a trace."""
+def test_failed_job_leaves_no_outputs(
+    run: Path, project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not even completed ones; the log has the error message without a traceback."""
     logging.getLogger("isotropy").propagate = True
     with pytest.raises(SystemExit), Job(snakemake_object(project, "bad"), NoteSpec) as job:
         with job.write("note") as path:
@@ -182,7 +188,7 @@ def test_input_without_record_stops_the_job(run: Path, project: Path) -> None:
         write_note(project, "late", inputs={"source": "results/by_hand.txt"})
 
 
-def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path) -> None:
+def test_temporary_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
     host = socket.gethostname()
     dead = subprocess.Popen(["true"])
     dead.wait()
@@ -195,9 +201,9 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path
     ]
 
 
-def test_threads_of_what_is_loaded_later(project: Path) -> None:
-    """A table that loads torch itself computes with the threads of its job, without Snakemake, too:
-    two would give other last digits."""
+def test_thread_limit_applies_to_torch_loaded_later(project: Path) -> None:
+    """Also without Snakemake, a job that imports torch itself uses its number of threads; another
+    number would change last digits."""
     code = (
         "from isotropy.threads import limit_threads\n"
         "limits = limit_threads(1)\n"
@@ -211,24 +217,24 @@ def test_threads_of_what_is_loaded_later(project: Path) -> None:
     assert done.stdout == "1\n", done.stderr
 
 
-def test_a_message_is_one_line(run: Path, project: Path) -> None:
-    """In the log and the terminal, whatever a title in it holds; a trace keeps its lines."""
-    for kind, said in ((IsotropyError, "error: a title\\n44 files"), (ValueError, "a title")):
+def test_error_message_is_one_line(run: Path, project: Path) -> None:
+    """Line breaks and control characters in messages are escaped; tracebacks keep their lines."""
+    for kind, expected in ((IsotropyError, "error: a title\\n44 files"), (ValueError, "a title")):
         with (
             pytest.raises((SystemExit, ValueError)),
             Job(snakemake_object(project, "lines"), NoteSpec),
         ):
             raise kind("a title\n44 files: 44 intact\x1b[2J")
         text = Path("results/logs/lines.log").read_text()
-        assert said in text
+        assert expected in text
         assert "\x1b" not in text
         assert not [line for line in text.splitlines() if line.startswith("44 files")]
 
 
-def test_what_cannot_be_cleared_up_fails_no_write(
+def test_failed_cleanup_does_not_fail_a_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A leftover of another user's killed job, and a folder in which a file is still open on
+    """Temporary files of another user's killed job, and a folder with a file that is still open on
     NFS."""
     dead = subprocess.Popen(["true"])
     dead.wait()
@@ -245,8 +251,8 @@ def test_what_cannot_be_cleared_up_fails_no_write(
         raise IsotropyError("NaN in layer 3")
 
 
-def test_a_lock_of_another_user_is_one_sentence(run: Path, project: Path) -> None:
-    # Cannot be opened for writing, whoever tries
+def test_lock_of_another_user_is_an_error_without_traceback(run: Path, project: Path) -> None:
+    # A folder cannot be opened for writing by any user
     (run / "results/.mine.work/lock").mkdir(parents=True)
     with pytest.raises(SystemExit), Job(snakemake_object(project, "mine"), NoteSpec):
         pass
@@ -256,7 +262,7 @@ def test_a_lock_of_another_user_is_one_sentence(run: Path, project: Path) -> Non
 
 
 def test_atomic_write_keeps_the_old_file(tmp_path: Path) -> None:
-    """A write that breaks half-way changes nothing and leaves nothing."""
+    """A failed write does not change the old file, and leaves no temporary file."""
     write_json(tmp_path / "a.json", 1)
     with pytest.raises(OSError, match="disk full"), atomic(tmp_path / "a.json") as temporary:
         temporary.write_text("half")
@@ -265,8 +271,8 @@ def test_atomic_write_keeps_the_old_file(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_job_refuses_a_folder_with_files_added_or_removed(run: Path, project: Path) -> None:
-    """A reader that takes all files of a folder would use them."""
+def test_job_rejects_an_input_folder_with_added_or_removed_files(run: Path, project: Path) -> None:
+    """Jobs may read all files of a folder."""
     script = snakemake_object(project, "folder")
     script.output = Named(
         {"note": "results/folder", "record": "results/folder.record.json"}.items()
@@ -286,21 +292,21 @@ def test_job_refuses_a_folder_with_files_added_or_removed(run: Path, project: Pa
     assert "results/folder/b is not what" in (run / "results/logs/user.log").read_text()
 
 
-def test_files_in_use_cannot_be_removed_on_nfs(
+def test_job_succeeds_if_open_files_remain_on_nfs(
     run: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NFS keeps an open file under another name until it is closed: a finished job neither fails
-    nor loses its result."""
+    """NFS renames a removed file that is still open; the finished job must not fail or lose its
+    result."""
     unlink, n_kept = os.unlink, 0
 
-    def of_nfs(path: Any, *, dir_fd: int | None = None) -> None:
+    def unlink_as_nfs(path: Any, *, dir_fd: int | None = None) -> None:
         nonlocal n_kept
         file = os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
-        mine = []
+        open_files = []
         for descriptor in os.listdir("/proc/self/fd"):
             with contextlib.suppress(OSError):
-                mine.append(os.fstat(int(descriptor)))
-        if not any(os.path.samestat(file, other) for other in mine):
+                open_files.append(os.fstat(int(descriptor)))
+        if not any(os.path.samestat(file, other) for other in open_files):
             return unlink(path, dir_fd=dir_fd)
         n_kept += 1
         other = f".nfs{file.st_ino:016x}"
@@ -311,7 +317,7 @@ def test_files_in_use_cannot_be_removed_on_nfs(
             dst_dir_fd=dir_fd,
         )
 
-    monkeypatch.setattr(os, "unlink", of_nfs)
+    monkeypatch.setattr(os, "unlink", unlink_as_nfs)
     write_note(project, "plain")
     assert not (run / "results/.plain.work").exists()
     assert n_kept == 0
@@ -332,8 +338,8 @@ def test_files_in_use_cannot_be_removed_on_nfs(
     assert not (run / "results/.mapped.work").exists()
 
 
-def test_two_processes_do_not_make_the_same_result(run: Path, project: Path) -> None:
-    """A job that outlived its killed run still works: the next run's job stops with a sentence."""
+def test_second_process_making_the_same_result_fails(run: Path, project: Path) -> None:
+    """A job of a killed run may still be running: the job of the next run ends with an error."""
     with Job(snakemake_object(project, "twice"), NoteSpec) as first, first.write("note") as path:
         path.write_text("1")
         with pytest.raises(SystemExit), Job(snakemake_object(project, "twice"), NoteSpec):

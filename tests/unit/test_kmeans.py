@@ -1,4 +1,4 @@
-"""k-means for several numbers of clusters at once, against scikit-learn's."""
+"""k-means for several numbers of clusters at once, against scikit-learn."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ NUMBERS = range(1, 12)
 
 
 def inertia(X: np.ndarray, labels: np.ndarray) -> float:
-    """Sum of squared distances to the means, in double precision."""
+    """Compute the sum of squared distances to the means, in double precision."""
     points = X.astype(np.float64)
     means = {c: points[labels == c].mean(axis=0) for c in np.unique(labels)}
     return float(sum(((points[labels == c] - mean) ** 2).sum() for c, mean in means.items()))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_one_start_is_scikit_learns(seed: int) -> None:
-    """The same starts, steps and end."""
-    found = kmeans(CLOUD + 5, NUMBERS, seed=seed)
+def test_run_with_one_start_equals_scikit_learn(seed: int) -> None:
+    """Labels, iterations, inertia and centres are the same."""
+    result = kmeans(CLOUD + 5, NUMBERS, seed=seed)
     for k in NUMBERS:
         peer = KMeans(k, n_init=1, random_state=seed).fit(CLOUD + 5)
-        assert np.array_equal(found[k].labels, peer.labels_)
-        assert found[k].n_iter == peer.n_iter_
-        assert found[k].inertia == pytest.approx(inertia(CLOUD, peer.labels_), rel=1e-9)
-        assert np.allclose(found[k].centers, peer.cluster_centers_, rtol=0, atol=1e-9)
+        assert np.array_equal(result[k].labels, peer.labels_)
+        assert result[k].n_iter == peer.n_iter_
+        assert result[k].inertia == pytest.approx(inertia(CLOUD, peer.labels_), rel=1e-9)
+        assert np.allclose(result[k].centers, peer.cluster_centers_, rtol=0, atol=1e-9)
 
 
-def test_single_precision_differs_by_rounding() -> None:
+def test_single_precision_differs_by_rounding_only() -> None:
     single = kmeans(CLOUD.astype(np.float32), NUMBERS)
     for k, run in kmeans(CLOUD, NUMBERS).items():
         assert adjusted_rand_score(single[k].labels, run.labels) > 0.999
@@ -46,7 +46,7 @@ def test_single_precision_differs_by_rounding() -> None:
 
 
 def test_tight_clusters_far_from_the_origin_in_single_precision() -> None:
-    """Inertia does not drown in the squares of coordinates."""
+    """Inertia is not lost in rounding errors of squared coordinates."""
     rng = np.random.default_rng(1)
     centres = np.array([[0.0] * 8, [5.0] * 8])[rng.integers(0, 2, 3000)]
     X = (centres + 1e-3 * rng.standard_normal((3000, 8)) + 40).astype(np.float32)
@@ -73,46 +73,48 @@ def test_each_point_a_cluster() -> None:
         ([2], {"max_iter": 0}, "at least 1"),
     ],
 )
-def test_bad_input(numbers: list[int], options: dict[str, int], message: str) -> None:
+def test_invalid_input_is_rejected(
+    numbers: list[int], options: dict[str, int], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         kmeans(CLOUD[:40], numbers, **options)
 
 
-def test_of_several_starts_the_best_counts() -> None:
-    one, ten = kmeans(CLOUD, NUMBERS), kmeans(CLOUD, NUMBERS, n_init=10)
+def test_best_of_several_starts_is_returned() -> None:
+    single_start, ten_starts = kmeans(CLOUD, NUMBERS), kmeans(CLOUD, NUMBERS, n_init=10)
     for k in NUMBERS:
         peer = KMeans(k, n_init=10, random_state=0).fit(CLOUD)
-        assert ten[k].inertia <= one[k].inertia
-        assert ten[k].inertia == pytest.approx(peer.inertia_, rel=0.02)
-    assert any(ten[k].inertia < 0.99 * one[k].inertia for k in NUMBERS)
+        assert ten_starts[k].inertia <= single_start[k].inertia
+        assert ten_starts[k].inertia == pytest.approx(peer.inertia_, rel=0.02)
+    assert any(ten_starts[k].inertia < 0.99 * single_start[k].inertia for k in NUMBERS)
 
 
 @pytest.mark.parametrize(("max_iter", "tol"), [(1, 0), (4, 0), (300, 0), (300, 1e-2)])
-def test_from_given_centres(max_iter: int, tol: float) -> None:
-    """Runs that end after different numbers of iterations, and one whose starts leave clusters
-    empty: their centres move to far points, as scikit-learn has it."""
+def test_lloyd_from_given_centres_equals_scikit_learn(max_iter: int, tol: float) -> None:
+    """Runs with different numbers of iterations, and one with empty clusters, whose centres are
+    moved to distant points as in scikit-learn."""
     X = CLOUD - CLOUD.mean(axis=0)
-    far = np.vstack([X[:3], np.full((2, 12), 1e3), np.full((1, 12), -1e3)])
-    starts = [X[:2].copy(), far, X[:9].copy(), X[50:59].copy()]
+    distant_starts = np.vstack([X[:3], np.full((2, 12), 1e3), np.full((1, 12), -1e3)])
+    starts = [X[:2].copy(), distant_starts, X[:9].copy(), X[50:59].copy()]
     for start, run in zip(starts, lloyd(X, starts, max_iter=max_iter, tol=tol), strict=True):
-        own = KMeans(len(start), init=start, n_init=1, max_iter=max_iter, tol=tol)
-        peer = own.fit(X)
+        estimator = KMeans(len(start), init=start, n_init=1, max_iter=max_iter, tol=tol)
+        peer = estimator.fit(X)
         assert np.array_equal(run.labels, peer.labels_)
         assert run.n_iter == peer.n_iter_
         assert np.allclose(run.centers, peer.cluster_centers_, rtol=0, atol=1e-9)
 
 
-def test_threads_change_no_byte() -> None:
+def test_number_of_threads_does_not_change_a_bit() -> None:
     before = torch.get_num_threads()
-    found = []
+    result = []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            found.append(kmeans(CLOUD.astype(np.float32), NUMBERS, n_init=2))
+            result.append(kmeans(CLOUD.astype(np.float32), NUMBERS, n_init=2))
     finally:
         torch.set_num_threads(before)
     for k in NUMBERS:
-        assert len({run[k].labels.tobytes() + run[k].centers.tobytes() for run in found}) == 1
+        assert len({run[k].labels.tobytes() + run[k].centers.tobytes() for run in result}) == 1
 
 
 @given(
@@ -124,11 +126,11 @@ def test_threads_change_no_byte() -> None:
     st.integers(1, 3),
 )
 def test_properties(X: np.ndarray, k: int) -> None:
-    """Each point has the nearest centre; sums of squares do not grow with iterations, whatever
-    repeats."""
-    found = kmeans(X, [k], max_iter=50)[k]
-    away = ((X[:, None] - found.centers) ** 2).sum(axis=2)
-    own = away[np.arange(len(X)), found.labels]
-    assert np.allclose(own, away.min(axis=1), rtol=0, atol=1e-9)
-    assert found.inertia <= kmeans(X, [k], max_iter=1)[k].inertia + 1e-9
-    assert found.inertia == pytest.approx(inertia(X, found.labels), rel=1e-9, abs=1e-9)
+    """Each point has the nearest centre, and inertia does not grow with iterations, also with
+    repeated points."""
+    result = kmeans(X, [k], max_iter=50)[k]
+    squared_distances = ((X[:, None] - result.centers) ** 2).sum(axis=2)
+    to_own_centre = squared_distances[np.arange(len(X)), result.labels]
+    assert np.allclose(to_own_centre, squared_distances.min(axis=1), rtol=0, atol=1e-9)
+    assert result.inertia <= kmeans(X, [k], max_iter=1)[k].inertia + 1e-9
+    assert result.inertia == pytest.approx(inertia(X, result.labels), rel=1e-9, abs=1e-9)

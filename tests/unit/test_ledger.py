@@ -1,5 +1,4 @@
-"""The ledger: a chain that breaks where a line is changed, added or taken out; one writer at a
-time."""
+"""The ledger: changed, added or removed lines break its chain, and writers are serialized."""
 
 from __future__ import annotations
 
@@ -23,8 +22,8 @@ def ledger(folder: Path) -> Path:
     return folder / "results" / LEDGER
 
 
-def written(folder: Path, n: int = 6) -> list[bytes]:
-    """A ledger of a run and `n` jobs."""
+def write_ledger(folder: Path, n: int = 6) -> list[bytes]:
+    """Write a ledger with a run and `n` jobs; return its lines."""
     with chdir(folder):
         Path("config.yaml").write_text("study: a\n")
         append_run(Path("results"), Path(), ["config.yaml"], {"study": "b"})
@@ -35,14 +34,14 @@ def written(folder: Path, n: int = 6) -> list[bytes]:
     return ledger(folder).read_bytes().splitlines(keepends=True)
 
 
-def test_ledger_tells_of_runs_and_jobs(tmp_path: Path) -> None:
-    lines = written(tmp_path)
+def test_ledger_lists_runs_and_jobs(tmp_path: Path) -> None:
+    lines = write_ledger(tmp_path)
     records, breaks, lines_found = read_ledger(b"".join(lines))
     assert (len(records), breaks, len(lines_found)) == (6, [], 7)
     run = last_run(tmp_path / "results")
     assert [f["path"] for f in run["configfiles"]] == ["config.yaml"]
     assert run["overrides"] == {"study": "b"}
-    with pytest.raises(IsotropyError, match="names no run"):
+    with pytest.raises(IsotropyError, match="lists no run"):
         last_run(tmp_path / "elsewhere")
 
 
@@ -50,19 +49,19 @@ def test_ledger_tells_of_runs_and_jobs(tmp_path: Path) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
 )
 @given(data=st.data())
-def test_any_change_breaks_the_chain(tmp_path: Path, data: st.DataObject) -> None:
-    """All but taking lines from the end, which only the records that they spoke of, or a head made
-    public, can tell."""
+def test_any_change_of_lines_breaks_the_chain(tmp_path: Path, data: st.DataObject) -> None:
+    """Except for removing lines at the end, which is found only through the records that they name,
+    or through a published head."""
     if not ledger(tmp_path).exists():
-        written(tmp_path)
+        write_ledger(tmp_path)
     lines = ledger(tmp_path).read_bytes().splitlines(keepends=True)
     i = data.draw(st.integers(0, len(lines) - 2))
-    how = data.draw(st.sampled_from(["remove", "swap", "repeat", "edit"]))
-    if how == "remove":
+    operation = data.draw(st.sampled_from(["remove", "swap", "repeat", "edit"]))
+    if operation == "remove":
         changed = lines[:i] + lines[i + 1 :]
-    elif how == "swap":
+    elif operation == "swap":
         changed = [*lines[:i], lines[i + 1], lines[i], *lines[i + 2 :]]
-    elif how == "repeat":
+    elif operation == "repeat":
         changed = [*lines[: i + 1], lines[i], *lines[i + 1 :]]
     else:
         entry = json.loads(lines[i])
@@ -72,7 +71,7 @@ def test_any_change_breaks_the_chain(tmp_path: Path, data: st.DataObject) -> Non
     assert read_ledger(b"".join(lines)[:-5])[1]
 
 
-def test_many_writers(tmp_path: Path) -> None:
+def test_concurrent_writers_keep_the_chain(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     with chdir(tmp_path), ThreadPoolExecutor(8) as pool:
         RECORD.write_text("{}")
@@ -82,8 +81,8 @@ def test_many_writers(tmp_path: Path) -> None:
     assert len(ledger(tmp_path).read_text().splitlines()) == 64
 
 
-def test_a_line_of_a_killed_writer_is_dropped(tmp_path: Path) -> None:
-    written(tmp_path)
+def test_incomplete_last_line_is_dropped(tmp_path: Path) -> None:
+    write_ledger(tmp_path)
     with ledger(tmp_path).open("a") as stream:
         stream.write('{"n":7,"event":"jo')
     with chdir(tmp_path):

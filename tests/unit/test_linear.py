@@ -1,4 +1,4 @@
-"""Linear layers on oneDNN, as on AMD with AVX-512: torch's values, at every alignment."""
+"""Linear layers on oneDNN, as used on AMD with AVX-512, give torch's values."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def model(*, bias: bool) -> torch.nn.Module:
 
 
 def gpt_model() -> torch.nn.Module:
-    """With the linear layer of GPT and GPT-2."""
+    """Return a model with Conv1D, the linear layer of GPT and GPT-2."""
     torch.manual_seed(0)
     return torch.nn.Sequential(Conv1D(96, 48), torch.nn.GELU(), Conv1D(3, 96))
 
 
 def run(layers: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
-    """The output, and the gradients of its squares: by x, and by weights and biases."""
+    """Return the output, and the gradients of its squared sum by input and parameters."""
     x = x.detach().requires_grad_()
     y = layers(x)
     return [y.detach(), *torch.autograd.grad((y**2).sum(), [x, *layers.parameters()])]
@@ -54,20 +54,20 @@ MODELS = {
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("shape", [(48,), (7, 48), (4, 9, 48)])
-def test_values_and_gradients_are_torchs(
+def test_values_and_gradients_equal_torch(
     make: Callable[[], torch.nn.Module], shape: tuple[int, ...]
 ) -> None:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     fast, exact = make(), make().double()
     use_onednn_where_faster(fast)
     assert {type(layer) for layer in fast} != {type(layer) for layer in exact}
-    for found, expected in zip(run(fast, x), run(exact, x.double()), strict=True):
-        assert found.shape == expected.shape
-        assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-5)
+    for obtained, expected in zip(run(fast, x), run(exact, x.double()), strict=True):
+        assert obtained.shape == expected.shape
+        assert torch.allclose(obtained.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_one_value_at_each_place_and_number_of_threads(
+def test_values_do_not_depend_on_alignment_and_threads(
     make: Callable[[], torch.nn.Module],
 ) -> None:
     fast, x = make(), torch.randn(60, 48)
@@ -81,7 +81,7 @@ def test_one_value_at_each_place_and_number_of_threads(
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_other_precisions_are_torchs_own(make: Callable[[], torch.nn.Module]) -> None:
+def test_other_dtypes_use_torch(make: Callable[[], torch.nn.Module]) -> None:
     x, plain = torch.randn(5, 48), make()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         expected = plain(x)
@@ -92,7 +92,7 @@ def test_other_precisions_are_torchs_own(make: Callable[[], torch.nn.Module]) ->
     assert torch.allclose(plain.double()(x.double()).float(), wide, atol=1e-5)
 
 
-def test_where_it_is_not_faster_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_are_unchanged_where_onednn_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "onednn_is_faster", lambda: False)
     layers = model(bias=True)
     use_onednn_where_faster(layers)

@@ -1,5 +1,5 @@
-"""I-STAR and CosReg on hidden states of a real transformer and on made ones, against the authors'
-formulas."""
+"""I-STAR and CosReg against the authors' formulas, on random hidden states and on a real
+transformer."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ MASK = torch.tensor([[1] * 7, [1] * 5 + [0] * 2, [1] * 2 + [0] * 5])
 
 
 def authors_istar(points: torch.Tensor, C0: torch.Tensor, zeta: float) -> torch.Tensor:
-    """The authors' module, on the CPU."""
+    """Compute IsoScore* with the authors' package."""
     return published_package.istar().IsoScore_star(points, C0, zeta, is_eval=False)
 
 
 def authors_cosreg(points: torch.Tensor) -> torch.Tensor:
-    """The authors' formula: (sum of all cosines - N) / N^2."""
+    """Compute the authors' formula: (sum of all cosines - N) / N^2."""
     units = torch.nn.functional.normalize(points, dim=1)
     return ((units @ units.T).sum() - len(points)) / len(points) ** 2
 
 
-def made(**options: object) -> IStarLoss:
+def istar_loss(**options: object) -> IStarLoss:
     loss = IStarLoss(D, **{"strength": 2.0, "zeta": 0.3, **options})  # type: ignore[arg-type]
     loss.update_shrinkage(
         torch.randn(L, B, T, D, generator=torch.Generator().manual_seed(1)).double(),
@@ -40,45 +40,45 @@ def made(**options: object) -> IStarLoss:
     return loss
 
 
-def test_istar_is_the_authors_formula() -> None:
-    """All layers but the embeddings; with padding, as they do, and without."""
-    kept = made(keep_padding=True)
-    C0 = kept.shrinkage.covariance()
+def test_istar_equals_the_authors_formula() -> None:
+    """On all layers but the embeddings, with padding, as in the authors' code, and without."""
+    with_padding = istar_loss(keep_padding=True)
+    C0 = with_padding.shrinkage.covariance()
     points = STATES[1:].reshape(-1, D)
-    assert kept(STATES).item() == pytest.approx(
+    assert with_padding(STATES).item() == pytest.approx(
         2 * (1 - authors_istar(points, C0, 0.3).item()), abs=1e-6
     )
-    masked = made()
+    masked = istar_loss()
     points = torch.cat([STATES[i][MASK.bool()] for i in (1, 2, 3)])
     assert len(points) == 3 * 14
     assert masked(STATES, MASK).item() == pytest.approx(
         2 * (1 - authors_istar(points, C0, 0.3).item()), abs=1e-6
     )
-    assert masked(STATES, MASK) != kept(STATES)
-    last = made(layers=[-1], zeta=0.0)
+    assert masked(STATES, MASK) != with_padding(STATES)
+    last = istar_loss(layers=[-1], zeta=0.0)
     assert last(tuple(STATES), MASK).item() == pytest.approx(
         2 * (1 - isoscore(STATES[-1][MASK.bool()]).item()), abs=1e-9
     )
 
 
-def test_cosreg_is_the_authors_formula() -> None:
-    """The last layer; division by N^2."""
+def test_cosreg_equals_the_authors_formula() -> None:
+    """On the last layer, and on all layers with padding."""
     assert CosRegLoss()(STATES, MASK).item() == pytest.approx(
         authors_cosreg(STATES[-1][MASK.bool()]).item(), abs=1e-9
     )
-    kept = CosRegLoss(strength=-3, layers="all", keep_padding=True)
-    assert kept(STATES).item() == pytest.approx(
+    with_padding = CosRegLoss(strength=-3, layers="all", keep_padding=True)
+    assert with_padding(STATES).item() == pytest.approx(
         -3 * authors_cosreg(STATES[1:].reshape(-1, D)).item(), abs=1e-9
     )
 
 
 @pytest.mark.parametrize(
     "loss",
-    [made(), made(strength=-1.0, zeta=0.0), CosRegLoss(layers="all")],
+    [istar_loss(), istar_loss(strength=-1.0, zeta=0.0), CosRegLoss(layers="all")],
     ids=["istar", "lower", "cosreg"],
 )
 def test_gradients(loss: IStarLoss) -> None:
-    """First and second derivatives by finite differences; padding gets none."""
+    """First and second derivatives equal finite differences; gradients of padding are 0."""
     states = STATES[:, :2, :3].clone().requires_grad_()
     mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
     assert torch.autograd.gradcheck(lambda s: loss(s, mask), (states,))
@@ -89,9 +89,9 @@ def test_gradients(loss: IStarLoss) -> None:
     assert states.grad[1:, 0].abs().min() > 0
 
 
-def test_a_positive_strength_raises_isotropy_of_a_real_model_and_a_negative_lowers_it() -> None:
-    """A randomly initialized BERT, ten steps on the penalty alone."""
-    found = {}
+def test_sign_of_the_strength_decides_whether_isotropy_rises() -> None:
+    """Ten steps on the penalty alone, with a randomly initialized BERT."""
+    scores_by_strength = {}
     for strength in (1.0, -1.0):
         torch.manual_seed(0)
         config = BertConfig(
@@ -119,20 +119,20 @@ def test_a_positive_strength_raises_isotropy_of_a_real_model_and_a_negative_lowe
             optimizer.zero_grad()
             penalty.backward()
             optimizer.step()
-        found[strength] = scores
-    assert found[1.0][-1] > found[1.0][0] + 0.01
-    assert found[-1.0][-1] < found[-1.0][0] - 0.01
+        scores_by_strength[strength] = scores
+    assert scores_by_strength[1.0][-1] > scores_by_strength[1.0][0] + 0.01
+    assert scores_by_strength[-1.0][-1] < scores_by_strength[-1.0][0] - 0.01
 
 
-def test_shrinkage_streams_resets_and_is_saved() -> None:
-    """Batch by batch equals all at once; the state goes with the module."""
+def test_shrinkage_estimate_is_streamed_reset_and_saved() -> None:
+    """Batches give the covariance of all tokens; the estimate is part of the state dict."""
     loss = IStarLoss(D, strength=1.0)
     for i in range(B):
         loss.update_shrinkage(STATES[:, i : i + 1], MASK[i : i + 1])
-    whole = torch.cat([STATES[i][MASK.bool()] for i in (1, 2, 3)])
-    assert loss.shrinkage.covariance().numpy() == pytest.approx(np.cov(whole.T), abs=1e-10)
+    all_tokens = torch.cat([STATES[i][MASK.bool()] for i in (1, 2, 3)])
+    assert loss.shrinkage.covariance().numpy() == pytest.approx(np.cov(all_tokens.T), abs=1e-10)
     first = loss(STATES, MASK)
-    other = made()
+    other = istar_loss()
     other.strength, other.zeta = 1.0, 0.2
     assert other(STATES, MASK) != first
     other.load_state_dict(loss.state_dict())
@@ -142,10 +142,10 @@ def test_shrinkage_streams_resets_and_is_saved() -> None:
         loss(STATES, MASK)
 
 
-def test_half_precision() -> None:
+def test_penalties_of_half_precision_states() -> None:
     """bfloat16 states give a float32 penalty, and gradients in bfloat16."""
     states = STATES.bfloat16().requires_grad_()
-    for loss in (made(), CosRegLoss()):
+    for loss in (istar_loss(), CosRegLoss()):
         states.grad = None
         penalty = loss(states, MASK)
         penalty.backward()
@@ -157,31 +157,31 @@ def test_half_precision() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: made()(STATES), "pass attention_mask"),
+        (lambda: istar_loss()(STATES), "pass attention_mask"),
         (lambda: CosRegLoss()(STATES), "pass attention_mask"),
-        (lambda: made()(STATES, MASK[:, :-1]), r"shape \(3, 7\)"),
-        (lambda: made(layers=[9])(STATES, MASK), "no such layer"),
-        (lambda: made(layers="last"), "layers"),
-        (lambda: made(layers=[]), "layers"),
-        (lambda: made(zeta=1.1), "zeta"),
+        (lambda: istar_loss()(STATES, MASK[:, :-1]), r"shape \(3, 7\)"),
+        (lambda: istar_loss(layers=[9])(STATES, MASK), "no such layer"),
+        (lambda: istar_loss(layers="last"), "layers"),
+        (lambda: istar_loss(layers=[]), "layers"),
+        (lambda: istar_loss(zeta=1.1), "zeta"),
         (lambda: IStarLoss(D, strength=1.0)(STATES, MASK), "update_shrinkage"),
-        (lambda: made()(STATES[0], MASK), r"\(B, T, d\)"),
-        (lambda: made()(STATES[..., :5], MASK), "dimensions"),
-        (lambda: made()(STATES * torch.nan, MASK), "NaN"),
-        (lambda: made(zeta=0.0)(torch.ones(L, B, T, D), MASK), "equal"),
+        (lambda: istar_loss()(STATES[0], MASK), r"\(B, T, d\)"),
+        (lambda: istar_loss()(STATES[..., :5], MASK), "dimensions"),
+        (lambda: istar_loss()(STATES * torch.nan, MASK), "NaN"),
+        (lambda: istar_loss(zeta=0.0)(torch.ones(L, B, T, D), MASK), "equal"),
         (lambda: CosRegLoss()(STATES, MASK * 0), "no token"),
-        (lambda: made()(STATES, MASK * 0), "at least 2 points"),
+        (lambda: istar_loss()(STATES, MASK * 0), "at least 2 points"),
     ],
 )
-def test_bad_input(call: object, message: str) -> None:
+def test_invalid_input_is_rejected(call: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()  # type: ignore[operator]
 
 
-def test_an_evaluation_in_inference_mode_is_no_hindrance() -> None:
-    """What it computes of the estimate, training uses: the same penalty, and its gradient."""
-    expected = made()(STATES, MASK)
-    loss = made()
+def test_training_works_after_inference_mode() -> None:
+    """Values cached in inference mode can be used in training, and are updated."""
+    expected = istar_loss()(STATES, MASK)
+    loss = istar_loss()
     with torch.inference_mode():
         assert torch.equal(loss(STATES, MASK), expected)
     states = STATES.clone().requires_grad_()
@@ -194,10 +194,9 @@ def test_an_evaluation_in_inference_mode_is_no_hindrance() -> None:
         assert not torch.equal(loss(STATES, MASK), expected)
 
 
-def test_any_change_of_the_estimate_is_seen() -> None:
-    """Merging shards, or loading a state, through the public attribute: no stale estimate is
-    used."""
-    loss, other = made(), made()
+def test_changes_of_the_shrinkage_estimate_take_effect() -> None:
+    """Merging or loading a state through the attribute `shrinkage` invalidates cached values."""
+    loss, other = istar_loss(), istar_loss()
     before = loss(STATES, MASK)
     other.shrinkage.update(
         100 * torch.randn(500, D, generator=GENERATOR).double() * torch.linspace(0, 1, D)
@@ -205,7 +204,7 @@ def test_any_change_of_the_estimate_is_seen() -> None:
     loss.shrinkage.merge(other.shrinkage)
     after = loss(STATES, MASK)
     assert after != before
-    fresh = made()
+    fresh = istar_loss()
     fresh.shrinkage.load_state_dict(loss.shrinkage.state_dict())
     assert fresh(STATES, MASK) == after
     loss.shrinkage.reset()
@@ -215,7 +214,7 @@ def test_any_change_of_the_estimate_is_seen() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_gpu_equals_cpu() -> None:
-    loss = made()
+    loss = istar_loss()
     expected = loss(STATES, MASK).item()
     assert loss.cuda()(STATES.cuda(), MASK.cuda()).item() == pytest.approx(expected, abs=1e-9)
     cosreg = CosRegLoss()
@@ -224,9 +223,9 @@ def test_gpu_equals_cpu() -> None:
     )
 
 
-def spread(n: int, values: list[float], seed: int = 0) -> torch.Tensor:
-    """n points whose covariance has exactly these eigenvalues (ddof = 1), float64; with n <= d as
-    many zeros as it must."""
+def points_with_eigenvalues(n: int, values: list[float], seed: int = 0) -> torch.Tensor:
+    """Return n points in float64 whose covariance (ddof = 1) has exactly these eigenvalues; if
+    n <= d, random points."""
     generator = torch.Generator().manual_seed(seed)
     d = len(values)
     raw = torch.randn(n, d, generator=generator, dtype=torch.float64)
@@ -254,11 +253,11 @@ def spread(n: int, values: list[float], seed: int = 0) -> torch.Tensor:
         "fewer points than dimensions",
     ],
 )
-def test_gradient_where_eigenvalues_coincide(values: list[float], n: int, zeta: float) -> None:
-    """Against central differences in double precision; and in single precision, beside the authors'
-    module."""
+def test_gradient_with_equal_eigenvalues(values: list[float], n: int, zeta: float) -> None:
+    """Against central differences in double precision; in single precision compared with the
+    authors' package."""
     X, shrinkage = (
-        spread(n, values),
+        points_with_eigenvalues(n, values),
         torch.diag(torch.linspace(1, 2, len(values), dtype=torch.float64)),
     )
 
@@ -281,7 +280,7 @@ def test_gradient_where_eigenvalues_coincide(values: list[float], n: int, zeta: 
     theirs = gradient(
         lambda points: authors_istar(points, shrinkage.to(points.dtype), zeta), X.float()
     )
-    # Where all are equal the score is at its largest, and the gradient is 0
+    # With all eigenvalues equal the score is maximal, and the gradient is 0
     scale = max(float(exact.abs().max()), 1 / n)
     error, their_error = (float((g - exact).abs().max()) / scale for g in (single, theirs))
     assert error < 2e-6

@@ -1,4 +1,4 @@
-"""Products and rounds that the metrics stand on."""
+"""Matrix products and work schedules that metrics are built on."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from isotropy.metrics import compiled, cosines, matmul, type_cosines
 
 @pytest.mark.parametrize(("n", "d"), [(5000, 40), (9, 300), (300, 301), (2, 2)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
-def test_symmetric_products(n: int, d: int, dtype: torch.dtype, tolerance: float) -> None:
+def test_symmetric_products_equal_torch(
+    n: int, d: int, dtype: torch.dtype, tolerance: float
+) -> None:
     X = torch.randn(n, d, generator=torch.Generator().manual_seed(0)).to(dtype)
-    for found, expected in (
+    for obtained, expected in (
         (matmul.scatter(X), X.double().T @ X.double()),
         (matmul.gram(X[:400]), None),
     ):
         expected = X[:400].double() @ X[:400].double().T if expected is None else expected
-        assert (found - expected).abs().max() < tolerance * expected.abs().max()
+        assert (obtained - expected).abs().max() < tolerance * expected.abs().max()
 
 
-def test_both_libraries_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The path of AMD processors with AVX-512, run here; with and without `out`, and with
-    strides."""
+def test_onednn_product_equals_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code path of AMD processors with AVX-512, with and without `out`, and with strided
+    input."""
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this build of torch has no oneDNN")
     draws = torch.Generator().manual_seed(0)
@@ -44,17 +46,17 @@ def test_both_libraries_agree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_rounds_meet_each_pair_once(n: int) -> None:
-    seen = []
-    for pairs in matmul.rounds(n):
+    all_pairs = []
+    for pairs in matmul.round_robin(n):
         parts = [part for a, b in pairs for part in {a, b}]
         assert len(parts) == len(set(parts))
-        seen += pairs
-    assert sorted(seen) == list(combinations_with_replacement(range(n), 2))
+        all_pairs += pairs
+    assert sorted(all_pairs) == list(combinations_with_replacement(range(n), 2))
 
 
-def test_an_installation_that_cannot_be_written_to() -> None:
-    """As on a cluster: nowhere to keep compiled code. It is compiled in the process, no kernel has
-    a cache, and the values are the same up to rounding."""
+def test_kernels_compile_without_a_writable_cache() -> None:
+    """As in a read-only installation on a cluster: kernels are compiled in the process, without a
+    cache, and give the same values up to rounding."""
     program = """
 import json
 import numpy as np
@@ -64,7 +66,7 @@ from isotropy.metrics import compiled, cosines, distances
 kernels = [cosines._add_units, distances.add_sums, distances.keep_two_least]
 X = np.random.default_rng(0).standard_normal((50, 4))
 print(json.dumps({
-    "kept": compiled.KEPT,
+    "kept": compiled.CACHE_ON_DISK,
     "caches": [type(kernel._cache).__name__ for kernel in kernels],
     "values": cosines.type_cosines(X, np.arange(50) % 5),
 }))
@@ -72,23 +74,23 @@ print(json.dumps({
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    found = json.loads(done.stdout)
-    assert found["kept"] is False
-    assert set(found["caches"]) == {"NullCache"}
+    result = json.loads(done.stdout)
+    assert result["kept"] is False
+    assert set(result["caches"]) == {"NullCache"}
     X = np.random.default_rng(0).standard_normal((50, 4))
-    assert found["values"] == pytest.approx(type_cosines(X, np.arange(50) % 5), abs=1e-12)
-    if compiled.KEPT:  # here, unless this installation is such a one
+    assert result["values"] == pytest.approx(type_cosines(X, np.arange(50) % 5), abs=1e-12)
+    if compiled.CACHE_ON_DISK:  # unless this installation is read-only itself
         assert type(cosines._add_units._cache).__name__ == "FunctionCache"
 
 
-def test_k_means_has_two_threads_at_most() -> None:
-    """It adds up what its threads have summed in the order in which they end."""
+def test_ordered_threads_limits_openmp_to_two() -> None:
+    """k-means adds its threads' sums in the order in which they end; two commute."""
     with threadpool_limits(4, user_api="openmp"):
         before = _openmp_threads()
-        with matmul.ordered_threads():
+        with matmul.two_openmp_threads():
             assert max(_openmp_threads()) == 2
         assert _openmp_threads() == before
-    with threadpool_limits(1, user_api="openmp"), matmul.ordered_threads():
+    with threadpool_limits(1, user_api="openmp"), matmul.two_openmp_threads():
         assert set(_openmp_threads()) == {1}
 
 

@@ -1,4 +1,4 @@
-"""`isotropy measure` on files: each format gives the scores of the library, streamed or not;
+"""`isotropy measure` on files: scores equal those of the library for each format, also in blocks;
 transforms, output files and the record."""
 
 from __future__ import annotations
@@ -102,20 +102,22 @@ def write_each_format(X: np.ndarray) -> list[str]:
     ]
 
 
-def test_every_format_gives_the_same(cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in blocks of few rows."""
+def test_every_format_gives_the_same_scores(
+    cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if files are read in blocks of few rows."""
     monkeypatch.setattr(clouds, "BLOCK_BYTES", 1)
     files = write_each_format(cloud)
-    found = rows(*files)
-    assert [row["input"] for row in found] == files
-    for row in found:
-        assert row.keys() == found[0].keys()
+    result = rows(*files)
+    assert [row["input"] for row in result] == files
+    for row in result:
+        assert row.keys() == result[0].keys()
         for name in row.keys() - {"input", "layer"}:
-            assert row[name] == pytest.approx(found[0][name], rel=1e-5)
+            assert row[name] == pytest.approx(result[0][name], rel=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int16", "uint8"])
-def test_numbers_of_any_kind(cloud: np.ndarray, dtype: str) -> None:
+def test_every_dtype_is_measured(cloud: np.ndarray, dtype: str) -> None:
     X = (cloud * 20 + 100).astype(dtype)
     np.save("x.npy", X)
     (row,) = rows("x.npy")
@@ -124,16 +126,16 @@ def test_numbers_of_any_kind(cloud: np.ndarray, dtype: str) -> None:
 
 
 def test_layers_of_a_file(cloud: np.ndarray) -> None:
-    """A third axis in NumPy, names in safetensors."""
+    """Layers are a third axis in NumPy files, and names in safetensors."""
     stack = np.stack([cloud, cloud * 2, cloud**3])
     np.save("x.npy", stack)
-    found = rows("x.npy")
-    assert [row["layer"] for row in found] == [0, 1, 2]
-    assert rows("x.npy", "--layers", "2,0") == [found[2], found[0]]
+    result = rows("x.npy")
+    assert [row["layer"] for row in result] == [0, 1, 2]
+    assert rows("x.npy", "--layers", "2,0") == [result[2], result[0]]
     save_file({"cube": stack[2], "one": stack[0], "bias": np.ones(3)}, "x.safetensors")
     named = rows("x.safetensors", "--layers", "all")
     assert [row["layer"] for row in named] == ["cube", "one"]
-    assert named[0]["isoscore"] == found[2]["isoscore"]
+    assert named[0]["isoscore"] == result[2]["isoscore"]
 
 
 def test_half_precision_in_safetensors(cloud: np.ndarray) -> None:
@@ -146,8 +148,10 @@ def test_half_precision_in_safetensors(cloud: np.ndarray) -> None:
     assert row["isoscore"] == pytest.approx(float(isoscore(half.float())), rel=1e-6)
 
 
-def test_memory_holds_blocks_only(cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks are no larger than the limit, and metrics of pairs see no more rows than theirs."""
+def test_files_are_read_in_blocks_and_pairs_are_sampled(
+    cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Block size and the number of rows for pairwise metrics are limited."""
     monkeypatch.setattr(clouds, "BLOCK_BYTES", 1)
     monkeypatch.setattr(scores, "MAX_ROWS_OF_PAIRS", 100)
     np.save("x.npy", cloud)
@@ -168,8 +172,8 @@ def test_a_sample_is_drawn_with_a_seed(cloud: np.ndarray) -> None:
     assert first != rows("x.npy", "--sample", 200, "--seed", 1)
 
 
-def test_what_has_no_value_is_a_note(cloud: np.ndarray) -> None:
-    """Unless it is asked for by name."""
+def test_metric_without_a_value_gives_a_note(cloud: np.ndarray) -> None:
+    """It is an error if the metric is requested by name."""
     np.save("x.npy", cloud[:50])
     result = json.loads(measure("x.npy", "--json").stdout)
     assert "lid_mle" not in result["rows"][0]
@@ -177,16 +181,16 @@ def test_what_has_no_value_is_a_note(cloud: np.ndarray) -> None:
     assert "lid_mle" in measure("x.npy", "--metrics", "lid_mle", code=2).stdout
 
 
-def test_transforms_before_and_after(cloud: np.ndarray) -> None:
+def test_transforms_are_measured_beside_the_original(cloud: np.ndarray) -> None:
     np.save("x.npy", cloud)
-    found = rows("x.npy", "--transforms", "--clusters", 3, "--components", 2)
+    obtained = rows("x.npy", "--transforms", "--clusters", 3, "--components", 2)
     transforms = [
         None,
         Center(),
         AllButTheTop(2),
         ClusterBasedEnhancement(3, 2, random_state=0),
     ]
-    for row, transform in zip(found, transforms, strict=True):
+    for row, transform in zip(obtained, transforms, strict=True):
         after = cloud if transform is None else transform.fit(cloud).transform(cloud)
         scale = np.sqrt((cloud**2).sum() / (after**2).sum())
         expected = {
@@ -202,14 +206,14 @@ def test_transforms_before_and_after(cloud: np.ndarray) -> None:
 def test_the_best_transform_is_saved(cloud: np.ndarray) -> None:
     np.save("x.npy", cloud)
     arguments = ("x.npy", "--clusters", 3, "--components", 1)
-    found = rows(*arguments, "--save-transform", "best.safetensors")
-    best = max(found, key=lambda row: float(row["isoscore"]))  # type: ignore[arg-type]
+    result = rows(*arguments, "--save-transform", "best.safetensors")
+    best = max(result, key=lambda row: float(row["isoscore"]))  # type: ignore[arg-type]
     loaded = load_transform("best.safetensors")
     assert type(loaded).__name__ == best["transform"]
     assert isoscore(loaded.transform(cloud)) == pytest.approx(best["isoscore"], rel=1e-5)
 
 
-def test_files_hold_what_is_printed(cloud: np.ndarray) -> None:
+def test_output_files_hold_the_printed_values(cloud: np.ndarray) -> None:
     np.save("x.npy", cloud)
     files = {"--csv": "o.csv", "--parquet": "o.parquet", "--record": "o.json"}
     arguments = [word for pair in files.items() for word in pair]
@@ -240,7 +244,7 @@ def test_a_terminal_of_any_width_shows_every_number(
             assert f"{row[name]:.4g}" in shown
 
 
-def test_the_list_of_metrics(cloud: np.ndarray) -> None:
+def test_list_of_metrics_is_printed(cloud: np.ndarray) -> None:
     shown = measure("x.npy", "--metrics", "list").stdout
     assert "silhouette" in shown
     assert "(needs --labels)" in shown

@@ -1,4 +1,4 @@
-"""Bad input of `isotropy measure`: one clear sentence, exit code 2, nothing written."""
+"""Invalid input of `isotropy measure`: a one-line error, exit code 2, nothing written."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def table(**columns: object) -> None:
     pq.write_table(pa.table(columns), "x.parquet")
 
 
-def cut(name: str) -> None:
-    """The first half of a sound file."""
+def truncated_file(name: str) -> None:
+    """Write the first half of a valid file."""
     save(X)
     save_file({"x": X}, "x.safetensors")
     pd.DataFrame(X).rename(columns=str).to_parquet("x.parquet")
-    whole = Path(name).read_bytes()
-    Path(name).write_bytes(whole[: len(whole) // 2])
+    data = Path(name).read_bytes()
+    Path(name).write_bytes(data[: len(data) // 2])
 
 
 def folder(change: Callable[[Path], object], safe: bool = True) -> Callable[[], object]:
-    """A copy of the tiny model, changed."""
+    """Return a function that writes the tiny model and changes it."""
 
     def write() -> None:
         write_tiny_bert(Path("model"), safe=safe)
@@ -67,14 +67,14 @@ def folder(change: Callable[[Path], object], safe: bool = True) -> Callable[[], 
 
 def config(**fields: object) -> Callable[[Path], object]:
     def change(model: Path) -> None:
-        known = json.loads((model / "config.json").read_text())
-        (model / "config.json").write_text(json.dumps(known | fields))
+        fields_before = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps(fields_before | fields))
 
     return change
 
 
 def pooled(mode: str) -> Callable[[Path], object]:
-    """A sentence-transformers model with another pooling."""
+    """Return a function that adds a sentence-transformers pooling mode to a model."""
 
     def change(model: Path) -> None:
         kinds = {"Transformer": "", "Pooling": "1_Pooling"}
@@ -97,7 +97,7 @@ FILES: list[Case] = [
     ("absent.npy", lambda: None, "absent.npy: no such file"),
     ("x.npy", lambda: text("x.npy", ""), "the file is empty"),
     ("x.npy", lambda: text("x.npy", "no array"), "not readable as .npy"),
-    ("x.npy", lambda: cut("x.npy"), "not readable as .npy"),
+    ("x.npy", lambda: truncated_file("x.npy"), "not readable as .npy"),
     ("x.npy", lambda: save(np.array([{"a": 1}, None])), "holds Python objects"),
     ("x.npy", lambda: save(X.astype(object)), "holds Python objects"),
     ("x.npy", lambda: save(np.array([["a", "b"]] * 3)), "expected real numbers, got <U1"),
@@ -120,7 +120,7 @@ FILES: list[Case] = [
     ("x.pkl", lambda: text("x.pkl", "x"), "may hold pickled code, which is never run"),
     ("x.h5", lambda: text("x.h5", "x"), "got .h5"),
     ("x.safetensors", lambda: text("x.safetensors", "{}"), "not readable as .safetensors"),
-    ("x.safetensors", lambda: cut("x.safetensors"), "not readable as .safetensors"),
+    ("x.safetensors", lambda: truncated_file("x.safetensors"), "not readable as .safetensors"),
     ("x.safetensors", lambda: save_file({"b": X[0]}, "x.safetensors"), "of shape (n, d)"),
     (
         "x.safetensors --layers vectros",
@@ -128,7 +128,7 @@ FILES: list[Case] = [
         "no array 'vectros'; did you mean 'vectors'?",
     ),
     ("x.parquet", lambda: text("x.parquet", "PAR1"), "not readable as .parquet"),
-    ("x.parquet", lambda: cut("x.parquet"), "not readable as .parquet"),
+    ("x.parquet", lambda: truncated_file("x.parquet"), "not readable as .parquet"),
     ("x.parquet", lambda: table(a=["b", "c"]), "expected a column of lists of numbers"),
     ("x.parquet", lambda: table(a=[1.0, 2.0]), "at least 2 rows and 2 dimensions, got 2 and 1"),
     ("x.parquet", lambda: table(v=[[1.0, 2.0], [1.0]]), "row 2: expected 2 numbers as in row 1"),
@@ -276,7 +276,7 @@ MODELS: list[Case] = [
 ]
 
 
-def test_there_are_sixty_cases() -> None:
+def test_number_of_error_cases() -> None:
     assert len(FILES + OPTIONS + MODELS) >= 60
 
 
@@ -285,7 +285,7 @@ def test_there_are_sixty_cases() -> None:
     FILES + OPTIONS + MODELS,
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_one_sentence(
+def test_invalid_input_gives_one_line(
     command: str,
     write: Callable[[], object],
     sentence: str,
@@ -304,8 +304,8 @@ def test_one_sentence(
     assert sorted(map(str, tmp_path.rglob("*"))) == before
 
 
-def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
-    """The kernel refuses files beyond a size: layers of a model cannot be written."""
+def test_full_disk_gives_one_line(tmp_path: Path) -> None:
+    """A limit on file sizes keeps the layers of a model from being written."""
     write_tiny_bert(tmp_path / "model")
     text(str(tmp_path / "t.txt"), "\n".join(sentences(400)))
     done = subprocess.run(
@@ -321,15 +321,17 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "t.txt"]
 
 
-def test_names_are_shown_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Markup and control characters stay text."""
+def test_markup_in_file_names_is_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rich markup is printed literally, control characters as escapes."""
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["measure", "[red]\x1b[31m.npy"])
     assert result.exit_code == 2
     assert "[red]\\x1b[31m.npy: no such file" in result.output
 
 
-def test_a_model_is_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measuring_does_not_change_the_model_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     write_tiny_bert(Path("model"))
     copytree("model", "before")

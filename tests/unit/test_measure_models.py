@@ -1,5 +1,5 @@
-"""`isotropy measure` on models: layers and poolings against transformers and sentence-transformers,
-and a hub that goes away."""
+"""`isotropy measure` on models: layers and pooling against transformers and sentence-transformers,
+and models of a hub."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def states(model: Path) -> list[list[np.ndarray]]:
-    """By transformers, one text at a time: per text and layer its tokens, special ones included."""
+    """Hidden states by transformers, one text at a time: per text and layer, of all tokens."""
     tokenizer, peer = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model).eval()
     with torch.inference_mode():
-        found = [
+        result = [
             peer(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
             for text in TEXTS
         ]
-    return [[layer[0].numpy() for layer in layers] for layers in found]
+    return [[layer[0].numpy() for layer in layers] for layers in result]
 
 
 def embedded(model: Path, work: Path, pooling: str | None, layers: str = "all") -> Embedded:
@@ -48,27 +48,27 @@ def embedded(model: Path, work: Path, pooling: str | None, layers: str = "all") 
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "last", None])
-def test_pooled_layers_are_those_of_transformers(
+def test_pooled_layers_equal_transformers(
     model: Path, states: list[list[np.ndarray]], tmp_path: Path, pooling: str | None
 ) -> None:
     pool = {"cls": lambda x: x[0], "last": lambda x: x[-1]}.get(str(pooling), lambda x: x.mean(0))
-    found = embedded(model, tmp_path, pooling)
-    assert [cloud.layer for cloud in found.clouds] == [0, 1, 2]
-    for layer, cloud in enumerate(found.clouds):
+    obtained = embedded(model, tmp_path, pooling)
+    assert [cloud.layer for cloud in obtained.clouds] == [0, 1, 2]
+    for layer, cloud in enumerate(obtained.clouds):
         expected = np.stack([pool(text[layer]) for text in states])
         assert np.abs(cloud.rows(np.arange(60)) - expected).max() < 1e-6
 
 
-def test_tokens_are_rows_without_special_ones(
+def test_token_pooling_leaves_out_special_tokens(
     model: Path, states: list[list[np.ndarray]], tmp_path: Path
 ) -> None:
-    found = embedded(model, tmp_path, "tokens", "-1")
+    obtained = embedded(model, tmp_path, "tokens", "-1")
     expected = np.concatenate([text[2][1:-1] for text in states])
-    (cloud,) = found.clouds
+    (cloud,) = obtained.clouds
     assert np.abs(cloud.rows(np.arange(len(expected))) - expected).max() < 1e-6
-    assert found.types is not None
-    assert found.types.tolist() == " ".join(TEXTS).split()
-    assert found.texts.tolist() == [i for i, text in enumerate(TEXTS) for _ in text.split()]
+    assert obtained.types is not None
+    assert obtained.types.tolist() == " ".join(TEXTS).split()
+    assert obtained.texts.tolist() == [i for i, text in enumerate(TEXTS) for _ in text.split()]
 
 
 def test_tokens_are_measured_by_word_and_sentence(model: Path, tmp_path: Path) -> None:
@@ -77,18 +77,20 @@ def test_tokens_are_measured_by_word_and_sentence(model: Path, tmp_path: Path) -
     request = Request([str(model)], texts=str(tmp_path / "t.txt"), pooling="tokens")
     (row,) = run(request, tmp_path / "work").rows
     (tmp_path / "again").mkdir()
-    found = embedded(model, tmp_path / "again", "tokens", "2")
-    X = found.clouds[0].rows(np.arange(found.clouds[0].n))
-    assert found.types is not None
-    assert row["s_inter"] == pytest.approx(type_cosines(X, found.types).s_inter)
-    kept = np.isin(found.types, [t for t in set(found.types) if (found.types == t).sum() >= 5])
-    similar = self_similarity(X[kept], found.types[kept]).values.mean()
+    result = embedded(model, tmp_path / "again", "tokens", "2")
+    X = result.clouds[0].rows(np.arange(result.clouds[0].n))
+    assert result.types is not None
+    assert row["s_inter"] == pytest.approx(type_cosines(X, result.types).s_inter)
+    frequent = np.isin(
+        result.types, [t for t in set(result.types) if (result.types == t).sum() >= 5]
+    )
+    similar = self_similarity(X[frequent], result.types[frequent]).values.mean()
     assert row["self_similarity"] == pytest.approx(similar)
     assert {"explainable_variance_centred", "intra_sentence_null"} <= row.keys()
 
 
-def test_labels_follow_their_texts(model: Path, tmp_path: Path) -> None:
-    """With a sample, and with tokens."""
+def test_labels_are_matched_to_samples_and_tokens(model: Path, tmp_path: Path) -> None:
+    """With a sample of texts, and with tokens as rows."""
     lines = [json.dumps({"text": t, "label": int("good" in t)}) for t in TEXTS]
     (tmp_path / "t.jsonl").write_text("\n".join(lines))
     request = Request([str(model)], texts=str(tmp_path / "t.jsonl"), labels="label", seed=3)
@@ -102,8 +104,8 @@ def test_labels_follow_their_texts(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.study
-def test_equals_sentence_transformers(minilm: Path, tmp_path: Path) -> None:
-    """A folder as sentence-transformers saves it: pooling, normalization and length are its own."""
+def test_saved_sentence_transformer_gives_the_same_embeddings(minilm: Path, tmp_path: Path) -> None:
+    """Pooling, normalization and length are read from the saved folder."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
@@ -115,17 +117,17 @@ def test_equals_sentence_transformers(minilm: Path, tmp_path: Path) -> None:
     assert (layout.pooling, layout.normalize, layout.max_length) == ("cls", True, 32)
     texts = ["A good film.", "A bad plot, and far too long: " + "word " * 60, "The cat sat."]
     (tmp_path / "work").mkdir()
-    found = embed_texts(
+    result = embed_texts(
         "saved", tmp_path / "saved", texts, layers=None, pooling=None, device="cpu",
         work=tmp_path / "work",
     )  # fmt: skip
-    assert np.abs(found.clouds[0].rows(np.arange(3)) - peer.encode(texts)).max() < 1e-6
-    assert "1 of 3 reach that or are cut" in found.notes[0]
+    assert np.abs(result.clouds[0].rows(np.arange(3)) - peer.encode(texts)).max() < 1e-6
+    assert "1 of 3 reach that or are cut" in result.notes[0]
 
 
 @pytest.fixture
 def hub(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub on this machine, which huggingface_hub is pointed at, with an empty cache."""
+    """A local hub with the model, which huggingface_hub uses, and an empty cache."""
     server = Hub({file.name: file.read_bytes() for file in model.iterdir()} | {"run.py": b"no()"})
     use(server, tmp_path / "cache", monkeypatch)
     (tmp_path / "t.txt").write_text("\n".join(TEXTS))
@@ -140,8 +142,8 @@ def measured(name: str, folder: Path) -> Result:
 
 
 @pytest.mark.parametrize("revision", ["", f"@{REVISION}"])
-def test_a_hub_is_asked_once(hub: Hub, model: Path, tmp_path: Path, revision: str) -> None:
-    """The second time it is gone. Files that are not needed are not fetched."""
+def test_cached_model_needs_no_hub(hub: Hub, model: Path, tmp_path: Path, revision: str) -> None:
+    """The hub is closed before the second measurement; unneeded files are not downloaded."""
     first = measured(f"owner/name{revision}", tmp_path)
     assert f"owner/name{revision}: revision {REVISION}" in first.notes
     assert not list(tmp_path.rglob("run.py"))
@@ -153,17 +155,17 @@ def test_a_hub_is_asked_once(hub: Hub, model: Path, tmp_path: Path, revision: st
     assert first.rows[0]["isoscore"] == pytest.approx(float(isoscore(X)))
 
 
-def test_a_hub_that_does_not_answer(hub: Hub, tmp_path: Path) -> None:
+def test_unreachable_hub_is_an_error(hub: Hub, tmp_path: Path) -> None:
     hub.close()
     with pytest.raises(IsotropyError, match="no such file or folder here, and the hub could not"):
         measured("owner/name", tmp_path)
 
 
 @pytest.mark.study
-def test_an_interrupted_download_goes_on(
+def test_interrupted_download_can_be_repeated(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each file breaks off; the next time all arrive."""
+    """All downloads are truncated at first; the next measurement succeeds."""
     sleep = time.sleep  # the hub's own client waits between its attempts
     monkeypatch.setattr(time, "sleep", lambda seconds: sleep(seconds / 50))
     hub.fault, hub.times = "truncate", 1000

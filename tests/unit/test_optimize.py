@@ -1,4 +1,4 @@
-"""Direct optimization against the paper's loop as one would write it today, and the paper's
+"""Direct optimization against a plain PyTorch version of the paper's loop, and the paper's
 parameter counts."""
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def points(n: int = 90, d: int = 16) -> np.ndarray:
 SINGLE = np.random.default_rng(1).integers(0, 2, 90)
 MULTI = (np.random.default_rng(2).random((90, 5)) < 0.3).astype(np.float32)
 ONE = np.arange(90)[:, None]
-# As in CoLA: some sentences occur twice
+# As in CoLA, some sentences occur twice
 REPEATED = np.random.default_rng(3).integers(0, 60, (90, 1))
-# As in SNLI: a premise has several hypotheses
+# As in SNLI, a premise has several hypotheses
 PAIRS = np.random.default_rng(4).integers(0, 60, (90, 2))
 THREE = np.random.default_rng(5).integers(0, 3, 90)
 
@@ -80,14 +80,14 @@ def items(goal: np.ndarray = SINGLE, rows: np.ndarray = ONE) -> Items:
     ],
     ids=["single", "multi-label", "repeated texts", "pairs", "pairs without bias"],
 )
-def test_equals_the_papers_loop(
+def test_trajectory_equals_a_plain_pytorch_loop(
     loss: str, bias: bool, goal: np.ndarray, rows: np.ndarray, tmp_path: Path
 ) -> None:
-    """torch's default Adam on concatenated pairs, the published IsoScore on unpaired vectors,
-    scikit-learn, step by step."""
+    """At each step: torch's default Adam on concatenated pairs, the published IsoScore of single
+    vectors, scikit-learn's silhouette."""
     n_labels = goal.max() + 1 if goal.ndim == 1 else goal.shape[1]
     data = items(goal, rows)
-    found, _, _ = optimize(spec(loss=loss, bias=bias), data, n_labels, CPU, tmp_path)
+    result, _, _ = optimize(spec(loss=loss, bias=bias), data, n_labels, CPU, tmp_path)
     torch.manual_seed(3)
     linear = torch.nn.Linear(16 * rows.shape[1], n_labels, bias=bias)
     embeddings = torch.nn.Parameter(torch.from_numpy(data.vectors.copy()))
@@ -99,27 +99,27 @@ def test_equals_the_papers_loop(
     for step in range(13):
         X = torch.cat([embeddings[r] for r in torch.from_numpy(rows.T)], dim=1)
         value = objective(linear(X), torch.from_numpy(goal))
-        assert found["loss"][step] == pytest.approx(value.item(), abs=1e-6)
-        assert found["isoscore"][step] == pytest.approx(
+        assert result["loss"][step] == pytest.approx(value.item(), abs=1e-6)
+        assert result["isoscore"][step] == pytest.approx(
             float(published_package.IsoScore(embeddings.detach().numpy())), abs=1e-5
         )
-        assert found["silhouette"][step] == pytest.approx(
+        assert result["silhouette"][step] == pytest.approx(
             silhouette_score(X.detach().numpy(), classes), abs=1e-5
         )
         adam.zero_grad()
         value.backward()
         adam.step()
-    assert list(found["step"]) == list(range(13))
-    assert found["loss"].iloc[-1] < found["loss"].iloc[0]
+    assert list(result["step"]) == list(range(13))
+    assert result["loss"].iloc[-1] < result["loss"].iloc[0]
 
 
 @pytest.mark.study  # a killed process, and minutes
 @pytest.mark.parametrize("measure", [DIRECT, WINDOWS], ids=["direct", "windows"])
-def test_interrupted_run_has_the_same_bytes(
+def test_killed_run_resumes_with_the_same_result(
     measure: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process killed with SIGKILL between two checkpoints; the next one goes on to the same bits
-    and the same facts."""
+    """A process is killed by SIGKILL between two checkpoints; the next one continues to the same
+    trajectory and facts."""
     undisturbed, facts, _ = optimize(
         spec(updates=400, measure=measure), items(), 2, CPU, tmp_path / "a"
     )
@@ -158,7 +158,7 @@ def test_interrupted_run_has_the_same_bytes(
 
 
 def test_measuring_does_not_change_the_trajectory(tmp_path: Path) -> None:
-    """Loss and accuracy are the same bits however the scores are taken."""
+    """Loss and accuracy are identical for each way to evaluate the scores."""
     runs = [
         optimize(spec(updates=60, measure=measure), items(), 2, CPU, tmp_path / str(i))[0]
         for i, measure in enumerate((DIRECT, WINDOWS, Evaluation(tolerance=None, sample_size=40)))
@@ -171,18 +171,18 @@ def test_measuring_does_not_change_the_trajectory(tmp_path: Path) -> None:
         )
 
 
-def test_sampled_metrics(tmp_path: Path) -> None:
-    """Appendix A: another sample at each step, the same in each run; IsoScore of the vectors of the
-    sampled items."""
+def test_metrics_on_a_sample_drawn_at_each_step(tmp_path: Path) -> None:
+    """As in Appendix A: samples differ between steps, but not between runs; IsoScore is that of the
+    sampled items' vectors."""
     sampled = spec(
         measure=Evaluation(tolerance=1e-5, sample_size=40), updates=5, learning_rate=1e-12
     )
     first, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "a")
     again, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "b")
     pd.testing.assert_frame_equal(first, again, check_exact=True)
-    # Points that do not move, other samples
+    # The points hardly move, so differences come from the samples
     assert first["silhouette"].nunique() == first["isoscore"].nunique() == 6
-    whole, _, _ = optimize(
+    full_sample, _, _ = optimize(
         spec(measure=Evaluation(tolerance=None, sample_size=90)),
         items(THREE, PAIRS),
         3,
@@ -190,11 +190,11 @@ def test_sampled_metrics(tmp_path: Path) -> None:
         tmp_path / "c",
     )
     exact, _, _ = optimize(spec(), items(THREE, PAIRS), 3, CPU, tmp_path / "d")
-    pd.testing.assert_frame_equal(whole, exact, check_exact=True)
+    pd.testing.assert_frame_equal(full_sample, exact, check_exact=True)
 
 
 def test_scaling_keeps_the_shape_and_sets_the_norm(tmp_path: Path) -> None:
-    """One factor: the scores before any update stay, the way from there does not."""
+    """One factor for all vectors: initial scores stay the same, the trajectory does not."""
     plain, _, _ = optimize(spec(), items(), 2, CPU, tmp_path)
     scaled, _, _ = optimize(spec(mean_norm=20.0), items(), 2, CPU, tmp_path)
     for score in ("isoscore", "silhouette"):
@@ -208,7 +208,7 @@ def test_diverged_training_stops(tmp_path: Path) -> None:
         optimize(spec(learning_rate=1e30), items(), 2, CPU, tmp_path)
 
 
-def test_one_class_is_nothing_to_classify(tmp_path: Path) -> None:
+def test_items_of_one_class_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(IsotropyError, match="all items have the same label"):
         optimize(spec(), items(np.zeros_like(SINGLE)), 2, CPU, tmp_path)
 
@@ -219,7 +219,7 @@ def test_loss_must_fit_the_targets(tmp_path: Path) -> None:
 
 
 def test_parameter_counts_of_the_paper() -> None:
-    """Table 1, to the unit: one vector per distinct text, pairs concatenated, bias except for
+    """Exact numbers of Table 1: one vector per distinct text, pairs concatenated, bias except for
     polarity."""
     polarity = Classifier(
         np.zeros((10662, 384), np.float32), np.arange(10662)[:, None], 2, bias=False, seed=0
@@ -245,16 +245,16 @@ def test_initialization_leaves_the_global_generator_alone() -> None:
     assert torch.rand(1) == expected
 
 
-def test_objectives_of_appendix_b(tmp_path: Path) -> None:
-    """On the first and the last step; equation 5 is above the triplet objective."""
+def test_objectives_of_appendix_b_are_recorded(tmp_path: Path) -> None:
+    """At the first and the last step; equation 5 is above the hinged triplet objective."""
     _, facts, _ = optimize(spec(), items(), 2, CPU, tmp_path)
     assert [o.step for o in facts["objectives"]] == [0, 12]
     assert all(o.sample_triplet >= o.sample_hinged for o in facts["objectives"])
 
 
-def test_deviations_from_the_protocol_make_a_stand_in() -> None:
-    """The paper's own hyper-parameters do not; GLUE has its own number of updates, and of its
-    samples nobody knows the size."""
+def test_deviations_from_the_protocol_are_listed() -> None:
+    """The paper's hyperparameters are none; GLUE has its own number of updates, and samples of
+    unknown size."""
     paper = spec(updates=1000, measure=WINDOWS)
     assert deviations(paper) == []
     assert deviations(paper.model_copy(update={"updates": 999})) == ["999 updates, not 1,000"]
@@ -266,8 +266,8 @@ def test_deviations_from_the_protocol_make_a_stand_in() -> None:
     assert sampled.departures(500, 10662) == ["metrics on 500 items drawn at each step"]
     assert sampled.departures(500, 500) == []
     glue = {"group": "glue", "updates": 250, "base": "rte", "bias": True}
-    of_glue = deviations(sampled.model_copy(update=glue))
-    assert [text[:16] for text in of_glue] == ["metrics on {n:,}"]
+    glue_deviations = deviations(sampled.model_copy(update=glue))
+    assert [text[:16] for text in glue_deviations] == ["metrics on {n:,}"]
     assert deviations(paper.model_copy(update={"mean_norm": 3.0})) == [
         "vectors scaled to mean norm 3"
     ]

@@ -1,4 +1,4 @@
-"""`isotropy sources`: entries of the registry from folders, files and a hub, and their state."""
+"""`isotropy sources`: add user models and data from folders, files and a hub, and check them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS = [{"review": text, "stars": "good" if i % 2 else "bad"} for i, text in enu
 
 
 @pytest.fixture
-def place(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkout_folder(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the project's configuration, in which commands run."""
     folder = tmp_path / "checkout"
     ignored = lambda _, names: [n for n in names if n == "local"]  # noqa: E731
@@ -50,18 +50,21 @@ def run(*arguments: str, code: int = 0) -> str:
     return done.output
 
 
-def registry(place: Path) -> Registry:
-    return load_registry(place / "config/sources")
+def registry(checkout_folder: Path) -> Registry:
+    return load_registry(checkout_folder / "config/sources")
 
 
-def fetched(name: str, place: Path) -> Path:
-    """The source's files, by the workflow's own fetch."""
-    folder = place / "fetched" / name
+def fetched(name: str, checkout_folder: Path) -> Path:
+    """Fetch a source with the workflow's fetch; return the folder with its files."""
+    folder = checkout_folder / "fetched" / name
     folder.mkdir(parents=True)
     spec = FetchSpec(
-        id=name, source=registry(place).sources[name], order=["hub"], trust_on_first_use=False
+        id=name,
+        source=registry(checkout_folder).sources[name],
+        order=["hub"],
+        trust_on_first_use=False,
     )
-    fetch(spec, place / "work" / name, folder)
+    fetch(spec, checkout_folder / "work" / name, folder)
     return folder
 
 
@@ -69,37 +72,41 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_model_in_a_folder(place: Path, tiny: Path) -> None:
-    """Width, layers, weights and digests are the model's; three lines of configuration are enough
-    for a study of it."""
-    said = run("add", str(tiny))
-    entry = registry(place).sources["tiny-bert"]
-    size: Any = registry(place).sizes["tiny-bert"]
+def test_add_a_model_from_a_folder(checkout_folder: Path, tiny: Path) -> None:
+    """The entry has the model's width, layers, weights and digests; the printed overlay configures
+    a study of it."""
+    printed = run("add", str(tiny))
+    entry = registry(checkout_folder).sources["tiny-bert"]
+    size: Any = registry(checkout_folder).sizes["tiny-bert"]
     model = AutoModel.from_pretrained(tiny)
-    own = sum(
+    n_weights = sum(
         p.numel() for n, p in model.named_parameters() if not n.endswith("_embeddings.weight")
     )
-    assert size.weights == pytest.approx(own / 1e6, abs=5e-4)
+    assert size.weights == pytest.approx(n_weights / 1e6, abs=5e-4)
     assert (size.width, size.layers, size.causal) == (16, 2, False)
     assert entry.encoder is not None
     assert (entry.encoder.pooling, entry.encoder.max_length) == ("mean", 32)
     content = entry.contents["weights"]
     assert content.status == "stand-in"
     assert content.files["model.safetensors"] == sha256(tiny / "model.safetensors")
-    lines = [line[2:] for line in said.splitlines() if line.startswith("  ")]
+    lines = [line[2:] for line in printed.splitlines() if line.startswith("  ")]
     overlay = "\n".join(lines[lines.index("study: tiny-bert") : -1])
-    (place / "mine.yaml").write_text(overlay)
-    merged = read_configuration([place / "config.yaml", place / "mine.yaml"], {})
-    study = load_study(merged, place)
+    (checkout_folder / "mine.yaml").write_text(overlay)
+    merged = read_configuration(
+        [checkout_folder / "config.yaml", checkout_folder / "mine.yaml"], {}
+    )
+    study = load_study(merged, checkout_folder)
     assert list(study.chosen()["cai2021"].models) == ["tiny-bert"]  # type: ignore[attr-defined]
     assert (
-        sha256(fetched("tiny-bert", place) / "model.safetensors")
+        sha256(fetched("tiny-bert", checkout_folder) / "model.safetensors")
         == content.files["model.safetensors"]
     )
 
 
-def test_pooling_of_sentence_transformers(place: Path, tiny: Path, tmp_path: Path) -> None:
-    """The first token, normalized, 20 tokens; the transformer in a folder of its own."""
+def test_add_reads_pooling_of_sentence_transformers(
+    checkout_folder: Path, tiny: Path, tmp_path: Path
+) -> None:
+    """Pooling by the first token, normalization, maximum length; the model is in a subfolder."""
     folder = tmp_path / "st"
     copytree(tiny, folder / "0_Transformer")
     modules = [("Transformer", "0_Transformer"), ("Pooling", "1_Pooling"), ("Normalize", "")]
@@ -110,10 +117,10 @@ def test_pooling_of_sentence_transformers(place: Path, tiny: Path, tmp_path: Pat
     (folder / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
     (folder / "0_Transformer/sentence_bert_config.json").write_text('{"max_seq_length": 20}')
     run("add", str(folder), "--name", "st")
-    encoder = registry(place).sources["st"].encoder
+    encoder = registry(checkout_folder).sources["st"].encoder
     assert encoder is not None
     assert encoder.model_dump() == {"pooling": "cls", "normalize": True, "max_length": 20}
-    assert (fetched("st", place) / "config.json").is_file()
+    assert (fetched("st", checkout_folder) / "config.json").is_file()
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -131,47 +138,53 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_a_data_set_in_a_file(place: Path, suffix: str) -> None:
-    """Rows, texts, classes and digest, worked out here; and the workflow reads the same."""
-    path = write(place / f"reviews{suffix}", ROWS)
-    said = run("add", str(path), "--text", "review", "--label", "stars")
-    assert "2 classes: 'bad' (20), 'good' (20)" in said
-    source = registry(place).sources["reviews"]
+def test_add_a_data_set_from_a_file(checkout_folder: Path, suffix: str) -> None:
+    """Rows, texts, classes and digest are compared with independently computed ones."""
+    path = write(checkout_folder / f"reviews{suffix}", ROWS)
+    printed = run("add", str(path), "--text", "review", "--label", "stars")
+    assert "2 classes: 'bad' (20), 'good' (20)" in printed
+    source = registry(checkout_folder).sources["reviews"]
     content = source.contents["file"]
     lines = [json.dumps([r["review"], int(r["stars"] == "good")], separators=(",", ":")) + "\n"
              for r in ROWS]  # fmt: skip
     assert content.content_sha256 == hashlib.sha256("".join(lines).encode()).hexdigest()
     assert (content.rows, content.unique_texts) == (40, len(set(TEXTS)))
     assert content.label_names == ["bad", "good"]
-    fetched("reviews", place)  # verifies the digest
+    fetched("reviews", checkout_folder)  # verifies the digest
 
 
-def test_scores_classes_and_running_text(place: Path) -> None:
+def test_add_recognizes_scores_classes_and_running_text(checkout_folder: Path) -> None:
     pairs = [{"a": x, "b": y, "s": i / 7} for i, (x, y) in enumerate(pairwise(TEXTS))]
-    write(place / "pairs.csv", pairs)
+    write(checkout_folder / "pairs.csv", pairs)
     assert "scores from 0 to" in run(
         "add", "pairs.csv", "--text", "a", "--text", "b", "--label", "s"
     )
-    assert registry(place).sources["pairs"].contents["file"].label_names == []
+    assert registry(checkout_folder).sources["pairs"].contents["file"].label_names == []
     numbered = [{"t": text, "n": i % 3} for i, text in enumerate(TEXTS)]
-    write(place / "numbered.csv", numbered)
+    write(checkout_folder / "numbered.csv", numbered)
     run("add", "numbered.csv", "--text", "t", "--label", "n")
-    assert registry(place).sources["numbered"].contents["file"].label_names == ["0", "1", "2"]
-    write(place / "lines.txt", [])
+    assert registry(checkout_folder).sources["numbered"].contents["file"].label_names == [
+        "0",
+        "1",
+        "2",
+    ]
+    write(checkout_folder / "lines.txt", [])
     assert "running text" in run("add", "lines.txt")
-    assert registry(place).sources["lines"].kind == "corpus"
+    assert registry(checkout_folder).sources["lines"].kind == "corpus"
     for name in ("pairs", "numbered", "lines"):
-        fetched(name, place)
+        fetched(name, checkout_folder)
     study = {"extension": {"models": ["all-MiniLM-L6-v2"],
                            "datasets": ["pairs", "numbered", "lines"]}}  # fmt: skip
-    config = load_study(read_configuration([place / "config.yaml"], study), place).config
+    config = load_study(
+        read_configuration([checkout_folder / "config.yaml"], study), checkout_folder
+    ).config
     assert config.datasets["pairs"].task == "regression"  # type: ignore[union-attr]
     assert {"numbered-train", "lines-lines"} <= set(config.datasets)
 
 
 @pytest.fixture
 def hub(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub on this machine with a model and a data set, which huggingface_hub is pointed at."""
+    """A local hub with a model and a data set, which huggingface_hub uses."""
     files = {file.name: file.read_bytes() for file in tiny.iterdir()}
     files["data/train.csv"] = pd.DataFrame(ROWS).to_csv(index=False).encode()
     files["data/test.csv"] = pd.DataFrame(ROWS[:10]).to_csv(index=False).encode()
@@ -181,14 +194,16 @@ def hub(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     server.close()
 
 
-def test_a_model_of_a_hub(hub: Hub, place: Path, tiny: Path, tmp_path: Path) -> None:
-    """The revision is pinned, the weights are not downloaded for their digest; what the hub's cache
-    has needs no hub."""
+def test_add_a_model_from_a_hub(
+    hub: Hub, checkout_folder: Path, tiny: Path, tmp_path: Path
+) -> None:
+    """The revision is pinned, and the digest is taken without downloading the weights; cached files
+    are fetched without the hub."""
     from huggingface_hub import snapshot_download
 
     run("add", "hub:owner/name")
     assert not list((tmp_path / "cache").rglob("model.safetensors"))
-    source = registry(place).sources["name"]
+    source = registry(checkout_folder).sources["name"]
     assert source.origins[0].revision == REVISION  # type: ignore[union-attr]
     assert source.licence == "mit"
     digest = source.contents["weights"].files["model.safetensors"]
@@ -196,32 +211,32 @@ def test_a_model_of_a_hub(hub: Hub, place: Path, tiny: Path, tmp_path: Path) -> 
     assert "name: available." in run("check", "name")
     snapshot_download("owner/name", revision=REVISION)
     hub.close()
-    assert sha256(fetched("name", place) / "model.safetensors") == digest
+    assert sha256(fetched("name", checkout_folder) / "model.safetensors") == digest
     assert "4 of 4 files match the registry" in run("verify", "name")
 
 
-def test_a_data_set_of_a_hub(hub: Hub, place: Path) -> None:
-    """Several files: the one that is meant must be named. It is downloaded once."""
+def test_add_a_data_set_from_a_hub(hub: Hub, checkout_folder: Path) -> None:
+    """Among several files, one must be named; it is downloaded once."""
     wanted = ["add", "hub:owner/name", "--text", "review", "--label", "stars", "--name", "own"]
     assert "it has data/test.csv, data/train.csv" in run(*wanted, code=2)
     assert "other files: data/test.csv" in run(*wanted, "--file", "data/train.csv")
     hub.close()
-    assert (fetched("own", place) / "data.csv").is_file()
+    assert (fetched("own", checkout_folder) / "data.csv").is_file()
 
 
-def test_a_file_that_was_edited(place: Path) -> None:
-    """Check finds it, verify and fetch see that it is another, and adding it again is asked for."""
-    path = write(place / "reviews.csv", ROWS)
+def test_edited_file_is_found_and_replaced(checkout_folder: Path) -> None:
+    """Fetch, verify and add report the change; `add --replace` updates the entry."""
+    path = write(checkout_folder / "reviews.csv", ROWS)
     wanted = ["add", "reviews.csv", "--text", "review", "--label", "stars"]
     run(*wanted)
     assert "reviews: available." in run("check", "reviews")
     write(path, ROWS[:-1])
     with pytest.raises(Exception, match="rows: expected 40, got 39"):
-        fetched("reviews", place)
+        fetched("reviews", checkout_folder)
     assert "0 of 1 files match the registry; wrong digest" in run("verify", "reviews", code=1)
     assert "add --replace" in run(*wanted, code=2)
     run(*wanted, "--replace")
-    assert registry(place).sources["reviews"].contents["file"].rows == 39
+    assert registry(checkout_folder).sources["reviews"].contents["file"].rows == 39
     path.unlink()
     assert "reviews: unavailable." in run("check", "reviews", code=1)
     assert "reviews" in run("list")
@@ -230,19 +245,19 @@ def test_a_file_that_was_edited(place: Path) -> None:
 Change = Callable[[Path, Path], list[str]]
 
 
-def of_texts(content: str | bytes, *arguments: str, name: str = "x.csv") -> Change:
-    def arrange(_: Path, place: Path) -> list[str]:
+def data_set_case(content: str | bytes, *arguments: str, name: str = "x.csv") -> Change:
+    def arrange(_: Path, checkout_folder: Path) -> list[str]:
         data = content.encode() if isinstance(content, str) else content
-        (place / name).write_bytes(data)
+        (checkout_folder / name).write_bytes(data)
         return [name, *arguments]
 
     return arrange
 
 
-def of_model(change: Callable[[Path], object], *arguments: str) -> Change:
-    def arrange(tiny: Path, place: Path) -> list[str]:
-        copytree(tiny, place / "m")
-        change(place / "m")
+def model_case(change: Callable[[Path], object], *arguments: str) -> Change:
+    def arrange(tiny: Path, checkout_folder: Path) -> list[str]:
+        copytree(tiny, checkout_folder / "m")
+        change(checkout_folder / "m")
         return ["m", *arguments]
 
     return arrange
@@ -258,88 +273,99 @@ def config(**fields: object) -> Callable[[Path], object]:
 
 GOOD = "review,stars\ngood film,1\nbad film,0\n"
 LABELLED = ("--text", "review", "--label", "stars")
-REFUSED: list[tuple[Change, str]] = [
+REJECTED: list[tuple[Change, str]] = [
     (lambda *_: ["nothing"], "nothing: no such file or folder; for a hub, write hub:ORG/NAME"),
     (lambda *_: ["org/name"], "no such file or folder; for a hub, write hub:org/name"),
     (lambda *_: ["all-MiniLM-L6-v2"], "is in the source registry already: use this name"),
     (lambda *_: ["hub:org/a--b"], "hub:org/a--b: not a name of a repository"),
     (lambda *_: ["hub:nothing"], "expected hub:ORG/NAME or hub:ORG/NAME@REVISION"),
     (lambda *_: ["config"], "expected a model, got a folder without config.json"),
-    (of_model(lambda m: None, "--text", "x"), "m is a folder, so it is read as a model; --text is"),
-    (of_model(lambda m: None, "--label", "x"), "read as a model; --label is for data sets"),
-    (of_model(lambda m: None, "--name", "a b"), "--name: expected letters, digits, _ and single"),
-    (of_model(lambda m: None, "--name", "a--b"), "letters, digits, _ and single -, got 'a--b'"),
-    (of_model(config(hidden_size="abc")), "transformers cannot use config.json"),
-    (of_model(config(hidden_act="nope")), "transformers cannot use config.json"),
     (
-        of_model(lambda m: (m / "config.json").write_text('{"model_type": "t5", "d_model": 8}')),
+        model_case(lambda m: None, "--text", "x"),
+        "m is a folder, so it is read as a model; --text is",
+    ),
+    (model_case(lambda m: None, "--label", "x"), "read as a model; --label is for data sets"),
+    (model_case(lambda m: None, "--name", "a b"), "--name: expected letters, digits, _ and single"),
+    (model_case(lambda m: None, "--name", "a--b"), "letters, digits, _ and single -, got 'a--b'"),
+    (model_case(config(hidden_size="abc")), "transformers cannot use config.json"),
+    (model_case(config(hidden_act="nope")), "transformers cannot use config.json"),
+    (
+        model_case(lambda m: (m / "config.json").write_text('{"model_type": "t5", "d_model": 8}')),
         "'t5' is an encoder-decoder",
     ),
-    (of_model(lambda m: None, "--name", "gpt2"), "the registry has a source 'gpt2'"),
-    (of_model(lambda m: None, "--pooling", "last"), "choose with --pooling mean or cls"),
-    (of_model(lambda m: (m / "model.safetensors").unlink()), "no weights (model.safetensors)"),
-    (of_model(lambda m: (m / "tokenizer.json").unlink()), "no tokenizer.json (a fast tokenizer"),
-    (of_model(lambda m: (m / "tokenizer_config.json").unlink()), "no tokenizer_config.json"),
-    (of_model(lambda m: (m / "config.json").write_text("{")), "expected JSON"),
-    (of_model(lambda m: (m / "config.json").write_text("[]")), "expected an object with fields"),
-    (of_model(lambda m: (m / "modules.json").write_text("{}")), "expected a list of modules"),
-    (of_model(config(model_type="x")), "model_type 'x' is not in transformers"),
-    (of_model(config(model_type="x", auto_map={"a": "b"})), "needs code of its own"),
+    (model_case(lambda m: None, "--name", "gpt2"), "the registry has a source 'gpt2'"),
+    (model_case(lambda m: None, "--pooling", "last"), "choose with --pooling mean or cls"),
+    (model_case(lambda m: (m / "model.safetensors").unlink()), "no weights (model.safetensors)"),
+    (model_case(lambda m: (m / "tokenizer.json").unlink()), "no tokenizer.json (a fast tokenizer"),
+    (model_case(lambda m: (m / "tokenizer_config.json").unlink()), "no tokenizer_config.json"),
+    (model_case(lambda m: (m / "config.json").write_text("{")), "expected JSON"),
+    (model_case(lambda m: (m / "config.json").write_text("[]")), "expected an object with fields"),
+    (model_case(lambda m: (m / "modules.json").write_text("{}")), "expected a list of modules"),
+    (model_case(config(model_type="x")), "model_type 'x' is not in transformers"),
+    (model_case(config(model_type="x", auto_map={"a": "b"})), "needs code of its own"),
     (
-        of_model(lambda m: (m / "model.safetensors").rename(m / "pytorch_model.bin")),
+        model_case(lambda m: (m / "model.safetensors").rename(m / "pytorch_model.bin")),
         "its weights are pickled",
     ),
-    (of_texts(GOOD, *LABELLED, "--pooling", "cls"), "--pooling is for models"),
-    (of_texts(GOOD), "name one or two fields of texts with --text"),
-    (of_texts(GOOD, "--text", "reviw", "--label", "stars"), "no field 'reviw'; did you mean"),
-    (of_texts(GOOD, "--text", "review", "--label", "star"), "no field 'star'; did you mean"),
-    (of_texts("", *LABELLED), "the file is empty"),
-    (of_texts("review,stars\ngood film,1\n", *LABELLED), "expected at least 2 texts, got 1"),
-    (of_texts(GOOD + "one,two,3\n", *LABELLED), "line 4: expected 2 fields, got 3"),
-    (of_texts(GOOD + ",1\n", *LABELLED), "text 3 is empty"),
-    (of_texts(GOOD + "x,\n", *LABELLED), "row 3: no value in field 'stars'"),
-    (of_texts(b"review,stars\n\xff,1\nb,0\n", *LABELLED), "expected UTF-8, got byte 0xff"),
-    (of_texts("review;stars\na;1\nb;0\n", *LABELLED), "no field 'review'"),
-    (of_texts("review,stars\na,1\nb,1\n", *LABELLED), "expected 2 to 50 classes, got 1"),
+    (data_set_case(GOOD, *LABELLED, "--pooling", "cls"), "--pooling is for models"),
+    (data_set_case(GOOD), "name one or two fields of texts with --text"),
+    (data_set_case(GOOD, "--text", "reviw", "--label", "stars"), "no field 'reviw'; did you mean"),
+    (data_set_case(GOOD, "--text", "review", "--label", "star"), "no field 'star'; did you mean"),
+    (data_set_case("", *LABELLED), "the file is empty"),
+    (data_set_case("review,stars\ngood film,1\n", *LABELLED), "expected at least 2 texts, got 1"),
+    (data_set_case(GOOD + "one,two,3\n", *LABELLED), "line 4: expected 2 fields, got 3"),
+    (data_set_case(GOOD + ",1\n", *LABELLED), "text 3 is empty"),
+    (data_set_case(GOOD + "x,\n", *LABELLED), "row 3: no value in field 'stars'"),
+    (data_set_case(b"review,stars\n\xff,1\nb,0\n", *LABELLED), "expected UTF-8, got byte 0xff"),
+    (data_set_case("review;stars\na;1\nb;0\n", *LABELLED), "no field 'review'"),
+    (data_set_case("review,stars\na,1\nb,1\n", *LABELLED), "expected 2 to 50 classes, got 1"),
     (
-        of_texts("review,stars\na,0.5\nb,1\n", *LABELLED),
+        data_set_case("review,stars\na,0.5\nb,1\n", *LABELLED),
         "read as scores, which need pairs of texts",
     ),
     (
-        of_texts("review,stars\na,x\nb,1\n", *LABELLED, "--scores", "--text", "stars"),
+        data_set_case("review,stars\na,x\nb,1\n", *LABELLED, "--scores", "--text", "stars"),
         "row 1: stars: expected a score, got 'x'",
     ),
-    (of_texts(GOOD, *LABELLED, "--text", "review"), "--text: expected one field, or two of a pair"),
-    (of_texts(GOOD, *LABELLED, "--file", "x"), "--file names a file of a hub's data set"),
-    (of_texts(GOOD, "--text", "review", "--scores"), "say what labels are: add --label"),
-    (of_texts(GOOD, *LABELLED, name="???.csv"), "no id can be made from '???': give --name"),
     (
-        of_texts(
+        data_set_case(GOOD, *LABELLED, "--text", "review"),
+        "--text: expected one field, or two of a pair",
+    ),
+    (data_set_case(GOOD, *LABELLED, "--file", "x"), "--file names a file of a hub's data set"),
+    (data_set_case(GOOD, "--text", "review", "--scores"), "say what labels are: add --label"),
+    (data_set_case(GOOD, *LABELLED, name="???.csv"), "no id can be made from '???': give --name"),
+    (
+        data_set_case(
             "".join(f'{{"review": "\\ud83d", "stars": {i}}}\n' for i in (0, 1)),
             *LABELLED,
             name="x.jsonl",
         ),
         "row 1: expected a text",
     ),
-    (of_texts(GOOD, "--text", "review", "--text", "stars"), "a pair needs a class or a score"),
+    (data_set_case(GOOD, "--text", "review", "--text", "stars"), "a pair needs a class or a score"),
     (
-        of_texts(GOOD, *LABELLED, name="x.xlsx"),
+        data_set_case(GOOD, *LABELLED, name="x.xlsx"),
         "expected one of .csv, .jsonl, .parquet, .txt, .ndjson",
     ),
-    (of_texts("PAR1", *LABELLED, name="x.parquet"), "not readable as .parquet"),
-    (of_texts('{"review": 3, "stars": 1}\n', *LABELLED, name="x.jsonl"), "expected a text, got 3"),
-    (of_texts("{", *LABELLED, name="x.jsonl"), "line 1: expected a line of JSON"),
-    (of_texts(GOOD, *LABELLED, "--project", "config"), "is not a checkout of isotropy"),
+    (data_set_case("PAR1", *LABELLED, name="x.parquet"), "not readable as .parquet"),
+    (
+        data_set_case('{"review": 3, "stars": 1}\n', *LABELLED, name="x.jsonl"),
+        "expected a text, got 3",
+    ),
+    (data_set_case("{", *LABELLED, name="x.jsonl"), "line 1: expected a line of JSON"),
+    (data_set_case(GOOD, *LABELLED, "--project", "config"), "is not a checkout of isotropy"),
 ]
 
 
-@pytest.mark.parametrize(("change", "sentence"), REFUSED, ids=[s[:30] for _, s in REFUSED])
-def test_refused_in_one_sentence(place: Path, tiny: Path, change: Change, sentence: str) -> None:
-    """Exit code 2, and nothing is written."""
-    said = run("add", *change(tiny, place), code=2)
-    assert sentence in said
-    assert len(said.strip().splitlines()) == 1
-    assert not (place / "config" / LOCAL).exists()
+@pytest.mark.parametrize(("change", "sentence"), REJECTED, ids=[s[:30] for _, s in REJECTED])
+def test_invalid_sources_are_rejected_in_one_line(
+    checkout_folder: Path, tiny: Path, change: Change, sentence: str
+) -> None:
+    """Exit code 2, an error of one line, and nothing is written."""
+    printed = run("add", *change(tiny, checkout_folder), code=2)
+    assert sentence in printed
+    assert len(printed.strip().splitlines()) == 1
+    assert not (checkout_folder / "config" / LOCAL).exists()
 
 
 @pytest.mark.parametrize(
@@ -350,59 +376,61 @@ def test_refused_in_one_sentence(place: Path, tiny: Path, change: Change, senten
         ((403, "GatedRepo"), "its licence must be accepted on the hub first"),
     ],
 )
-def test_a_hub_that_refuses(hub: Hub, place: Path, answer: tuple[int, str], sentence: str) -> None:
-    """Asked once: the answer is final."""
+def test_final_answers_of_a_hub_are_reported(
+    hub: Hub, checkout_folder: Path, answer: tuple[int, str], sentence: str
+) -> None:
+    """Missing repositories and revisions, and gated repositories."""
     hub.api = answer
     assert sentence in run("add", "hub:owner/name", code=2)
 
 
-def test_labels_that_readers_could_lose(place: Path) -> None:
-    """-1 is a class here, numbers and their decimals are one class, empty lines are lines, a byte
-    order mark is no text."""
+def test_unusual_labels_and_lines_are_read(checkout_folder: Path) -> None:
+    """-1 can be a class, 1 and 1.0 are one class, empty lines count, and a byte order mark is not
+    part of the text."""
     rows = [{"t": text, "y": (-1, 1)[i % 2]} for i, text in enumerate(TEXTS)]
-    write(place / "signs.parquet", rows)
-    said = run("add", "signs.parquet", "--text", "t", "--label", "y")
-    assert "40 rows" in said
-    assert "'-1' (20), '1' (20)" in said
-    (place / "mixed.jsonl").write_text(
+    write(checkout_folder / "signs.parquet", rows)
+    printed = run("add", "signs.parquet", "--text", "t", "--label", "y")
+    assert "40 rows" in printed
+    assert "'-1' (20), '1' (20)" in printed
+    (checkout_folder / "mixed.jsonl").write_text(
         "\ufeff" + "".join(json.dumps({"t": t, "y": [1, 1.0, 2][i % 3]}) + "\r\n"
                             for i, t in enumerate(TEXTS)) + "\r\n", "utf8"
     )  # fmt: skip
     assert "2 classes: '1' (27), '2' (13)" in run(
         "add", "mixed.jsonl", "--text", "t", "--label", "y"
     )
-    (place / "book.txt").write_text("\ufeffOne.\n\nTwo.\n", "utf8")
+    (checkout_folder / "book.txt").write_text("\ufeffOne.\n\nTwo.\n", "utf8")
     assert "3 rows" in run("add", "book.txt")
     for name in ("signs", "mixed", "book"):
-        fetched(name, place)
+        fetched(name, checkout_folder)
 
 
-def test_a_record_does_not_say_where_a_folder_is(place: Path, tiny: Path) -> None:
-    """The same bytes elsewhere are the same source."""
+def test_recorded_spec_does_not_contain_the_folder(checkout_folder: Path, tiny: Path) -> None:
+    """The same files in another folder are the same source."""
     run("add", str(tiny))
-    source, folders = registry(place).sources["tiny-bert"].split_folders()
+    source, folders = registry(checkout_folder).sources["tiny-bert"].split_folders()
     spec = FetchSpec(
         id="x", source=source, order=["hub"], folders=folders, trust_on_first_use=False
     )
     assert str(tiny.parent) not in json.dumps(spec.recorded())
     assert folders == [str(tiny)]
-    (place / "there").mkdir()
-    fetch(spec, place / "work", place / "there")
-    assert (place / "there/model.safetensors").is_file()
+    (checkout_folder / "there").mkdir()
+    fetch(spec, checkout_folder / "work", checkout_folder / "there")
+    assert (checkout_folder / "there/model.safetensors").is_file()
 
 
-def test_a_hub_that_is_gone(hub: Hub, place: Path) -> None:
+def test_unreachable_hub_gives_one_line(hub: Hub, checkout_folder: Path) -> None:
     hub.close()
-    said = run("add", "hub:owner/name", code=2)
-    assert said.startswith("hub:owner/name: ")
-    assert len(said.strip().splitlines()) == 1
+    printed = run("add", "hub:owner/name", code=2)
+    assert printed.startswith("hub:owner/name: ")
+    assert len(printed.strip().splitlines()) == 1
 
 
-def test_names_with_markup_stay_text(place: Path) -> None:
-    """In the user's file, and in what is printed."""
+def test_markup_in_field_names_is_escaped(checkout_folder: Path) -> None:
+    """Printed names are escaped; the registry entry has the exact name."""
     rows = [{"<b>x</b>\x1b[31m": t, "y": i % 2} for i, t in enumerate(TEXTS)]
-    write(place / "odd name.csv", rows)
-    said = run("add", "odd name.csv", "--text", "<b>x</b>\x1b[31m", "--label", "y")
-    assert "\x1b" not in said
-    entry = yaml.safe_load((place / "config" / LOCAL).read_text())["sources"]["odd-name"]
+    write(checkout_folder / "odd name.csv", rows)
+    printed = run("add", "odd name.csv", "--text", "<b>x</b>\x1b[31m", "--label", "y")
+    assert "\x1b" not in printed
+    entry = yaml.safe_load((checkout_folder / "config" / LOCAL).read_text())["sources"]["odd-name"]
     assert entry["contents"]["file"]["text_fields"] == ["<b>x</b>\x1b[31m"]

@@ -1,4 +1,4 @@
-"""I(W) against its definition, in the range where that has numbers and beyond."""
+"""I(W) against its definition, also where the definition overflows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 
 
 def definition(W: np.ndarray, *, both: bool = False) -> float:
-    """Mu & Viswanath (2018), by loops, with the sign that we fix."""
+    """Compute the definition of Mu & Viswanath (2018) by loops, with our choice of signs."""
     values = []
     for u in np.linalg.eigh(W.T @ W)[1].T:
         u = u * np.sign(u[np.abs(u).argmax()])
@@ -27,9 +27,8 @@ def definition(W: np.ndarray, *, both: bool = False) -> float:
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(4, 40), d=st.integers(2, 6), shift=st.floats(0, 2))
-def test_equals_the_definition(seed: int, n: int, d: int, shift: float) -> None:
-    """In [0, 1]; the order of points does not matter; no sign can change the value over both
-    signs."""
+def test_isotropy_equals_the_definition(seed: int, n: int, d: int, shift: float) -> None:
+    """Within [0, 1]; invariant to the order of points; with `signs="both"` also to reflection."""
     rng = np.random.default_rng(seed)
     W = rng.standard_normal((n, d)) * rng.uniform(0.5, 1, d) + shift
     score, both = partition_isotropy(W), partition_isotropy(W, signs="both")
@@ -46,49 +45,53 @@ def test_float32_and_several_blocks() -> None:
     assert partition_isotropy(torch.from_numpy(W).float()) == pytest.approx(definition(W), rel=1e-4)
 
 
-def test_no_underflow_where_exp_has_no_numbers() -> None:
-    """One dimension with mean 300: F reaches e^300 times the rest; the plain formula gives 0 in
-    float32 and loses digits."""
+def test_no_underflow_where_exp_overflows() -> None:
+    """With a mean of 300 in one dimension the ratio is about e^-300, for which the plain formula in
+    float32 gives 0 or NaN."""
     W = RNG.standard_normal((300, 8)) + 300 * np.eye(8)[0]
     assert partition_isotropy(W) == pytest.approx(definition(W), rel=1e-6)
     with np.errstate(over="ignore", invalid="ignore"):
         F = np.exp((W @ np.linalg.eigh(W.T @ W)[1]).astype(np.float32)).sum(0)
         assert not F.min() / F.max() > 0
-    far = W * 10  # e^3000: no double holds it
+    far = W * 10  # e^3000 is no float64
     assert partition_isotropy(far) == 0
     assert -3400 < partition_isotropy(far, log=True) < -2900
 
 
 @pytest.mark.parametrize("signs", ["fixed", "both"])
-def test_several_scales_are_clouds_of_other_lengths(signs: Literal["fixed", "both"]) -> None:
+def test_isotropy_at_several_scales(signs: Literal["fixed", "both"]) -> None:
     W = RNG.standard_normal((5000, 12)) * np.linspace(0.3, 1, 12) + 0.1
     scales = [1.0, 0.25, 40.0]
     for log in (False, True):
-        found = partition_isotropies(W, scales, signs=signs, log=log)
+        obtained = partition_isotropies(W, scales, signs=signs, log=log)
         expected = [partition_isotropy(W * scale, signs=signs, log=log) for scale in scales]
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert obtained == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_sign_matters() -> None:
-    """Why the rule is stated: the same eigenvectors with other signs give another value."""
+def test_sign_of_eigenvectors_matters() -> None:
+    """The same eigenvectors with other signs give another value; hence the stated rule."""
     W = RNG.standard_normal((200, 5)) * np.array([1, 0.9, 0.8, 0.7, 0.6]) + 0.5
     assert partition_isotropy(-W) != pytest.approx(partition_isotropy(W), rel=0.01)
     assert partition_isotropy(W, signs="both") < partition_isotropy(W)
 
 
-def test_published_package_of_isoscore_is_not_this() -> None:
+def test_partition_score_of_the_isoscore_package_differs() -> None:
     """The IsoScore repository's partition_score takes rows of the eigenvectors and multiplies
     without summing (its issue 3)."""
     W = RNG.standard_normal((60, 4)) * np.array([1.5, 1, 0.7, 0.4]) + 0.5
     _, vectors = np.linalg.eig(W.T @ W)
-    as_there = [
+    package_values = [
         np.exp((row[:, None] * W.T).T).sum() for row in vectors
-    ]  # what its loop computes, on (d, n) points
-    assert min(as_there) / max(as_there) != pytest.approx(partition_isotropy(W), rel=0.05)
-    assert min(as_there) / max(as_there) != pytest.approx(partition_isotropy(-W), rel=0.05)
+    ]  # as in the package's loop, on (d, n) points
+    assert min(package_values) / max(package_values) != pytest.approx(
+        partition_isotropy(W), rel=0.05
+    )
+    assert min(package_values) / max(package_values) != pytest.approx(
+        partition_isotropy(-W), rel=0.05
+    )
 
 
-def test_isotropic_limit() -> None:
+def test_isotropic_cloud_has_isotropy_one() -> None:
     assert partition_isotropy(np.vstack([np.eye(4), -np.eye(4)])) == pytest.approx(1, abs=1e-12)
 
 
@@ -101,7 +104,7 @@ def test_isotropic_limit() -> None:
         (np.ones((5, 3)), {"signs": "any"}, "signs must be"),
     ],
 )
-def test_bad_input(W: np.ndarray, options: dict[str, str], message: str) -> None:
+def test_invalid_input_is_rejected(W: np.ndarray, options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         partition_isotropy(W, **options)
 

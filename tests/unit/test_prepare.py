@@ -1,5 +1,5 @@
-"""Canonical tables of data sets: distinct texts, items as rows of them, and the paper's counts on
-its own data."""
+"""Canonical tables of data sets: distinct texts, items that refer to texts, and the paper's
+parameter counts on its data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from isotropy.sources.vectors import StaticVectors
 from isotropy.workflow.config import load_study
 
 
-def test_sentences(tmp_path: Path) -> None:
+def test_prepare_sentences_and_read_them_back(tmp_path: Path) -> None:
     rows = [Row((f"text {i}",), i % 2) for i in range(10)]
     sentences = SentencesSpec(
         kind="sentences", source="s", label_names=["no", "yes"], sample=Sample(n_items=4, seed=0)
@@ -34,7 +34,7 @@ def test_sentences(tmp_path: Path) -> None:
     assert described.sampled
     assert targets(back, described).tolist() == [int(t.split()[1]) % 2 for t in texts["text"]]
     assert text_rows(back).tolist() == [[0], [1], [2], [3]]
-    with pytest.raises(IsotropyError, match="a sample of 4 of 3"):
+    with pytest.raises(IsotropyError, match="expected at least 4 items for the sample, got 3"):
         prepare_sentences(sentences, rows[:3])
     with pytest.raises(IsotropyError, match=r"label 1 has no name"):
         prepare_sentences(
@@ -48,8 +48,8 @@ def test_sentences(tmp_path: Path) -> None:
         prepare_sentences(sentences, [Row(("a", "b"), 0), Row(("", ""), 1)])
 
 
-def test_an_empty_text_of_a_pair() -> None:
-    """Quora's pairs have such: it is a text like others."""
+def test_pair_may_have_an_empty_text() -> None:
+    """As in the question pairs of Quora."""
     spec = SentencesSpec.model_validate(
         {"kind": "sentences", "source": "s", "label_names": ["no", "yes"]}
     )
@@ -58,9 +58,9 @@ def test_an_empty_text_of_a_pair() -> None:
     assert [list(item) for item in prepared.items["texts"]] == [[0, 1], [1, 2]]
 
 
-def test_a_split_of_our_own() -> None:
-    """Both sides together are the source, in its order; the same seed gives the same sides, of a
-    sample as well."""
+def test_split_into_training_and_validation() -> None:
+    """Both parts together are the source, in its order; a sample of the source is split by the same
+    shares."""
     rows = [Row((f"text {i}",), i % 2) for i in range(50)]
     base = {"kind": "sentences", "source": "s", "label_names": ["no", "yes"]}
     sides = {}
@@ -78,9 +78,9 @@ def test_a_split_of_our_own() -> None:
     assert sides["train"] == sorted(sides["train"], key=lambda text: int(text.split()[1]))
 
 
-def test_lines_of_a_corpus() -> None:
-    """All of them, empty and repeated ones too, without their line ends; or seeded blocks in the
-    corpus's order."""
+def test_prepare_lines_of_a_corpus() -> None:
+    """All lines without line ends, including empty and repeated ones; or random blocks in the order
+    of the corpus."""
     rows = [Row(("",)), *(Row((f" line {i} \n",)) for i in range(11)), Row(("",))]
     spec = CorpusSpec(kind="corpus", source="c", empty=" ")
     assert list(prepare_corpus(spec, rows)["text"]) == [
@@ -90,12 +90,12 @@ def test_lines_of_a_corpus() -> None:
     ]
     part = spec.model_copy(update={"blocks": Blocks(n_blocks=3, n_lines=3, seed=1)})
     lines = list(prepare_corpus(part, rows)["text"])
-    whole = list(prepare_corpus(spec, rows)["text"])
-    starts = [whole.index(lines[i]) for i in (0, 3, 6)]
+    all_lines = list(prepare_corpus(spec, rows)["text"])
+    starts = [all_lines.index(lines[i]) for i in (0, 3, 6)]
     assert starts == sorted(starts)
-    assert lines == [line for start in starts for line in whole[start : start + 3]]
+    assert lines == [line for start in starts for line in all_lines[start : start + 3]]
     assert all(start % 3 == 0 for start in starts)
-    with pytest.raises(IsotropyError, match="5 blocks of 3 lines, and there are 4"):
+    with pytest.raises(IsotropyError, match="expected at least 5 blocks of 3 lines, got 4"):
         prepare_corpus(
             spec.model_copy(update={"blocks": Blocks(n_blocks=5, n_lines=3, seed=1)}), rows
         )
@@ -103,15 +103,15 @@ def test_lines_of_a_corpus() -> None:
         prepare_corpus(spec, [])
 
 
-def test_scores_and_answers(tmp_path: Path) -> None:
-    """Targets that are no classes: kept exactly, and refused where they do not fit."""
+def test_prepare_scores_and_answers(tmp_path: Path) -> None:
+    """They are stored exactly, and rejected if they are invalid."""
     scores = SentencesSpec(kind="sentences", source="s", task="regression")
     _, items, dataset = prepare_sentences(
         scores, [Row(("a", "b"), 3.799999952316284), Row(("a", "c"), 0)]
     )
     write_items(tmp_path / "d.parquet", items, dataset, "isotropy-record:0")
     assert targets(*read_items(tmp_path / "d.parquet")).tolist() == [np.float32(3.8), 0]
-    with pytest.raises(IsotropyError, match="is not a score"):
+    with pytest.raises(IsotropyError, match="expected a score, got"):
         prepare_sentences(scores, [Row(("a", "b"), "3")])
     extractive = SentencesSpec(kind="sentences", source="s", task="extractive")
     answers = {"text": ["tower", "the tower"], "answer_start": [6, 2]}
@@ -125,12 +125,12 @@ def test_scores_and_answers(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no targets of a classifier"):
         targets(back, described)
     for wrong in ({"text": ["tower"], "answer_start": [0]}, {"text": [], "answer_start": []}, 1):
-        with pytest.raises(IsotropyError, match=r"does not stand where it says|are no answers"):
+        with pytest.raises(IsotropyError, match=r"does not contain the answer|expected text"):
             prepare_sentences(extractive, [Row(("x the tower", "what?"), wrong)])
     for task, names in (("single-label", []), ("regression", ["a", "b"]), ("extractive", ["a"])):
-        made = {"kind": "sentences", "source": "s", "task": task, "label_names": names}
+        fields = {"kind": "sentences", "source": "s", "task": task, "label_names": names}
         with pytest.raises(ValueError, match="needs at least two label_names"):
-            SentencesSpec.model_validate(made)
+            SentencesSpec.model_validate(fields)
 
 
 def test_pairs_share_their_texts() -> None:
@@ -145,7 +145,7 @@ def test_pairs_share_their_texts() -> None:
     assert (len(texts), len(items)) == (1, 2)
 
 
-def test_words() -> None:
+def test_prepare_words_with_labels_and_vectors() -> None:
     names = list(NOUN_LEXNAMES.values())
     lexicon = [
         Row(("tea",), ["food", "plant"]),
@@ -188,10 +188,10 @@ COUNTS_768 = {
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_parameters_of_tables_1_and_2(
+def test_parameter_counts_of_tables_1_and_2(
     name: str, mirror: Path, project: Path, tmp_path: Path
 ) -> None:
-    """To the unit, on the real data: one vector per distinct text, pairs concatenated, bias except
+    """Exact numbers on the real data: one vector per distinct text, pairs concatenated, bias except
     for polarity."""
     import yaml
 

@@ -1,4 +1,4 @@
-"""The audit, on small jobs run for real."""
+"""`isotropy audit` on the results of small jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from isotropy.cli import app
 from isotropy.cli.audit import study_plan
 from isotropy.errors import IsotropyError
-from isotropy.files import read_json, record_of, write_json
+from isotropy.files import read_json, record_path, write_json
 from isotropy.job import Job
 from isotropy.provenance.audit import verify, verify_all
 from isotropy.provenance.checkout import Checkout
@@ -27,11 +27,11 @@ from tests.conftest import NOT_COPIED
 from tests.unit.jobs import RULE, NoteSpec, snakemake_object, states, write_note
 
 
-def test_paths_of_home_and_user_are_found_again(
+def test_configuration_paths_below_home_are_resolved(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ledger has neither; the audit finds the last run's configuration all the same, also where
-    a mirror has gone."""
+    """The ledger contains neither home folder nor user name; the audit still finds the last run's
+    configuration, even if its mirror no longer exists."""
     monkeypatch.setattr("getpass.getuser", lambda: "alice")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for mirror in (tmp_path / "home/mirror", tmp_path / "scratch/alice/mirror"):
@@ -57,17 +57,16 @@ def test_verify_finds_each_kind_of_damage(run: Path) -> None:
     (run / "results/source.txt").unlink()
     assert states(verify(run, [note]))["results/source.txt"] == "missing"
     (run / "results/stray.txt").write_text("?")
-    (run / "results/README.md").write_text("What will stand here.\n")  # the checkout's own
+    (run / "results/README.md").write_text("What will stand here.\n")  # part of the checkout
     assert states(verify_all(run))["results/stray.txt"] == "without record"
     assert "results/README.md" not in states(verify_all(run))
-    record_of(run / note).unlink()
+    record_path(run / note).unlink()
     assert states(verify(run, [note]))["results/note.txt"] == "without record"
 
 
 @pytest.mark.parametrize("field", ["lineage", "spec", "inputs", "seeds"])
 def test_verify_finds_a_changed_record(run: Path, project: Path, field: str) -> None:
-    """What a result was made from cannot be rewritten: the results made from it hold the digest of
-    its record."""
+    """A record cannot be rewritten unnoticed: records of results made from it have its digest."""
     write_note(project, "end", inputs={"source": "results/note.txt"})
     path = run / "results/note.record.json"
     record = read_json(path)
@@ -80,16 +79,15 @@ def test_verify_finds_a_changed_record(run: Path, project: Path, field: str) -> 
     write_json(path, record)
     findings = verify(run, [Path("results/end.txt")])
     finding = next(f for f in findings if f.path == "results/end.txt")
-    assert (finding.state, "note.record.json no longer says" in finding.detail) == (
+    assert (finding.state, "note.record.json has changed since" in finding.detail) == (
         "input changed",
         True,
     )
     assert states(findings)["results/note.record.json"] == "altered"  # by the ledger
 
 
-def test_verify_folder(run: Path) -> None:
-    """Files without a record count in a folder as well; so do links, and an empty folder is not
-    intact."""
+def test_verify_of_a_folder_finds_files_without_record(run: Path) -> None:
+    """Links in a folder are findings as well, and an empty folder is not intact."""
     (run / "results/stray.txt").write_text("?")
     (run / "results/link.txt").symlink_to("/etc/hostname")
     assert states(verify(run, [Path("results")])) == {
@@ -103,7 +101,7 @@ def test_verify_folder(run: Path) -> None:
 
 
 def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Path) -> None:
-    """Each file is what its own job wrote, yet the two do not belong together."""
+    """Each file is what its job wrote, but the input was written again since."""
     write_note(project, "source", text="newer")
     finding = next(
         f for f in verify(run, [Path("results/note.txt")]) if f.path == "results/note.txt"
@@ -112,8 +110,8 @@ def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Pa
     assert "made from another results/source.txt" in finding.detail
 
 
-def test_verify_command(run: Path) -> None:
-    """Exit 0 when all is well, 1 on a finding, 2 when it is inconclusive; the last line sums up."""
+def test_exit_codes_of_the_verify_command(run: Path) -> None:
+    """0: no finding, 1: a finding, 2: no conclusion possible; the last line has the counts."""
     cli = CliRunner()
     good = cli.invoke(app, ["audit", "verify", "--all", "--digests-only"])
     assert (good.exit_code, good.output.splitlines()[-1].split(";")[0]) == (
@@ -127,7 +125,7 @@ def test_verify_command(run: Path) -> None:
         == 0
     )
     forged = cli.invoke(app, ["audit", "verify", "--all", "--digests-only", "--head", "0" * 64])
-    assert (forged.exit_code, "none of its lines" in forged.output) == (1, True)
+    assert (forged.exit_code, "not the digest of one of its lines" in forged.output) == (1, True)
     nowhere = cli.invoke(app, ["audit", "verify", "--all", "--project", "nowhere"])
     assert (nowhere.exit_code, "nowhere is not a checkout" in nowhere.output) == (2, True)
     (run / "results/note.txt").write_text("HELLO")
@@ -138,20 +136,18 @@ def test_verify_command(run: Path) -> None:
     assert cli.invoke(app, ["audit", "verify", "--all", "--root", "nowhere"]).exit_code == 2
 
 
-def test_verify_finds_code_and_packages_that_have_changed(
-    run: Path, project: Path, tmp_path: Path
-) -> None:
-    """Stale names the file, or the rule; other version names the package and both versions; damage
-    weighs more than either."""
+def test_verify_finds_changed_code_and_packages(run: Path, project: Path, tmp_path: Path) -> None:
+    """A stale result's finding names the file or the rule, one of another version names package and
+    versions; damage takes precedence."""
     note = Path("results/note.txt")
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
     assert {f.state for f in verify(run, [note], Checkout(checkout))} == {"intact"}
     lock = checkout / "requirements.lock"
     lock.write_text(re.sub(r"numpy==.*", "numpy==1.0.0", lock.read_text()))
-    old = verify(run, [note], Checkout(checkout))[0]
-    assert old.state == "other version"
-    assert re.fullmatch(r"prepare_sentences: numpy [\d.]+, not 1.0.0", old.detail)
+    other_version = verify(run, [note], Checkout(checkout))[0]
+    assert other_version.state == "other version"
+    assert re.fullmatch(r"prepare_sentences: numpy [\d.]+, not 1.0.0", other_version.detail)
     rule = checkout / "rules/prepare.smk"
     rule.write_text(rule.read_text().replace("runtime=", "runtime=1 + ", 1))
     stale = verify(run, [note], Checkout(checkout))[0]
@@ -168,15 +164,17 @@ def test_verify_finds_code_and_packages_that_have_changed(
         "results/note.txt": "altered",
         "results/source.txt": "stale",
     }
-    found = CliRunner().invoke(app, ["audit", "verify", "--all", "--project", str(checkout)])
-    assert found.exit_code == 1
-    assert "stale: results/source.txt (prepare_sentences: isotropy/prepare/table.py" in found.output
+    result = CliRunner().invoke(app, ["audit", "verify", "--all", "--project", str(checkout)])
+    assert result.exit_code == 1
     assert (
-        found.output.splitlines()[-1]
+        "stale: results/source.txt (prepare_sentences: isotropy/prepare/table.py" in result.output
+    )
+    assert (
+        result.output.splitlines()[-1]
         .split(";")[0]
         .endswith("1 stale, 0 input changed, 0 without record, 0 missing, 1 altered")
     )
-    assert "incomplete: specs were not compared: results/ledger.jsonl names no run" in found.output
+    assert "incomplete: specs were not compared: results/ledger.jsonl lists no run" in result.output
 
 
 @pytest.mark.parametrize(
@@ -194,12 +192,12 @@ def test_verify_finds_code_and_packages_that_have_changed(
     ],
 )
 def test_damaged_records_are_named(run: Path, project: Path, damage: Callable[[str], str]) -> None:
-    """Whatever a record has become, the audit says which one it is and goes on."""
+    """The audit names any damaged record and continues with the others."""
     record = run / "results/note.record.json"
     record.write_text(damage(record.read_text()))
-    found = states(verify_all(run, Checkout(project)))
-    assert found["results/note.record.json"] == "altered"
-    assert found["results/source.txt"] == "intact"
+    result = states(verify_all(run, Checkout(project)))
+    assert result["results/note.record.json"] == "altered"
+    assert result["results/source.txt"] == "intact"
     assert not [
         f for f in verify_all(run, Checkout(project)) if "\n" in f"{f.path} {f.detail}"
     ]  # one line each
@@ -217,9 +215,8 @@ def test_damaged_ledgers_are_named(run: Path, data: bytes) -> None:
     assert states(verify_all(run))["results/ledger.jsonl"] == "altered"
 
 
-def test_what_hides_is_found(run: Path) -> None:
-    """Hidden files, links on the way, a ledger elsewhere, results removed with their record: by
-    folder and by file."""
+def test_hidden_files_links_and_removed_records_are_found(run: Path) -> None:
+    """Also a ledger that is a link; for verify of a folder and of a file."""
     (run / "results/.hidden").write_text("x")
     assert states(verify_all(run))["results/.hidden"] == "without record"
     (run / "results/.hidden").unlink()
@@ -239,9 +236,8 @@ def test_what_hides_is_found(run: Path) -> None:
     assert states(verify(run, [Path("results")]))["results/note.record.json"] == "missing"
 
 
-def test_a_results_folder_elsewhere(run: Path, project: Path) -> None:
-    """As on a cluster, where results lie on the scratch: a link to the folder is no finding, and
-    jobs work through it."""
+def test_a_linked_results_folder_is_no_finding(run: Path, project: Path) -> None:
+    """As on a cluster, where results are on a scratch disk; jobs work through the link."""
     (run / "scratch").mkdir()
     (run / "results").rename(run / "scratch/results")
     (run / "results").symlink_to(run / "scratch/results")
@@ -250,7 +246,7 @@ def test_a_results_folder_elsewhere(run: Path, project: Path) -> None:
     assert set(states(verify(run, [Path("results/end.txt")])).values()) == {"intact"}
 
 
-HOSTILE = {
+MALFORMED_ENTRIES = {
     "a run without configuration": {"event": "run", "overrides": {}},
     "a path that is a number": {"event": "run", "overrides": {}, "configfiles": [{"path": 5}]},
     "overrides that are a list": {"event": "run", "overrides": [], "configfiles": []},
@@ -260,12 +256,12 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("entry", HOSTILE.values(), ids=HOSTILE)
-def test_entries_of_another_shape_are_named(
+@pytest.mark.parametrize("entry", MALFORMED_ENTRIES.values(), ids=MALFORMED_ENTRIES)
+def test_malformed_ledger_entries_are_named(
     run: Path, project: Path, entry: dict[str, object]
 ) -> None:
-    """A line that follows on the one before and is no entry is a finding of its own; the rest is
-    checked."""
+    """A line with the right digest of the line before, but no valid entry, is a finding; the other
+    lines are checked."""
     ledger = run / "results/ledger.jsonl"
     append_run(run / "results", project, [project / "config.yaml"], {})
     lines = ledger.read_bytes().splitlines()
@@ -280,35 +276,35 @@ def test_entries_of_another_shape_are_named(
     assert "3 files: " in result.output
 
 
-def test_records_of_names_that_no_file_system_takes(run: Path, project: Path) -> None:
-    """They are not readable records; the others are checked."""
+def test_records_with_impossible_file_names_are_altered(run: Path, project: Path) -> None:
+    """Such records count as damaged; the others are checked."""
     record = run / "results/note.record.json"
     for name in ("results/" + "a" * 300, "results/" + "a/" * 600 + "b", "results/\ud800"):
         content = read_json(record)
         content["outputs"][0]["path"] = name
         record.write_text(json.dumps(content))
-        found = states(verify_all(run, Checkout(project)))
-        assert found["results/note.record.json"] == "altered"
-        assert found["results/source.txt"] == "intact"
+        result = states(verify_all(run, Checkout(project)))
+        assert result["results/note.record.json"] == "altered"
+        assert result["results/source.txt"] == "intact"
 
 
 @pytest.mark.parametrize("field", ["files", "sha256", "infrastructure"])
 @pytest.mark.parametrize("name", ["x" * 300, "/etc/passwd", "../../etc/passwd", "a\0b"])
-def test_code_with_names_that_lead_elsewhere(
+def test_records_with_code_outside_the_checkout_are_altered(
     run: Path, project: Path, field: str, name: str
 ) -> None:
-    """A record that names such code is none; no file outside the checkout is read for it."""
+    """Such a record counts as damaged, and no file outside the checkout is read."""
     record = run / "results/note.record.json"
     content = read_json(record)
     content["code"][field][name] = "0" * 64
     record.write_text(json.dumps(content))
     (run / "results/extra.txt").write_text("?")
-    found = states(verify_all(run, Checkout(project)))
-    assert found["results/note.record.json"] == "altered"
-    assert found["results/extra.txt"] == "without record"
+    result = states(verify_all(run, Checkout(project)))
+    assert result["results/note.record.json"] == "altered"
+    assert result["results/extra.txt"] == "without record"
 
 
-def test_a_ledger_larger_than_ledgers_are(run: Path) -> None:
+def test_an_oversized_ledger_is_not_read(run: Path) -> None:
     with (run / "results/ledger.jsonl").open("ab") as stream:
         stream.truncate(3_000_000_000)  # sparse: none of it is on the disk
     command = ["audit", "verify", "--all", "--digests-only", "--root", str(run)]
@@ -317,8 +313,10 @@ def test_a_ledger_larger_than_ledgers_are(run: Path) -> None:
     assert "altered: results/ledger.jsonl (it has 3,000,000,000 bytes" in result.output
 
 
-def test_configuration_elsewhere_is_read_only_as_it_was(run: Path, project: Path) -> None:
-    """A ledger of someone else could name any file of this machine, and a message show a line."""
+def test_configuration_outside_the_checkout_is_read_only_if_unchanged(
+    run: Path, project: Path
+) -> None:
+    """A foreign ledger could name any file of this machine, and an error message show its text."""
     secret = run / "secret"
     secret.write_text("topsecret: [a ^ b\n")
     append_run(run / "results", project, [project / "config.yaml", secret], {})
@@ -329,7 +327,7 @@ def test_configuration_elsewhere_is_read_only_as_it_was(run: Path, project: Path
     assert "c ^ d" not in result.output
 
 
-def test_an_entry_that_only_looks_like_a_run(run: Path, project: Path) -> None:
+def test_a_job_entry_that_contains_a_run_is_no_run(run: Path, project: Path) -> None:
     append_run(run / "results", project, [project / "config.yaml"], {})
     ledger = run / "results/ledger.jsonl"
     lines = ledger.read_bytes().splitlines()
@@ -344,7 +342,7 @@ def test_an_entry_that_only_looks_like_a_run(run: Path, project: Path) -> None:
     assert study_plan(project, run, None).study.config.study == "default"
 
 
-def test_trace_of_sources_that_are_none(run: Path) -> None:
+def test_trace_accepts_incomplete_sources(run: Path) -> None:
     record = run / "results/source.record.json"
     content = read_json(record)
     content["lineage"]["sources"] = [{"content": 5}]
@@ -353,19 +351,19 @@ def test_trace_of_sources_that_are_none(run: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_what_is_no_file_is_named(run: Path) -> None:
-    """Pipes and folders, named like records or not; none is opened."""
+def test_pipes_and_folders_among_the_results_are_found(run: Path) -> None:
+    """Whatever their names are; none is opened."""
     os.mkfifo(run / "results/pipe.record.json")
     os.mkfifo(run / "results/pipe.txt")
     (run / "results/folder.record.json").mkdir()
-    found = states(verify_all(run))
-    assert found["results/pipe.record.json"] == "altered"
-    assert found["results/folder.record.json"] == "altered"
-    assert found["results/pipe.txt"] == "without record"
-    assert found["results/note.txt"] == "intact"
+    result = states(verify_all(run))
+    assert result["results/pipe.record.json"] == "altered"
+    assert result["results/folder.record.json"] == "altered"
+    assert result["results/pipe.txt"] == "without record"
+    assert result["results/note.txt"] == "intact"
 
 
-def test_no_record_is_read_that_is_larger_than_records_are(
+def test_an_oversized_record_is_not_read(
     run: Path,
 ) -> None:
     with (run / "results/note.record.json").open("ab") as stream:
@@ -375,8 +373,8 @@ def test_no_record_is_read_that_is_larger_than_records_are(
     assert "67,108,865 bytes" in findings["results/note.record.json"].detail
 
 
-def test_names_cannot_forge_lines(run: Path, project: Path) -> None:
-    """A line break, colours or a change of direction in a name are printed as escapes."""
+def test_control_characters_in_file_names_are_escaped(run: Path, project: Path) -> None:
+    """Line breaks, colours and direction marks in names cannot forge output lines."""
     for name in ("a\n44 files: 44 intact", "b\x1b[32m", "c\u202etxt.a", "d\r44 files"):
         (run / "results" / name).write_text("x")
     result = CliRunner().invoke(
@@ -388,10 +386,10 @@ def test_names_cannot_forge_lines(run: Path, project: Path) -> None:
     assert len(result.output.splitlines()) == 5
 
 
-def test_temporary_outputs_may_be_gone(
+def test_missing_temporary_outputs_are_no_damage(
     run: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that the rule declares so; others are missing."""
+    """Only those that the rule declares as temporary; others count as missing."""
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
     rules = checkout / "rules/prepare.smk"
@@ -403,39 +401,41 @@ def test_temporary_outputs_may_be_gone(
     write_note(checkout, "brief")
     (run / "results/brief.txt").unlink()
     (run / "results/note.txt").unlink()
-    found = states(verify_all(run))
-    assert (found["results/brief.txt"], found["results/note.txt"]) == ("temporary", "missing")
+    result = states(verify_all(run))
+    assert (result["results/brief.txt"], result["results/note.txt"]) == ("temporary", "missing")
 
 
-def test_comments_and_changed_infrastructure_are_no_findings(
+def test_changed_comments_and_infrastructure_are_no_findings(
     run: Path, project: Path, tmp_path: Path
 ) -> None:
-    """Changed infrastructure is named, and the exit code stays."""
+    """Changed infrastructure is reported, but results stay intact."""
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
     for name in ("isotropy/files.py", "scripts/prepare/prepare_sentences.py"):
         with (checkout / name).open("a") as stream:
             stream.write('# edited\n"""And a text."""\n')
-    seen = Checkout(checkout)
-    assert {f.state for f in verify_all(run, seen)} == {"intact"}
-    assert not seen.changed_infrastructure
+    edited = Checkout(checkout)
+    assert {f.state for f in verify_all(run, edited)} == {"intact"}
+    assert not edited.changed_infrastructure
     with (checkout / "isotropy/job.py").open("a") as stream:
         stream.write("EDITED = True\n")
     (checkout / "isotropy/locks.py").unlink()
-    seen = Checkout(checkout)
-    assert {f.state for f in verify_all(run, seen)} == {"intact"}
-    assert seen.changed_infrastructure == {"isotropy/job.py": 2, "isotropy/locks.py": 2}
+    edited = Checkout(checkout)
+    assert {f.state for f in verify_all(run, edited)} == {"intact"}
+    assert edited.changed_infrastructure == {"isotropy/job.py": 2, "isotropy/locks.py": 2}
     arguments = ["audit", "verify", "--all", "--project", str(checkout)]
     append_run(run / "results", checkout, [checkout / "config.yaml"], {})
-    found = CliRunner().invoke(app, arguments)
-    assert "infrastructure changed since: isotropy/job.py (2 files)" in found.output
-    assert "infrastructure changed since: isotropy/locks.py (2 files)" in found.output
-    assert "2 stale" in found.output  # they are no results of the study
-    assert "isotropy/job.py" not in [f.path for f in verify_all(run, seen)]
+    result = CliRunner().invoke(app, arguments)
+    assert "infrastructure changed since: isotropy/job.py (2 files)" in result.output
+    assert "infrastructure changed since: isotropy/locks.py (2 files)" in result.output
+    assert "2 stale" in result.output  # the notes are no results of the configured study
+    assert "isotropy/job.py" not in [f.path for f in verify_all(run, edited)]
 
 
-def test_stale_names_the_module(run: Path, project: Path, tmp_path: Path) -> None:
-    """Also one that the script loads by name."""
+def test_finding_of_a_stale_result_names_the_module(
+    run: Path, project: Path, tmp_path: Path
+) -> None:
+    """Also a module that the script loads by name."""
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
     module = "isotropy.palette"
@@ -455,27 +455,27 @@ def test_stale_names_the_module(run: Path, project: Path, tmp_path: Path) -> Non
     assert (stale.state, stale.detail) == ("stale", "prepare_sentences: isotropy/palette.py")
 
 
-FORMER = "expected a record of format 4, got 2, made by a former layout of the project"
+OLD_FORMAT_ERROR = "expected a record of format 4, got 2, made by an earlier version of the project"
 
 
-def make_former(record: Path) -> None:
-    """Give a record the form that it had before, and the ledger what it then had said."""
+def make_old_format(record: Path) -> None:
+    """Rewrite a record in the previous format, and append it to the ledger."""
     content = read_json(record)
     content["code"] = {"files": {}, "rule": "0" * 64, "modules": []}
     write_json(record, {**content, "format": 2})
     append_job(Path("results"), record)
 
 
-def test_results_of_a_former_layout(run: Path, project: Path) -> None:
-    """One sentence, whatever is asked; where some were made again, the rest is stale."""
+def test_results_of_an_old_record_format_give_one_error(run: Path, project: Path) -> None:
+    """Each command prints one error line; if only some records are old, these are stale."""
     cli = CliRunner()
-    make_former(Path("results/note.record.json"))
-    found = {f.path: f for f in verify_all(run, Checkout(project))}
-    assert found["results/source.txt"].state == "intact"
+    make_old_format(Path("results/note.record.json"))
+    result = {f.path: f for f in verify_all(run, Checkout(project))}
+    assert result["results/source.txt"].state == "intact"
     for path in ("results/note.txt", "results/note.record.json"):
-        assert found[path].state == "stale"
-        assert FORMER in found[path].detail
-    make_former(Path("results/source.record.json"))
+        assert result[path].state == "stale"
+        assert OLD_FORMAT_ERROR in result[path].detail
+    make_old_format(Path("results/source.record.json"))
     for command in (
         ["verify", "--all", "--digests-only"],
         ["verify", "results/note.txt", "--project", str(project)],
@@ -485,7 +485,7 @@ def test_results_of_a_former_layout(run: Path, project: Path) -> None:
         ["export", "--project", str(project)],
     ):
         refused = cli.invoke(app, ["audit", *command])
-        assert (refused.exit_code, FORMER in refused.output) == (2, True), command
+        assert (refused.exit_code, OLD_FORMAT_ERROR in refused.output) == (2, True), command
         assert len(refused.output.splitlines()) == 1
         assert isinstance(refused.exception, SystemExit)
     again = cli.invoke(app, ["audit", "rerun", "results/note.txt", "--project", str(project)])
@@ -494,16 +494,15 @@ def test_results_of_a_former_layout(run: Path, project: Path) -> None:
     assert find_record(Path("results/none.record.json")) is None
 
 
-def test_record_of_a_later_layout(run: Path) -> None:
+def test_record_of_a_newer_format_is_rejected(run: Path) -> None:
     record = run / "results/note.record.json"
     write_json(record, {**read_json(record), "format": 5})
     with pytest.raises(IsotropyError, match="got 5, made by a later version of the project"):
         read_record(record)
 
 
-def test_trace(run: Path, project: Path) -> None:
-    """From a result to its source: jobs, seeds, code, origin; a job that was met before is named,
-    not repeated."""
+def test_trace_leads_from_a_result_to_its_source(run: Path, project: Path) -> None:
+    """With jobs, seeds, code and origin; a job that is listed already is named, not repeated."""
     write_note(project, "end", inputs={"note": "results/note.txt", "source": "results/source.txt"})
     cli = CliRunner()
     lineage = json.loads(cli.invoke(app, ["audit", "trace", "results/end.txt", "--json"]).output)

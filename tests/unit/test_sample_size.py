@@ -1,5 +1,4 @@
-"""How large a study must be to decide a claim: the number of runs, and the overlay that asks for
-them."""
+"""Number of runs needed to decide a claim, and the configuration overlay with these runs."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from isotropy.claims.read import read_claims
-from isotropy.claims.sample_size import field_of_runs, overlay, runs_needed
+from isotropy.claims.sample_size import overlay, runs_field, runs_needed
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
 from isotropy.papers.registry import papers
@@ -33,7 +32,7 @@ def verdicts(**changes: object) -> pd.DataFrame:
     return pd.DataFrame([row | changes]).astype({"needed": "Int64", "n_units": "Int64"})
 
 
-def test_the_case_that_needs_most_counts() -> None:
+def test_runs_needed_is_the_maximum_over_cases() -> None:
     cases = pd.concat([verdicts(), verdicts(setup="b", needed=12), verdicts(verdict="consistent")])
     assert runs_needed("rudman2024-performance", cases) == (12, "rudman2024/directions")
     assert runs_needed("rudman2024-performance", verdicts(n_units=1, needed=None))[0] == 3
@@ -42,34 +41,36 @@ def test_the_case_that_needs_most_counts() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"word": "consistent"}, "no case of it is undecided"),
+        ({"word": "consistent"}, "none of its cases is undecided"),
         ({"unit": "items"}, "its interval is over items, which more runs do not narrow"),
-        ({"needed": None}, "no number of runs would decide it"),
+        ({"needed": None}, "no feasible number of runs decides it"),
         (
             {"id": "x", "family": "rudman2024-performances"},
             "did you mean 'rudman2024-performances'",
         ),
     ],
 )
-def test_what_cannot_be_decided_by_runs(changes: dict[str, object], message: str) -> None:
+def test_claims_that_runs_cannot_decide_are_rejected(
+    changes: dict[str, object], message: str
+) -> None:
     with pytest.raises(IsotropyError, match=message):
         runs_needed("rudman2024-performance", verdicts(**changes))
 
 
-def test_overlays_keep_the_kind_of_the_field() -> None:
+def test_overlays_keep_the_type_of_the_field() -> None:
     assert overlay("a", "seeds", 4, [0]) == {"a": {"seeds": [0, 1, 2, 3]}}
     assert overlay("a", "b.repeats", 4, 2) == {"a": {"b": {"repeats": 4}}}
 
 
-def test_fields_of_runs_are_those_of_tables() -> None:
-    for one in papers():
-        assert {t.id for t in one.tables if t.repeats} <= set(TABLES)
-    with pytest.raises(IsotropyError, match="not made from runs"):
-        field_of_runs("t", [])
+def test_tables_with_repeats_are_registered() -> None:
+    for each_paper in papers():
+        assert {t.id for t in each_paper.tables if t.repeats} <= set(TABLES)
+    with pytest.raises(IsotropyError, match="no field of the configuration sets"):
+        runs_field("t", [])
 
 
 def test_command_writes_a_configuration_that_loads(project: Path, tmp_path: Path) -> None:
-    """On a checkout of links: the overlay asks for the runs, and the study with it has a cost."""
+    """In a checkout of links: the overlay has the needed runs, and the cost is printed."""
     for name in ("config.yaml", "config", "isotropy", "envs"):
         (tmp_path / name).symlink_to(project / name)
     (tmp_path / "results").mkdir()
@@ -85,9 +86,9 @@ def test_command_writes_a_configuration_that_loads(project: Path, tmp_path: Path
     assert "finetune" in done.output
 
 
-def test_every_claim_over_seeds_can_be_given_more() -> None:
-    """`isotropy plan --decide` knows the field of the configuration that holds its runs."""
-    for one in papers():
-        for claim in read_claims(one):
+def test_field_of_runs_is_known_for_every_claim_over_seeds() -> None:
+    """`isotropy plan --decide` finds the configuration field with a claim's runs."""
+    for each_paper in papers():
+        for claim in read_claims(each_paper):
             if claim.unit == "seeds" and claim.quantity is not None:
-                assert field_of_runs(claim.quantity.table, one.tables), claim.id
+                assert runs_field(claim.quantity.table, each_paper.tables), claim.id

@@ -1,4 +1,4 @@
-"""The scorecard: a model's column is the verdict of a study of that model alone."""
+"""The scorecard: a model's column has the verdicts of a study with only that model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pandas as pd
 from isotropy.claims.evaluate import evaluate
 from isotropy.claims.figures import claims_by_model
 from isotropy.claims.read import read_claims
-from isotropy.claims.scorecard import KEPT, scorecard
-from isotropy.claims.spec import OF_NO_MODEL
+from isotropy.claims.scorecard import COLUMN_TYPES, scorecard
+from isotropy.claims.spec import WITHOUT_MODEL
 from isotropy.figures.draw import note
 from isotropy.figures.style import save, use_style
 from isotropy.papers.registry import paper, papers
@@ -25,7 +25,7 @@ COLUMNS = {one.key: one.model_column for one in papers()}
 
 
 def correlations(**models: float) -> pd.DataFrame:
-    """Correlations of polarity, five seeds per model, around a value each."""
+    """Return a table of correlations on polarity: five seeds per model around the given value."""
     noise = np.array([0.0, 0.001, -0.001, 0.0005, -0.0005])
     parts = [
         pd.DataFrame(
@@ -55,24 +55,24 @@ def card(**models: float) -> pd.DataFrame:
     return scorecard(CLAIMS, tables, defaultdict(str), "left out", COLUMNS)
 
 
-def test_a_column_is_the_study_of_one_model() -> None:
-    """With another model the study as a whole is contradicted, one column is not."""
+def test_column_equals_the_study_of_one_model() -> None:
+    """One model agrees with the claim, the other contradicts it."""
     both = card(falls=-0.9, rises=0.9)
-    assert list(both.columns) == list(KEPT)
+    assert list(both.columns) == list(COLUMN_TYPES)
     for name, value in (("falls", -0.9), ("rises", 0.9)):
         table = {"mickus2024/correlations": correlations(**{name: value})}
         alone = evaluate(CLAIMS, table, defaultdict(str), "left out")
         alone = alone[alone["headline"] & (alone["word"] != "not attempted")]
-        mine = both[both["model"] == name]
-        assert mine["id"].tolist() == alone["id"].tolist()
-        assert mine["word"].tolist() == alone["word"].tolist()
+        column = both[both["model"] == name]
+        assert column["id"].tolist() == alone["id"].tolist()
+        assert column["word"].tolist() == alone["word"].tolist()
     wide = both.pivot(index="id", columns="model", values="word")
     assert wide.loc["mickus2024-monotone", "falls"] == "consistent"
     assert wide.loc["mickus2024-monotone", "rises"] == "inconsistent"
 
 
-def test_claims_about_no_model() -> None:
-    """A table without models has rows of its own, and no model's."""
+def test_claims_without_models_have_separate_rows() -> None:
+    """Claims on a table without a model column."""
     table = pd.DataFrame(
         {"setup": ["a"], "status": "original", "k": 3, "d": 2, "smaller_score_above": 0.1}
     )
@@ -86,19 +86,19 @@ def test_claims_about_no_model() -> None:
             table[column] = 0.1
         for column, value in claim.quantity.where.items():
             table[column] = value
-    found = scorecard(claims, {"mickus2024/simplices": table}, defaultdict(str), "", COLUMNS)
-    assert set(found["model"]) == {OF_NO_MODEL}
+    result = scorecard(claims, {"mickus2024/simplices": table}, defaultdict(str), "", COLUMNS)
+    assert set(result["model"]) == {WITHOUT_MODEL}
 
 
-def test_an_empty_study() -> None:
-    found = scorecard(CLAIMS, {}, defaultdict(str), "left out", COLUMNS)
-    assert len(found) == 0
-    assert list(found.columns) == list(KEPT)
-    claims_by_model(found)
+def test_scorecard_of_an_empty_study() -> None:
+    result = scorecard(CLAIMS, {}, defaultdict(str), "left out", COLUMNS)
+    assert len(result) == 0
+    assert list(result.columns) == list(COLUMN_TYPES)
+    claims_by_model(result)
 
 
-def test_page_and_figure(tmp_path: Path) -> None:
-    """Each model is a column; hostile names stay text; the picture is drawn."""
+def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
+    """Each model has a column, markup in names is escaped, and the figure is drawn."""
     table = card(falls=-0.9, rises=0.9)
     table["model"] = table["model"].replace({"rises": "<script>alert(1)</script>"})
     (tmp_path / "results").mkdir()
@@ -107,8 +107,8 @@ def test_page_and_figure(tmp_path: Path) -> None:
     spec = PageSpec(kind="scorecard", study="own", papers=entries)
     paths = {"scorecard": [tmp_path / "results/scorecard.parquet"],
              "figures": [Path("results/figures/claims/scorecard.png")]}  # fmt: skip
-    found = content(spec, paths.__getitem__, Path("results/site"))
-    html = render(spec, found, Path("results/site"), "record:" + "0" * 64)
+    result = content(spec, paths.__getitem__, Path("results/site"))
+    html = render(spec, result, Path("results/site"), "record:" + "0" * 64)
     assert "<script>alert" not in html
     assert html.count('<th scope="col">') == 4
     assert "figures/claims/scorecard.svg" in html

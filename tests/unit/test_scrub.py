@@ -1,4 +1,4 @@
-"""What must not be in a record is not in it, and what is harmless stays."""
+"""Secrets, home folders and user names are removed from texts; harmless texts are unchanged."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def alice(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.usefixtures("alice")
-def test_texts(text: str, clean: str) -> None:
+def test_secrets_and_names_are_removed(text: str, clean: str) -> None:
     assert scrub(text) == clean
     assert scrub({"a": [text, 1, None]}) == {"a": [clean, 1, None]}
 
@@ -80,7 +80,7 @@ json_values = st.recursive(
 @pytest.mark.usefixtures("alice")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(json_values)
-def test_scrubbing_twice_changes_nothing(value: object) -> None:
-    """Specs are compared scrubbed, so what is clean must stay as it is."""
+def test_scrubbing_is_idempotent(value: object) -> None:
+    """Recorded specs are scrubbed before a comparison, so scrubbed texts must not change."""
     once = scrub(value)
     assert scrub(once) == once

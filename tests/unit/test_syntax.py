@@ -1,4 +1,4 @@
-"""Digests of code: what counts and what does not, on the awkward cases."""
+"""Digests of code: which edits change them, on difficult cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from isotropy.provenance.syntax import file_digest, rule_digest, rule_text
 
-SAME = {
+EQUIVALENT = {
     "comments": ("x = 1\n", "# why\nx = 1  # how\n"),
     "docstring of a module": ("x = 1\n", '"""What."""\nx = 1\n'),
     "docstring of a function": (
@@ -67,7 +67,7 @@ SAME = {
         "match x:\n    case 1:\n        'one'\n        f()\n",
     ),
 }
-OTHER = {
+DIFFERENT = {
     "string that is assigned": ("x = 'a'\n", "x = 'b'\n"),
     "string that is returned": ("def f():\n    return 'a'\n", "def f():\n    return 'b'\n"),
     "string that is passed": ("f('a')\n", "f('b')\n"),
@@ -111,31 +111,31 @@ OTHER = {
 
 
 def digest(text: str) -> str:
-    found = file_digest("a.py", text.encode())
-    assert found is not None
-    return found
+    result = file_digest("a.py", text.encode())
+    assert result is not None
+    return result
 
 
-@pytest.mark.parametrize("case", SAME)
-def test_what_does_not_count(case: str) -> None:
-    a, b = SAME[case]
+@pytest.mark.parametrize("case", EQUIVALENT)
+def test_equivalent_code_has_the_same_digest(case: str) -> None:
+    a, b = EQUIVALENT[case]
     assert digest(a) == digest(b)
 
 
-@pytest.mark.parametrize("case", OTHER)
-def test_what_counts(case: str) -> None:
-    a, b = OTHER[case]
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_different_code_has_another_digest(case: str) -> None:
+    a, b = DIFFERENT[case]
     assert digest(a) != digest(b)
 
 
-def test_no_two_cases_are_alike() -> None:
+def test_digests_of_all_cases_differ() -> None:
     """A digest that drops too much would make some of these equal."""
-    texts = {digest(a) for a, _ in OTHER.values()}
-    assert len(texts) == len({a for a, _ in OTHER.values()})
+    texts = {digest(a) for a, _ in DIFFERENT.values()}
+    assert len(texts) == len({a for a, _ in DIFFERENT.values()})
 
 
-def test_known_digest() -> None:
-    """A change of the form in which trees are written would make all results stale."""
+def test_digest_of_an_example_has_not_changed() -> None:
+    """Another serialization of syntax trees would make all existing results stale."""
     text = "from a import b\n\n\ndef f(x: int = 1, *, y: str = f'{b!r:>{x}}') -> None:\n    b[x:]\n"
     assert digest(text) == KNOWN
 
@@ -144,10 +144,10 @@ KNOWN = "238a1dd60aca78b464cda57842d2354ee197a20d956cbf3b8f278869bee03e57"
 
 
 def other_python(version: str) -> str | None:
-    """Another Python on this machine, also one of pyenv that is not switched on."""
+    """Find another Python on this machine, also an inactive one of pyenv."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    own = [str(path) for path in sorted(root.glob(f"versions/{version}.*/bin/python"))]
-    for command in [*own, f"python{version}"]:
+    pyenv_commands = [str(path) for path in sorted(root.glob(f"versions/{version}.*/bin/python"))]
+    for command in [*pyenv_commands, f"python{version}"]:
         path = shutil.which(command)
         if path and subprocess.run([path, "-V"], capture_output=True).returncode == 0:
             return path
@@ -156,12 +156,14 @@ def other_python(version: str) -> str | None:
 
 @pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
 def test_other_versions_of_python_agree(version: str, project: Path) -> None:
-    """Digests of all cases, of modules and rules of the project, where another Python is."""
+    """Other installed Pythons give the same digests of all cases, modules and rules."""
     python = other_python(version)
     if python is None:
         pytest.skip(f"there is no Python {version} here")
-    found = [p for room in ("metrics", "provenance") for p in project.glob(f"isotropy/{room}/*.py")]
-    names = sorted(p.relative_to(project).as_posix() for p in found)
+    paths = [
+        p for package in ("metrics", "provenance") for p in project.glob(f"isotropy/{package}/*.py")
+    ]
+    names = sorted(p.relative_to(project).as_posix() for p in paths)
     program = (
         "import re, sys; sys.dont_write_bytecode = True\n"
         "sys.path.insert(0, '.')\n"
@@ -172,19 +174,19 @@ def test_other_versions_of_python_agree(version: str, project: Path) -> None:
         "for path in sorted(Path('rules').glob('*.smk')):\n"
         "    for rule in re.findall(r'rule (\\w+):', text := path.read_text('utf8'), re.M):\n"
         "        print(rule_digest(rule_text(text, rule)))\n"
-        f"for text in {[text for pair in (SAME | OTHER).values() for text in pair]!r}:\n"
+        f"for text in {[text for pair in (EQUIVALENT | DIFFERENT).values() for text in pair]!r}:\n"
         "    print(file_digest('a.py', text.encode()))\n"
     )
-    ours, theirs = (
+    here, other = (
         subprocess.run([command, "-I", "-c", program], cwd=project, capture_output=True, text=True)
         for command in (sys.executable, python)
     )
-    assert theirs.stdout == ours.stdout, theirs.stderr
-    assert "None" not in ours.stdout
-    assert len(set(ours.stdout.split())) > len(OTHER) + len(names) / 2
+    assert other.stdout == here.stdout, other.stderr
+    assert "None" not in here.stdout
+    assert len(set(here.stdout.split())) > len(DIFFERENT) + len(names) / 2
 
 
-def test_what_is_no_python_has_no_digest() -> None:
+def test_invalid_python_has_no_digest() -> None:
     assert file_digest("a.py", b"def f(:\n") is None
     assert file_digest("a.py", b"x = '\0'\n") is None
     assert file_digest("a.html", b"<p>") != file_digest("a.html", b"<p> ")
@@ -228,7 +230,7 @@ rule other:
         ('"c.txt"', '"d.txt"', True),  # of another rule
     ],
 )
-def test_text_of_a_rule(old: str, new: str, same: bool) -> None:
+def test_digest_of_a_rule_ignores_comments_and_docstrings(old: str, new: str, same: bool) -> None:
     assert old in RULE
     before, after = rule_text(RULE, "make"), rule_text(RULE.replace(old, new), "make")
     assert before is not None
@@ -236,7 +238,7 @@ def test_text_of_a_rule(old: str, new: str, same: bool) -> None:
     assert (rule_digest(before) == rule_digest(after)) == same
 
 
-def test_rules_are_found_by_their_whole_name() -> None:
+def test_rule_text_is_found_by_the_whole_name() -> None:
     assert rule_text(RULE, "mak") is None
     assert (rule_text(RULE, "other") or "").rstrip().endswith('"c.txt",')
     assert "rule other" not in (rule_text(RULE, "make") or "")

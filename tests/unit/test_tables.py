@@ -1,4 +1,4 @@
-"""Tables of Mickus et al. 2024 on trajectories that are known, against numpy."""
+"""Tables of Mickus et al. 2024 from synthetic trajectories, against NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLE = {"sample_triplet": 1.0, "sample_hinged": -1.0}
 def run(
     setup: str, seed: int, sign: float = -1, **changes: object
 ) -> tuple[TrajectoryFacts, pd.DataFrame]:
-    """IsoScore and silhouette that move together (sign 1) or against each other."""
+    """Return a trajectory whose scores move together (sign 1) or in opposite directions (-1)."""
     rng = np.random.default_rng(seed)
     isoscore = np.linspace(0.5, 0.1, 6) + rng.random(6) / 100
     frame = pd.DataFrame({"step": np.arange(6), "loss": 1.0, "accuracy": 1.0, "isoscore": isoscore})
@@ -53,9 +53,9 @@ def published(project: Path) -> pd.DataFrame:
     return pd.read_csv(project / "isotropy/papers/mickus2024/published.csv")
 
 
-def test_correlations(published: pd.DataFrame) -> None:
-    """Mean and sd over seeds; with step 0 and without; published values beside the paper's own
-    model only."""
+def test_correlations_over_seeds(published: pd.DataFrame) -> None:
+    """Mean and sd over seeds, with and without step 0; only the paper's own model has published
+    values."""
     runs = [run("mine", 0), run("mine", 1)]
     table = tables.correlations(tables.trajectories(runs), published).set_index("seed")
     expected = [np.corrcoef(f["isoscore"], f["silhouette"])[0, 1] for _, f in runs]
@@ -81,7 +81,7 @@ def test_correlations(published: pd.DataFrame) -> None:
     ]
 
 
-def test_seeds() -> None:
+def test_spread_over_seeds() -> None:
     runs = [run("mine", seed) for seed in range(3)]
     table = tables.seeds(tables.trajectories(runs)).loc[0]
     sd = np.std([f["isoscore"] for _, f in runs], axis=0, ddof=1)
@@ -91,8 +91,8 @@ def test_seeds() -> None:
 
 
 def test_glue_tables_have_every_cell_of_the_paper(published: pd.DataFrame) -> None:
-    """24 cells; one that was run, the others with the reason why they are empty; one that the paper
-    does not have."""
+    """24 cells of the paper, of which one was run and the others have a reason, and a run that the
+    paper does not have."""
     runs = [
         run("a", 0, dataset="cola", n_params=3277058),
         run("b", 0, dataset="cola", model="mine"),
@@ -114,13 +114,13 @@ def test_glue_tables_have_every_cell_of_the_paper(published: pd.DataFrame) -> No
     assert table3.loc[("cola", "mine"), "n_seeds"] == 1
 
 
-def test_sensitivity_says_what_changes_the_verdict(published: pd.DataFrame) -> None:
-    """Against the same seeds of the setup itself; a variant in which both scores fall changes the
-    verdict."""
+def test_sensitivity_marks_variants_that_change_the_verdict(published: pd.DataFrame) -> None:
+    """Variants are compared with the same seeds of their setup; one in which both scores fall
+    changes the verdict."""
     main = tables.trajectories([run("mine", 0), run("mine", 1)])
-    kept = run("mine--slow", 0, base="mine", variant="slow")
-    flipped = run("mine--fast", 0, sign=1, base="mine", variant="fast")
-    table = tables.sensitivity(main, tables.trajectories([kept, flipped]), published).set_index(
+    slow = run("mine--slow", 0, base="mine", variant="slow")
+    fast = run("mine--fast", 0, sign=1, base="mine", variant="fast")
+    table = tables.sensitivity(main, tables.trajectories([slow, fast]), published).set_index(
         "variant"
     )
     assert list(table.index) == ["as configured", "without step 0", "slow", "fast"]
@@ -129,7 +129,7 @@ def test_sensitivity_says_what_changes_the_verdict(published: pd.DataFrame) -> N
     assert table.loc["as configured", "n_seeds"] == 1
 
 
-def test_appendix_b() -> None:
+def test_appendix_b_compares_objectives_before_and_after() -> None:
     table = tables.appendix_b([run("mine", 0)])
     assert list(table["when"]) == ["before", "after"]
     assert table.loc[0, ["above_equation_1", "above_triplet_objective"]].tolist() == [1.0, 2.0]

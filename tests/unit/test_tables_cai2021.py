@@ -1,4 +1,4 @@
-"""Tables of cai2021 from rows worked out by hand."""
+"""Tables of cai2021 from handwritten rows."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def layers() -> pd.DataFrame:
 
 @pytest.fixture
 def vectors() -> pd.DataFrame:
-    about = VectorsFacts(
+    facts = VectorsFacts(
         embedding="glove-twitter-100d",
         model="GloVe",
         status="original",
@@ -96,7 +96,7 @@ def vectors() -> pd.DataFrame:
         "lid_cosine_published": 18.0,
         "lid_euclidean_published": 15.0,
     }
-    return cai2021.vectors([(about, pd.DataFrame([{"seed": s, **lids} for s in (0, 1)]))])
+    return cai2021.vectors([(facts, pd.DataFrame([{"seed": s, **lids} for s in (0, 1)]))])
 
 
 @pytest.fixture
@@ -110,10 +110,10 @@ def published() -> pd.DataFrame:
     return pd.DataFrame(printed, columns=["locator", "dataset", "model", "quantity", "value"])
 
 
-def test_table3_means_layers_and_stands_beside_the_paper(
+def test_table3_has_means_over_layers_and_published_numbers(
     layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame
 ) -> None:
-    """Words and conventional estimates do not mix with what is published."""
+    """Rows of words do not count, and the published estimate has its own column."""
     table = cai2021.table3(layers, vectors, published).set_index("embedding")
     ours = table.loc["gpt2"]
     assert ours["lid_cosine_published"] == pytest.approx((6 + 7 + 8) / 3)
@@ -139,27 +139,27 @@ def test_table3_means_layers_and_stands_beside_the_paper(
     )
 
 
-def test_directions_are_those_of_each_layer(layers: pd.DataFrame) -> None:
+def test_directions_of_each_layer(layers: pd.DataFrame) -> None:
     table = cai2021.directions(layers)
     assert list(table["seed"]) == ["0", "1"] * 3
-    found = table[table["seed"] == "0"].set_index("layer")
-    assert found["s_inter"].min() == 0.3
-    assert found["has_clusters"].mean() == pytest.approx(2 / 3)
-    assert found["s_inter_adjusted_size"].max() == pytest.approx(0.2)
-    assert found["s_inter_reduction"].min() == pytest.approx(0.29)
-    assert found["s_intra_minus_inter_adjusted"].min() == pytest.approx(-0.005)
-    assert found["low"].tolist() == [True, True, False]
-    assert found.loc[found["low"], "position_share"].max() == 0.9
-    assert found["lid_euclidean"].is_monotonic_increasing
-    assert found["s_inter_below_random_parts"].max() == pytest.approx(0.05)
-    assert found["s_inter_below_centred"].max() == pytest.approx(0.04)
-    assert found["roll_gain"].eq(0.3).all()
+    by_layer = table[table["seed"] == "0"].set_index("layer")
+    assert by_layer["s_inter"].min() == 0.3
+    assert by_layer["has_clusters"].mean() == pytest.approx(2 / 3)
+    assert by_layer["s_inter_adjusted_size"].max() == pytest.approx(0.2)
+    assert by_layer["s_inter_reduction"].min() == pytest.approx(0.29)
+    assert by_layer["s_intra_minus_inter_adjusted"].min() == pytest.approx(-0.005)
+    assert by_layer["low"].tolist() == [True, True, False]
+    assert by_layer.loc[by_layer["low"], "position_share"].max() == 0.9
+    assert by_layer["lid_euclidean"].is_monotonic_increasing
+    assert by_layer["s_inter_below_random_parts"].max() == pytest.approx(0.05)
+    assert by_layer["s_inter_below_centred"].max() == pytest.approx(0.04)
+    assert by_layer["roll_gain"].eq(0.3).all()
 
 
-def test_reference_stands_beside_its_own_layer(
+def test_reference_has_published_isoscore_of_the_same_layer(
     layers: pd.DataFrame, published: pd.DataFrame
 ) -> None:
-    # Of another corpus
+    # The published numbers are of another corpus
     assert cai2021.reference(layers, published)["published_isoscore"].isna().all()
     wikitext = layers.assign(dataset="wikitext-2", setup="wikitext-2, gpt2")
     table = cai2021.reference(wikitext, published)
@@ -167,7 +167,9 @@ def test_reference_stands_beside_its_own_layer(
     assert np.array_equal(table["published_isoscore"], [np.nan, 0.0089, np.nan], equal_nan=True)
 
 
-def test_contextual_against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> None:
+def test_difference_of_static_and_contextual_dimension(
+    layers: pd.DataFrame, vectors: pd.DataFrame
+) -> None:
     table = cai2021.against_static(layers, vectors)
     assert table.groupby("seed")["static_minus_contextual"].mean().tolist() == pytest.approx(
         [22, 22]
@@ -181,7 +183,7 @@ def test_contextual_against_static(layers: pd.DataFrame, vectors: pd.DataFrame) 
     assert set(table["setup"]) == {"ptb, gpt2 against glove-twitter-100d"}
 
 
-def test_words_alone_are_no_reproduction(
+def test_measurements_of_words_are_stand_ins(
     layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame
 ) -> None:
     assert set(layers.groupby(["types", "status"]).groups) == {
@@ -196,9 +198,9 @@ def test_words_alone_are_no_reproduction(
     assert table.loc["contextual", "status"] == "stand-in"
 
 
-def test_variants_have_tables_of_their_own() -> None:
-    """Rows of variants reach no other table; a statement turns where it holds of all tokens and not
-    of the variant, or the other way round."""
+def test_variants_are_in_separate_tables() -> None:
+    """Other tables have no rows of variants; `turns` marks statements that hold for all tokens or
+    for the variant, but not for both."""
     runs = [
         (layer(1), pd.concat([rows(s_inter=0.5), rows(variant="no-first", s_inter=0.05)])),
         (layer(2), pd.concat([rows(s_inter=0.4), rows(variant="no-first", s_inter=0.3)])),
@@ -208,15 +210,17 @@ def test_variants_have_tables_of_their_own() -> None:
     assert "variant" not in plain
     assert len(plain) == 6
     assert set(plain["status"]) == {"original"}
-    known = cai2021.variants(runs)
-    assert set(known["embedding"]) == {"gpt2"}
-    assert set(known.loc[known["variant"] == "no-first", "status"]) == {"stand-in"}
-    about = cai2021.variant_directions(known)
-    assert about[about["variant"] == "no-first"].groupby("layer")["s_inter"].mean().tolist() == [
+    with_variants = cai2021.variants(runs)
+    assert set(with_variants["embedding"]) == {"gpt2"}
+    assert set(with_variants.loc[with_variants["variant"] == "no-first", "status"]) == {"stand-in"}
+    directions = cai2021.variant_directions(with_variants)
+    assert directions[directions["variant"] == "no-first"].groupby("layer")[
+        "s_inter"
+    ].mean().tolist() == [
         0.05,
         0.3,
     ]
-    table = cai2021.turns(known).set_index(["statement", "variant"])
+    table = cai2021.turns(with_variants).set_index(["statement", "variant"])
     high = table.loc["S_inter is above 0.1"]
     assert high["n_hold"].to_dict() == {"all": 2, "no-first": 1}
     assert high["turns"].to_dict() == {"all": False, "no-first": True}
@@ -225,7 +229,7 @@ def test_variants_have_tables_of_their_own() -> None:
     assert table["status"].xs("no-first", level="variant").eq("stand-in").all()
 
 
-def test_statements_have_the_bounds_of_their_claims() -> None:
+def test_statements_have_the_bounds_of_claims() -> None:
     claims = {
         claim.quantity.column: claim.test
         for claim in read_claims(paper("cai2021"))

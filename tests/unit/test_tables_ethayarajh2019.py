@@ -1,4 +1,4 @@
-"""Tables of ethayarajh2019 from rows worked out by hand."""
+"""Tables of ethayarajh2019 from handwritten rows."""
 
 from __future__ import annotations
 
@@ -68,17 +68,17 @@ def test_measures_have_intervals_and_published_numbers(layers: pd.DataFrame) -> 
         "words by another unit",
     ]
     measures = tables.measures(layers, PUBLISHED)
-    own = measures[measures["main"] & (measures["variant"] == "all") & (measures["layer"] == 1)]
-    own = own.set_index("quantity")
-    base, adjusted = own.loc["baseline_cosine"], own.loc["self_similarity_adjusted"]
+    layer1 = measures[measures["main"] & (measures["variant"] == "all") & (measures["layer"] == 1)]
+    layer1 = layer1.set_index("quantity")
+    base, adjusted = layer1.loc["baseline_cosine"], layer1.loc["self_similarity_adjusted"]
     assert base["value_high"] - base["value"] == pytest.approx(1.96 * 0.04, rel=1e-3)
     assert (base["n_items"], adjusted["n_items"]) == (100, 50)
     assert (base["published"], adjusted["published"]) == (0.168, 0.753)
     assert adjusted["value"] == pytest.approx(0.2)
     assert adjusted["value"] - adjusted["value_low"] == pytest.approx(1.96 * 0.05, rel=1e-3)
-    assert math.isnan(own.loc["intra_formula", "value_low"])
+    assert math.isnan(layer1.loc["intra_formula", "value_low"])
     assert measures.loc[measures["variant"] != "all", "published"].isna().all()
-    assert set(own.index) >= {
+    assert set(layer1.index) >= {
         *tables.COUNTS,
         *tables.ADJUSTED,
         "mean_cosine",
@@ -87,17 +87,17 @@ def test_measures_have_intervals_and_published_numbers(layers: pd.DataFrame) -> 
 
 
 def test_statements_count_layers(layers: pd.DataFrame) -> None:
-    found = tables.statements(tables.measures(layers, PUBLISHED))
-    own = found[found["main"] & (found["unit"] == "pieces")]
-    anisotropic = own[own["quantity"] == "baseline_cosine"].iloc[0]
+    result = tables.statements(tables.measures(layers, PUBLISHED))
+    main = result[result["main"] & (result["unit"] == "pieces")]
+    anisotropic = main[main["quantity"] == "baseline_cosine"].iloc[0]
     assert (anisotropic["n_layers"], anisotropic["n_hold"], anisotropic["n_fail"]) == (2, 1, 0)
-    below = own[own["quantity"] == "mev_uncentred"].iloc[0]
+    below = main[main["quantity"] == "mev_uncentred"].iloc[0]
     assert (below["n_layers"], below["n_hold"], below["n_fail"]) == (3, 0, 3)
     assert (below["least"], below["largest"]) == (0.4, 0.4)
 
 
-def test_statements_are_those_of_claims() -> None:
-    """The bounds of the table are those of the claims on the same quantity."""
+def test_statements_have_the_bounds_of_claims() -> None:
+    """For each quantity the bounds in the table equal those in the claims."""
     claims = read_claims(paper("ethayarajh2019"))
     bounds = {
         (claim.quantity.where["quantity"], claim.test.kind, claim.test.bound)
@@ -108,19 +108,19 @@ def test_statements_are_those_of_claims() -> None:
         and claim.quantity.where.get("variant") == "all"
         and claim.unit == "items"
     }
-    of_table = {(q, kind, bound) for q, kind, bound, _ in tables.STATEMENTS.values()}
-    assert of_table - bounds == {("self_similarity_adjusted", "above", 0)}
+    table_bounds = {(q, kind, bound) for q, kind, bound, _ in tables.STATEMENTS.values()}
+    assert table_bounds - bounds == {("self_similarity_adjusted", "above", 0)}
 
 
-def test_published_layers() -> None:
-    found = tables.published_layers(PUBLISHED)
-    own = found[(found["model"] == "gpt2") & (found["quantity"] == "intra_adjusted")]
-    assert own["layer"].tolist() == list(range(13))
-    assert own["value"].iloc[3] == -0.065
-    assert not found["locator"].eq("Table 1").any()
+def test_published_layers_are_listed() -> None:
+    result = tables.published_layers(PUBLISHED)
+    gpt2 = result[(result["model"] == "gpt2") & (result["quantity"] == "intra_adjusted")]
+    assert gpt2["layer"].tolist() == list(range(13))
+    assert gpt2["value"].iloc[3] == -0.065
+    assert not result["locator"].eq("Table 1").any()
 
 
-def test_stop_words() -> None:
+def test_share_of_words_below_stop_words() -> None:
     words = pd.DataFrame(
         {
             "name": ["the", "Of", "house", "tree", "to"],
@@ -128,19 +128,19 @@ def test_stop_words() -> None:
             "self_similarity": [0.1, 0.3, 0.5, 0.9, 0.2],
         }
     )
-    found = tables.stop_words([(facts(0), words), (facts(1), words)])
-    own = found[found["layer"] == 1].set_index("word")["share_below"]
-    assert own["the"] == 0
-    assert own["of"] == 0.5
-    assert own["function words"] == pytest.approx(0.25)
-    assert "and" not in own
-    assert found["hidden"].tolist() == [False] * 4 + [True] * 4
-    low, high = found.iloc[-1][["share_below_low", "share_below_high"]]
+    result = tables.stop_words([(facts(0), words), (facts(1), words)])
+    layer1 = result[result["layer"] == 1].set_index("word")["share_below"]
+    assert layer1["the"] == 0
+    assert layer1["of"] == 0.5
+    assert layer1["function words"] == pytest.approx(0.25)
+    assert "and" not in layer1
+    assert result["hidden"].tolist() == [False] * 4 + [True] * 4
+    low, high = result.iloc[-1][["share_below_low", "share_below_high"]]
     assert high - low == pytest.approx(2 * 1.96 * 0.25 / 3**0.5, rel=1e-3)
 
 
 def pairs() -> tuple[StaticWordsFacts, pd.DataFrame]:
-    about = StaticWordsFacts(
+    static_facts = StaticWordsFacts(
         texts="sts",
         embedding="bert-base-cased",
         data="STS",
@@ -166,35 +166,43 @@ def pairs() -> tuple[StaticWordsFacts, pd.DataFrame]:
         )
         for layer, kind in kinds
     ]
-    return about, pd.concat(rows, ignore_index=True)
+    return static_facts, pd.concat(rows, ignore_index=True)
 
 
-def test_table1() -> None:
-    about, rows = pairs()
-    found = tables.table1([(about, rows)], PUBLISHED)
-    one = found[(found["layer"] == 1) & (found["vectors"] == "first component")].iloc[0]
-    own = rows[(rows["layer"] == 1) & (rows["vectors"] == "first component")]
-    assert one["rho"] == pytest.approx(stats.spearmanr(own["cosine"], own["score"]).statistic)
-    assert one["rho_low"] < one["rho"] < one["rho_high"]
-    covered = own[own["covered"]]
+def test_table1_has_correlations_with_intervals() -> None:
+    static_facts, rows = pairs()
+    result = tables.table1([(static_facts, rows)], PUBLISHED)
+    first_component = result[
+        (result["layer"] == 1) & (result["vectors"] == "first component")
+    ].iloc[0]
+    cosines = rows[(rows["layer"] == 1) & (rows["vectors"] == "first component")]
+    assert first_component["rho"] == pytest.approx(
+        stats.spearmanr(cosines["cosine"], cosines["score"]).statistic
+    )
+    assert first_component["rho_low"] < first_component["rho"] < first_component["rho_high"]
+    covered = cosines[cosines["covered"]]
     rho = stats.spearmanr(covered["cosine"], covered["score"]).statistic
-    assert one["rho_covered"] == pytest.approx(rho)
-    assert (one["n_items"], one["n_items_covered"], one["published"]) == (30, 20, 0.315)
-    assert found.loc[found["vectors"] == "mean", "published"].isna().all()
-    assert found.iloc[-1]["static"] == "glove"
+    assert first_component["rho_covered"] == pytest.approx(rho)
+    assert (
+        first_component["n_items"],
+        first_component["n_items_covered"],
+        first_component["published"],
+    ) == (30, 20, 0.315)
+    assert result.loc[result["vectors"] == "mean", "published"].isna().all()
+    assert result.iloc[-1]["static"] == "glove"
 
 
-def test_static_differences() -> None:
-    about, rows = pairs()
-    found = tables.static_differences([(about, rows)]).set_index("against")
-    assert found.index.tolist() == ["upper layer", "glove"]
-    whole = tables.table1([(about, rows)], PUBLISHED).set_index(["layer", "vectors"])
-    rho = whole["rho_covered"]
+def test_differences_between_static_vectors() -> None:
+    static_facts, rows = pairs()
+    result = tables.static_differences([(static_facts, rows)]).set_index("against")
+    assert result.index.tolist() == ["upper layer", "glove"]
+    table = tables.table1([(static_facts, rows)], PUBLISHED).set_index(["layer", "vectors"])
+    rho = table["rho_covered"]
     lower, upper = rho[(1, "first component")], rho[(2, "first component")]
-    assert found.loc["upper layer", "difference"] == pytest.approx(lower - upper)
-    assert found.loc["glove", "difference"] == pytest.approx(lower - rho[(-1, "glove")])
-    assert found.loc["glove", "n_items"] == 20
-    low, high = found.loc["glove", ["difference_low", "difference_high"]]
-    assert low < found.loc["glove", "difference"] < high
+    assert result.loc["upper layer", "difference"] == pytest.approx(lower - upper)
+    assert result.loc["glove", "difference"] == pytest.approx(lower - rho[(-1, "glove")])
+    assert result.loc["glove", "n_items"] == 20
+    low, high = result.loc["glove", ["difference_low", "difference_high"]]
+    assert low < result.loc["glove", "difference"] < high
     few = rows.assign(covered=rows["pair"] < 3)
-    assert tables.static_differences([(about, few)])["difference"].isna().all()
+    assert tables.static_differences([(static_facts, few)])["difference"].isna().all()

@@ -1,5 +1,5 @@
-"""Tables of rajaee2021, on made measurements whose directions are known, and verdicts that turn
-with them."""
+"""Tables of rajaee2021 from synthetic measurements with known effects, and the verdicts that follow
+from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEVEL = {
 LEVEL |= {"gmm": (61.0, -0.3), "kmeans": (63.0, -0.2)}
 
 
-def measured(
+def similarity_result(
     dataset: str = "sts15", embedding: str = "bert-base-uncased", **changes: Any
 ) -> tuple[SimilarityFacts, pd.DataFrame]:
     facts: dict[str, Any] = {
@@ -83,9 +83,9 @@ def row(
     }
 
 
-def paired(**changes: Any) -> tuple[SimilarityFacts, pd.DataFrame]:
-    """Cosines of 300 pairs, nearer to the scores the better a method is: `none` worst, then mean,
-    abtt, kmeans-mean, gmm, and k-means best."""
+def similarity_cosines(**changes: Any) -> tuple[SimilarityFacts, pd.DataFrame]:
+    """Cosines of 300 pairs whose correlation with the scores rises from `none` over mean, abtt,
+    kmeans-mean and gmm to kmeans."""
     draws = np.random.default_rng(0)
     scores = draws.standard_normal(300)
     rows = []
@@ -96,7 +96,7 @@ def paired(**changes: Any) -> tuple[SimilarityFacts, pd.DataFrame]:
                 {"method": method, "seed": seed, "pair": j, "score": score, "cosine": cosine}
                 for j, (score, cosine) in enumerate(zip(scores, cosines, strict=True))
             ]
-    return measured(**changes)[0], pd.DataFrame(rows)
+    return similarity_result(**changes)[0], pd.DataFrame(rows)
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +104,8 @@ def published() -> pd.DataFrame:
     return pd.DataFrame([number.model_dump() for number in paper("rajaee2021").published()])
 
 
-def test_slides_and_paper_stand_beside_their_own_numbers(published: pd.DataFrame) -> None:
-    long = tables.measurements([measured()])
+def test_slides_and_table2_have_their_published_numbers(published: pd.DataFrame) -> None:
+    long = tables.measurements([similarity_result()])
     slides = tables.slides(long, published).set_index("method")
     assert list(slides.index) == list(LEVEL)
     assert slides.loc["kmeans", "spearman"] == 64
@@ -115,27 +115,29 @@ def test_slides_and_paper_stand_beside_their_own_numbers(published: pd.DataFrame
     assert slides.loc["none", "published_log10_isotropy"] == pytest.approx(math.log10(1.35e-5))
     paper = tables.table2(long, published).set_index("method")
     assert list(paper.index) == ["none", "abtt", "kmeans"]
-    # The paper's Table 2, another protocol
+    # Table 2 of the paper has another protocol than the slides
     assert paper.loc["kmeans", "published_spearman"] == 64.37
-    # The paper's baselines are of sentences
+    # The paper's baselines are of sentence vectors
     assert math.isnan(paper.loc["none", "published_log10_isotropy"])
     assert paper.loc["none", "published_log10_isotropy_sentences"] == pytest.approx(
         math.log10(3.7e-7)
     )
     assert paper.loc["kmeans", "published_log10_isotropy"] == pytest.approx(math.log10(0.81))
-    hidden = tables.table2(tables.measurements([measured(layer=1)]), published)
-    assert hidden["published_spearman"].isna().all()  # the paper has the last layer
+    hidden = tables.table2(tables.measurements([similarity_result(layer=1)]), published)
+    assert hidden["published_spearman"].isna().all()  # published numbers are of the last layer
     assert paper.loc["none", "n_pairs_dzubur"] == 2983
     assert paper.loc["none", "n_pairs_official"] == 3000
     assert paper.loc["none", "n_pairs"] == 2990
     stand_in = tables.slides(
-        tables.measurements([measured(embedding="all-MiniLM-L6-v2")]), published
+        tables.measurements([similarity_result(embedding="all-MiniLM-L6-v2")]), published
     )
     assert stand_in["published_spearman"].isna().all()
 
 
-def test_clusters_and_layers(published: pd.DataFrame) -> None:
-    long = tables.measurements([measured("sts-benchmark-dev"), measured("sts15", profiled=False)])
+def test_tables_1_and_5_have_clusters_and_layers(published: pd.DataFrame) -> None:
+    long = tables.measurements(
+        [similarity_result("sts-benchmark-dev"), similarity_result("sts15", profiled=False)]
+    )
     effect = tables.table1(long[long["dataset"] == "sts-benchmark-dev"], published)
     assert effect["n_clusters"].fillna(0).tolist() == [0, 1, 3]
     assert effect["published_log10_isotropy"].round(2).tolist() == [
@@ -145,9 +147,9 @@ def test_clusters_and_layers(published: pd.DataFrame) -> None:
     ]
     assert "spearman" not in effect.columns
     assert set(effect["status"]) == {"original"}
-    hidden = tables.measurements([measured("sts-benchmark-dev", layer=6)]).set_index("part")[
-        "status"
-    ]
+    hidden = tables.measurements([similarity_result("sts-benchmark-dev", layer=6)]).set_index(
+        "part"
+    )["status"]
     assert set(hidden["clusters"]) == {"stand-in"}  # Table 1 has the last layer
     assert set(hidden["methods"]) == {"original"}  # as the job said: Table 5 has all of them
     layers = tables.table5(long, published)
@@ -155,9 +157,9 @@ def test_clusters_and_layers(published: pd.DataFrame) -> None:
     assert layers["published_log10_isotropy"].iloc[0] == pytest.approx(math.log10(5e-5))
 
 
-def test_directions_of_isotropy_pair_runs() -> None:
-    """As published, and without what the length of vectors does."""
-    long = tables.measurements([measured(), measured("polarity", n_pairs=0)])
+def test_isotropy_gains_pair_runs_by_seed() -> None:
+    """Gains as published, and with matched lengths of vectors."""
+    long = tables.measurements([similarity_result(), similarity_result("polarity", n_pairs=0)])
     isotropy = tables.directions(long)
     assert list(isotropy["seed"]) == ["0", "1", "2"] * 2
     assert isotropy["orders_gain"].tolist() == pytest.approx([3.8] * 6)
@@ -167,22 +169,24 @@ def test_directions_of_isotropy_pair_runs() -> None:
     assert isotropy["isoscore_cluster_minus_global"].tolist() == pytest.approx([0.003] * 6)
 
 
-def test_directions_of_similarity_are_paired_and_turn_verdicts() -> None:
-    """Differences of SciPy's correlations, with intervals over pairs; what holds no pairs, or one
-    method, is no comparison."""
-    facts, pairs = paired()
-    one = pairs[pairs["method"] == "none"]
-    similarity = tables.directions_similarity([(facts, pairs), (facts, one), (facts, pairs[:0])])
+def test_similarity_gains_are_paired_and_decide_verdicts() -> None:
+    """Gains are differences of SciPy's correlations, with intervals over pairs; data without pairs,
+    or with one method only, are left out."""
+    facts, pairs = similarity_cosines()
+    single_method = pairs[pairs["method"] == "none"]
+    similarity = tables.directions_similarity(
+        [(facts, pairs), (facts, single_method), (facts, pairs[:0])]
+    )
     assert len(similarity) == 1
-    found = similarity.iloc[0]
+    result = similarity.iloc[0]
     rho = {
         name: 100 * np.mean([stats.spearmanr(g["cosine"], g["score"])[0] for _, g in runs])
         for name, runs in ((m, g.groupby("seed")) for m, g in pairs.groupby("method"))
     }
-    assert found["gain"] == pytest.approx(rho["kmeans"] - rho["none"])
-    assert found["kmeans_minus_gmm"] == pytest.approx(rho["kmeans"] - rho["gmm"])
+    assert result["gain"] == pytest.approx(rho["kmeans"] - rho["none"])
+    assert result["kmeans_minus_gmm"] == pytest.approx(rho["kmeans"] - rho["gmm"])
     for name in tables.COMPARISONS:
-        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
+        assert result[f"{name}_low"] < result[name] < result[f"{name}_high"]
     claims = [c for c in read_claims(paper("rajaee2021")) if c.id == "rajaee2021-similarity-rises"]
     name = "rajaee2021/directions_similarity"
 
@@ -191,14 +195,14 @@ def test_directions_of_similarity_are_paired_and_turn_verdicts() -> None:
 
     assert word(similarity) == "reproduced"
     turned = similarity.assign(
-        gain=-found["gain"], gain_low=-found["gain_high"], gain_high=-found["gain_low"]
+        gain=-result["gain"], gain_low=-result["gain_high"], gain_high=-result["gain_low"]
     )
     assert word(turned) == "contradicted"
     assert word(similarity.assign(status="stand-in")) == "consistent"
     assert word(similarity.assign(gain_low=-1.0)) == "undecided"
 
 
-def test_chosen_numbers_are_marked() -> None:
+def test_tuning_marks_the_chosen_number_of_components() -> None:
     tuned = TuningFacts(
         embedding="m", layer=3, status="original", dataset="dev", parameters=PARAMETERS
     )
@@ -214,7 +218,7 @@ def test_chosen_numbers_are_marked() -> None:
     assert tables.tuning([(tuned, trials)])["chosen"].tolist() == [False, True, True, False, False]
 
 
-def classified() -> tuple[ClassificationFacts, pd.DataFrame]:
+def classification_result() -> tuple[ClassificationFacts, pd.DataFrame]:
     facts = ClassificationFacts(
         task="rte",
         embedding="bert-base-uncased",
@@ -254,19 +258,19 @@ def classified() -> tuple[ClassificationFacts, pd.DataFrame]:
             }
             rows.append(common | control)
             for epoch, score in enumerate(scores, start=1):
-                own = {
+                epoch_scores = {
                     "accuracy": float(score + seed),
                     "matthews": 10.0 * epoch,
                     "loss": 0.7 / epoch,
                 }
-                rows.append(common | {"classifier": "mlp", "epoch": epoch} | own)
+                rows.append(common | {"classifier": "mlp", "epoch": epoch} | epoch_scores)
     return facts, pd.DataFrame(rows)
 
 
-def given_answers() -> tuple[ClassificationFacts, pd.DataFrame]:
-    """Answers to 277 items: method kmeans is right on every item but the last, none on two less, at
-    the epoch that counts; wrong on all at others."""
-    facts, rows = classified()
+def classification_answers() -> tuple[ClassificationFacts, pd.DataFrame]:
+    """Answers to 277 items: at the counted epoch `kmeans` has one wrong answer and `none` three; at
+    other epochs all are wrong."""
+    facts, rows = classification_result()
     parts = []
     for row in rows.to_dict("records"):
         n_wrong = {"kmeans": 1, "none": 3}[row["method"]]
@@ -280,42 +284,46 @@ def given_answers() -> tuple[ClassificationFacts, pd.DataFrame]:
     return facts, pd.concat(parts)
 
 
-def test_classification_takes_the_best_epoch_as_the_authors(published: pd.DataFrame) -> None:
-    long = tables.convergence([classified()])
+def test_classification_table_has_the_best_epoch(published: pd.DataFrame) -> None:
+    long = tables.convergence([classification_result()])
     assert long["score"].equals(long["accuracy"].rename("score"))
     table = tables.table3(long, published)
-    own = table[(table["method"] == "kmeans") & (table["classifier"] == "mlp")].set_index(
+    kmeans_mlp = table[(table["method"] == "kmeans") & (table["classifier"] == "mlp")].set_index(
         "clustering"
     )
-    assert own.loc["transductive", ["best", "last"]].tolist() == [58.5, 57.5]
-    assert own.loc["transductive", "best_sd"] == pytest.approx(math.sqrt(0.5))
-    assert own.loc["transductive", "published"] == 56.5
-    assert math.isnan(own.loc["inductive", "published"])  # the authors' clusters are of all items
+    assert kmeans_mlp.loc["transductive", ["best", "last"]].tolist() == [58.5, 57.5]
+    assert kmeans_mlp.loc["transductive", "best_sd"] == pytest.approx(math.sqrt(0.5))
+    assert kmeans_mlp.loc["transductive", "published"] == 56.5
+    assert math.isnan(
+        kmeans_mlp.loc["inductive", "published"]
+    )  # the authors' clusters are of all items
     assert table[table["classifier"] == "logistic"]["published"].isna().all()
-    facts, rows = classified()
+    facts, rows = classification_result()
     other = tables.table3(
         tables.convergence([(facts.model_copy(update={"metric": "f1"}), rows.assign(f1=1.0))]),
         published,
     )
     assert other["published"].isna().all()  # the paper's is accuracy
-    found = tables.classification_directions([given_answers()], long)
-    assert found["transductive_mlp_gain"].tolist() == [2, 2]
-    assert found["inductive_mlp_gain"].tolist() == [-1, -1]
-    assert found["transductive_logistic_gain"].tolist() == [0, 0]
+    directions = tables.classification_directions([classification_answers()], long)
+    assert directions["transductive_mlp_gain"].tolist() == [2, 2]
+    assert directions["inductive_mlp_gain"].tolist() == [-1, -1]
+    assert directions["transductive_logistic_gain"].tolist() == [0, 0]
     error = 100 * math.sqrt(2 / 277 * (1 - 2 / 277) / 277)  # of two items that differ
-    assert found["transductive_mlp_gain_items_error"].tolist() == pytest.approx([error] * 2, 0.1)
-    assert found["seed"].tolist() == ["0", "1"]
+    assert directions["transductive_mlp_gain_items_error"].tolist() == pytest.approx(
+        [error] * 2, 0.1
+    )
+    assert directions["seed"].tolist() == ["0", "1"]
 
 
-def test_the_epoch_is_that_of_the_best_accuracy_and_then_of_the_smallest_loss(
+def test_best_epoch_is_by_accuracy_and_then_by_loss(
     published: pd.DataFrame,
 ) -> None:
-    """Whatever the metric is: CoLA's is Matthews' correlation."""
-    facts, rows = classified()
+    """Also for tasks with another metric, as CoLA with Matthews' correlation."""
+    facts, rows = classification_result()
     long = tables.convergence([(facts.model_copy(update={"metric": "matthews"}), rows)])
     table = tables.table3(long, published).set_index(["clustering", "classifier"])
     assert table.loc[("transductive", "mlp"), ["best", "last"]].tolist() == [20, 30]
-    # 55, 55, 53: the second has the smaller loss
+    # Accuracies 55, 55, 53: the second epoch has the smaller loss
     assert table.loc[("inductive", "mlp"), "best"] == 20
 
 
@@ -358,7 +366,7 @@ def fine_tuned(
     return facts, pd.DataFrame(layers)
 
 
-def test_fine_tuning_compares_seeds(published: pd.DataFrame) -> None:
+def test_finetuning_table_compares_methods_by_seed(published: pd.DataFrame) -> None:
     runs = [fine_tuned("none", s, 65.0 + s, -4.0) for s in (0, 1)]
     runs += [fine_tuned("cluster", s, 62.0 + s, -0.5) for s in (0, 1)]
     given = [

@@ -1,4 +1,4 @@
-"""Tables of fine-tuned models, on made runs whose directions are known."""
+"""Tables of fine-tuned models, from synthetic runs with known effects."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def run(
 def study(
     tasks: tuple[str, ...] = ("a", "b"), seeds: int = 2
 ) -> list[tuple[FinetuneFacts, pd.DataFrame]]:
-    """IsoScore* rises with lambda, performance falls with it, by 1 per seed; CosReg is one worse
-    than no penalty."""
+    """Synthetic runs: IsoScore* rises with lambda, performance falls; each seed adds 1; CosReg is 1
+    below no penalty."""
     runs = []
     for task in tasks:
         for seed in range(seeds):
@@ -72,11 +72,11 @@ def study(
     return runs
 
 
-def test_directions_are_those_of_the_runs() -> None:
-    found = tables.directions(tables.runs(study()))
-    assert list(found["setup"]) == ["a--m", "a--m", "b--m", "b--m"]
-    assert list(found["seed"]) == ["0", "1"] * 2
-    row = found.iloc[0]
+def test_directions_describe_the_effects_of_lambda() -> None:
+    result = tables.directions(tables.runs(study()))
+    assert list(result["setup"]) == ["a--m", "a--m", "b--m", "b--m"]
+    assert list(result["seed"]) == ["0", "1"] * 2
+    row = result.iloc[0]
     assert row["n_lambdas"] == 4
     assert row["lambda_isoscore_rho"] == 1
     assert row["isoscore_star_change_positive"] == pytest.approx(0.3)
@@ -90,9 +90,9 @@ def test_directions_are_those_of_the_runs() -> None:
     assert (row["lambda_two_nn_rho"], row["isoscore_silhouette_rho"]) == (1, -1)
 
 
-def test_directions_per_zeta_and_where_something_is_missing() -> None:
-    """Each zeta with the same model without penalty; no silhouette of a regression, so no
-    correlation with it."""
+def test_directions_per_zeta_and_with_missing_values() -> None:
+    """Each zeta is compared with the same model without penalty; a regression has no silhouette, so
+    no correlation with it."""
     runs = study(("a",), 1)
     other = [
         run("a", Method(kind="istar", strength=float(s), zeta=0.6), 0, SCORE[s], 80.0)
@@ -100,17 +100,17 @@ def test_directions_per_zeta_and_where_something_is_missing() -> None:
     ]
     for _, layers in other:
         layers["sentence_silhouette"] = np.nan
-    found = tables.directions(tables.runs(runs + other)).set_index("setup")
-    assert list(found.index) == ["a--m, zeta 0.2", "a--m, zeta 0.6"]
-    assert found.loc["a--m, zeta 0.6", "lambda_isoscore_rho"] == 1
-    assert np.isnan(found.loc["a--m, zeta 0.6", "isoscore_silhouette_rho"])
+    result = tables.directions(tables.runs(runs + other)).set_index("setup")
+    assert list(result.index) == ["a--m, zeta 0.2", "a--m, zeta 0.6"]
+    assert result.loc["a--m, zeta 0.6", "lambda_isoscore_rho"] == 1
+    assert np.isnan(result.loc["a--m, zeta 0.6", "isoscore_silhouette_rho"])
     # Performance does not vary
-    assert np.isnan(found.loc["a--m, zeta 0.6", "isoscore_performance_r"])
-    assert found["n_lambdas"].tolist() == [4, 4]
+    assert np.isnan(result.loc["a--m, zeta 0.6", "isoscore_performance_r"])
+    assert result["n_lambdas"].tolist() == [4, 4]
 
 
-def answered(runs: list[tuple[FinetuneFacts, pd.DataFrame]]) -> pd.DataFrame:
-    """`averages` of runs, with answers of which as many are right as the performance says."""
+def averages_with_answers(runs: list[tuple[FinetuneFacts, pd.DataFrame]]) -> pd.DataFrame:
+    """Compute `averages` of runs, with answers whose accuracy is the run's performance."""
     given = []
     for facts, _ in runs:
         right = np.arange(facts.n_validation) % 2
@@ -122,13 +122,13 @@ def answered(runs: list[tuple[FinetuneFacts, pd.DataFrame]]) -> pd.DataFrame:
 
 def test_averages_over_tasks_and_the_best_negative_lambda() -> None:
     runs = tables.runs(study())
-    found = answered(study()).set_index("seed")
+    result = averages_with_answers(study()).set_index("seed")
     names = ["istar", "istar_mean", "istar_best", "none", "cosreg", "n_tasks"]
-    assert found.loc["0", names].tolist() == [85, 83, 85, 80, 79, 2]
+    assert result.loc["0", names].tolist() == [85, 83, 85, 80, 79, 2]
     names = ["istar_minus_none", "istar_mean_minus_none", "istar_minus_cosreg", "none_minus_cosreg"]
-    assert found.loc["1", names].tolist() == [5, 3, 6, 1]
-    assert found["status"].tolist() == ["stand-in"] * 2  # two tasks of nine
-    assert found["deviations"].iloc[0].startswith("without the tasks sst2, qnli")
+    assert result.loc["1", names].tolist() == [5, 3, 6, 1]
+    assert result["status"].tolist() == ["stand-in"] * 2  # has two of nine tasks
+    assert result["deviations"].iloc[0].startswith("without the tasks sst2, qnli")
     table1 = tables.table1(runs).set_index(["task", "method"])
     assert table1.loc[("b", "I-STAR"), ["strength", "zeta", "performance", "n_seeds"]].tolist() == [
         -5,
@@ -138,16 +138,16 @@ def test_averages_over_tasks_and_the_best_negative_lambda() -> None:
     ]
     assert table1.loc[("a", "none"), "performance_sd"] == pytest.approx(np.std([80, 81], ddof=1))
     other = [r for r in study() if r[0].method.kind != "istar" or r[0].method.strength > 0]
-    alone = answered(other)
+    alone = averages_with_answers(other)
     assert alone[["istar", "istar_best", "istar_minus_none_items_error"]].isna().all(axis=None)
     assert alone["none_minus_cosreg_items_error"].notna().all()
     assert list(tables.table1(tables.runs(other))["method"]) == ["none", "CosReg"] * 2
 
 
-def test_items_of_averages() -> None:
-    """The standard error over items of a difference of two averages: of models that differ on 5 of
-    100 items, in each of two tasks (McNemar's variance)."""
-    error = answered(study())["istar_minus_none_items_error"].iloc[0]
+def test_averages_have_errors_over_items() -> None:
+    """The standard error over items of a difference of averages: two tasks, in each of which the
+    models differ on 5 of 100 items (McNemar's variance)."""
+    error = averages_with_answers(study())["istar_minus_none_items_error"].iloc[0]
     share = 0.05
     assert error == pytest.approx(100 * np.sqrt((share - share**2) / 600 / 2), rel=0.1)
     facts, _ = run("squad", Method(kind="none"), 0, 0.1, 50.0, metric="f1")
@@ -156,23 +156,23 @@ def test_items_of_averages() -> None:
     assert set(performance_draws(facts, scores)) == {50, 75, 100}
 
 
-def test_what_chooses_lambda_is_not_what_is_reported() -> None:
-    """Each of two lambdas is best on one seed by chance: on the other it is worse, and that is what
-    counts."""
+def test_lambda_is_chosen_on_other_seeds_than_reported() -> None:
+    """Each of two lambdas is best on one seed by chance; the reported performance is that on the
+    other seed."""
     runs = [run("a", Method(kind="none"), s, 0.3, 80.0) for s in (0, 1)]
     for strength, scores in ((-5.0, (90.0, 70.0)), (-1.0, (70.0, 90.0))):
         method = Method(kind="istar", strength=strength, zeta=0.2)
         runs += [run("a", method, s, 0.2, score) for s, score in enumerate(scores)]
-    found = answered(runs)
-    assert found["istar"].tolist() == [70, 70]
-    assert found["istar_mean"].tolist() == [80, 80]
-    alone = answered([r for r in runs if r[0].seed == 0])
+    result = averages_with_answers(runs)
+    assert result["istar"].tolist() == [70, 70]
+    assert result["istar_mean"].tolist() == [80, 80]
+    alone = averages_with_answers([r for r in runs if r[0].seed == 0])
     assert alone["istar"].isna().all()
 
 
-def test_what_cosreg_and_shrinkage_change() -> None:
-    """CosReg once per task and seed, whatever zetas there are; shrinkage where there is a run
-    without it."""
+def test_effects_of_cosreg_and_shrinkage() -> None:
+    """CosReg has one row per task and seed, for any number of zetas; shrinkage is compared where a
+    run without it exists."""
     runs = study(("a",))
     without = [
         run("a", Method(kind="istar", strength=-5.0, zeta=0.0), s, 0.1, 78.0 + s) for s in (0, 1)
@@ -184,7 +184,7 @@ def test_what_cosreg_and_shrinkage_change() -> None:
     assert cosreg["isoscore_star_ratio"].tolist() == pytest.approx([0.31 / 0.3] * 2)
     assert set(cosreg["status"]) == {"original"}
     shrinkage = tables.shrinkage(table)
-    # −5 and −1 have 85 and 81, one more with each seed
+    # Performance at λ −5 and −1 is 85 and 81, plus 1 per seed
     assert shrinkage["performance_gain"].tolist() == [5, 5]
     assert shrinkage["setup"].tolist() == ["a--m, zeta 0.2"] * 2
     assert shrinkage["learned"].all()
@@ -193,16 +193,16 @@ def test_what_cosreg_and_shrinkage_change() -> None:
     assert {"status", "learned", "performance_gain"} <= set(nothing.columns)
 
 
-def test_steps_along_lambda() -> None:
-    found = tables.steps(tables.runs(study(("a",))))
-    assert found["step"].tolist() == ["λ −5 to −1", "λ −1 to 0", "λ 0 to 2"] * 2
+def test_steps_between_neighbouring_lambdas() -> None:
+    result = tables.steps(tables.runs(study(("a",))))
+    assert result["step"].tolist() == ["λ −5 to −1", "λ −1 to 0", "λ 0 to 2"] * 2
     changes = np.diff([SCORE[s] for s in (-5, -1, 0, 2)])
-    assert found["isoscore_star_change"].tolist() == pytest.approx([*changes, *changes])
-    assert found["seed"].tolist() == ["0"] * 3 + ["1"] * 3
+    assert result["isoscore_star_change"].tolist() == pytest.approx([*changes, *changes])
+    assert result["seed"].tolist() == ["0"] * 3 + ["1"] * 3
 
 
-def test_learning_is_more_than_luck() -> None:
-    """52 of 100 against a majority of 50 is no sign of it; 52 % of 10,000 is."""
+def test_has_learned_needs_a_significant_difference() -> None:
+    """52 % against a chance of 50 % is significant on 10,000 items, not on 100."""
     few, many = np.array([52.0, 52.5, 51.5]), np.array([52.0, 52.2, 51.8])
     assert not has_learned(few, 50.0, 100, "accuracy")
     assert has_learned(many, 50.0, 10_000, "accuracy")
@@ -214,12 +214,12 @@ def test_learning_is_more_than_luck() -> None:
 def test_one_stand_in_makes_the_average_a_stand_in() -> None:
     runs = study()
     runs[0] = run("a", Method(kind="none"), 0, 0.3, 80.0, status="stand-in")
-    assert (answered(runs)["status"] == "stand-in").all()
+    assert (averages_with_answers(runs)["status"] == "stand-in").all()
     assert tables.table1(tables.runs(runs))["status"].tolist().count("stand-in") == 1
 
 
-def test_without_shrinkage_is_an_ablation_and_what_was_not_learned_does_not_count() -> None:
-    """zeta = 0 is in no average; a task on which no penalty is below the most frequent class has no
+def test_averages_leave_out_ablations_and_tasks_not_learned() -> None:
+    """zeta = 0 is an ablation; a task on which the model without penalty is not above chance has no
     performance to compare."""
     runs = study()
     ablation = run("a", Method(kind="istar", strength=-5.0, zeta=0.0), 0, 0.1, 99.0)
@@ -227,9 +227,9 @@ def test_without_shrinkage_is_an_ablation_and_what_was_not_learned_does_not_coun
         run("c", r.method, r.seed, r.isoscore_star, 40.0 + r.seed) for r, _ in runs if r.task == "a"
     ]
     table = tables.runs([*runs, ablation, *noise])
-    found = answered([*runs, ablation, *noise]).set_index("seed")
+    result = averages_with_answers([*runs, ablation, *noise]).set_index("seed")
     names = ["istar_mean", "istar_best", "n_tasks", "not_learned"]
-    assert found.loc["0", names].tolist() == [83, 85, 2, "c"]
+    assert result.loc["0", names].tolist() == [83, 85, 2, "c"]
     assert tables.table1(table).query("task == 'a' and method == 'I-STAR'")["zeta"].tolist() == [
         0.2
     ]
@@ -241,13 +241,13 @@ def test_without_shrinkage_is_an_ablation_and_what_was_not_learned_does_not_coun
         .all(axis=None)
     )
     assert directions["learned"].tolist() == [True] * 4 + [False] * 2
-    nothing = answered(noise)
+    nothing = averages_with_answers(noise)
     assert nothing[["istar", "none", "istar_minus_none"]].isna().all(axis=None)
     assert nothing["n_tasks"].tolist() == [0, 0]
 
 
-def test_what_figures_show() -> None:
-    """Means per dimension; at most 1,000 points."""
+def test_activations_and_points_for_figures() -> None:
+    """Activations are means per dimension; points are at most 1,000 per method."""
     shown = tables.activations(study())
     assert shown.groupby(["setup", "method"])["activation"].apply(list).iloc[0][:2] == [0.5, -0.25]
     assert "I-STAR, λ = −5, ζ = 0.2" in set(shown["method"])
@@ -257,7 +257,7 @@ def test_what_figures_show() -> None:
     assert points["x"].max() > 2490
 
 
-def test_post_processing() -> None:
+def test_post_processing_table_compares_linear_probes() -> None:
     probes = [
         Probe(method=m, performance=p, n_train=9, n_components=c)
         for m, p, c in (("none", 70.0, 0), ("abtt", 72.5, 4))
@@ -275,8 +275,8 @@ def test_post_processing() -> None:
     assert "linear_after_abtt" in tables.post_processing(study()).columns
 
 
-def test_stability_of_batches() -> None:
-    """Per zeta; differences from IsoScore are none at zeta = 0, and without more points than
+def test_stability_table_has_errors_and_differences_per_zeta() -> None:
+    """Differences from IsoScore are missing at zeta = 0, and if no sample has more points than
     dimensions."""
     rows = pd.DataFrame(
         [
@@ -299,16 +299,16 @@ def test_stability_of_batches() -> None:
     table = tables.stability(
         [(facts, rows), (facts.model_copy(update={"name": "wide", "d": 200}), rows)]
     )
-    found = tables.stability_of_batches(table).set_index(["setup", "seed"])
-    row = found.loc[("normal, zeta 0.2", "1")]
+    result = tables.stability_of_batches(table).set_index(["setup", "seed"])
+    row = result.loc[("normal, zeta 0.2", "1")]
     assert row[["score", "n", "n_small", "n_large"]].tolist() == ["IsoScore*", 100, 5, 100]
     assert row["relative_error"] == pytest.approx(1 - 0.78 / 0.8)
     differences = row[["difference_small", "difference_large", "difference_falls"]]
-    # A share: of few points both scores are near 0.
+    # Differences are relative: both scores of few points are near 0.
     small = 0.0282 / 0.0178 - 1
     assert differences.tolist() == pytest.approx([small, 0.04, small - 0.04])
-    plain = found.loc[("normal, zeta 0", "0")]
+    plain = result.loc[("normal, zeta 0", "0")]
     assert plain["score"] == "IsoScore"
     assert plain["relative_error"] == pytest.approx(1 - 0.75 / 0.8)
     assert np.isnan(plain["difference_falls"])
-    assert found.loc["wide, zeta 0.8"]["difference_falls"].isna().all()
+    assert result.loc["wide, zeta 0.8"]["difference_falls"].isna().all()

@@ -1,5 +1,5 @@
-"""Token vectors of the real all-MiniLM-L6-v2: all layers, no padding, the same bytes in parts and
-after a kill."""
+"""Token vectors of the real all-MiniLM-L6-v2: equal to the model's hidden states, and the same with
+parts, shards, workers and interruptions."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
 
 
-def test_equal_the_models_hidden_states(
+def test_token_vectors_equal_the_models_hidden_states(
     encoder: SentenceEncoder, texts: list[str], tmp_path: Path
 ) -> None:
-    """Of each text alone, without padding, straight from transformers; and their means are the
-    sentence embeddings."""
+    """The model is called by transformers with one text at a time, without padding. Mean-pooled
+    token vectors equal the sentence embeddings."""
     measured = run(encoder, texts, tmp_path)
     tokens = read_tokens(tmp_path / "out")
     layers = {layer: read_layer(tmp_path / "out", layer) for layer in (0, 3, 6)}
@@ -65,10 +65,10 @@ def test_equal_the_models_hidden_states(
         with torch.inference_mode():
             states = encoder.model(**ids, output_hidden_states=True).hidden_states
         n = ids["input_ids"].shape[1]
-        own = tokens.iloc[start : start + n]
-        assert own["id"].tolist() == ids["input_ids"][0].tolist()
-        assert own["position"].tolist() == list(range(n))
-        assert own["special"].tolist() == [True, *[False] * (n - 2), True]
+        text_tokens = tokens.iloc[start : start + n]
+        assert text_tokens["id"].tolist() == ids["input_ids"][0].tolist()
+        assert text_tokens["position"].tolist() == list(range(n))
+        assert text_tokens["special"].tolist() == [True, *[False] * (n - 2), True]
         for layer, vectors in layers.items():
             assert np.abs(vectors[start : start + n] - states[layer][0].numpy()).max() < 1e-5
         start += n
@@ -81,25 +81,27 @@ def test_equal_the_models_hidden_states(
     assert np.abs(pooled - sentences).max() < 1e-6
 
 
-def test_parts_workers_and_kills_do_not_change_a_bit(
+def test_parts_workers_and_interruption_do_not_change_a_bit(
     encoder: SentenceEncoder, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(encoder, texts, tmp_path / "whole")
     monkeypatch.setattr("isotropy.embed.tokens.PART_TOKENS", 300)
     calls, encode = [], SentenceEncoder.encode_tokens
 
-    def dying(self: SentenceEncoder, ids: list[list[int]], layers: list[int]) -> list[torch.Tensor]:
+    def interrupted(
+        self: SentenceEncoder, ids: list[list[int]], layers: list[int]
+    ) -> list[torch.Tensor]:
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
         return encode(self, ids, layers)
 
-    monkeypatch.setattr(SentenceEncoder, "encode_tokens", dying)
+    monkeypatch.setattr(SentenceEncoder, "encode_tokens", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(encoder, texts, tmp_path / "killed")
     monkeypatch.setattr(SentenceEncoder, "encode_tokens", encode)
-    kept = [p.name for p in (tmp_path / "killed/work").iterdir()]
-    assert kept == ["part000000.safetensors", "part000001.safetensors"]
+    saved_parts = [p.name for p in (tmp_path / "killed/work").iterdir()]
+    assert saved_parts == ["part000000.safetensors", "part000001.safetensors"]
     (tmp_path / "killed/out").rename(tmp_path / "killed/lost")
     measured = run(encoder, texts, tmp_path / "killed", workers=3)
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
@@ -114,8 +116,8 @@ def test_shards_do_not_change_a_bit(
     monkeypatch: pytest.MonkeyPatch,
     shards: int,
 ) -> None:
-    """Also with more shards than parts, and without loading the model again; a part that does not
-    fit or lacks is refused."""
+    """Also with more shards than parts; merging needs no model, and rejects wrong or missing
+    parts."""
     monkeypatch.setattr("isotropy.embed.tokens.PART_TOKENS", 300)
     run(encoder, texts, tmp_path, window=32)
     extraction = Extraction(encoder, texts, layers=[0, 3, 6], window=32, token_budget=512)
@@ -144,59 +146,61 @@ def test_shards_do_not_change_a_bit(
         extract(extraction, folder=tmp_path / "merged/out", **common)  # type: ignore[arg-type]
 
 
-def test_windows_of_a_stream(encoder: SentenceEncoder, texts: list[str], tmp_path: Path) -> None:
-    """Each line with its special tokens, one after the other, cut anywhere; the last short window
-    is left out."""
+def test_windows_cut_the_stream_of_all_lines(
+    encoder: SentenceEncoder, texts: list[str], tmp_path: Path
+) -> None:
+    """Lines with their special tokens are concatenated and cut at any place; a last short window is
+    left out."""
     lines = ["", *texts[:8], "word " * 100, ""]
     measured = run(encoder, lines, tmp_path, window=32)
     stream = [i for line in lines for i in encoder.tokenizer(line)["input_ids"]]
-    whole = len(stream) // 32 * 32
+    n_tokens = len(stream) // 32 * 32
     tokens = read_tokens(tmp_path / "out")
-    assert tokens["id"].tolist() == stream[:whole]
-    assert measured["windows"] == whole // 32
-    assert measured["tokens_after_the_last_window"] == len(stream) - whole
+    assert tokens["id"].tolist() == stream[:n_tokens]
+    assert measured["windows"] == n_tokens // 32
+    assert measured["tokens_after_the_last_window"] == len(stream) - n_tokens
     with torch.inference_mode():
         states = encoder.model(
-            input_ids=torch.tensor(stream[:whole]).reshape(-1, 32), output_hidden_states=True
+            input_ids=torch.tensor(stream[:n_tokens]).reshape(-1, 32), output_hidden_states=True
         ).hidden_states
     for layer in (0, 3, 6):
         assert (
             np.abs(read_layer(tmp_path / "out", layer) - states[layer].flatten(0, 1).numpy()).max()
             < 1e-5
         )
-    assert tokens["special"].tolist() == [i in (101, 102) for i in stream[:whole]]
+    assert tokens["special"].tolist() == [i in (101, 102) for i in stream[:n_tokens]]
     with pytest.raises(IsotropyError, match="window 513: the model reads at most 512 tokens"):
         run(encoder, lines, tmp_path / "long", window=513)
     with pytest.raises(IsotropyError, match="3 tokens are fewer than one window of 32"):
         run(encoder, ["ok"], tmp_path / "short", window=32)
 
 
-def test_words_of_pieces(encoder: SentenceEncoder) -> None:
-    """Joined without their marks, the pieces of a word are the word, in lower case."""
+def test_joined_pieces_are_the_words(encoder: SentenceEncoder) -> None:
+    """The pieces of a word, without the prefix ##, form the word in lower case."""
     lines = ["  Unbelievably  good ,\tquasi-experimental U.S. films ", "", "naïve café déjà-vu"]
-    pieces = encoder.tokenize_marked(lines, cut=False)
+    pieces = encoder.tokenize_pieces(lines, cut=False)
     for line, ids, words in zip(lines, pieces.ids, pieces.words, strict=True):
-        found: dict[int, str] = {}
+        joined: dict[int, str] = {}
         for name, word in zip(encoder.tokenizer.convert_ids_to_tokens(ids), words, strict=True):
-            found[word] = found.get(word, "") + name.removeprefix("##")
-        assert found.pop(-1) == "[CLS][SEP]"
-        assert list(found) == list(range(len(line.split())))
+            joined[word] = joined.get(word, "") + name.removeprefix("##")
+        assert joined.pop(-1) == "[CLS][SEP]"
+        assert list(joined) == list(range(len(line.split())))
         plain = unicodedata.normalize("NFKD", line.lower()).encode("ascii", "ignore").decode()
-        assert list(found.values()) == plain.split()
+        assert list(joined.values()) == plain.split()
 
 
-def test_a_text_without_tokens_loses_none_of_others(
+def test_texts_without_tokens_do_not_affect_others(
     encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
     class Bare(SentenceEncoder):
-        """Without special tokens, as GPT's."""
+        """An encoder without special tokens, as GPT's."""
 
-        def __init__(self, sound: SentenceEncoder) -> None:
-            self.__dict__.update(sound.__dict__)
+        def __init__(self, original: SentenceEncoder) -> None:
+            self.__dict__.update(original.__dict__)
 
         def tokenize_marked(self, texts: object, *, cut: bool = True) -> Pieces:
-            found = super().tokenize_marked(texts, cut=cut)  # type: ignore[arg-type]
-            return Pieces(*([row[1:-1] for row in rows] for rows in found))
+            result = super().tokenize_pieces(texts, cut=cut)  # type: ignore[arg-type]
+            return Pieces(*([row[1:-1] for row in rows] for rows in result))
 
     measured = run(Bare(encoder), [" ", "good", " ", "not so good"], tmp_path)
     assert measured["tokens"] == 4
@@ -206,15 +210,15 @@ def test_a_text_without_tokens_loses_none_of_others(
         run(Bare(encoder), [" "], tmp_path / "none")
 
 
-def test_what_cannot_be_had_is_said(
+def test_unknown_layers_and_invalid_vectors_are_errors(
     encoder: SentenceEncoder, texts: list[str], tmp_path: Path
 ) -> None:
     with pytest.raises(IsotropyError, match="layer 7: the model has hidden layers 0 to 6"):
         run(encoder, texts, tmp_path / "a", layers=[1, 7])
 
     class Broken(SentenceEncoder):
-        def __init__(self, sound: SentenceEncoder) -> None:
-            self.__dict__.update(sound.__dict__)
+        def __init__(self, original: SentenceEncoder) -> None:
+            self.__dict__.update(original.__dict__)
 
         def encode_tokens(self, ids: object, layers: object) -> list[torch.Tensor]:
             states = super().encode_tokens(ids, layers)  # type: ignore[arg-type]
@@ -227,7 +231,7 @@ def test_what_cannot_be_had_is_said(
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.data())
-def test_rows_of_texts(lengths: list[int], data: st.DataObject) -> None:
+def test_token_rows_of_chosen_texts(lengths: list[int], data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=10))
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     expected = [row for i in chosen for row in range(offsets[i], offsets[i + 1])]

@@ -1,4 +1,4 @@
-"""Saved transforms do what they did before; other files are refused."""
+"""Saved transforms give the same results after loading; other files are rejected."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ NEW = np.random.default_rng(1).standard_normal((50, 8)).astype(np.float32) + 2
         AllButTheTop(),
         AllButTheTop(3),
         ClusterBasedEnhancement(4, 2),
-        ClusterBasedEnhancement(40, 5),  # some clusters are dissolved
+        ClusterBasedEnhancement(40, 5),  # too small clusters are dissolved
         ClusterBasedEnhancement(4, remove="mean"),
     ],
     ids=repr,
 )
-def test_a_saved_transform_gives_the_same(transform: Any, tmp_path: Path) -> None:
+def test_loaded_transform_gives_the_same_results(transform: Any, tmp_path: Path) -> None:
     transform.fit(X)
     save_transform(transform, tmp_path / "t.safetensors")
     loaded = load_transform(tmp_path / "t.safetensors")
@@ -42,7 +42,7 @@ def test_a_saved_transform_gives_the_same(transform: Any, tmp_path: Path) -> Non
     assert same == (tmp_path / "t.safetensors").read_bytes()
 
 
-def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
+def test_other_estimators_cannot_be_saved(tmp_path: Path) -> None:
     path = tmp_path / "t.safetensors"
     with pytest.raises(ValueError, match=r"expected one of Center, .* got StandardScaler"):
         save_transform(StandardScaler().fit(X), path)
@@ -65,9 +65,9 @@ def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
         '{"transform": "AllButTheTop", "parameters": {}}',
     ],
 )
-def test_other_files_are_refused(metadata: str | None, tmp_path: Path) -> None:
-    about = None if metadata is None else {"isotropy_transform": metadata}
-    save_file({"x": X}, tmp_path / "t.safetensors", metadata=about)
+def test_other_files_are_rejected(metadata: str | None, tmp_path: Path) -> None:
+    file_metadata = None if metadata is None else {"isotropy_transform": metadata}
+    save_file({"x": X}, tmp_path / "t.safetensors", metadata=file_metadata)
     with pytest.raises(ValueError, match="not a saved transform"):
         load_transform(tmp_path / "t.safetensors")
     (tmp_path / "t.safetensors").write_bytes(b"pickle")

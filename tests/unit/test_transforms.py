@@ -1,5 +1,5 @@
-"""The transforms: scikit-learn's own estimator checks, the published steps in double precision,
-small and empty clusters."""
+"""Transforms: scikit-learn's estimator checks, the published steps in double precision, small and
+empty clusters."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_estimator_checks_of_scikit_learn(estimator: object) -> None:
 
 
 def published_steps(X: np.ndarray, labels: np.ndarray, n_components: int) -> np.ndarray:
-    """Subtract each cluster's mean; PCA per cluster; subtract the projection on the first
-    components. In double precision."""
+    """In each cluster, subtract the mean and the projection on the first principal components, in
+    double precision."""
     result = np.empty_like(X, dtype=np.float64)
     for c in np.unique(labels):
         members = X[labels == c].astype(np.float64)
@@ -70,7 +70,7 @@ def published_steps(X: np.ndarray, labels: np.ndarray, n_components: int) -> np.
 @pytest.mark.parametrize(
     "options", [{}, {"clusterer": "gmm"}, {"init": "random", "max_iter": 9, "tol": 0}]
 )
-def test_equals_the_published_steps(
+def test_enhancement_equals_the_published_steps(
     dtype: type, tolerance: float, options: dict[str, object]
 ) -> None:
     cloud = X.astype(dtype)
@@ -87,8 +87,8 @@ def test_equals_the_published_steps(
 
 
 @pytest.mark.parametrize("n", [1200, 15])
-def test_all_but_the_top_is_the_case_of_one_cluster(n: int) -> None:
-    """More points than dimensions, and fewer."""
+def test_all_but_the_top_equals_enhancement_with_one_cluster(n: int) -> None:
+    """With more points than dimensions, and with fewer."""
     cloud = X[:n]
     expected = published_steps(cloud, np.zeros(n), 4)
     assert AllButTheTop(4).fit_transform(cloud) == pytest.approx(expected, abs=1e-9)
@@ -103,31 +103,31 @@ def test_all_but_the_top_is_the_case_of_one_cluster(n: int) -> None:
     assert np.abs(components @ theirs.T) == pytest.approx(np.eye(4), abs=1e-6)
 
 
-def test_rule_of_thumb() -> None:
-    """d / 100, at least 1."""
+def test_default_number_of_components() -> None:
+    """It is d / 100, at least 1."""
     assert len(AllButTheTop().fit(X).components_) == 1
     assert len(AllButTheTop().fit(RNG.standard_normal((400, 300))).components_) == 3
 
 
 @pytest.mark.parametrize("clusterer", ["kmeans", "gmm"])
-def test_refit_is_a_fit(clusterer: str) -> None:
-    """Also where more clusters are dissolved than before, and where these come back."""
+def test_refit_equals_fit(clusterer: str) -> None:
+    """Also if more clusters are dissolved than before, or fewer."""
     cloud = np.concatenate([X, [[50.0] * 24, [50.1] * 24, [49.9] * 24]])
-    one = ClusterBasedEnhancement(6, 1, clusterer=clusterer).fit(cloud)  # type: ignore[arg-type]
+    refitted = ClusterBasedEnhancement(6, 1, clusterer=clusterer).fit(cloud)
     for n_components, remove in [(5, "mean+pcs"), (5, "mean"), (2, "mean+pcs"), (1, "mean+pcs")]:
-        other = ClusterBasedEnhancement(6, n_components, clusterer=clusterer, remove=remove).fit(
+        fitted = ClusterBasedEnhancement(6, n_components, clusterer=clusterer, remove=remove).fit(
             cloud
-        )  # type: ignore[arg-type]
-        one.set_params(n_components=n_components, remove=remove).refit(cloud)
-        assert np.array_equal(one.transform(cloud), other.transform(cloud))
-        assert np.array_equal(one.labels_, other.labels_)
-        assert one.n_clusters_ == other.n_clusters_
+        )
+        refitted.set_params(n_components=n_components, remove=remove).refit(cloud)
+        assert np.array_equal(refitted.transform(cloud), fitted.transform(cloud))
+        assert np.array_equal(refitted.labels_, fitted.labels_)
+        assert refitted.n_clusters_ == fitted.n_clusters_
     with pytest.raises(ValueError, match="n_components must lie between"):
-        one.set_params(n_components=30).refit(cloud)
+        refitted.set_params(n_components=30).refit(cloud)
 
 
-def test_it_raises_isotropy() -> None:
-    """What the method is for: I(W) and IsoScore of a clustered cone go up."""
+def test_enhancement_raises_isotropy() -> None:
+    """I(W) and IsoScore of a clustered cone increase."""
     cone = X + 4
     enhanced = ClusterBasedEnhancement(5, 3).fit_transform(cone)
     assert partition_isotropy(enhanced, log=True) > partition_isotropy(cone, log=True)
@@ -135,8 +135,8 @@ def test_it_raises_isotropy() -> None:
 
 
 def test_small_clusters_are_dissolved() -> None:
-    """Clusters with no more points than components would vanish: their points go to the nearest
-    cluster that is left."""
+    """Clusters with no more points than components would become zero: their points move to the
+    nearest remaining cluster."""
     outliers = np.vstack(
         [X, 1e3 + RNG.standard_normal((3, 24)), -1e3 + RNG.standard_normal((1, 24))]
     )
@@ -157,7 +157,7 @@ def test_small_clusters_are_dissolved() -> None:
     assert np.array_equal(
         enhancement.labels_, pairwise_distances_argmin(outliers, enhancement.centers_)
     )
-    every_cluster = ClusterBasedEnhancement(40, 20).fit(X[:60])  # all too small: one is left
+    every_cluster = ClusterBasedEnhancement(40, 20).fit(X[:60])  # all are too small: one remains
     assert every_cluster.n_clusters_ == 1
     assert (
         np.abs(every_cluster.transform(X[:60]) - published_steps(X[:60], np.zeros(60), 20)).max()
@@ -165,8 +165,8 @@ def test_small_clusters_are_dissolved() -> None:
     )
 
 
-def test_a_parameter_changed_after_fit_changes_no_clusters() -> None:
-    """Not even to the number of those that are left."""
+def test_changing_a_parameter_after_fit_does_not_change_clusters() -> None:
+    """Not even if it is set to the number of remaining clusters."""
     outliers = np.vstack([X, 1e3 + RNG.standard_normal((1, 24))])
     enhancement = ClusterBasedEnhancement(3, 2).fit(outliers)
     assert enhancement.n_clusters_ == 2
@@ -175,55 +175,55 @@ def test_a_parameter_changed_after_fit_changes_no_clusters() -> None:
     assert np.array_equal(enhancement.transform(outliers), before)
 
 
-def threads_of_blas() -> list[int]:
+def blas_threads() -> list[int]:
     return [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
 
 
-def in_a_thread(work: Callable[[], object]) -> None:
+def run_in_thread(work: Callable[[], object]) -> None:
     thread = Thread(target=work)
     thread.start()
     thread.join()
 
 
-def test_calls_at_the_same_time_give_back_the_threads() -> None:
-    """Of linear algebra: their number holds for the whole process."""
+def test_concurrent_calls_restore_the_number_of_threads() -> None:
+    """The number of BLAS threads is a setting of the whole process."""
     enhancement = ClusterBasedEnhancement(4, 2).fit(X)
     expected = enhancement.transform(X)
-    first = threads_of_blas()
+    initial = blas_threads()
     try:
-        # In a thread that ends: OpenBLAS obeys the one that set a limit, until it is lifted
-        in_a_thread(lambda: threadpool_limits(3, user_api="blas"))
-        before = threads_of_blas()
+        # Set the limit in a thread that ends, because OpenBLAS ties a limit to the thread
+        run_in_thread(lambda: threadpool_limits(3, user_api="blas"))
+        before = blas_threads()
         with ThreadPoolExecutor(3) as pool:
             results = list(pool.map(enhancement.transform, [X] * 60))
-        after = threads_of_blas()
+        after = blas_threads()
     finally:
-        in_a_thread(lambda: threadpool_limits(max(first), user_api="blas"))
+        run_in_thread(lambda: threadpool_limits(max(initial), user_api="blas"))
     assert after == before
     assert all(np.array_equal(result, expected) for result in results)
 
 
-def test_a_dissolved_component_leaves_the_rest_of_a_mixture_alone() -> None:
-    """Its points go to the most probable of the others; no other point moves, not even to a nearer
-    mean."""
+def test_dissolved_mixture_component_moves_only_its_points() -> None:
+    """They move to the most probable other component; no other points move, even if another mean
+    is nearer."""
     generator = np.random.default_rng(0)
     wide = generator.standard_normal((300, 3)) * 9
     narrow = [14, 0, 0] + generator.standard_normal((300, 3)) / 2
     cloud = np.vstack([wide, narrow, [[60, 60, 60], [60, 61, 60], [61, 60, 60]]])
     common = {"clusterer": "gmm", "init": "k-means++"}
-    whole = ClusterBasedEnhancement(3, 1, **common).fit(cloud)  # type: ignore[arg-type]
-    assert np.bincount(whole.labels_)[whole.labels_[-1]] == 3
+    three_components = ClusterBasedEnhancement(3, 1, **common).fit(cloud)  # type: ignore[arg-type]
+    assert np.bincount(three_components.labels_)[three_components.labels_[-1]] == 3
     dissolved = ClusterBasedEnhancement(3, 2, **common).fit(cloud)  # type: ignore[arg-type]
     assert dissolved.n_clusters_ == 2
-    names = np.delete(np.arange(3), whole.labels_[-1])  # of the two that are left
-    assert np.array_equal(names[dissolved.labels_][:600], whole.labels_[:600])
+    names = np.delete(np.arange(3), three_components.labels_[-1])  # the two remaining components
+    assert np.array_equal(names[dissolved.labels_][:600], three_components.labels_[:600])
     assert (pairwise_distances_argmin(cloud, dissolved.centers_) != dissolved.labels_)[:600].any()
     assert np.array_equal(dissolved.transform(cloud), dissolved.fit(cloud).transform(cloud))
 
 
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-def test_empty_clusters() -> None:
-    """Fewer different points than clusters, and mixture components that no point belongs to."""
+def test_empty_clusters_give_finite_results() -> None:
+    """Fewer distinct points than clusters, and mixture components without points."""
     few = np.repeat(RNG.standard_normal((4, 6)), 10, axis=0) + 1e-9 * RNG.standard_normal((40, 6))
     for clusterer in ("kmeans", "gmm"):
         result = ClusterBasedEnhancement(8, 1, clusterer=clusterer).fit_transform(few)
@@ -232,8 +232,8 @@ def test_empty_clusters() -> None:
     assert np.isfinite(ClusterBasedEnhancement(8, 1).fit_transform(same)).all()
 
 
-def test_seed() -> None:
-    """The same seed gives the same bytes; few iterations from random points depend on it."""
+def test_results_depend_on_the_seed_only() -> None:
+    """Few iterations from random points make the result depend on the seed."""
 
     def fit(seed: int) -> np.ndarray:
         settings = {"init": "random", "max_iter": 9, "tol": 0, "random_state": seed}
@@ -244,8 +244,8 @@ def test_seed() -> None:
     assert ClusterBasedEnhancement(5, 1, init="random", max_iter=9, tol=0).fit(X).n_iter_ <= 9
 
 
-def test_nine_iterations_are_scipys_ten() -> None:
-    """The authors' `kmeans2(X, k)` from the same points: one fewer moves other points."""
+def test_nine_iterations_equal_ten_of_scipy() -> None:
+    """The authors call `kmeans2(X, k)`, which makes one iteration fewer from the same starts."""
     cloud = RNG.standard_normal((2000, 16))
     starts = cloud[RNG.choice(2000, 12, replace=False)]
     _, theirs = kmeans2(cloud, starts, minit="matrix")
@@ -257,22 +257,22 @@ def test_nine_iterations_are_scipys_ten() -> None:
 
 
 @pytest.mark.parametrize("shape", [(40, 7), (7, 40)])
-def test_components_of_arrays_however_they_lie(shape: tuple[int, int]) -> None:
-    """Backwards, in Fortran's order, not to be written to: the same bytes."""
+def test_memory_layout_does_not_change_components(shape: tuple[int, int]) -> None:
+    """Negative strides, Fortran order, read-only arrays."""
     cloud = np.random.default_rng(0).standard_normal(shape)
     cloud -= cloud.mean(0)
-    kept = cloud.copy()
-    kept.flags.writeable = False
+    read_only = cloud.copy()
+    read_only.flags.writeable = False
     expected = principal_components(cloud, 3).tobytes()
-    for same in (np.asfortranarray(cloud), cloud[::-1].copy()[::-1], kept):
+    for same in (np.asfortranarray(cloud), cloud[::-1].copy()[::-1], read_only):
         assert principal_components(same, 3).tobytes() == expected
-    assert np.array_equal(kept, cloud)
+    assert np.array_equal(read_only, cloud)
 
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(8, 60), d=st.integers(2, 10), k=st.integers(1, 6))
 def test_properties(seed: int, n: int, d: int, k: int) -> None:
-    """Components are orthonormal, the result has none of them left and a mean of zero in each
+    """Components are orthonormal, the result is orthogonal to them, and has mean zero in each
     cluster."""
     rng = np.random.default_rng(seed)
     cloud = rng.standard_normal((n, d)) + 3
@@ -306,18 +306,18 @@ def test_properties(seed: int, n: int, d: int, k: int) -> None:
         (AllButTheTop(), X[:1], "minimum of 2"),
     ],
 )
-def test_bad_input(estimator: Center, cloud: np.ndarray, message: str) -> None:
+def test_invalid_input_is_rejected(estimator: Center, cloud: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         estimator.fit(cloud)
 
 
-def test_other_dimensions_than_in_fit() -> None:
+def test_other_number_of_dimensions_is_rejected() -> None:
     with pytest.raises(ValueError, match="24 features"):
         AllButTheTop().fit(X).transform(X[:, :5])
 
 
-def test_a_cluster_of_one_point_more_than_components_would_vanish() -> None:
-    """m centred points have rank m - 1."""
+def test_cluster_with_one_point_more_than_components_is_dissolved() -> None:
+    """m centred points have rank m - 1, so nothing would remain."""
     few = np.vstack([X, 1e3 + RNG.standard_normal((5, 24))])
     enhancement = ClusterBasedEnhancement(2, 4, max_iter=300).fit(few)
     assert enhancement.n_clusters_ == 1

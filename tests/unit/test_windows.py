@@ -1,5 +1,5 @@
-"""Windows of updates: the interpolated scores against direct evaluation, and the certificate
-against their difference."""
+"""Scores interpolated over windows of updates, compared with direct evaluation, and the certified
+error bound, compared with the actual difference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isotropy.errors import IsotropyError
 from isotropy.optimize.descent import Items
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import NODES, Evaluation
-from isotropy.optimize.windows import MIN_WIDTH, interpolation, place_nodes
+from isotropy.optimize.windows import MIN_WIDTH, interpolation_weights, place_nodes
 from isotropy.prepare.table import read_items, targets, text_rows
 from tests.conftest import Workflow
 from tests.unit.test_optimize import CPU, DIRECT, spec
@@ -24,13 +24,13 @@ SCORES = ["isoscore", "silhouette"]
 
 
 @pytest.mark.parametrize("width", [MIN_WIDTH, 17, 40, 200, 997])
-def test_nodes_and_weights(width: int) -> None:
-    """Distinct steps from end to end; polynomials up to the degree of the nodes come out, and their
-    highest coefficients."""
+def test_interpolation_nodes_and_weights_reproduce_polynomials(width: int) -> None:
+    """Nodes are distinct and include both ends; weights reproduce polynomials of the nodes' degree,
+    and give their two highest coefficients."""
     nodes, steps = place_nodes(width), np.arange(width + 1)
     assert len(set(nodes)) == NODES
     assert (nodes[0], nodes[-1]) == (0, width)
-    weights, tails = interpolation(nodes, steps)
+    weights, tails = interpolation_weights(nodes, steps)
     rng = np.random.default_rng(width)
     coefficients = rng.standard_normal(NODES)
     polynomial = np.polynomial.chebyshev.Chebyshev(coefficients, domain=[0, width])
@@ -42,16 +42,16 @@ def test_nodes_and_weights(width: int) -> None:
 def clouds() -> dict[str, tuple[Items, dict[str, object]]]:
     n = 240
     vectors = (RNG.standard_normal((n, 24)) / 5).astype(np.float32)
-    one, pairs = np.arange(n)[:, None], RNG.integers(0, n, (300, 2))
+    single, pairs = np.arange(n)[:, None], RNG.integers(0, n, (300, 2))
     indicators = (RNG.random((n, 8)) < 0.25).astype(np.float32)
     return {
-        "two classes": (Items(vectors, one, RNG.integers(0, 2, n)), {}),
+        "two classes": (Items(vectors, single, RNG.integers(0, 2, n)), {}),
         "pairs, three classes": (Items(vectors, pairs, RNG.integers(0, 3, 300)), {"bias": True}),
         "many label vectors": (
-            Items(vectors, one, indicators),
+            Items(vectors, single, indicators),
             {"loss": "binary_cross_entropy", "bias": True},
         ),
-        "fast": (Items(vectors, one, RNG.integers(0, 2, n)), {"learning_rate": 0.01}),
+        "fast": (Items(vectors, single, RNG.integers(0, 2, n)), {"learning_rate": 0.01}),
     }
 
 
@@ -61,8 +61,8 @@ CLOUDS = clouds()
 @pytest.mark.parametrize("name", CLOUDS)
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-5])
 def test_windows_equal_direct_evaluation(name: str, tolerance: float, tmp_path: Path) -> None:
-    """Every step of a run: the difference is below the certified bound, and that below the
-    tolerance."""
+    """At every step of a run, the difference is below the certified bound, and the bound is below
+    the tolerance."""
     items, changes = CLOUDS[name]
     n_labels = int(items.targets.max()) + 1 if items.targets.ndim == 1 else items.targets.shape[1]
     measure = Evaluation(tolerance=tolerance, sample_size=None)
@@ -79,8 +79,8 @@ def test_windows_equal_direct_evaluation(name: str, tolerance: float, tmp_path: 
     assert facts["error_checked"] <= facts["error_bound"]
 
 
-def test_falls_back_to_direct_evaluation(tmp_path: Path) -> None:
-    """Where no window meets the tolerance, each step is evaluated: the bytes are those of a direct
+def test_unreachable_tolerance_falls_back_to_direct_evaluation(tmp_path: Path) -> None:
+    """If no window meets the tolerance, each step is evaluated, with the same result as a direct
     run."""
     items, changes = CLOUDS["two classes"]
     out_of_reach = Evaluation(tolerance=1e-15, sample_size=None)
@@ -95,8 +95,8 @@ def test_falls_back_to_direct_evaluation(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(windowed, direct, check_exact=True)
 
 
-def test_a_sample_without_a_score_is_named(tmp_path: Path) -> None:
-    """Two items of one class have no silhouette: one sentence, and what to change."""
+def test_error_names_a_sample_without_a_score(tmp_path: Path) -> None:
+    """A sample without two items of a class has no silhouette; the error says what to change."""
     items, changes = CLOUDS["two classes"]
     with pytest.raises(IsotropyError, match=r"items drawn at step .* choose a larger sample_size"):
         optimize(
@@ -108,9 +108,9 @@ def test_a_sample_without_a_score_is_named(tmp_path: Path) -> None:
         )
 
 
-def test_real_sentences(smoke: Workflow, tmp_path: Path) -> None:
-    """Sentence vectors of the real model, two classes, 400 updates: every tenth step evaluated
-    again."""
+def test_windows_equal_direct_evaluation_on_real_sentences(smoke: Workflow, tmp_path: Path) -> None:
+    """Sentence vectors of the real model, two classes, 400 updates; every tenth step is
+    compared."""
     results = smoke.folder / "results"
     table, dataset = read_items(results / "prepare/polarity.items.parquet")
     vectors = load_file(results / "embed/polarity/all-MiniLM-L6-v2.safetensors")["vectors"]

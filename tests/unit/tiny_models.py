@@ -1,4 +1,4 @@
-"""A BERT of a few thousand weights with a tokenizer of its own, as transformers saves them."""
+"""A BERT of a few thousand weights with its tokenizer, saved by transformers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "ran", "far", "and", "not
 
 
 def write_tiny_bert(folder: Path, *, safe: bool = True) -> Path:
-    """Random weights, two hidden layers of 16 dimensions; returns the folder.
+    """Write a BERT with random weights and two layers of 16 dimensions; return its folder.
 
     Args:
-        folder: to be written.
-        safe: weights as safetensors; else as a pickle.
+        folder: where to write it.
+        safe: save weights as safetensors; otherwise as a pickle.
     """
     vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
@@ -24,8 +24,13 @@ def write_tiny_bert(folder: Path, *, safe: bool = True) -> Path:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    marks = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **marks).save_pretrained(folder)
+    special_tokens = {
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+    }
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special_tokens).save_pretrained(folder)
     torch.manual_seed(0)
     model = BertModel(
         BertConfig(
@@ -45,7 +50,7 @@ def write_tiny_bert(folder: Path, *, safe: bool = True) -> Path:
 
 
 def sentences(n: int) -> list[str]:
-    """Texts of the tokenizer's words, of three to nine words."""
+    """Return texts of three to nine words of the tokenizer's vocabulary."""
     generator = torch.Generator().manual_seed(1)
     picks = torch.randint(len(WORDS), (n, 9), generator=generator).tolist()
     return [" ".join(WORDS[i] for i in row[: 3 + k % 7]) for k, row in enumerate(picks)]

@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Playwright: pages as a person has them, with what went wrong."""
+"""Open pages in Debian's Chromium through Playwright, and collect errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIDTHS = {"phone": 400, "tablet": 800, "desk": 1280}
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser; the test is skipped where there is none."""
+    """Start a browser; skip the test if none is installed."""
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     if program is None:
         pytest.skip("no Chromium: install Debian's package chromium")
@@ -35,12 +35,12 @@ def chromium() -> Iterator[Browser]:
 
 
 class Visit:
-    """A window, and what went wrong in it.
+    """A browser page that collects problems.
 
     Attributes:
-        page: the window.
-        problems: errors of scripts and of the console, dialogs, and requests to anywhere else than
-            files.
+        page: the Playwright page.
+        problems: errors of scripts and the console, dialogs, and requests for anything else than
+            local files.
     """
 
     def __init__(self, browser: Browser, results: Path, **options: Any) -> None:
@@ -51,11 +51,11 @@ class Visit:
         ).new_page()
         self.page.on("console", lambda message: self._note(message.type, message.text))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("request", lambda request: self._asked(request.url))
+        self.page.on("request", lambda request: self._check_request(request.url))
         self.page.on("dialog", lambda dialog: self._note("error", f"dialog {dialog.message}"))
 
     def open(self, name: str) -> Page:
-        """A page of the results, by its path below them, perhaps with a fragment."""
+        """Open a page by its path below the results, with an optional fragment."""
         path, _, fragment = name.partition("#")
         address = (self.results / path).resolve().as_uri()
         self.page.goto("about:blank")
@@ -66,14 +66,14 @@ class Visit:
         if kind in ("error", "warning"):
             self.problems.append(f"{kind}: {text}")
 
-    def _asked(self, url: str) -> None:
+    def _check_request(self, url: str) -> None:
         if not url.startswith(("file:", "data:", "about:")):
             self.problems.append(f"a request to {url}")
 
 
 def until(page: Page, condition: str) -> None:
-    """Wait until an expression is true. Playwright's own waiting evaluates texts in the page, which
-    the site's security policy forbids."""
+    """Wait until a JavaScript expression is true. Playwright's own waiting evaluates strings in the
+    page, which the site's content security policy forbids."""
     for _ in range(200):
         if page.evaluate(condition):
             return
@@ -81,12 +81,12 @@ def until(page: Page, condition: str) -> None:
     raise AssertionError(f"not true after 10 s: {condition}")
 
 
-def serious(page: Page) -> list[str]:
-    """Findings of axe-core that keep people from using a page."""
+def accessibility_violations(page: Page) -> list[str]:
+    """Run axe-core on a page; return its violations of serious or critical impact."""
     from axe_playwright_python.sync_playwright import Axe
 
     return [
-        f"{found['id']}: {found['nodes'][0]['html'][:200]}"
-        for found in Axe().run(page).response["violations"]
-        if found["impact"] in ("serious", "critical")
+        f"{violation['id']}: {violation['nodes'][0]['html'][:200]}"
+        for violation in Axe().run(page).response["violations"]
+        if violation["impact"] in ("serious", "critical")
     ]

@@ -1,4 +1,4 @@
-"""Dry runs that several tests read."""
+"""Dry runs shared by several tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Planned, Workflow, copy_checkout, once, read_dry_run
 
-Fresh = Callable[[str], list[Planned]]
+PlannedJobs = Callable[[str], list[Planned]]
 OVERLAYS = {
     "smoke": ["config/smoke.yaml"],
     "cuda": ["config/smoke.yaml", "cuda.yaml"],
@@ -20,9 +20,9 @@ OVERLAYS = {
 
 
 @pytest.fixture(scope="session")
-def fresh(shared: Path) -> Fresh:
-    """All jobs of a study in a fresh checkout, as the profile for SLURM would submit them: one dry
-    run of each for all processes that run tests."""
+def fresh(shared: Path) -> PlannedJobs:
+    """Return a function that gives all jobs of a study in a fresh checkout, as the SLURM profile
+    would submit them. All pytest processes share one dry run of each study."""
 
     def jobs(name: str) -> list[Planned]:
         folder = shared / f"dry-run-{name}"

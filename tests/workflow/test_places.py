@@ -1,5 +1,5 @@
-"""Real runs in unusual places: a Snakefile named through `..` or a link, results on another disk,
-braces in names; and files that are touched or edited."""
+"""Real runs in unusual folders: a Snakefile given by a path with `..` or a link, results in another
+folder, braces in names; and files that are touched or edited."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ NOTHING = "Nothing to be done"
 TEXTS = "results/prepare/reviews.texts.parquet"
 
 
-def through_dots(folder: Path) -> str:
+def snakefile_by_relative_path(folder: Path) -> str:
     return os.path.relpath(PROJECT / "Snakefile", folder)
 
 
-def through_a_link(folder: Path) -> str:
+def snakefile_by_symlink(folder: Path) -> str:
     (folder / "link").symlink_to(PROJECT)
     return "link/Snakefile"
 
 
-def results_elsewhere(folder: Path) -> str:
+def results_by_symlink(folder: Path) -> str:
     folder.with_name("scratch").mkdir()
     (folder / "results").symlink_to(folder.with_name("scratch"))
     return str(PROJECT / "Snakefile")
@@ -36,13 +36,15 @@ def results_elsewhere(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("a folder of 'mine'", through_dots),
-        ("a folder of 'mine'", through_a_link),
-        ("a {folder}", results_elsewhere),
+        ("a folder of 'mine'", snakefile_by_relative_path),
+        ("a folder of 'mine'", snakefile_by_symlink),
+        ("a {folder}", results_by_symlink),
     ],
 )
-def test_runs_and_is_intact(tmp_path: Path, name: str, place: Callable[[Path], str]) -> None:
-    """Run from a folder of its own: everything is intact, and nothing is made again."""
+def test_study_in_unusual_folder_runs_and_is_intact(
+    tmp_path: Path, name: str, place: Callable[[Path], str]
+) -> None:
+    """Run from a folder outside of the checkout: all is intact, and a second run does nothing."""
     folder = tmp_path / name
     folder.mkdir()
     workflow, snakefile = Workflow(folder, [str(PROJECT / "config/smoke.yaml")]), place(folder)
@@ -52,8 +54,8 @@ def test_runs_and_is_intact(tmp_path: Path, name: str, place: Callable[[Path], s
     assert NOTHING in workflow.done("--snakefile", snakefile, "--", PREPARED)
 
 
-def test_a_checkout_with_braces_is_refused(tmp_path: Path) -> None:
-    """Snakemake takes them for wildcards."""
+def test_checkout_path_with_braces_is_rejected(tmp_path: Path) -> None:
+    """Snakemake would interpret them as wildcards."""
     workflow = Workflow(copy_checkout(tmp_path / "a {checkout}"))
     result = workflow.run("-n", "--", PREPARED)
     assert result.returncode == 1
@@ -63,7 +65,7 @@ def test_a_checkout_with_braces_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def reviews(tmp_path: Path) -> Workflow:
-    """A study with a data set of the user's own: a file in a mirror, without a digest."""
+    """A study with a user's data set: files in a mirror folder, without digests."""
     workflow = Workflow(copy_checkout(tmp_path / "checkout"), ["own.yaml"])
     mirror = workflow.folder / "mirror"
     mirror.mkdir()
@@ -101,21 +103,23 @@ compute: {device: cpu, dtype: float32, token_budget: 2048, shards: 1}
 
 
 def test_an_edited_local_file_is_fetched_again(reviews: Workflow) -> None:
-    """Its digest is part of what defines the fetch, also where its size and time are as before."""
+    """Its digest is part of the fetch job's spec, so the same size and time do not hide an edit."""
     assert NOTHING in reviews.done("--", TEXTS)
     file = reviews.folder / "mirror/rt-polarity.pos"
-    before = file.stat()
+    stat = file.stat()
     file.write_bytes(file.read_bytes().replace(b"good", b"fine"))
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert file.stat().st_size == before.st_size
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert file.stat().st_size == stat.st_size
     reviews.done("--", TEXTS)
     assert "review 1 is fine" in set(pd.read_parquet(reviews.folder / TEXTS)["text"])
     assert NOTHING in reviews.done("--", TEXTS)
 
 
-def test_touched_results(smoke_whole_copy: Workflow) -> None:
-    """A newer file with the same bytes makes nothing again. A folder counts by its time: what is
-    made from it is planned, until `--touch` says that all is well."""
+def test_touched_result_files_rerun_nothing_but_touched_folders_do(
+    smoke_whole_copy: Workflow,
+) -> None:
+    """A newer file with the same bytes reruns nothing. A folder is compared by its time stamp: jobs
+    that read it are planned, until `--touch` updates the results."""
     results = smoke_whole_copy.folder / "results"
     for path in results.rglob("*"):
         if path.is_file() and path.name != ".snakemake_timestamp":

@@ -1,5 +1,5 @@
-"""The full-scale study in short: jobs that cover each kind, on synthetic models and data in the
-formats of the real ones, from a hub on the loopback. `make rehearsal` runs all of it."""
+"""A short version of the full-scale study: jobs of each kind, on synthetic models and data in the
+formats of the real ones, fetched from a local hub. `make rehearsal` runs all jobs."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from tests.rehearsal.serve import served
 from tests.workflow.study import audit_by_command
 
 WITHOUT_SOURCES = ("figures/mickus2024/figure1", "tables/ethayarajh2019/published_layers")
-"""A theorem and printed numbers: only the configuration says that they belong to a rehearsal."""
+"""A theorem and printed numbers: they get the status `rehearsal` from the configuration only."""
 
 
 @dataclass
-class Rehearsed:
-    """A finished short rehearsal: the checkout, and which jobs were asked for."""
+class FinishedRehearsal:
+    """A finished short rehearsal: the checkout, and the stems of the requested jobs."""
 
     workflow: Workflow
     stems: list[str]
 
 
 @pytest.fixture(scope="module")
-def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsed]:
+def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedRehearsal]:
     base = tmp_path_factory.mktemp("rehearsal")
     folder = copy_checkout(base / "checkout")
     with socket.socket() as probe:
@@ -49,28 +49,29 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsed]:
         env = {"HF_ENDPOINT": address, "HF_HOME": str(base / "hub")}
         targets = [f"results/{stem}.record.json" for stem in (*stems, *WITHOUT_SOURCES)]
         workflow.done("--", *targets, env=env)
-        yield Rehearsed(workflow, stems)
+        yield FinishedRehearsal(workflow, stems)
 
 
-def test_each_kind_of_job_is_there(rehearsed: Rehearsed) -> None:
-    """Each architecture is read, each method and task fine-tuned; all of it is called a
-    rehearsal."""
-    every = set().union(*map(kinds_of, rehearsed.workflow.plan().stems()))
+def test_each_kind_of_job_has_run_with_status_rehearsal(rehearsed: FinishedRehearsal) -> None:
+    """The jobs cover each architecture, fine-tuning method and task."""
+    expected = set().union(*map(kinds_of, rehearsed.workflow.plan().stems()))
     results = rehearsed.workflow.folder / "results"
     done = [stem for stem in rehearsed.stems if (results / f"{stem}.record.json").is_file()]
-    assert set().union(*map(kinds_of, done)) == every
-    found = statuses(results)
-    assert {results / f"{stem}.record.json" for stem in WITHOUT_SOURCES} < set(found)
-    assert set(found.values()) == {STATUS}
+    assert set().union(*map(kinds_of, done)) == expected
+    status_by_record = statuses(results)
+    assert {results / f"{stem}.record.json" for stem in WITHOUT_SOURCES} < set(status_by_record)
+    assert set(status_by_record.values()) == {STATUS}
 
 
-def test_it_is_intact(rehearsed: Rehearsed) -> None:
+def test_audit_of_the_rehearsal_passes(rehearsed: FinishedRehearsal) -> None:
     done = audit_by_command(rehearsed.workflow, "verify", "--all")
     assert done.returncode == 0, done.stdout
 
 
-def test_a_figure_for_a_publication_keeps_the_banner(rehearsed: Rehearsed, tmp_path: Path) -> None:
-    """Without badges and note it would look like a result."""
+def test_publication_figure_of_a_rehearsal_keeps_the_banner(
+    rehearsed: FinishedRehearsal, tmp_path: Path
+) -> None:
+    """Otherwise it would look like a real result."""
     name = WITHOUT_SOURCES[0].removeprefix("figures/")
     draw(rehearsed.workflow.folder, name, tmp_path / "figure.png", "paper", "column")
     pixels = mpl.image.imread(tmp_path / "figure.png")[..., :3]
@@ -79,8 +80,8 @@ def test_a_figure_for_a_publication_keeps_the_banner(rehearsed: Rehearsed, tmp_p
     assert not purple[len(pixels) // 4 :].any()
 
 
-def test_jobs_give_the_same_bytes_again(rehearsed: Rehearsed) -> None:
-    """One of each stage, with models of different kinds, and one that names several data sets."""
+def test_rerun_reproduces_jobs_of_each_stage(rehearsed: FinishedRehearsal) -> None:
+    """One job of each stage, with models of different kinds, and one with several data sets."""
     first = {stem.split("/")[0]: stem for stem in rehearsed.stems if "gpt" in stem}
     first = {stem.split("/")[0]: stem for stem in reversed(rehearsed.stems)} | first
     first["static"] = next(stem for stem in rehearsed.stems if "/static/" in stem)

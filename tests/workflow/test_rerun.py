@@ -1,5 +1,5 @@
-"""What reruns and what does not: touches, clones, copies, swapped values, shards. Real Snakemake on
-the real smoke study. What edited code reruns: test_code_identity.py."""
+"""Which changes rerun jobs of the smoke study: touched files, clones, copies, swapped values,
+shards. For edited code see test_code_identity.py."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import yaml
 
 from isotropy.errors import IsotropyError
 from tests.conftest import Workflow, copy_checkout, digests
-from tests.workflow.conftest import Fresh
-from tests.workflow.study import audit_by_command, made_from, of_rules
+from tests.workflow.conftest import PlannedJobs
+from tests.workflow.study import audit_by_command, made_from, stems_made_by
 
-# Of the smoke study and of the paper's scale, counted by hand.
+# Numbers of jobs in the smoke study and the full-scale study, counted by hand.
 TRAJECTORIES = {"smoke": 4 * 2 + 1 + 4, "paper": 6 * 5 + 24 * 5 + 4 * 4 * 5}
 MODELS = {"smoke": 4 + 2, "paper": 3 * 9 * (5 * 7 + 2) * 5 + 2 * 2 * 5}
 FIGURES = 33
@@ -32,13 +32,13 @@ def clone(smoke: Workflow, lasting: Path) -> Workflow:
 
 
 def test_results_copied_into_a_fresh_clone_rerun_nothing(smoke: Workflow, clone: Workflow) -> None:
-    """With Snakemake's own notes: a finished study has nothing to do."""
+    """Snakemake's metadata is copied as well: a finished study has nothing to do."""
     shutil.copytree(smoke.folder / ".snakemake", clone.folder / ".snakemake")
     assert clone.planned() == {}
 
 
-def test_touching_and_readme_rerun_nothing(clone: Workflow) -> None:
-    """Nor does it where Snakemake has no notes of the results."""
+def test_touched_files_and_an_edited_readme_rerun_nothing(clone: Workflow) -> None:
+    """Snakemake has no metadata of the results here."""
     for path in clone.folder.rglob("*"):
         if path.is_file() and "results" not in path.relative_to(clone.folder).parts:
             os.utime(path)
@@ -47,9 +47,9 @@ def test_touching_and_readme_rerun_nothing(clone: Workflow) -> None:
     assert clone.planned() == {}
 
 
-def test_swapping_two_values_reruns(smoke_copy: Workflow) -> None:
-    """The same set of numbers under other names is another spec. GLUE has values of its own, and is
-    left alone."""
+def test_swapping_two_configuration_values_reruns_their_jobs(smoke_copy: Workflow) -> None:
+    """The same set of numbers under other names is another spec. GLUE setups have their own values
+    and do not rerun."""
     overlay = smoke_copy.folder / "config/smoke.yaml"
     config = yaml.safe_load(overlay.read_text())
     paper = config["mickus2024"]
@@ -60,16 +60,15 @@ def test_swapping_two_values_reruns(smoke_copy: Workflow) -> None:
     overlay.write_text(yaml.safe_dump(config))
     swapped = {
         stem
-        for stem in of_rules(smoke_copy.folder, "optimize_embeddings")
+        for stem in stems_made_by(smoke_copy.folder, "optimize_embeddings")
         if not stem.startswith("optimize/mickus2024/polarity--all-MiniLM-L6-v2/")
     }
     assert len(swapped) == TRAJECTORIES["smoke"] - 1
     assert smoke_copy.planned().keys() == made_from(smoke_copy.folder, swapped)
 
 
-def test_study_is_intact_and_an_edit_is_found(smoke_whole_copy: Workflow) -> None:
-    """The audit of the real study, from a figure to the model's weights, and one flipped byte
-    there."""
+def test_audit_passes_on_the_study_and_finds_a_flipped_byte(smoke_whole_copy: Workflow) -> None:
+    """The audit of a figure finds a flipped byte in the model's weights, from which it is made."""
     good = audit_by_command(smoke_whole_copy, "verify", "--all")
     assert good.returncode == 0, good.stdout
     assert "0 without record, 0 missing, 0 altered" in good.stdout
@@ -84,8 +83,8 @@ def test_study_is_intact_and_an_edit_is_found(smoke_whole_copy: Workflow) -> Non
 
 
 @pytest.mark.parametrize("study", ["smoke", "paper"])
-def test_graph_builds(fresh: Fresh, project: Path, study: str) -> None:
-    """Each result once; as many as counted by hand, and as `isotropy plan` counts."""
+def test_planned_jobs_are_as_counted_by_hand(fresh: PlannedJobs, project: Path, study: str) -> None:
+    """Each result is planned once, as in `isotropy plan`."""
     rules = [job.rule for job in fresh(study)]
     assert rules.count("optimize_embeddings") == TRAJECTORIES[study]
     assert rules.count("finetune_model") == MODELS[study]
@@ -94,9 +93,8 @@ def test_graph_builds(fresh: Fresh, project: Path, study: str) -> None:
     assert sorted(job.stem for job in fresh(study)) == sorted(plan.stems())
 
 
-def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
-    """Three jobs share the token vectors of a corpus out; afterwards another number of shards makes
-    nothing anew."""
+def test_shards_do_not_change_token_vectors(smoke_copy: Workflow) -> None:
+    """Three jobs compute the token vectors of a corpus; another number of shards reruns nothing."""
     before = digests(smoke_copy.folder)
     folder = smoke_copy.folder / "results/embed/brown"
     shutil.rmtree(folder / "tokens")
@@ -104,26 +102,25 @@ def test_shards_change_no_byte(smoke_copy: Workflow) -> None:
     three = Workflow(smoke_copy.folder, [*smoke_copy.overlays, "three.yaml"])
     three.done("--", "results/embed/brown/tokens/all-MiniLM-L6-v2")
     assert digests(smoke_copy.folder) == before
-    left = [path.name for path in (folder / "shards").rglob("*") if path.is_file()]
-    assert sorted(left) == [
+    remaining_files = [path.name for path in (folder / "shards").rglob("*") if path.is_file()]
+    assert sorted(remaining_files) == [
         f"{k}-of-3.record.json" for k in (1, 2, 3)
-    ]  # who computed them, for the audit
+    ]  # records of the shards, for the audit
     record = json.loads((folder / "tokens/all-MiniLM-L6-v2.record.json").read_text())
     assert record["measurements"]["shards"] == 3
     assert not [path for path in record["input_names"] if "shard" in path]
-    planned = smoke_copy.planned()  # what is older than the vectors now
-    assert of_rules(smoke_copy.folder, "measure_layer") <= planned.keys()
+    planned = smoke_copy.planned()  # jobs whose results are older than the vectors
+    assert stems_made_by(smoke_copy.folder, "measure_layer") <= planned.keys()
     assert not {"embed_tokens", "embed_shard"} & set(planned.values())
     module = smoke_copy.folder / "isotropy/embed/tokens.py"
     module.write_text(module.read_text() + "\nEDITED = True\n")
-    planned = smoke_copy.planned()  # what is made anew is made as the configuration has it now
-    assert of_rules(smoke_copy.folder, "embed_tokens") <= planned.keys()
+    planned = smoke_copy.planned()  # jobs follow the current configuration, without shards
+    assert stems_made_by(smoke_copy.folder, "embed_tokens") <= planned.keys()
     assert "embed_shard" not in planned.values()
 
 
-def test_jobs_refuse_to_work_without_their_gpu(smoke_copy: Workflow) -> None:
-    """`device: cuda` on a machine without a GPU: one sentence each, and nothing that looks
-    finished."""
+def test_jobs_fail_without_the_requested_gpu(smoke_copy: Workflow) -> None:
+    """`device: cuda` on a machine without a GPU: a one-line error per job, and no outputs."""
     import torch
 
     if torch.cuda.is_available():
@@ -137,16 +134,16 @@ def test_jobs_refuse_to_work_without_their_gpu(smoke_copy: Workflow) -> None:
     targets = [f"results/{name}" for name in names]
     result = smoke_copy.run("--config", "compute={device: cuda}", "--", *targets)
     assert result.returncode != 0
-    said = "error: device: cuda was asked for, but torch sees no GPU on "
-    assert result.stdout.count(said) >= len(targets), result.stdout
+    error = "error: device: cuda was asked for, but torch sees no GPU on "
+    assert result.stdout.count(error) >= len(targets), result.stdout
     for target in targets:
         log = smoke_copy.folder / "results/logs" / Path(target).relative_to("results")
-        assert said in log.with_suffix(".log").read_text(), target
+        assert error in log.with_suffix(".log").read_text(), target
         assert not (smoke_copy.folder / target).exists()
 
 
-def test_mistakes_end_the_run_before_the_first_job(checkout: Workflow) -> None:
-    """Unknown key, text for a number, misspelt source: one message, as a user meets it."""
+def test_configuration_errors_end_the_run_before_the_first_job(checkout: Workflow) -> None:
+    """An unknown key, text for a number, a misspelt source: one error message without traceback."""
     overlay = checkout.folder / "config/smoke.yaml"
     mistakes = [
         ({"mickus2024": {"updatse": 3}}, "mickus2024.updatse: unknown key; did you mean 'updates'"),

@@ -1,4 +1,4 @@
-"""The pages of the smoke study: as files, and in a real browser, as a person opens them."""
+"""The results pages of the smoke study: as files, and in a real browser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from isotropy.report.site import render
 from isotropy.workflow.page_spec import PageSpec
 from isotropy.workflow.pages import pages
 from tests.conftest import Workflow
-from tests.workflow.browser import WIDTHS, Visit, chromium, serious, until
+from tests.workflow.browser import WIDTHS, Visit, accessibility_violations, chromium, until
 from tests.workflow.study import audit
 
 if TYPE_CHECKING:
@@ -36,20 +36,20 @@ HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'&{{ 7 * 7 }}"
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
+    with chromium() as started:
+        yield started
 
 
 def rendered(
     smoke: Workflow, name: str, change: dict[str, Any] | None = None, **others: Path
 ) -> str:
-    """A page, made anew from the finished study.
+    """Render a page again from the finished study.
 
     Args:
         smoke: the study.
-        name: of the page, below the results.
-        change: fields of its spec that are to be others.
-        others: paths instead of named inputs.
+        name: path of the page below the results.
+        change: fields of its spec to replace.
+        others: paths that replace inputs, by the input's name.
     """
     path = smoke.folder / "results" / name
     record = read_record(path.with_suffix(".record.json"))
@@ -57,8 +57,10 @@ def rendered(
     module = import_module(f"isotropy.report.{spec.kind}")
 
     def inputs(wanted: str) -> list[Path]:
-        own = others.get(wanted)
-        return [own] if own else [Path(p) for p in record.input_names.get(wanted, [])]
+        replacement = others.get(wanted)
+        return (
+            [replacement] if replacement else [Path(p) for p in record.input_names.get(wanted, [])]
+        )
 
     folder = path.parent.relative_to(smoke.folder)
     content = module.content(spec, inputs, folder)
@@ -66,8 +68,8 @@ def rendered(
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_link_is_a_file(name: str, smoke: Workflow) -> None:
-    """And every fragment an address on its page, or a view of the claims; nothing leads outside."""
+def test_every_link_leads_to_a_file_and_fragment(name: str, smoke: Workflow) -> None:
+    """Fragments are ids on the target page, or a filter of the claims; no link leads outside."""
     path = smoke.folder / "results" / name
     text = path.read_text("utf8")
     links = re.findall(r'(?:href|src)="([^"]+)"', text)
@@ -84,14 +86,14 @@ def test_every_link_is_a_file(name: str, smoke: Workflow) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_made_again_with_the_same_bytes(
+def test_pages_are_rendered_again_with_the_same_bytes(
     name: str, smoke: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(smoke.folder)
     assert rendered(smoke, name) == (smoke.folder / "results" / name).read_text("utf8")
 
 
-def test_stand_ins_code_and_sections_are_stated(smoke: Workflow) -> None:
+def test_paper_page_states_stand_ins_code_and_sections(smoke: Workflow) -> None:
     text = (smoke.folder / "results/site/mickus2024.html").read_text("utf8")
     assert text.count('class="status stand-in"') >= 5
     assert "isotropy/papers/mickus2024/figures.py" in text
@@ -100,90 +102,98 @@ def test_stand_ins_code_and_sections_are_stated(smoke: Workflow) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_in_a_browser(name: str, smoke: Workflow, browser: Browser) -> None:
-    """At three widths, light and dark: no error, no request, no sideways scrolling, and nothing
-    that axe-core calls serious."""
+def test_pages_have_no_errors_or_accessibility_violations_in_a_browser(
+    name: str, smoke: Workflow, browser: Browser
+) -> None:
+    """At three widths, light and dark: no errors, no requests, no horizontal scrolling, and no
+    serious violations by axe-core."""
     visit = Visit(browser, smoke.folder / "results")
     page, background = visit.page, "getComputedStyle(document.body).backgroundColor"
     for width in WIDTHS.values():
         page.set_viewport_size({"width": width, "height": 900})
         visit.open(name)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert serious(page) == []
+    assert accessibility_violations(page) == []
     light = page.evaluate(background)
     page.emulate_media(color_scheme="dark")
     visit.open(name)
     assert page.evaluate(background) != light
-    assert serious(page) == []
+    assert accessibility_violations(page) == []
     assert visit.problems == []
 
 
 def test_search_and_filters_narrow_the_claims(smoke: Workflow, browser: Browser) -> None:
-    """The view is in the address, and the address gives the view again."""
+    """The filters are stored in the URL, and the URL restores them."""
     visit = Visit(browser, smoke.folder / "results")
     page = visit.open("site/claims.html")
 
-    def shown() -> int:
+    def n_shown() -> int:
         return int(page.locator("#filters output").inner_text().split()[0])
 
     verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
     attempted = verdicts[verdicts["word"] != "not attempted"]
-    assert shown() == len(attempted)
+    assert n_shown() == len(attempted)
     page.get_by_label("Paper").select_option("mickus2024")
-    assert shown() == (attempted["paper"] == "mickus2024").sum()
+    assert n_shown() == (attempted["paper"] == "mickus2024").sum()
     page.get_by_label("Verdict").select_option("fails")
     failing = attempted["word"].isin(["inconsistent", "contradicted", "deviates"])
-    assert shown() == (failing & (attempted["paper"] == "mickus2024")).sum()
+    assert n_shown() == (failing & (attempted["paper"] == "mickus2024")).sum()
     page.get_by_label("Verdict").select_option("")
     page.get_by_label("Search").fill("pearson")
-    few = shown()
-    assert 0 < few < len(attempted)
+    n_found = n_shown()
+    assert 0 < n_found < len(attempted)
     again = Visit(browser, smoke.folder / "results").open(
         "site/claims.html#" + page.url.split("#")[1]
     )
-    assert again.locator("#filters output").inner_text().split()[0] == str(few)
+    assert again.locator("#filters output").inner_text().split()[0] == str(n_found)
     assert again.get_by_label("Search").input_value() == "pearson"
     page.get_by_label("Search").fill("no claim says this")
     assert page.get_by_text("No claim fits").is_visible()
     page.get_by_role("button", name="Show all claims").click()
     until(page, "document.getElementById('nothing').hidden")
-    assert shown() == len(attempted)
+    assert n_shown() == len(attempted)
     page.get_by_label("Paper").select_option("cai2021")
     page.locator("#others").click()  # with the same filters
-    of_paper = verdicts[~verdicts.index.isin(attempted.index) & (verdicts["paper"] == "cai2021")]
+    others_of_paper = verdicts[
+        ~verdicts.index.isin(attempted.index) & (verdicts["paper"] == "cai2021")
+    ]
     until(page, "document.querySelector('#filters output').textContent !== ''")
-    assert shown() == len(of_paper)
+    assert n_shown() == len(others_of_paper)
     page.get_by_label("Paper").select_option("")
-    assert shown() == len(verdicts) - len(attempted)
+    assert n_shown() == len(verdicts) - len(attempted)
     assert visit.problems == []
 
 
-def test_filters_count_as_the_table_does(smoke: Workflow, browser: Browser) -> None:
+def test_filter_counts_equal_those_of_the_table(smoke: Workflow, browser: Browser) -> None:
     verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
     attempted = verdicts["word"] != "not attempted"
     visit = Visit(browser, smoke.folder / "results")
     for field, column in (("status", "status"), ("unit", "unit")):
         for value in sorted(set(verdicts[column]) - {""}):
-            for name, among in (("claims", attempted), ("not-attempted", ~attempted)):
+            for name, on_page in (("claims", attempted), ("not-attempted", ~attempted)):
                 page = visit.open(f"site/{name}.html#{field}={value}")
                 if page.locator(f"#filters [name={field}]").count() == 0:
-                    continue  # what was not attempted stands on nothing
+                    continue  # claims that were not attempted have no status
                 shown = int(page.locator("#filters output").inner_text().split()[0])
-                expected = (verdicts[column] == value) & among
-                there = page.locator(f"[name={field}] option", has_text=value).count()
-                assert shown == (expected.sum() if there else among.sum()), (value, name)
+                expected = (verdicts[column] == value) & on_page
+                n_options = page.locator(f"[name={field}] option", has_text=value).count()
+                assert shown == (expected.sum() if n_options else on_page.sum()), (value, name)
     assert visit.problems == []
 
 
-def test_each_claim_has_an_address(smoke: Workflow, browser: Browser) -> None:
-    """Also one that was not attempted; the address stays, and another fragment changes nothing."""
+def test_url_of_each_claim_shows_it(smoke: Workflow, browser: Browser) -> None:
+    """Also of one that was not attempted; the URL stays, and unknown fragments change nothing."""
     verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
-    left_out = verdicts["word"] == "not attempted"
+    not_attempted = verdicts["word"] == "not attempted"
     of_family = verdicts["family"].map(
-        left_out[verdicts["headline"]].set_axis(verdicts.loc[verdicts["headline"], "family"])
+        not_attempted[verdicts["headline"]].set_axis(verdicts.loc[verdicts["headline"], "family"])
     )
-    once = ~verdicts["id"].duplicated(keep=False) & ~verdicts["headline"]
-    kinds = [~left_out & once, left_out & once & ~of_family, left_out & once & of_family]
+    unique = ~verdicts["id"].duplicated(keep=False) & ~verdicts["headline"]
+    kinds = [
+        ~not_attempted & unique,
+        not_attempted & unique & ~of_family,
+        not_attempted & unique & of_family,
+    ]
     visit = Visit(browser, smoke.folder / "results")
     for ids in [verdicts.loc[kind, "id"] for kind in kinds]:
         name = ids.iloc[-1]
@@ -191,10 +201,10 @@ def test_each_claim_has_an_address(smoke: Workflow, browser: Browser) -> None:
         page.wait_for_timeout(300)
         assert page.locator(f"[id='{name}']").is_visible(), name
         assert page.url.endswith(f"#{name}")
-    for odd in ("100%", "length=3", "paper=zzz", "content", "nothing"):
-        page = visit.open(f"site/claims.html#{odd}")
+    for fragment in ("100%", "length=3", "paper=zzz", "content", "nothing"):
+        page = visit.open(f"site/claims.html#{fragment}")
         shown = page.locator("#filters output").inner_text().split()[0]
-        assert shown == str((~left_out).sum()), odd
+        assert shown == str((~not_attempted).sum()), fragment
     page = visit.open("site/claims.html#paper=cai2021")
     before = page.locator("#filters output").inner_text()
     page.keyboard.press("Tab")
@@ -204,8 +214,10 @@ def test_each_claim_has_an_address(smoke: Workflow, browser: Browser) -> None:
     assert visit.problems == []
 
 
-def test_a_claim_unfolds_down_to_a_fetched_digest(smoke: Workflow, browser: Browser) -> None:
-    """From an address of one claim to the bytes of the model, by clicks alone."""
+def test_unfolding_a_claim_leads_to_the_digest_of_a_fetched_file(
+    smoke: Workflow, browser: Browser
+) -> None:
+    """By clicks alone, from the URL of a claim to the digest of the model's weights."""
     visit = Visit(browser, smoke.folder / "results")
     page = visit.open("site/claims.html#mickus2024-pearson-polarity")
     claim = page.locator("#mickus2024-pearson-polarity")
@@ -215,7 +227,7 @@ def test_a_claim_unfolds_down_to_a_fetched_digest(smoke: Workflow, browser: Brow
         if folded.count() == 0:
             break
         folded.first.click()
-        # What unfolds is filled after the click, the first time from a file of its own.
+        # A script fills unfolded elements after the click; the first time it loads a file.
         until(page, EVERY_LINEAGE_IS_FILLED)
     text = claim.inner_text()
     record = read_record(smoke.folder / "results/fetch/all-MiniLM-L6-v2.record.json")
@@ -245,9 +257,11 @@ def test_figures_enlarge_and_tables_sort(smoke: Workflow, browser: Browser) -> N
     assert visit.problems == []
 
 
-def test_three_clicks_are_enough(smoke: Workflow, browser: Browser) -> None:
-    """From the overview to a published and obtained number, a file's digest, the code of a figure,
-    and all that was contradicted."""
+def test_overview_leads_to_numbers_digests_and_code_in_three_clicks(
+    smoke: Workflow, browser: Browser
+) -> None:
+    """From the overview to a published and an obtained number, a file's digest, the code of a
+    figure, and all contradicted claims."""
     visit = Visit(browser, smoke.folder / "results")
     page = visit.open("index.html")
     page.locator(".card h2 a").first.click()
@@ -270,7 +284,7 @@ def test_three_clicks_are_enough(smoke: Workflow, browser: Browser) -> None:
     assert visit.problems == []
 
 
-def test_readable_without_scripts(smoke: Workflow, browser: Browser) -> None:
+def test_pages_are_readable_without_javascript(smoke: Workflow, browser: Browser) -> None:
     visit = Visit(browser, smoke.folder / "results", java_script_enabled=False)
     page = visit.open("site/claims.html")
     assert not page.locator("#filters").is_visible()
@@ -281,10 +295,10 @@ def test_readable_without_scripts(smoke: Workflow, browser: Browser) -> None:
     assert page.locator("#table-seeds tbody tr").first.is_visible()
 
 
-def test_hostile_texts_stay_texts(
+def test_markup_in_texts_is_escaped(
     smoke: Workflow, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Markup in a statement, a set-up, a data set, a source's title, a study's name, the docs."""
+    """Markup in statements, setups, data sets, titles of sources, the study's name and docs."""
     monkeypatch.chdir(smoke.folder)
     verdicts = pd.read_parquet("results/claims.parquet")
     for column in ("statement", "setup", "data", "reason", "deviations", "locator", "trust"):
@@ -320,9 +334,11 @@ def test_hostile_texts_stay_texts(
         assert missing == []
 
 
-def test_report_of_snakemake(smoke_copy: Workflow, tmp_path: Path) -> None:
-    """`snakemake --report` has figures, tables and verdicts by paper, each with its caption, and
-    needs no network."""
+def test_snakemake_report_has_figures_tables_and_verdicts(
+    smoke_copy: Workflow, tmp_path: Path
+) -> None:
+    """`snakemake --report` contains figures, tables and verdicts with captions, and needs no
+    network."""
     no_network = {"https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
     target = tmp_path / "report.zip"
     done = smoke_copy.run("--report", str(target), env=no_network)
@@ -338,12 +354,12 @@ def test_report_of_snakemake(smoke_copy: Workflow, tmp_path: Path) -> None:
     assert "Silhouette against IsoScore along the same trajectories." in index
 
 
-def test_rerun_of_pages(smoke: Workflow) -> None:
-    """A page is made again, byte for byte, from what it reads; what says when and where the run
-    was is not."""
+def test_rerun_reproduces_pages_but_not_run_summaries(smoke: Workflow) -> None:
+    """A page is reproduced byte for byte from its inputs; files with time and place of the run
+    cannot be."""
     page = audit(smoke, "rerun", "results/site/claims.html")
     assert page.returncode == 0, page.stdout
     assert "reproduced: site/claims" in page.stdout
     refused = audit(smoke, "rerun", "results/site/run.json")
     assert refused.returncode == 2
-    assert "says what happened in one run" in refused.stdout
+    assert "describes what happened in one run" in refused.stdout

@@ -1,8 +1,7 @@
-"""What `snakemake --profile slurm` would submit for each rule that can use a GPU: partition, GPU,
-memory, time.
+"""What `snakemake --profile slurm` would submit: partition, GPU, memory and time of each rule.
 
-Resources are those of a real dry run with the profile; the lines are made by the executor's own
-functions. An edit of rules or profile cannot drop a GPU unseen.
+Resources come from a real dry run with the profile, and submit commands from the executor's own
+functions, so that edits of rules or profile cannot drop a GPU unnoticed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from snakemake_executor_plugin_slurm.utils import set_gres_string
 from isotropy.papers.registry import KEYS
 from isotropy.workflow.costs import CostModel, read_rates
 from tests.conftest import Planned, Workflow, read_dry_run
-from tests.workflow.conftest import Fresh
+from tests.workflow.conftest import PlannedJobs
 
 ON_GPU = {
     "embed_sentences",
@@ -56,33 +55,35 @@ LOCAL = {
 }
 
 
-def by_rule(jobs: list[Planned]) -> dict[str, Planned]:
-    """Resources and threads of one job of each rule."""
+def one_job_per_rule(jobs: list[Planned]) -> dict[str, Planned]:
+    """Return one job of each rule, with its resources and threads."""
     return {job.rule: job for job in jobs}
 
 
-def together(project: Path, about: Planned, n: int) -> Planned:
-    """What a group of n such jobs asks for, with the resources of the profile."""
+def group_of_jobs(project: Path, planned: Planned, n: int) -> Planned:
+    """Return the resources that a group of n such jobs requests with the profile."""
     profile = yaml.safe_load((project / "profiles/slurm/config.yaml").read_text())
     limits = Resources.parse(profile["resources"], allow_expressions=False)
     job: Any = SimpleNamespace(
-        resources={"_cores": about.threads} | about.resources, pipe_group=None
+        resources={"_cores": planned.threads} | planned.resources, pipe_group=None
     )
-    asked = GroupResources.basic_layered([[job] * n], limits, run_local=False)
-    resources = {name: asked[name] for name in about.resources if name in asked}
-    return about._replace(threads=asked["_cores"], resources=resources)
+    group_resources = GroupResources.basic_layered([[job] * n], limits, run_local=False)
+    resources = {
+        name: group_resources[name] for name in planned.resources if name in group_resources
+    }
+    return planned._replace(threads=group_resources["_cores"], resources=resources)
 
 
-def submission(project: Path, about: Planned) -> str:
-    """The line that the executor would call."""
+def submission(project: Path, planned: Planned) -> str:
+    """Return the sbatch command that the executor would run for a job."""
 
     class Resources(dict[str, Any]):
         __getattr__ = dict.__getitem__
 
     job: Any = SimpleNamespace(
-        name=about.rule,
-        threads=about.threads,
-        resources=Resources(about.resources),
+        name=planned.rule,
+        threads=planned.threads,
+        resources=Resources(planned.resources),
         is_group=lambda: False,
     )
     partitions = read_partition_file(project / "profiles/slurm/partitions.yaml")
@@ -95,9 +96,9 @@ def submission(project: Path, about: Planned) -> str:
     return line
 
 
-def test_every_gpu_rule_asks_for_its_gpu(fresh: Fresh, project: Path) -> None:
-    one, several = by_rule(fresh("cuda")), by_rule(fresh("shards"))
-    jobs = several | one
+def test_every_gpu_rule_requests_a_gpu(fresh: PlannedJobs, project: Path) -> None:
+    single, sharded = one_job_per_rule(fresh("cuda")), one_job_per_rule(fresh("shards"))
+    jobs = sharded | single
     assert {rule for rule, job in jobs.items() if job.resources.get("gpu")} == ON_GPU
     for rule in ON_GPU:
         line = submission(project, jobs[rule])
@@ -106,20 +107,20 @@ def test_every_gpu_rule_asks_for_its_gpu(fresh: Fresh, project: Path) -> None:
         assert re.search(r" --mem [1-9]\d{3,} ", line), line
         assert re.search(r" -t [1-9]\d+ ", line), line
         assert "--cpus-per-task=" in line, line
-    seeds = submission(project, together(project, one["optimize_embeddings"], 10))
+    seeds = submission(project, group_of_jobs(project, single["optimize_embeddings"], 10))
     assert "-p 'gpu'" in seeds
     assert seeds.endswith("--gpus=1"), seeds
-    memory = one["optimize_embeddings"].resources["mem_mb"]
-    # Ten times the time of one, and no more of the rest
+    memory = single["optimize_embeddings"].resources["mem_mb"]
+    # Ten times the time of one job, with its memory and CPUs
     assert f" -t 300 --mem {memory} --cpus-per-task=1 " in seeds, seeds
-    one["finetune_model"].resources["gpu_model"] = "h200"
-    assert submission(project, one["finetune_model"]).endswith("--gpus=h200:1")
-    merge = submission(project, several["embed_tokens"])
-    assert "-p 'cpu'" in merge  # it only puts shares together
+    single["finetune_model"].resources["gpu_model"] = "h200"
+    assert submission(project, single["finetune_model"]).endswith("--gpus=h200:1")
+    merge = submission(project, sharded["embed_tokens"])
+    assert "-p 'cpu'" in merge  # it only merges the shards
     assert "--gpus" not in merge
 
 
-def test_without_gpus_everything_goes_to_cpus(fresh: Fresh, project: Path) -> None:
+def test_without_gpus_all_jobs_go_to_the_cpu_partition(fresh: PlannedJobs, project: Path) -> None:
     listed = re.search(
         r"^localrules:\n((?:    \w+,\n)+)", (project / "Snakefile").read_text(), re.M
     )
@@ -133,22 +134,22 @@ def test_without_gpus_everything_goes_to_cpus(fresh: Fresh, project: Path) -> No
                 local |= {name[1]} if name[1] else {f"{name[2]}{key}" for key in papers}
     assert local == LOCAL
     limits = read_partition_file(project / "profiles/slurm/partitions.yaml")
-    most = min(int(partition.limits.max_runtime) for partition in limits)
-    jobs = by_rule(fresh("smoke"))
+    max_runtime = min(int(partition.limits.max_runtime) for partition in limits)
+    jobs = one_job_per_rule(fresh("smoke"))
     assert set(jobs) == LOCAL - {"all", "figures", "tables"} | ON_GPU - {"embed_shard"} | ON_CPU
     for rule in set(jobs) - LOCAL:
         line = submission(project, jobs[rule])
         assert "-p 'cpu'" in line, line
         assert "--gpus" not in line, line
-        # Time doubles with each of three attempts: what no partition gives would be waited for for
-        # ever.
-        assert 4 * jobs[rule].resources["runtime"] <= most, rule
-    seeds = together(project, jobs["optimize_embeddings"], 10)
-    assert 4 * seeds.resources["runtime"] <= most
+        # Requested time doubles with each of three attempts; a job beyond the partition's limit
+        # would wait forever.
+        assert 4 * jobs[rule].resources["runtime"] <= max_runtime, rule
+    seeds = group_of_jobs(project, jobs["optimize_embeddings"], 10)
+    assert 4 * seeds.resources["runtime"] <= max_runtime
 
 
 def rules_within_estimate(workflow: Workflow, jobs: list[Planned]) -> set[str]:
-    """Rules of the jobs that go to nodes, none of which is estimated above what it asks for."""
+    """Check that no estimate exceeds what the job requests; return the rules of compared jobs."""
     costs = CostModel(workflow.plan(), read_rates(workflow.folder / "config/rates.yaml"))
     compared = set()
     for job in jobs:
@@ -163,17 +164,16 @@ def rules_within_estimate(workflow: Workflow, jobs: list[Planned]) -> set[str]:
 EVERY_RULE = (ON_GPU | ON_CPU) - {"embed_shard", "tune_similarity"}
 
 
-def test_no_job_is_planned_above_what_it_asks_for(fresh: Fresh, project: Path) -> None:
-    """`isotropy plan` does not foresee that a job runs out of the memory or time of its first
-    attempt."""
+def test_no_estimate_exceeds_the_requested_resources(fresh: PlannedJobs, project: Path) -> None:
+    """By `isotropy plan`, no job runs out of memory or time at its first attempt."""
     paper = Workflow(project, ["config/paper.yaml"])
     assert rules_within_estimate(paper, fresh("paper")) >= EVERY_RULE
 
 
-def test_no_job_on_the_mirror_is_planned_above_what_it_asks_for(
+def test_no_estimate_on_official_data_exceeds_the_requested_resources(
     checkout: Workflow, mirror: Path
 ) -> None:
-    # Seeds and strengths cost the same
+    # One seed and strength suffice: all cost the same
     overlay = {"rudman2024": {"seeds": [0], "lambdas": [1]}, "sources": {"mirror": str(mirror)}}
     (checkout.folder / "fewer.yaml").write_text(yaml.safe_dump(overlay))
     checkout.overlays = ["config/mirror.yaml", "fewer.yaml"]

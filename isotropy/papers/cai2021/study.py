@@ -7,7 +7,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from isotropy.context import Context, Result, Results, TokenLayers, fetched, token_vectors
+from isotropy.context import (
+    Context,
+    Result,
+    Results,
+    TokenLayers,
+    source_folder,
+    token_vectors_folder,
+)
 from isotropy.extension import ResolvedExtension
 from isotropy.field_types import DROPPABLE, Seeds, ascending, distinct
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid, TypesName, Variant, VectorsSpec
@@ -109,13 +116,13 @@ def plan(study: Cai2021, context: Context) -> PaperPlan:
     layers: Results = {
         f"geometry/{KEY}/{dataset}/{model}/layer{layer}": Result(
             partial(_layer_spec, study, context, dataset, model, layer),
-            {"tokens": [token_vectors(dataset, model)]},
+            {"tokens": [token_vectors_folder(dataset, model)]},
         )
         for dataset, model, layer in study.measured()
     }
     vectors: Results = {
         f"geometry/{KEY}/vectors/{name}": Result(
-            partial(_vectors_spec, study, name), {"vectors_source": [fetched(name)]}
+            partial(_vectors_spec, study, name), {"vectors_source": [source_folder(name)]}
         )
         for name in study.vectors
     }

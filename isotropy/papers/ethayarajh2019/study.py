@@ -12,10 +12,10 @@ from isotropy.context import (
     Result,
     Results,
     TokenLayers,
-    fetched,
-    prepared,
+    prepared_table,
     require_known,
-    token_vectors,
+    source_folder,
+    token_vectors_folder,
 )
 from isotropy.errors import IsotropyError
 from isotropy.extension import ResolvedExtension
@@ -177,16 +177,16 @@ def plan(study: Ethayarajh2019, context: Context) -> PaperPlan:
 
 def _sentence_inputs(measured: Measured) -> dict[str, list[str]]:
     return {
-        "tokens": [token_vectors(dataset, measured.model) for dataset in measured.datasets],
-        "texts": [prepared(dataset, "texts") for dataset in measured.datasets],
+        "tokens": [token_vectors_folder(dataset, measured.model) for dataset in measured.datasets],
+        "texts": [prepared_table(dataset, "texts") for dataset in measured.datasets],
     }
 
 
 def _benchmark_inputs(benchmarks: Benchmarks) -> dict[str, list[str]]:
     return {
-        "benchmark_items": [prepared(name, "items") for name in benchmarks.datasets],
-        "benchmark_texts": [prepared(name, "texts") for name in benchmarks.datasets],
-        "vectors_source": [fetched(name) for name in benchmarks.vectors],
+        "benchmark_items": [prepared_table(name, "items") for name in benchmarks.datasets],
+        "benchmark_texts": [prepared_table(name, "texts") for name in benchmarks.datasets],
+        "vectors_source": [source_folder(name) for name in benchmarks.vectors],
     }
 
 

@@ -7,7 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from isotropy.context import Context, Result, Results, embedded, prepared, require_known
+from isotropy.context import (
+    Context,
+    Result,
+    Results,
+    embeddings_file,
+    prepared_table,
+    require_known,
+)
 from isotropy.errors import IsotropyError
 from isotropy.extension import ResolvedExtension
 from isotropy.field_types import DROPPABLE, Name, Seeds
@@ -245,8 +252,8 @@ def plan(study: Mickus2024, context: Context) -> PaperPlan:
     for name, run in study.trajectories().items():
         setup = run.setup
         inputs = {
-            "dataset": [prepared(setup.dataset, "items")],
-            "embeddings": [embedded(setup.dataset, setup.embedding)],
+            "dataset": [prepared_table(setup.dataset, "items")],
+            "embeddings": [embeddings_file(setup.dataset, setup.embedding)],
         }
         for seed in run.seeds:
             stem = f"optimize/mickus2024/{name}/seed{seed}"

@@ -14,11 +14,11 @@ from isotropy.context import (
     Result,
     Results,
     TokenLayers,
-    fetched,
-    prepared,
+    prepared_table,
     require_known,
-    sides,
-    token_vectors,
+    source_folder,
+    task_inputs,
+    token_vectors_folder,
 )
 from isotropy.errors import IsotropyError
 from isotropy.extension import ResolvedExtension, UserModel
@@ -26,7 +26,7 @@ from isotropy.field_types import DROPPABLE, Name, Seeds, ascending, distinct
 from isotropy.files import RESULTS
 from isotropy.finetune import plan as finetune
 from isotropy.finetune.spec import Method, Metric
-from isotropy.finetune.tasks import FinetuneRun, FineTuning, Task, check_sides, own_tasks
+from isotropy.finetune.tasks import FinetuneRun, FineTuning, Task, check_task_data, extension_tasks
 from isotropy.papers.rajaee2021.protocol import AUTHORS
 from isotropy.papers.registry import Paper, PaperPlan, PaperStudy
 from isotropy.similarity.spec import (
@@ -143,7 +143,7 @@ class Classification(Strict):
 
     def extended(self, extension: ResolvedExtension) -> Classification:
         """The section with a user's models, on its own and the user's tasks of two classes."""
-        tasks = own_tasks(extension, ClassTask)
+        tasks = extension_tasks(extension, ClassTask)
         two = [name for name in tasks if len(extension.class_names(name)) == 2]
         embeddings = {
             model.name: Frozen(layer=model.layers, parameters=default_parameters(model))
@@ -176,7 +176,7 @@ class Classification(Strict):
                     f"{name} reads, got {self.max_length}"
                 )
         for name, task in self.tasks.items():
-            train = check_sides(f"{path}.tasks.{name}", task, context)
+            train = check_task_data(f"{path}.tasks.{name}", task, context)
             if train.task != "single-label" or len(train.label_names) != 2:
                 raise IsotropyError(
                     f"config: {path}.tasks.{name}.train: expected two classes, as the classifier "
@@ -196,19 +196,19 @@ class ClusterFineTuning(FineTuning):
         """The section with a user's encoders, on its own and the user's tasks; None: no encoder."""
         if not extension.encoders:
             return None
-        tasks = own_tasks(extension, Task)
+        tasks = extension_tasks(extension, Task)
         fields = {
             "tasks": self.tasks | tasks,
             "run_tasks": [*self.run_tasks, *tasks],
             "models": [model.name for model in extension.encoders],
-            "training": self.training.no_longer_than(extension.positions),
+            "training": self.training.limit_length(extension.positions),
         }
         return ClusterFineTuning.model_validate(dict(self) | fields)
 
     def runs(self) -> dict[str, FinetuneRun]:
         """All runs, by name: every task with every model, without and with the method."""
         cluster = Method(kind="cluster", n_clusters=self.n_clusters, n_components=self.n_components)
-        return self.runs_of([Method(kind="none"), cluster])
+        return self.make_runs([Method(kind="none"), cluster])
 
     def check(self, context: Context) -> None:
         """Refuse names that do not exist and choices that do not fit."""
@@ -221,7 +221,7 @@ class ClusterFineTuning(FineTuning):
                     f"config: {path}.tasks.{name}: expected a task whose head reads the first "
                     "token, got an extractive one"
                 )
-            if task.trained(self.training).batch_size < 3:
+            if task.training_settings(self.training).batch_size < 3:
                 raise IsotropyError(
                     f"config: {path}: expected a batch_size of 3 or more for {name}, got 2: the "
                     "method cannot cluster batches of two"
@@ -452,12 +452,12 @@ def _inputs(study: Rajaee2021, measurement: Measurement, context: Context) -> di
 
 def _cloud_inputs(dataset: str, embedding: str, context: Context) -> dict[str, list[str]]:
     """Inputs that make a point cloud: items, with token vectors, or texts and static vectors."""
-    items = {"dataset": [prepared(dataset, "items")]}
+    items = {"dataset": [prepared_table(dataset, "items")]}
     if context.registry[embedding].kind == "model":
-        return items | {"tokens": [token_vectors(dataset, embedding)]}
+        return items | {"tokens": [token_vectors_folder(dataset, embedding)]}
     return items | {
-        "texts": [prepared(dataset, "texts")],
-        "vectors_source": [fetched(embedding)],
+        "texts": [prepared_table(dataset, "texts")],
+        "vectors_source": [source_folder(embedding)],
     }
 
 
@@ -496,7 +496,7 @@ def _classification_results(study: Rajaee2021, context: Context) -> Results:
         datasets = classification.tasks[task].model_dump(include={"train", "validation"})
         for embedding in classification.embeddings:
             make = partial(_classify_spec, study, classification, task, embedding, context)
-            inputs = sides(datasets) | {"model": [fetched(embedding)]}
+            inputs = task_inputs(datasets) | {"model": [source_folder(embedding)]}
             results[f"similarity/{KEY}/classification/{task}/{embedding}"] = Result(make, inputs)
     return results
 

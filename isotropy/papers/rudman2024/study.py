@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from isotropy.context import Context, Result, Results, embedded
+from isotropy.context import Context, Result, Results, embeddings_file
 from isotropy.extension import ResolvedExtension
 from isotropy.field_types import distinct
 from isotropy.finetune import plan as finetune
 from isotropy.finetune.spec import Method
-from isotropy.finetune.tasks import FinetuneRun, FineTuning, Task, own_tasks
+from isotropy.finetune.tasks import FinetuneRun, FineTuning, Task, extension_tasks
 from isotropy.geometry.spec import PointCloud, Stability, StabilitySpec
 from isotropy.papers.registry import Paper, PaperPlan, PaperStudy
 
@@ -56,7 +56,7 @@ class Rudman2024(FineTuning, PaperStudy):
         """The study with a user's encoders, on its own and the user's tasks; None: no encoders."""
         if not extension.encoders:
             return None
-        tasks = own_tasks(extension, Task)
+        tasks = extension_tasks(extension, Task)
         clouds = {n: c for n, c in self.stability.clouds.items() if c.embedding is None} | {
             f"{name}-{model.name}": cloud.model_copy(update={"embedding": model.name})
             for name, cloud in self.stability.clouds.items()
@@ -67,7 +67,7 @@ class Rudman2024(FineTuning, PaperStudy):
             tasks=self.tasks | tasks,
             run_tasks=[*self.run_tasks, *tasks],
             models=[model.name for model in extension.encoders],
-            training=self.training.no_longer_than(extension.positions),
+            training=self.training.limit_length(extension.positions),
             stability=self.stability.model_copy(update={"clouds": clouds}),
         )
 
@@ -81,7 +81,7 @@ class Rudman2024(FineTuning, PaperStudy):
             for z in self.zetas
             for s in self.lambdas
         ]
-        return self.runs_of(methods)
+        return self.make_runs(methods)
 
     def shown(self) -> dict[str, FinetuneRun]:
         """Runs whose points and activations are drawn: no penalty, CosReg, and I-STAR with the
@@ -120,7 +120,7 @@ def _cloud_results(study: Rudman2024) -> Results:
     for name, cloud in study.stability.clouds.items():
         inputs = {}
         if cloud.dataset is not None and cloud.embedding is not None:
-            inputs = {"embeddings": [embedded(cloud.dataset, cloud.embedding)]}
+            inputs = {"embeddings": [embeddings_file(cloud.dataset, cloud.embedding)]}
         results[f"geometry/{KEY}/{name}"] = Result(
             partial(_stability_spec, study, name, cloud), inputs
         )

@@ -177,9 +177,9 @@ def _pooling(name: str, layout: Layout, requested: str | None) -> str:
 
 def _positions(config: Any) -> int:
     """Longest input of a model in tokens, at most DEFAULT_MAX_LENGTH."""
-    from isotropy.embed.sentence_encoder import longest_text  # imports torch
+    from isotropy.embed.sentence_encoder import max_input_tokens  # imports torch
 
-    return min(DEFAULT_MAX_LENGTH, longest_text(config))
+    return min(DEFAULT_MAX_LENGTH, max_input_tokens(config))
 
 
 def _weights(model: Any) -> float:
