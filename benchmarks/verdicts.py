@@ -158,7 +158,7 @@ def claim(kind: str, value: float) -> Claim:
             "statement": "",
             "unit": "seeds",
             "quantity": {"table": "t", "column": "x", "where": {}},
-            "published": {"value": 0, "trust": ""} if kind == "equals" else None,
+            "published": {"value": 0, "source_note": ""} if kind == "equals" else None,
             "test": test,
         }
     )

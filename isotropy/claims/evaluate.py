@@ -59,7 +59,7 @@ SCHEMA = {
     "interval_method": "str",
     "p": "float64",
     "needed": "Int64",
-    "trust": "str",
+    "source_note": "str",
     "data": "str",
     "embedding": "str",
     "deviations": "str",
@@ -166,7 +166,7 @@ def _headline_row(family: Family, rows: list[Row], cases: list[Case]) -> dict[st
         "family": family.id,
         "statement": family.statement,
         "headline": True,
-        "trust": first["trust"],
+        "source_note": first["source_note"],
         **_common_test_columns(rows),
         "unit": "cases" if cases else "",
     }
@@ -197,7 +197,9 @@ def _case_rows(claim: Claim, our_tables: Tables) -> Iterator[Row]:
     row: dict[str, Any] = claim.model_dump(include={"id", "paper", "locator", "statement"})
     row |= {
         "published": claim.published.value if claim.published else math.nan,
-        "trust": claim.published.trust if claim.published else "a direction, not a number",
+        "source_note": claim.published.source_note
+        if claim.published
+        else "a direction, not a number",
         **_test_columns(claim),
         "unit": claim.unit or "",
         **dict.fromkeys(("table", "column", "record"), ""),
@@ -224,7 +226,7 @@ def _select_rows(quantity: Quantity, our_tables: Tables) -> pd.DataFrame | dict[
     table = our_tables.tables[quantity.table]
     needed_columns = ["status", *quantity.columns, *quantity.where, *quantity.besides]
     needed_columns += [*quantity.original, *quantity.by]
-    needed_columns += [quantity.gate] if quantity.gate else []
+    needed_columns += ["learned"] * quantity.requires_learned
     if absent_columns := [c for c in needed_columns if c not in table.columns]:
         return _no_number_columns(
             "not computable", f"{quantity.table} has no column {absent_columns[0]}"
@@ -272,7 +274,7 @@ def _case_row(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
         "status": "original" if original else "stand-in",
         "deviations": "; ".join(d for d in dict.fromkeys(deviations) if d),
     }
-    if quantity.gate and not group[quantity.gate].all():
+    if quantity.requires_learned and not group["learned"].all():
         not_learned = "the model without any method did not learn the task"
         return Row(row | _no_number_columns("not computable", not_learned))
     if reason := _reason_unusable(claim, quantity, group):

@@ -85,7 +85,7 @@ def _look_up(keys: dict[str, Any], numbers: list[PublishedNumber]) -> tuple[floa
 
     Returns:
         The number as printed, for statements; and the fields of `Published`: the value to compare
-        with, and how far to trust it.
+        with, and the note on its source.
 
     Raises:
         ValueError: not exactly one row matches.
@@ -95,10 +95,10 @@ def _look_up(keys: dict[str, Any], numbers: list[PublishedNumber]) -> tuple[floa
     rows = matching_rows(keys, numbers)
     if len(rows) != 1:
         raise ValueError(f"published: {_explain_mismatch(keys, numbers, len(rows))}")
-    value, trust = rows[0].value, rows[0].trust
+    value, source_note = rows[0].value, rows[0].source_note
     if keys.get("log10"):
-        return value, {"value": math.log10(value), "trust": f"{trust}; its logarithm"}
-    return value, {"value": value, "trust": trust}
+        return value, {"value": math.log10(value), "source_note": f"{source_note}; its logarithm"}
+    return value, {"value": value, "source_note": source_note}
 
 
 def _explain_mismatch(keys: dict[str, Any], numbers: list[PublishedNumber], n: int) -> str:

@@ -14,7 +14,7 @@ COLUMNS = (
     "missing_case",
     *("n_judged", "n_holding", "n_failing", "n_missing", "status"),
     *("side", "bound", "tolerance", "published", "obtained", "low", "high"),
-    *("unit", "n_units", "trust", "table", "column", "record"),
+    *("unit", "n_units", "source_note", "table", "column", "record"),
 )
 COLUMN_TYPES = {name: SCHEMA.get(name, "str") for name in COLUMNS}
 

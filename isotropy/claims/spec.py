@@ -47,9 +47,9 @@ class Quantity(Strict):
     """Values that rows must not have in other columns."""
     by: list[str] = []
     """Columns that split the rows of a setup into cases."""
-    gate: str | None = None
-    """A boolean column: whether the models without any method learned their task. If not, a claim
-    on performance has no verdict."""
+    requires_learned: bool = False
+    """Whether the models without any method must have learned their task (column `learned`): a
+    claim on performance has no verdict otherwise."""
     original: dict[str, str | bool | list[str]] = {}
     """Values that rows must also have in other columns to be the paper's own case (a list: any of
     them); rows that differ count as stand-ins."""
@@ -84,10 +84,10 @@ class Beyond(Strict):
 
 
 class Published(Strict):
-    """A number that the paper prints, and how far to trust it."""
+    """A number that the paper prints, and a note on its source, such as a figure or the text."""
 
     value: float
-    trust: str
+    source_note: str
 
 
 class Family(Strict):

@@ -34,7 +34,7 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
                 "" if pd.isna(n) else f"{n} {unit}"
                 for n, unit in zip(verdicts["n_units"], verdicts["unit"], strict=True)
             ],
-            "source of the published value": verdicts["trust"],
+            "source of the published value": verdicts["source_note"],
             "numbers": verdicts["table"] + verdicts["column"].map(lambda c: f", {c}" if c else ""),
         }
     )

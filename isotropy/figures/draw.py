@@ -198,6 +198,8 @@ def whiskers(
     value = x if horizontal else y
     low, high = (rows[column].to_numpy(float) for column in interval)
     drawn = np.isfinite(low) & np.isfinite(high)
+    if not drawn.any():
+        return
     ends = np.abs(np.stack([value - low, high - value]))[:, drawn]
     style: dict[str, Any] = {"linestyle": "", "capsize": 2, "lw": 1.2} | options
     axes.errorbar(x[drawn], y[drawn], **{"xerr" if horizontal else "yerr": ends}, **style)

@@ -50,7 +50,7 @@ def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
                 "statement": first["statement"],
                 "locator": first["locator"],
                 "expected": expectation(dict(first)),
-                "trust": first["trust"],
+                "source_note": first["source_note"],
                 "cells": [cells.get(model) for model in models],
             }
         )

@@ -174,7 +174,7 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
     reasons = [part for part in row["deviations"].split("; ") if part]
     facts = {
         "expected": expectation(row),
-        "source": row["trust"] and f"{row['locator']}: {row['trust']}",
+        "source": row["source_note"] and f"{row['locator']}: {row['source_note']}",
         "data": " with ".join(filter(None, [row["data"], row["embedding"]])),
         "over": _units(row["n_units"], row["unit"]),
         "stands on": (row["status"], reasons) if row["status"] else None,

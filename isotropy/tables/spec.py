@@ -27,7 +27,7 @@ RunPart = Literal[
 
 
 class PublishedNumber(Strict):
-    """A number that a paper prints, and how far to trust it: a row of its `published.csv`."""
+    """A number that a paper prints, with a note on its source: a row of its `published.csv`."""
 
     locator: str
     """Table, figure or section."""
@@ -35,7 +35,7 @@ class PublishedNumber(Strict):
     model: str
     quantity: str
     value: float
-    trust: str
+    source_note: str
 
 
 class TableSpec(Spec):

@@ -49,7 +49,7 @@ def claim(
         "unit": None if test is None else "seeds",
         "test": test,
         "quantity": QUANTITY,
-        "published": None if published is None else {"value": published, "trust": "printed"},
+        "published": None if published is None else {"value": published, "source_note": "printed"},
     }
     return Claim.model_validate(entry | changes)
 
@@ -185,9 +185,9 @@ def test_layers_are_units_of_correlations_and_shares() -> None:
     assert explanation(by_layer.iloc[0]) == "6 of 7 cases hold"
 
 
-def test_gate_without_learning_gives_no_verdict() -> None:
-    gated = claim(BELOW, quantity=QUANTITY | {"gate": "learned"})
-    result = verdict_text(evaluated(gated, TABLE[:3].assign(learned=False)))
+def test_performance_of_unlearned_tasks_has_no_verdict() -> None:
+    performance = claim(BELOW, quantity=QUANTITY | {"requires_learned": True})
+    result = verdict_text(evaluated(performance, TABLE[:3].assign(learned=False)))
     assert result == "not computable because the model without any method did not learn the task"
 
 
@@ -382,8 +382,8 @@ def table_for(one: Claim, values: np.ndarray) -> pd.DataFrame:
     for name, wanted in quantity.original.items():
         columns[name] = wanted[0] if isinstance(wanted, list) else wanted
     columns |= dict.fromkeys(quantity.by, 1)
-    if quantity.gate:
-        columns[quantity.gate] = True
+    if quantity.requires_learned:
+        columns["learned"] = True
     columns[quantity.column] = values
     if quantity.minus:
         columns[quantity.minus] = 0.0
@@ -556,7 +556,7 @@ def test_errors_in_claims_files(
 ) -> None:
     monkeypatch.setattr(Paper, "folder", tmp_path)
     (tmp_path / "claims.yaml").write_text(text)
-    (tmp_path / "published.csv").write_text("locator,dataset,model,quantity,value,trust\n")
+    (tmp_path / "published.csv").write_text("locator,dataset,model,quantity,value,source_note\n")
     with pytest.raises(IsotropyError, match=message):
         read_claims(paper("mickus2024"))
 

@@ -165,7 +165,7 @@ def test_figures_state_status_seeds_and_schedule(tables: dict[str, pd.DataFrame]
         "Silhouette",
         "Loss",
         "update",
-        "mean over seeds",
+        "mean ± sd over 2 seeds",
     ):
         assert part in shown
     # The band shows the standard deviation over seeds of the table's numbers.
@@ -217,7 +217,7 @@ def test_figures_of_fine_tuning_state_methods_status_and_scale(
         not_learned="",
     )
     shown = texts(rudman2024.average_performance(well))
-    for part in ("does not start at 0", "One task", "I-STAR, mean over λ < 0"):
+    for part in ("dots: seeds", "One task", "I-STAR, mean over λ < 0"):
         assert part in shown
     several = pd.concat([runs, runs.assign(seed=1, performance=runs["performance"] + 1)])
     assert "Mean ± sd over 2 seeds" in texts(rudman2024.performance_against_isoscore(several))
@@ -257,7 +257,7 @@ def test_figures_of_post_processing_state_methods_status_and_scale(
         "Spearman correlation (×100)",
         "GMM + mean + PCA",
         "wordsim353",
-        "mean and sd of 2 clusterings",
+        "mean ± sd over 2 clusterings",
     ):
         assert part in shown
     assert "no pairs of sentences with scores" in texts(
@@ -292,7 +292,7 @@ def test_figures_of_layers_state_scores_status_and_scale(tables: dict[str, pd.Da
         "brown, all-MiniLM-L6-v2",
         "mean cosine",
         "$S_{inter}$, adjusted",
-        "Mean and sd of 2 seeds",
+        "Mean ± sd over 2 seeds",
     ):
         assert part in shown
     subwords = layers[layers["types"] == "subwords"]

@@ -79,7 +79,12 @@ def test_cases_with_equal_ids_have_different_addresses() -> None:
 
 
 def test_facts_common_to_all_cases_are_in_the_headline() -> None:
-    shared = {"status": "stand-in", "deviations": "one; two", "trust": "slides", "locator": "p 1"}
+    shared = {
+        "status": "stand-in",
+        "deviations": "one; two",
+        "source_note": "slides",
+        "locator": "p 1",
+    }
     result = family(
         {**HEAD, **shared}, *(claim(name, "consistent", **shared) for name in ("a", "b"))
     )
@@ -88,7 +93,7 @@ def test_facts_common_to_all_cases_are_in_the_headline() -> None:
     assert all(case["facts"] == {} for case in result["cases"])
     # Facts that differ from the headline's stay with the cases.
     different = family(
-        {**HEAD, "trust": "paper", "locator": "p 1"},
+        {**HEAD, "source_note": "paper", "locator": "p 1"},
         *(claim(name, "consistent", **shared) for name in ("a", "b")),
     )
     assert different["head"]["facts"]["source"] == "p 1: paper"

@@ -198,7 +198,7 @@ def test_texts_without_tokens_do_not_affect_others(
         def __init__(self, original: SentenceEncoder) -> None:
             self.__dict__.update(original.__dict__)
 
-        def tokenize_marked(self, texts: object, *, cut: bool = True) -> Pieces:
+        def tokenize_pieces(self, texts: object, *, cut: bool = True) -> Pieces:
             result = super().tokenize_pieces(texts, cut=cut)  # type: ignore[arg-type]
             return Pieces(*([row[1:-1] for row in rows] for rows in result))
 

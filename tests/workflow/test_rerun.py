@@ -24,9 +24,9 @@ FIGURES = 33
 
 
 @pytest.fixture
-def clone(smoke: Workflow, lasting: Path) -> Workflow:
+def clone(smoke: Workflow, session_folder: Path) -> Workflow:
     """A fresh clone with the results of the finished study; time stamps kept, as `cp -a` does."""
-    clone = Workflow(copy_checkout(lasting / "clone"))
+    clone = Workflow(copy_checkout(session_folder / "clone"))
     shutil.copytree(smoke.folder / "results", clone.folder / "results")
     return clone
 

@@ -301,7 +301,7 @@ def test_markup_in_texts_is_escaped(
     """Markup in statements, setups, data sets, titles of sources, the study's name and docs."""
     monkeypatch.chdir(smoke.folder)
     verdicts = pd.read_parquet("results/claims.parquet")
-    for column in ("statement", "setup", "data", "reason", "deviations", "locator", "trust"):
+    for column in ("statement", "setup", "data", "reason", "deviations", "locator", "source_note"):
         verdicts[column] = verdicts[column] + HOSTILE
     verdicts.to_parquet(tmp_path / "claims.parquet")
     lineage = Path("results/site/run.lineage.json").read_text("utf8")

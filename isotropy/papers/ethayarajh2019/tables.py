@@ -382,6 +382,6 @@ def dimensions(runs: LayerRuns) -> pd.DataFrame:
 def published_layers(published: pd.DataFrame) -> pd.DataFrame:
     """Numbers of each layer in the paper and its result files: a row per model, quantity, layer."""
     parts = published["quantity"].str.extract(r"^(?P<quantity>\w+) layer (?P<layer>\d+)$")
-    selected = published[["locator", "model", "value", "trust"]].join(parts)
+    selected = published[["locator", "model", "value", "source_note"]].join(parts)
     table = selected[selected["locator"].str.startswith("Figure")].astype({"layer": int})
     return table.assign(status="original").reset_index(drop=True)

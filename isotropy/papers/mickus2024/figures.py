@@ -174,7 +174,7 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
             alignment="left",
         )
     colour_bar(figure, [axes for axes, _ in grid], colours, "update", shrink=0.85)
-    notes = distinct(correlations.dropna(subset="published_pearson_r"), "published_trust")
+    notes = distinct(correlations.dropna(subset="published_pearson_r"), "published_source_note")
     correlated = f" Correlations over all updates: mean ± sd over seeds, step 0 included. * {notes}"
     footnote(figure, _notes(trajectories) + correlated.rstrip("* "))
     return figure
@@ -322,7 +322,7 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
         figure,
         f"{seeds}. The trend: IsoScore falls, silhouette rises, and they are negatively correlated "
         "over the updates. Published values: "
-        f"{distinct(sensitivity, 'published_trust') or 'none'}.",
+        f"{distinct(sensitivity, 'published_source_note') or 'none'}.",
     )
     return figure
 

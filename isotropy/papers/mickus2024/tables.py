@@ -145,8 +145,8 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         setup_rows["published_spearman_below"] = np.where(
             mean, printed["value"].get("spearman_rho_upper_bound", np.nan), np.nan
         )
-        setup_rows["published_trust"] = np.where(
-            mean, printed["trust"].get("pearson_r", "nothing published"), ""
+        setup_rows["published_source_note"] = np.where(
+            mean, printed["source_note"].get("pearson_r", "nothing published"), ""
         )
         rows.append(setup_rows)
     return pd.concat(rows, ignore_index=True)
@@ -299,7 +299,7 @@ def sensitivity(
                     )
                 )
         for row in rows[first:]:
-            row["published_trust"] = printed["trust"].get("pearson_r", "")
+            row["published_source_note"] = printed["source_note"].get("pearson_r", "")
             row["changes_the_verdict"] = any(
                 row[name] != rows[first][name] for name in ("trend", "near_published")
             )
