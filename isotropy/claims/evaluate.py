@@ -226,7 +226,8 @@ def _select_rows(quantity: Quantity, our_tables: Tables) -> pd.DataFrame | dict[
     table = our_tables.tables[quantity.table]
     needed_columns = ["status", *quantity.columns, *quantity.where, *quantity.besides]
     needed_columns += [*quantity.original, *quantity.by]
-    needed_columns += ["learned"] * quantity.requires_learned
+    if quantity.requires_learned:
+        needed_columns.append("learned")
     if absent_columns := [c for c in needed_columns if c not in table.columns]:
         return _no_number_columns(
             "not computable", f"{quantity.table} has no column {absent_columns[0]}"

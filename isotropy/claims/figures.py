@@ -116,12 +116,17 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
     diamond: dict[str, Any] = {"marker": "D", "s": 40, "facecolors": "none", "edgecolors": "black"}
     axes.scatter(values["published"], values["y"], label="published", **diamond)
     for status, colour in STATUS.items():
-        own = values[(rows["status"] == status).to_numpy()]
+        selected = values[(rows["status"] == status).to_numpy()]
         point, ends = ("obtained", "y"), ("low", "high")
-        whiskers(axes, own, point, ends, horizontal=True, color=colour, lw=2.4, capsize=0)
-        if len(own):
+        whiskers(axes, selected, point, ends, horizontal=True, color=colour, lw=2.4, capsize=0)
+        if len(selected):
             axes.scatter(
-                own["obtained"], own["y"], 18, colour, label=f"obtained, {status}", zorder=4
+                selected["obtained"],
+                selected["y"],
+                18,
+                colour,
+                label=f"obtained, {status}",
+                zorder=4,
             )
     axes.set_yticks(values["y"], rows["row"], fontsize=7.5)
     axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -195,7 +200,7 @@ def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]
         vmin=-0.5,
         vmax=len(VERDICTS) - 0.5,
         cmap=ListedColormap(list(VERDICTS.values())),
-        annot=text.fillna("").to_numpy(),
+        annot=text.to_numpy(),  # cells without a number are not written
         fmt="",
         annot_kws={"fontsize": 9, "color": "white"},
         linewidths=1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from math import ceil, sqrt
 from typing import Any, NamedTuple
 
@@ -91,8 +91,7 @@ def panels(
     rows = -(-len(groups) // columns)
     figure = Figure(figsize=(size[0] * columns + 2.2, size[1] * rows + 1.0))
     grid = figure.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat[len(groups) :]:
-        axes.set_visible(False)
+    hide_unused(grid.flat, len(groups))
     drawn = [(axes, group) for axes, (_, group) in zip(grid.flat, groups, strict=False)]
     for (axes, group), (name, _) in zip(drawn, groups, strict=True):
         text = title(group) if title else str(name).replace(", ", ",\n")
@@ -115,9 +114,9 @@ def grid(
     return figure, list(zip(axes, groups, strict=True))
 
 
-def hide_unused(row: Sequence[Axes] | np.ndarray, n_used: int) -> None:
-    """Hide the panels of a row behind the first `n_used`."""
-    for axes in row[n_used:]:
+def hide_unused(axes_list: Iterable[Axes], n_used: int) -> None:
+    """Hide all panels but the first `n_used`."""
+    for axes in list(axes_list)[n_used:]:
         axes.set_visible(False)
 
 
@@ -203,6 +202,27 @@ def whiskers(
     ends = np.abs(np.stack([value - low, high - value]))[:, drawn]
     style: dict[str, Any] = {"linestyle": "", "capsize": 2, "lw": 1.2} | options
     axes.errorbar(x[drawn], y[drawn], **{"xerr" if horizontal else "yerr": ends}, **style)
+
+
+def dots(
+    axes: Axes, rows: pd.DataFrame, x: str, y: str, xlabel: str, *, hue: str, **options: Any
+) -> None:
+    """Draw thousands of small points, without a label of the vertical axis.
+
+    Args:
+        axes: the panel.
+        rows: one row per point.
+        x: column of the horizontal axis.
+        y: column of the vertical axis.
+        xlabel: label of the horizontal axis.
+        hue: column of the colours; those of `cluster` repeat after 20.
+        options: of `seaborn.scatterplot`.
+    """
+    if hue == "cluster":
+        rows = rows.assign(cluster=rows["cluster"] % 20)
+    sns.scatterplot(rows, x=x, y=y, hue=hue, ax=axes, **options, **DOTS)
+    axes.set_xlabel(xlabel, fontsize=8)
+    axes.set_ylabel("")
 
 
 def legend(figure: Figure, where: str = "right", **options: Any) -> None:

@@ -413,7 +413,8 @@ def test_many_rasterized_panels_share_one_raster(
             raster_sizes.append((width, height))
             super().__init__(width, height, dpi)
 
-    monkeypatch.setattr("matplotlib.backends.backend_agg.RendererAgg", Counting)
+    for module in ("backend_agg", "backend_mixed"):  # the latter may be loaded already
+        monkeypatch.setattr(f"matplotlib.backends.{module}.RendererAgg", Counting)
     for figure, name, largest in ((panels(), "a", 2**40), (panels(), "b", 2**20)):
         monkeypatch.setattr("isotropy.figures.style.LARGEST_RASTER", largest)
         raster_sizes.clear()

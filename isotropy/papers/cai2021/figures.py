@@ -15,10 +15,10 @@ from matplotlib.ticker import MaxNLocator
 
 from isotropy.figures.draw import (
     CLUSTERS,
-    DOTS,
     GREY,
     colour_bar,
     curve,
+    dots,
     footnote,
     grid,
     heading,
@@ -100,9 +100,9 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
     hue: dict[str, Any] = {"hue": "depth", "hue_norm": (0, 1), "palette": palette, "legend": False}
     for axes, rows in drawn:
         sns.lineplot(rows, x="k", y="silhouette", lw=1.2, errorbar=None, ax=axes, **hue)
-        own = rings[rings["setup"] == rows["setup"].iloc[0]]
-        shades = palette(own["depth"])
-        axes.scatter(own["k"], own["silhouette"], 64, "none", edgecolors=shades, lw=1.4)
+        selected = rings[rings["setup"] == rows["setup"].iloc[0]]
+        shades = palette(selected["depth"])
+        axes.scatter(selected["k"], selected["silhouette"], 64, "none", edgecolors=shades, lw=1.4)
         axes.axhline(layers["threshold"].iloc[0], color=GREY, lw=0.9, ls=":")
     colour_bar(
         figure,
@@ -201,11 +201,7 @@ def manifolds(points: pd.DataFrame) -> Figure:
 
 def _dots(axes: Axes, rows: pd.DataFrame, suffix: str, **hue: Any) -> None:
     """Tokens on their first two principal components, columns `x` and `y` with a suffix."""
-    if hue["hue"] == "cluster":
-        rows = rows.assign(cluster=rows["cluster"] % 20)
-    sns.scatterplot(rows, x=f"x{suffix}", y=f"y{suffix}", ax=axes, **hue, **DOTS)
-    axes.set_xlabel("first component", fontsize=8)
-    axes.set_ylabel("")
+    dots(axes, rows, f"x{suffix}", f"y{suffix}", "first component", **hue)
     axes.xaxis.set_major_locator(MaxNLocator(4))
 
 
@@ -230,8 +226,7 @@ def _subwords(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _seeds(layers: pd.DataFrame) -> str:
-    text = repeats(layers["seed"].nunique(), "seed")
-    return f"{text[0].upper()}{text[1:]} of k-means and samples."
+    return f"{repeats(layers['seed'].nunique(), 'seed').capitalize()} of k-means and samples."
 
 
 @figure(

@@ -180,9 +180,9 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
         for i, (quantity, name) in enumerate(lines.items()):
             _line(row[0], rows, quantity, name, look(i))
         for rank in (1, 2, 3):
-            own = shares[(shares["setup"] == setup) & (shares["rank"] == rank)]
+            selected = shares[(shares["setup"] == setup) & (shares["rank"] == rank)]
             name = f"dimension of rank {rank}"
-            curve(row[1], own, "layer", "share", name, look(rank + 3))
+            curve(row[1], selected, "layer", "share", name, look(rank + 3))
         label(row[0], xlabel="layer", ylabel=f"{setup}\nmean cosine of all words")
         label(row[1], xlabel="layer", ylabel="share of the mean cosine")
         for axes in row:
@@ -211,8 +211,8 @@ def static_vectors(table1: pd.DataFrame) -> Figure:
     between = ("rho_covered_low", "rho_covered_high")
     for axes, rows in drawn:
         for i, (kind, name) in enumerate(STATIC_VECTORS.items()):
-            own = rows[rows["vectors"] == kind]
-            curve(axes, own, "layer", "rho_covered", name, look(i), between)
+            selected = rows[rows["vectors"] == kind]
+            curve(axes, selected, "layer", "rho_covered", name, look(i), between)
         for i, other in enumerate(rows[rows["layer"] < 0].to_dict("records")):
             color = look(i + len(STATIC_VECTORS)).color
             axes.axhline(other["rho_covered"], color=color, ls="--", label=other["static"])
@@ -255,8 +255,8 @@ def _line(
     axes: Axes, rows: pd.DataFrame, quantity: str, name: str, style: Look, variant: str = "all"
 ) -> None:
     """A quantity with its 95 % intervals against the layer."""
-    own = _rows(rows, quantity, variant)
-    curve(axes, own, "layer", "value", name, style, BETWEEN)
+    selected = _rows(rows, quantity, variant)
+    curve(axes, selected, "layer", "value", name, style, BETWEEN)
 
 
 def _variants(axes: Axes, rows: pd.DataFrame, quantity: str, prefix: str) -> None:

@@ -266,8 +266,8 @@ def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
         for axes, metric in zip(column, ("isoscore", "silhouette"), strict=True):
             for i, task in enumerate(tasks):
                 style = Look(COLOURS[i % len(COLOURS)], "", "-" if i < len(COLOURS) else "--")
-                own = rows[rows["dataset"] == task]
-                curve(axes, own, "step", metric, task, style, band=True, linewidth=1.5)
+                selected = rows[rows["dataset"] == task]
+                curve(axes, selected, "step", metric, task, style, band=True, linewidth=1.5)
             label(axes, xlabel="update", ylabel=METRICS[metric])
     legend(figure, title="task")
     seeds = repeats(trajectories["seed"].nunique(), "seed").capitalize()

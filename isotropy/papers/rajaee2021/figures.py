@@ -6,19 +6,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from isotropy.figures.draw import (
     CLUSTERS,
-    DOTS,
     GREY,
     Look,
     colour_bar,
     curve,
     distinct,
+    dots,
     footnote,
     grid,
     label,
@@ -192,18 +191,16 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
     """
     figure, drawn = grid(words, "setup", len(VIEWS), size=(3.15, 3.1))
     for row, rows in drawn:
-        rows = rows.assign(cluster=rows["cluster"] % 20)
         counts = rows["frequency"]
         norm = LogNorm(max(1, counts.min()), max(2, counts.max()))
         by_count: dict[str, Any] = {"palette": "cividis", "hue_norm": norm, "legend": False}
         for axes, (when, by) in zip(row, VIEWS, strict=True):
             hue = by_count if by == "frequency" else CLUSTERS
-            sns.scatterplot(rows, x=f"x_{when}", y=f"y_{when}", hue=by, ax=axes, **hue, **DOTS)
+            xlabel = "first principal component"
+            dots(axes, rows, f"x_{when}", f"y_{when}", xlabel, hue=by, **hue)
             axes.axhline(0, color="#777777", lw=0.6)
             axes.axvline(0, color="#777777", lw=0.6)
             axes.set_title(f"{when}, by {by}", loc="left", fontsize=9)
-            axes.set_xlabel("first principal component", fontsize=8)
-            axes.set_ylabel("")
         of_words = rows["layer"].isna().iloc[0]
         text = "rank of the word" if of_words else "occurrences of the type"
         colour_bar(figure, row[1], norm, text)
@@ -236,9 +233,9 @@ def convergence(convergence: pd.DataFrame) -> Figure:
     figure, drawn = panels(convergence, title=_task, xlabel="epoch")
     for axes, rows in drawn:
         methods = rows[rows["classifier"] == "mlp"].groupby(["title", "clustering"], sort=False)
-        for i, ((title, clustering), own) in enumerate(methods):
+        for i, ((title, clustering), selected) in enumerate(methods):
             name = str(title) if clustering == "none" else f"{title}, {clustering}"
-            curve(axes, own, "epoch", "score", name, look(i), band=True)
+            curve(axes, selected, "epoch", "score", name, look(i), band=True)
         chance = rows["chance"].iloc[0]
         axes.axhline(chance, color=GREY, ls=":", lw=1.2, label="most frequent class")
         axes.set_ylabel(SCORES[rows["metric"].iloc[0]])
@@ -268,8 +265,8 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
     names = {"none": "fine-tuned", "cluster": "fine-tuned, method inside"}
     figure, drawn = panels(cls_layers, title=_task, xlabel="layer", ylabel=ISOTROPY)
     for axes, rows in drawn:
-        for i, (method, own) in enumerate(rows.groupby("method", sort=False)):
-            curve(axes, own, "layer", "log10_isotropy", names[str(method)], look(i))
+        for i, (method, selected) in enumerate(rows.groupby("method", sort=False)):
+            curve(axes, selected, "layer", "log10_isotropy", names[str(method)], look(i))
     legend(figure)
     about = (
         f"First tokens of the validation set after {number_range(cls_layers['updates'])} updates; "
@@ -288,10 +285,10 @@ def _by_method(table: pd.DataFrame, column: str, text: str, about: str) -> Figur
     for axes, rows in drawn:
         datasets = list(dict.fromkeys(rows["dataset"]))
         for i, method in enumerate(methods):
-            own = rows[rows["title"] == method]
+            selected = rows[rows["title"] == method]
             shift = 0.12 * (i - (len(methods) - 1) / 2)
-            own = own.assign(position=own["dataset"].map(datasets.index) + shift)
-            _curve(axes, own, "position", column, method, look(i, ""))
+            selected = selected.assign(position=selected["dataset"].map(datasets.index) + shift)
+            _curve(axes, selected, "position", column, method, look(i, ""))
         axes.set_xticks(range(len(datasets)), datasets, rotation=30, ha="right", fontsize=8)
         axes.set(xlim=(-0.6, len(datasets) - 0.4), xlabel="")
         axes.grid(axis="x", visible=False)

@@ -191,12 +191,12 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
     zetas = sorted(runs["zeta"].dropna().unique())
     scale = _lambda_scale(runs)
     for axes, rows in drawn:
-        for method, own in rows.groupby("method", sort=False):
-            style = _method_look(own.iloc[0], scale)
-            if own["kind"].iloc[0] == "istar":
-                marker = MARKERS[zetas.index(own["zeta"].iloc[0]) % len(MARKERS)]
+        for method, selected in rows.groupby("method", sort=False):
+            style = _method_look(selected.iloc[0], scale)
+            if selected["kind"].iloc[0] == "istar":
+                marker = MARKERS[zetas.index(selected["zeta"].iloc[0]) % len(MARKERS)]
                 style = style._replace(marker=marker)
-            _mean_and_deviations(axes, own, _short(str(method)), style)
+            _mean_and_deviations(axes, selected, _short(str(method)), style)
         _chance(axes, float(rows["chance"].mean()))
         axes.set_ylabel(PERFORMANCE[rows["metric"].iloc[0]])
         means = rows.groupby("method")["isoscore_star"].mean()
@@ -277,14 +277,14 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     order = {"istar": 0, "none": 1, "cosreg": 2}
     for axes, rows in drawn:
         rows = rows.assign(order=rows["kind"].map(order)).sort_values(["order", "strength"])
-        for method, own in rows.groupby("method", sort=False):
-            style = _method_look(own.iloc[0], scale)._replace(marker="o")
+        for method, selected in rows.groupby("method", sort=False):
+            style = _method_look(selected.iloc[0], scale)._replace(marker="o")
             options: dict[str, Any] = {
-                "linewidth": 2 if own["kind"].iloc[0] == "none" else 1.5,
+                "linewidth": 2 if selected["kind"].iloc[0] == "none" else 1.5,
                 "markersize": 3.5,
             }
             name = _short(str(method))
-            curve(axes, own, "layer", "sentence_two_nn", name, style, band=True, **options)
+            curve(axes, selected, "layer", "sentence_two_nn", name, style, band=True, **options)
         axes.set_ylim(bottom=0)
     legend(figure, title="penalty")
     about = f"{_seeds(layers)}; sentence embeddings (first token) of the validation set. "
@@ -340,9 +340,9 @@ def _by_method(
         methods = list(group.groupby("method", sort=False))
         hide_unused(row, len(methods))
         row[0].set_ylabel(f"{_name(group)}\n{ylabel}", fontsize=8.5)
-        for axes, (method, own) in zip(row, methods, strict=False):
+        for axes, (method, selected) in zip(row, methods, strict=False):
             axes.set_title(method, loc="left", fontsize=9.5)
-            drawn.append((axes, own))
+            drawn.append((axes, selected))
     for axes in rows[-1][0]:
         axes.set_xlabel(xlabel)
     return figure, drawn
@@ -360,8 +360,8 @@ def _cloud(axes: Axes, rows: pd.DataFrame) -> None:
     if not classes or len(classes) > len(COLOURS):
         sns.scatterplot(rows, label="sentences", color=COLOURS[0], **style)
     for i, value in enumerate(classes if len(classes) <= len(COLOURS) else []):
-        own = rows[rows["label"] == value]
-        sns.scatterplot(own, label=f"class {value:g}", color=COLOURS[i], **style)
+        selected = rows[rows["label"] == value]
+        sns.scatterplot(selected, label=f"class {value:g}", color=COLOURS[i], **style)
     axes.scatter([0], [0], marker="+", s=70, color="black", lw=1.5, zorder=4, label="origin")
     axes.set_ylabel(ylabel)  # seaborn labels panels that have none
     axes.set_aspect("equal", adjustable="datalim")
