@@ -30,10 +30,13 @@ class AuthorsPenalty(IStarLoss):
     """I-STAR with IsoScore* by the published package, on the same tokens and Sigma_S."""
 
     def forward(
-        self, hidden_states: Any, attention_mask: torch.Tensor | None = None
+        self,
+        hidden_states: Any,
+        attention_mask: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return lambda (1 - IsoScore*)."""
-        tokens = self.tokens(hidden_states, attention_mask)
+        tokens = self.tokens(hidden_states, attention_mask, positions)
         covariance = self.shrinkage.covariance().to(tokens.device)
         score = published_package.istar().IsoScore_star(
             tokens, covariance, self.zeta, is_eval=False

@@ -38,8 +38,9 @@ class Compute(Strict):
     """`auto`: the GPU if there is one; `cuda`: jobs fail without a GPU."""
     dtype: Literal["float32", "bfloat16"]
     """Floating-point type of the encoders. The papers use float32."""
-    token_budget: Annotated[int, Field(ge=16)]
-    """Maximum number of tokens in a batch of an encoder, padding included."""
+    token_budget: Literal["auto"] | Annotated[int, Field(ge=16)]
+    """Maximum number of tokens in a batch of an encoder, padding included. `auto`: 2,048 on a CPU,
+    16,384 on a GPU."""
     shards: Annotated[int, Field(ge=1)]
     """Number of jobs that split the extraction of the token vectors of a data set with a model.
     Does not change the result."""

@@ -23,14 +23,19 @@ HiddenStates = torch.Tensor | Sequence[torch.Tensor]
 class _HiddenStatePenalty(nn.Module):
     """Base class of the penalties: selects layers and tokens from hidden states."""
 
-    def __init__(self, layers: Literal["all"] | Sequence[int], keep_padding: bool) -> None:
+    def __init__(
+        self, layers: Literal["all"] | Sequence[int], keep_padding: bool, validate: bool
+    ) -> None:
         super().__init__()
         if layers != "all" and (isinstance(layers, str) or not layers):
             raise ValueError(f'layers must be "all" or a list of layer numbers, got {layers!r}')
-        self.layers, self.keep_padding = layers, keep_padding
+        self.layers, self.keep_padding, self.validate = layers, keep_padding, validate
 
     def tokens(
-        self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
+        self,
+        hidden_states: HiddenStates,
+        attention_mask: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return the token vectors of the chosen layers as one cloud, shape (layers * tokens, d).
 
@@ -38,7 +43,9 @@ class _HiddenStatePenalty(nn.Module):
             hidden_states: all layers, embedding layer first: a sequence of tensors (B, T, d), or
                 one tensor (L, B, T, d).
             attention_mask: shape (B, T), 1 for tokens and 0 for padding. Must be given unless
-                padding is kept.
+                padding is kept, or positions are given.
+            positions: indices of the tokens in the flattened mask, shape (tokens,), int64, on the
+                device of the hidden states: to select by a mask, a GPU must be waited for.
 
         Raises:
             ValueError: no mask although padding is left out, a mask with values other than 0 and 1,
@@ -58,14 +65,22 @@ class _HiddenStatePenalty(nn.Module):
             )
         if self.keep_padding:
             return torch.cat([h.flatten(0, 1) for h in chosen_states])
+        if positions is not None:
+            return torch.cat([h.flatten(0, 1).index_select(0, positions) for h in chosen_states])
+        is_token = self._token_mask(attention_mask, chosen_states[0].shape[:2])
+        return torch.cat([h[is_token.to(h.device)] for h in chosen_states])
+
+    @staticmethod
+    def _token_mask(attention_mask: torch.Tensor | None, expected: torch.Size) -> torch.Tensor:
+        """Check an attention mask, and return it as a mask of type bool."""
         if attention_mask is None:
             raise ValueError(
                 "pass attention_mask, or keep_padding=True to count padding as tokens, as the "
                 "authors do"
             )
-        if attention_mask.shape != chosen_states[0].shape[:2]:
-            shape, expected_shape = tuple(attention_mask.shape), tuple(chosen_states[0].shape[:2])
-            raise ValueError(f"attention_mask must have shape {expected_shape}, got {shape}")
+        if attention_mask.shape != expected:
+            shape = tuple(attention_mask.shape)
+            raise ValueError(f"attention_mask must have shape {tuple(expected)}, got {shape}")
         is_token = attention_mask.bool()
         if not bool((attention_mask == is_token).all()):
             lowest, highest = attention_mask.min().item(), attention_mask.max().item()
@@ -73,7 +88,7 @@ class _HiddenStatePenalty(nn.Module):
                 "attention_mask must be 1 for tokens and 0 for padding, got values from "
                 f"{lowest:g} to {highest:g}; for an additive mask, pass attention_mask == 0"
             )
-        return torch.cat([h[is_token.to(h.device)] for h in chosen_states])
+        return is_token
 
 
 class IStarLoss(_HiddenStatePenalty):
@@ -92,6 +107,8 @@ class IStarLoss(_HiddenStatePenalty):
         layers: "all" for all layers except the embedding layer, as the authors do, or layer numbers
             (0 is the embedding layer).
         keep_padding: count padding positions as tokens, as the authors do.
+        validate: as in `isotropy.metrics.isoscore_star`: False for a loop on a GPU that checks the
+            penalty itself, now and then.
     """
 
     def __init__(
@@ -102,8 +119,9 @@ class IStarLoss(_HiddenStatePenalty):
         zeta: float = 0.2,
         layers: Literal["all"] | Sequence[int] = "all",
         keep_padding: bool = False,
+        validate: bool = True,
     ) -> None:
-        super().__init__(layers, keep_padding)
+        super().__init__(layers, keep_padding, validate)
         if not 0 <= zeta <= 1:
             raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
         self.strength, self.zeta = strength, zeta
@@ -116,16 +134,22 @@ class IStarLoss(_HiddenStatePenalty):
 
     @torch.no_grad()
     def update_shrinkage(
-        self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
+        self,
+        hidden_states: HiddenStates,
+        attention_mask: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
     ) -> int:
         """Add a batch to the estimate of Sigma_S; returns the number of token vectors in the
         estimate.
         """
-        self.shrinkage.update(self.tokens(hidden_states, attention_mask))
+        self.shrinkage.update(self.tokens(hidden_states, attention_mask, positions))
         return int(self.shrinkage.n)
 
     def forward(
-        self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
+        self,
+        hidden_states: HiddenStates,
+        attention_mask: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return the penalty, a scalar in the dtype of hidden states; float32 for half precision.
 
@@ -133,24 +157,24 @@ class IStarLoss(_HiddenStatePenalty):
             ValueError: as in `tokens`; Sigma_S not estimated yet for zeta > 0; token vectors all
                 equal, NaN or infinite.
         """
-        tokens = self.tokens(hidden_states, attention_mask)
+        tokens = self.tokens(hidden_states, attention_mask, positions)
         shrinkage = None
         if self.zeta > 0:
-            if int(self.shrinkage.n) < 2:
-                raise ValueError(
-                    "zeta > 0 needs a shrinkage covariance: call update_shrinkage on training "
-                    "batches first"
-                )
             buffer = self.shrinkage.scatter
             # Identifies the estimate: torch counts in-place changes of a tensor in `_version`.
             estimate_key = (id(buffer), buffer._version, tokens.device)
             if self._cached_shrinkage is None or self._cached_shrinkage[0] != estimate_key:
+                if int(self.shrinkage.n) < 2:
+                    raise ValueError(
+                        "zeta > 0 needs a shrinkage covariance: call update_shrinkage on training "
+                        "batches first"
+                    )
                 # Cached beyond an evaluation: it must also be usable in training.
                 with torch.inference_mode(False), torch.no_grad():
                     covariance = self.shrinkage.covariance().to(tokens.device)
                     self._cached_shrinkage = (estimate_key, ShrinkageCovariance(covariance))
             shrinkage = self._cached_shrinkage[1]
-        score = isoscore_star(tokens, self.zeta, shrinkage)
+        score = isoscore_star(tokens, self.zeta, shrinkage, validate=self.validate)
         penalty: torch.Tensor = self.strength * (1 - score)  # type: ignore[assignment]
         return penalty.to(
             tokens.dtype if tokens.dtype in (torch.float32, torch.float64) else torch.float32
@@ -168,6 +192,8 @@ class CosRegLoss(_HiddenStatePenalty):
         layers: layer numbers, by default the last layer as in the paper, or "all" for all layers
             except the embedding layer.
         keep_padding: count padding positions as tokens, as the authors do.
+        validate: look at the values of the tokens, for which a GPU must be waited for. Without it
+            the penalty is NaN where it would be an error.
     """
 
     def __init__(
@@ -176,28 +202,33 @@ class CosRegLoss(_HiddenStatePenalty):
         strength: float = 1.0,
         layers: Literal["all"] | Sequence[int] = (-1,),
         keep_padding: bool = False,
+        validate: bool = True,
     ) -> None:
-        super().__init__(layers, keep_padding)
+        super().__init__(layers, keep_padding, validate)
         self.strength = strength
 
     def forward(
-        self, hidden_states: HiddenStates, attention_mask: torch.Tensor | None = None
+        self,
+        hidden_states: HiddenStates,
+        attention_mask: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return the penalty, a scalar; float32 for half precision.
 
         Raises:
             ValueError: as in `tokens`; no token left; token vectors NaN or infinite.
         """
-        tokens = self.tokens(hidden_states, attention_mask)
+        tokens = self.tokens(hidden_states, attention_mask, positions)
         if not len(tokens):
             raise ValueError("no token is left: the attention mask is 0 everywhere")
         tokens = tokens if tokens.dtype == torch.float64 else tokens.float()
-        norms = tokens.detach().norm(dim=1)
-        if not bool((torch.isfinite(norms) & (norms > EPSILON)).all()):
-            # Squares would over- or underflow: divide each row by its largest value.
-            require_finite(tokens)
-            largest = tokens.detach().abs().amax(dim=1, keepdim=True)
-            tokens = tokens / torch.where(largest > 0, largest, 1)
+        if self.validate:
+            norms = tokens.detach().norm(dim=1)
+            if not bool((torch.isfinite(norms) & (norms > EPSILON)).all()):
+                # Squares would over- or underflow: divide each row by its largest value.
+                require_finite(tokens)
+                largest = tokens.detach().abs().amax(dim=1, keepdim=True)
+                tokens = tokens / torch.where(largest > 0, largest, 1)
         unit_vectors = nn.functional.normalize(tokens, dim=1, eps=EPSILON)
         n = len(unit_vectors)
         return (

@@ -191,14 +191,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ).bit_generator.state
 
 
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
 SLOW_FIXTURES = {"smoke", "checkout", "synthetic_models"}
 """Fixtures that run Snakemake, or make models of eleven architectures: `make check` leaves out unit
 tests that use one."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that `make check` leaves out."""
+    """Mark the tests that `make check` leaves out, and those that cannot run without a GPU."""
     for item in items:
+        if item.get_closest_marker("gpu") and not _has_gpu():
+            item.add_marker(pytest.mark.skip(reason="torch sees no GPU"))
         if not item.path.is_relative_to(PROJECT / "tests/unit") or SLOW_FIXTURES & _fixtures(item):
             item.add_marker(pytest.mark.study)
 

@@ -3,14 +3,15 @@
 Texts are sorted by length and grouped into batches of at most `token_budget` tokens, padding
 included: small batches of texts of similar length fit in the cache and need little padding. On the
 CPU each worker thread encodes whole batches with one compute thread, so that results are
-byte-identical for any number of workers.
+byte-identical for any number of workers. A GPU is never waited for between batches: the next part
+is started before the last one is saved.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -24,6 +25,9 @@ from tqdm import tqdm
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from isotropy.device import HostCopy, to_device
+from isotropy.embed.attention import avoid_reading_masks
+from isotropy.embed.batches import batches, pad_rows
 from isotropy.embed.linear import use_onednn_where_faster
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
@@ -100,6 +104,8 @@ class SentenceEncoder:
                     for weight in model.parameters():
                         weight.data = aligned(weight.data)
                 use_onednn_where_faster(model)
+                if self.device.type != "cpu":
+                    avoid_reading_masks(model)
                 self._model = model
         return self._model
 
@@ -152,29 +158,35 @@ class SentenceEncoder:
 
     @torch.inference_mode()
     def encode_batch(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return pooled vectors of a batch of tokenized texts: (batch, d), float32, on the CPU."""
+        """Return pooled vectors of a batch of tokenized texts: (batch, d), float32, on the model's
+        device.
+        """
         input_ids, mask = self._pad(ids)
         hidden: torch.Tensor = self.model(
-            input_ids=input_ids, attention_mask=mask
+            input_ids=to_device(input_ids, self.device), attention_mask=self._mask_input(mask)
         ).last_hidden_state.float()
-        mean = (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+        is_token = to_device(mask, self.device)
+        mean = (hidden * is_token[:, :, None]).sum(dim=1) / is_token.sum(dim=1, keepdim=True)
         pooled = mean if self.encoder.pooling == "mean" else hidden[:, 0]
         if self.encoder.normalize:
             pooled = torch.nn.functional.normalize(pooled, dim=1)
-        return pooled.cpu()
+        return pooled
 
     @torch.inference_mode()
     def encode_tokens(
         self, ids: Sequence[Sequence[int]], layers: Sequence[int]
     ) -> list[torch.Tensor]:
         """Return the hidden states of a batch of tokenized texts without padding: for each layer
-        (tokens, d), float32, on the CPU.
+        (tokens, d), float32, on the model's device.
         """
         input_ids, mask = self._pad(ids)
         states = self.model(
-            input_ids=input_ids, attention_mask=mask, output_hidden_states=True
+            input_ids=to_device(input_ids, self.device),
+            attention_mask=self._mask_input(mask),
+            output_hidden_states=True,
         ).hidden_states
-        return [states[layer][mask.bool()].float().cpu() for layer in layers]
+        tokens = to_device(np.flatnonzero(mask), self.device)
+        return [states[layer].flatten(0, 1).index_select(0, tokens).float() for layer in layers]
 
     @torch.inference_mode()
     def encode_padded(
@@ -185,7 +197,7 @@ class SentenceEncoder:
         length: int,
     ) -> torch.Tensor:
         """Return the hidden states of a batch of tokenized texts or pairs, padding included:
-        (batch, length, d), float32, on the CPU.
+        (batch, length, d), float32, on the model's device.
 
         Args:
             ids: word pieces.
@@ -195,25 +207,30 @@ class SentenceEncoder:
             length: length to which all rows are padded.
         """
         input_ids, mask = self._pad(ids, length)
-        optional = {} if types is None else {"token_type_ids": self._pad(types, length, 0)[0]}
+        optional = {}
+        if types is not None:
+            optional["token_type_ids"] = to_device(pad_rows(types, 0, length)[0], self.device)
         states = self.model(
-            input_ids=input_ids, attention_mask=mask, output_hidden_states=True, **optional
+            input_ids=to_device(input_ids, self.device),
+            attention_mask=self._mask_input(mask),
+            output_hidden_states=True,
+            **optional,
         ).hidden_states
-        return states[layer].float().cpu()  # type: ignore[no-any-return]
+        return states[layer].float()  # type: ignore[no-any-return]
 
     def _pad(
-        self, ids: Sequence[Sequence[int]], length: int | None = None, pad: int | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Pad rows of ids on the right, to `length` or to the longest row; return them and the
-        attention mask, both of shape (batch, length).
+        self, ids: Sequence[Sequence[int]], length: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pad rows of ids by the padding token, as `pad_rows` does."""
+        return pad_rows(ids, self.tokenizer.pad_token_id or 0, length)
+
+    def _mask_input(self, mask: np.ndarray) -> torch.Tensor | None:
+        """Return the attention mask for the model; on a GPU None if nothing is padding, which
+        allows faster attention.
         """
-        length = max(map(len, ids)) if length is None else length
-        pad = self.tokenizer.pad_token_id or 0 if pad is None else pad
-        input_ids = torch.tensor(
-            [[*row, *[pad] * (length - len(row))] for row in ids], device=self.device
-        )
-        lengths = torch.tensor([len(row) for row in ids], device=self.device)
-        return input_ids, (torch.arange(length, device=self.device) < lengths[:, None]).long()
+        if self.device.type != "cpu" and mask.all():
+            return None
+        return to_device(mask, self.device)
 
 
 def max_input_tokens(config: Any) -> int:
@@ -246,29 +263,17 @@ def _word_indices(
     ]
 
 
-def batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
-    """Group texts, shortest first, into batches of at most `token_budget` tokens, padding included
-    (but at least one text); return the indices of the texts in each batch.
-    """
-    result: list[list[int]] = []
-    for i in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
-        if not result or lengths[i] * (len(result[-1]) + 1) > token_budget:
-            result.append([])
-        result[-1].append(i)
-    return result
-
-
 def embed(
     encoder: SentenceEncoder, texts: Sequence[str], *, token_budget: int, workers: int, work: Path
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Embed texts. Finished parts are saved in `work`, so that a killed run can be resumed.
+    """Embed texts.
 
     Args:
         encoder: the model.
         texts: n strings.
         token_budget: maximum number of tokens in a batch, padding included.
         workers: threads on the CPU (on a GPU there is only one); does not change the result.
-        work: folder for finished parts.
+        work: folder for finished parts, from which a killed run is resumed.
 
     Returns:
         Vectors of shape (n, d), float32, in the order of `texts`; and measurements of the run:
@@ -280,14 +285,21 @@ def embed(
     started = perf_counter()
     ids = encoder.tokenize(texts)
     parts = _group_into_parts(batches([len(row) for row in ids], token_budget))
+    files = [work / f"part{number:05d}.safetensors" for number in range(len(parts))]
     work.mkdir(parents=True, exist_ok=True)
     vectors = np.empty((len(texts), encoder.dim), dtype=np.float32)
     n_computed = 0
+
+    def start(number: int) -> Callable[[], list[torch.Tensor]] | None:
+        is_done = files[number].is_file()
+        return None if is_done else _start_part(encoder, ids, parts[number], workers)
+
     with tqdm(total=len(texts), unit="text", disable=not sys.stderr.isatty(), desc="embed") as bar:
-        for number, part in enumerate(parts):
-            file = work / f"part{number:05d}.safetensors"
-            if not file.is_file():
-                _compute_part(encoder, ids, part, workers, file)
+        for number, results in start_ahead(start, range(len(parts)), encoder.device):
+            part, file = parts[number], files[number]
+            if results is not None:
+                with atomic(file) as temporary:
+                    save_file({"vectors": torch.cat(results())}, temporary)
                 n_computed += sum(map(len, part))
                 if not sys.stderr.isatty() and number % 4 == 3:
                     n_done = sum(len(batch) for p in parts[: number + 1] for batch in p)
@@ -309,19 +321,12 @@ def embed(
     }
 
 
-def _compute_part(
-    encoder: SentenceEncoder,
-    ids: Sequence[Sequence[int]],
-    part: list[list[int]],
-    workers: int,
-    file: Path,
-) -> None:
-    """Compute and save the vectors of the texts of a part, in the order of its batches."""
-    vectors = map_batches(
+def _start_part(
+    encoder: SentenceEncoder, ids: Sequence[Sequence[int]], part: list[list[int]], workers: int
+) -> Callable[[], list[torch.Tensor]]:
+    return start_batches(
         lambda batch: encoder.encode_batch([ids[i] for i in batch]), part, workers, encoder.device
     )
-    with atomic(file) as temporary:
-        save_file({"vectors": torch.cat(vectors)}, temporary)
 
 
 def _group_into_parts(batch_list: list[list[int]]) -> list[list[list[int]]]:
@@ -340,8 +345,38 @@ def map_batches(
     workers: int,
     device: torch.device,
 ) -> list[T]:
-    """Apply a function to batches; on the CPU in worker threads with one compute thread each."""
-    if device.type != "cpu":
-        return [function(batch) for batch in batch_list]
-    with worker_threads(workers) as pool:
-        return list(pool.map(function, batch_list))
+    """Apply a function, which returns tensors, to batches; on the CPU in worker threads with one
+    compute thread each. The results are on the CPU.
+    """
+    return start_batches(function, batch_list, workers, device)()
+
+
+def start_batches(
+    function: Callable[[list[int]], T],
+    batch_list: Iterable[list[int]],
+    workers: int,
+    device: torch.device,
+) -> Callable[[], list[T]]:
+    """Start what `map_batches` does, and return a function that waits for the results. On the CPU
+    they are complete when this returns.
+    """
+    if device.type == "cpu":
+        with worker_threads(workers) as pool:
+            complete = list(pool.map(function, batch_list))
+        return lambda: complete
+    copies = [HostCopy(function(batch)) for batch in batch_list]
+    return lambda: [copy.wait() for copy in copies]
+
+
+def start_ahead(
+    start: Callable[[int], T], numbers: Iterable[int], device: torch.device
+) -> Iterator[tuple[int, T]]:
+    """Start numbered pieces of work and yield what `start` returns for each; on a GPU, the next
+    piece is started before the result of one is used.
+    """
+    started: list[tuple[int, T]] = []
+    for number in numbers:
+        started.append((number, start(number)))
+        if device.type == "cpu" or len(started) > 1:
+            yield started.pop(0)
+    yield from started

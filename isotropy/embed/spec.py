@@ -23,7 +23,7 @@ class EmbedSpec(Spec):
     dataset: str
     model: str
     encoder: Encoder
-    token_budget: int
+    token_budget: Literal["auto"] | int
     device: Literal["auto", "cpu", "cuda"]
     dtype: Literal["float32", "bfloat16"]
 
@@ -40,7 +40,7 @@ class TokensSpec(Spec):
     window: int | None
     """Length in tokens of the windows into which the concatenated texts are cut; null: each text is
     encoded by itself."""
-    token_budget: int
+    token_budget: Literal["auto"] | int
     device: Literal["auto", "cpu", "cuda"]
     dtype: Literal["float32", "bfloat16"]
 

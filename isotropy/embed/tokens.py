@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -26,8 +26,14 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from tqdm import tqdm
 
+from isotropy.embed.batches import batches
 from isotropy.embed.layers import TOKENS, create_layer, layer_file, token_rows
-from isotropy.embed.sentence_encoder import Pieces, SentenceEncoder, batches, map_batches
+from isotropy.embed.sentence_encoder import (
+    Pieces,
+    SentenceEncoder,
+    start_ahead,
+    start_batches,
+)
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.parquet import write_parquet
@@ -100,14 +106,19 @@ class Extraction:
         """Return the rows of the table of tokens whose vectors a part contains."""
         return token_rows(self._offsets, [i for batch in self.parts[number] for i in batch])
 
-    def compute(self, number: int, file: Path, workers: int) -> None:
-        """Compute a part and save it: one array per layer, and the digest of its input."""
-        states_by_batch = map_batches(
+    def start(self, number: int, workers: int) -> Callable[[Path], None]:
+        """Start the computation of a part, and return a function that waits for it and saves it:
+        one array per layer, and the digest of its input.
+        """
+        states_by_batch = start_batches(
             lambda batch: self.encoder.encode_tokens([self._inputs[i] for i in batch], self.layers),
             self.parts[number],
             workers,
             self.encoder.device,
         )
+        return lambda file: self._save(number, states_by_batch(), file)
+
+    def _save(self, number: int, states_by_batch: list[list[torch.Tensor]], file: Path) -> None:
         with atomic(file) as temporary:
             states_by_layer = zip(self.layers, zip(*states_by_batch, strict=True), strict=True)
             arrays = {_array_name(layer): torch.cat(states) for layer, states in states_by_layer}
@@ -166,9 +177,10 @@ def extract_shard(
     """
     work.mkdir(parents=True, exist_ok=True)
     numbers = range(shard - 1, len(extraction.parts), shards)
-    for number in numbers:
-        if not part_file(work, number).is_file():
-            extraction.compute(number, part_file(work, number), workers)
+    missing = [number for number in numbers if not part_file(work, number).is_file()]
+    device = extraction.encoder.device
+    for number, save in start_ahead(lambda n: extraction.start(n, workers), missing, device):
+        save(part_file(work, number))
     for number in numbers:
         part_file(work, number).rename(part_file(folder, number))
     return sum(len(extraction.rows(number)) for number in numbers)
@@ -238,16 +250,21 @@ def _fill_layers(
     """
     n_computed, total = 0, len(extraction.tokens)
     quiet = not sys.stderr.isatty()
+    files = [_find_part(number, work, shards) for number in range(len(extraction.parts))]
+
+    def start(number: int) -> Callable[[Path], None] | None:
+        return None if files[number].is_file() else extraction.start(number, workers)
+
     with tqdm(total=total, unit="token", disable=quiet, desc="tokens") as bar:
-        for number in range(len(extraction.parts)):
-            file = _find_part(number, work, shards)
+        device = extraction.encoder.device
+        for number, save in start_ahead(start, range(len(files)), device):
             rows = extraction.rows(number)
-            if not file.is_file():
-                extraction.compute(number, file, workers)
+            if save is not None:
+                save(files[number])
                 n_computed += len(rows)
                 if quiet and number % 16 == 15:
                     log.info("part %d of %d", number + 1, len(extraction.parts))
-            for name, vectors in extraction.load(number, file).items():
+            for name, vectors in extraction.load(number, files[number]).items():
                 arrays[name][rows] = vectors
             bar.update(len(rows))
     return n_computed

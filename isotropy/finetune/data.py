@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from isotropy.device import to_device
+from isotropy.embed.batches import pad_rows
 from isotropy.finetune.question_answering import Window, windows
 from isotropy.finetune.spec import Training
 from isotropy.prepare.table import Dataset, read_items, targets, text_rows
@@ -43,10 +45,16 @@ class Inputs:
 
 @dataclass
 class Batch:
-    """A padded batch on a device."""
+    """A padded batch on a device.
+
+    Attributes:
+        positions: indices of the tokens that are not padding in the flattened mask, shape
+            (tokens,): without them, whoever selects by the mask must wait for a GPU.
+    """
 
     model_inputs: dict[str, torch.Tensor]
     targets: torch.Tensor
+    positions: torch.Tensor
 
     @property
     def mask(self) -> torch.Tensor:
@@ -119,18 +127,12 @@ def collate(
     length: int | None = None,
 ) -> Batch:
     """Collect rows in a batch, padded on the right to `length` or to the longest of them."""
-    length = length or max(len(inputs.ids[i]) for i in rows)
-
-    def padded(lists: list[list[int]], value: int) -> torch.Tensor:
-        return torch.tensor(
-            [[*lists[i], *[value] * (length - len(lists[i]))] for i in rows], device=device
-        )
-
-    lengths = torch.tensor([len(inputs.ids[i]) for i in rows], device=device)
-    model_inputs = {
-        "input_ids": padded(inputs.ids, pad),
-        "attention_mask": (torch.arange(length, device=device) < lengths[:, None]).long(),
-    }
+    rows = np.asarray(rows)
+    input_ids, mask = pad_rows([inputs.ids[i] for i in rows], pad, length)
+    model_inputs = {"input_ids": to_device(input_ids, device)}
+    model_inputs["attention_mask"] = to_device(mask, device)
     if inputs.types is not None:
-        model_inputs["token_type_ids"] = padded(inputs.types, 0)
-    return Batch(model_inputs, torch.from_numpy(inputs.targets[np.asarray(rows)]).to(device))
+        types, _ = pad_rows([inputs.types[i] for i in rows], 0, length)
+        model_inputs["token_type_ids"] = to_device(types, device)
+    targets, positions = inputs.targets[rows], np.flatnonzero(mask)
+    return Batch(model_inputs, to_device(targets, device), to_device(positions, device))

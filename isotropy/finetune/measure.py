@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from isotropy.embed.sentence_encoder import batches
+from isotropy.embed.batches import batches
 from isotropy.finetune.data import Batch, Inputs, TaskData, collate
 from isotropy.finetune.model import reads_last
 from isotropy.finetune.question_answering import best_answers
@@ -244,7 +244,7 @@ def _training_covariances(reader: Reader, train: Inputs, tokens: int) -> list[St
     streams = [StreamingCovariance(reader.d).to(reader.device) for _ in range(reader.n_layers)]
     for _, batch, outputs in reader.read(train, _sample_rows(train, tokens // reader.n_layers)):
         for stream, states in zip(streams, outputs.hidden_states[1:], strict=True):
-            stream.update(states[batch.mask.bool()])
+            stream.update(states.flatten(0, 1).index_select(0, batch.positions))
     return streams
 
 
@@ -256,7 +256,7 @@ def _run_validation(reader: Reader, validation: Inputs) -> _ValidationResults:
     predicted: dict[int, Any] = {}
     for rows, batch, outputs in reader.read(validation, np.arange(len(validation))):
         for layer, states in enumerate(outputs.hidden_states[1:]):
-            token_vectors = states[batch.mask.bool()]
+            token_vectors = states.flatten(0, 1).index_select(0, batch.positions)
             scores[layer].update(token_vectors)
             cosines[layer].update(token_vectors)
             sentences[layer, rows] = reader.sentences(states, batch).cpu().numpy()

@@ -26,6 +26,7 @@ from safetensors.torch import save_file
 from tqdm import tqdm
 
 from isotropy.checkpoint import CheckpointTimer, read_checkpoint
+from isotropy.embed.attention import avoid_reading_masks
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.finetune.data import Inputs, collate
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 LOG_SECONDS = 20.0
 CHECKPOINT_SECONDS = 5.0
 """Minimum time between checkpoints in seconds; results do not depend on it."""
+READ_EVERY = 20
+"""Updates between two readings of losses and scores: to read a number, a GPU must be waited for."""
 CHECKPOINT_PAUSE = 50  # pause between checkpoints as a multiple of the time that one takes
 EPSILON = 1e-6  # of AdamW: the default of the authors' implementation
 
@@ -67,15 +70,15 @@ def finetune(
     """
     run = _Run(spec, model, inputs, pad, device)
     checkpoint = work / "checkpoint.safetensors"
-    rows = run.resume(checkpoint)
+    run.resume(checkpoint)
     first_update = run.update
     if first_update:
         log.info("resuming from update %d of an interrupted run", first_update)
     started = perf_counter()
-    _train_to_end(run, rows, checkpoint)
+    _train_to_end(run, checkpoint)
     run.require_finite_parameters()
     seconds = perf_counter() - started
-    return pd.DataFrame(rows), {
+    return pd.DataFrame(run.rows), {
         "device": str(device),
         "updates_taken_up_from_a_killed_run": first_update,
         "seconds": round(seconds, 3),
@@ -84,10 +87,8 @@ def finetune(
     }
 
 
-def _train_to_end(run: _Run, rows: list[dict[str, float]], checkpoint: Path) -> None:
-    """Make all remaining updates and append a row for each; show progress and save checkpoints
-    regularly.
-    """
+def _train_to_end(run: _Run, checkpoint: Path) -> None:
+    """Make all remaining updates; show progress and save checkpoints regularly."""
     last_logged = perf_counter()
     pace = CheckpointTimer(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
     quiet = not sys.stderr.isatty()
@@ -97,18 +98,24 @@ def _train_to_end(run: _Run, rows: list[dict[str, float]], checkpoint: Path) -> 
         while run.update < run.updates:
             if pace.due():
                 save_started = perf_counter()
-                run.save(checkpoint, rows)
+                run.save(checkpoint)
                 pace.note_saved(save_started)
-            rows.append(run.step())
+            run.step()
             bar.update()
             if quiet and perf_counter() - last_logged > LOG_SECONDS:
-                last_logged, row = perf_counter(), rows[-1]
+                run.read_rows()
+                last_logged, row = perf_counter(), run.rows[-1]
                 scores = f"loss {row['loss']:.4f}, score {row['score']:.4f}"
                 log.info("update %d of %d: %s", run.update, run.updates, scores)
 
 
 class _Run:
-    """State of a run between two updates: model, optimizer and penalty."""
+    """State of a run between two updates: model, optimizer and penalty.
+
+    Attributes:
+        rows: results of each update whose numbers have been read.
+        unread: the same of the others, with loss and penalty on the device, shape (2,).
+    """
 
     def __init__(
         self, spec: FinetuneSpec, model: Any, inputs: Inputs, pad: int, device: torch.device
@@ -119,6 +126,8 @@ class _Run:
         self.inputs, self.pad, self.device = inputs, pad, device
         self.length = training.max_length if training.pad_to_max_length else None
         self.model = model.to(device)
+        if device.type != "cpu":
+            avoid_reading_masks(self.model)
         self.parameters = dict(model.named_parameters())
         self.optimizer = torch.optim.AdamW(
             self.parameters.values(),
@@ -135,10 +144,12 @@ class _Run:
         self.update = 0
         self.order: np.ndarray | None = None
         self.shrinkage_seconds = 0.0
+        self.rows: list[dict[str, float]] = []
+        self.unread: list[tuple[dict[str, float], torch.Tensor]] = []
 
-    def step(self) -> dict[str, float]:
+    def step(self) -> None:
         """Make one update of the parameters; at the start of an epoch, first estimate the shrinkage
-        covariance.
+        covariance. Loss and score are read every READ_EVERY updates.
         """
         epoch, position = divmod(self.update, self.updates_per_epoch)
         if self.order is None or position == 0:
@@ -146,6 +157,7 @@ class _Run:
             self.order = generator.permutation(len(self.inputs))
         order, size = self.order, self.training.batch_size
         if position == 0:
+            self.read_rows()  # so that a divergence is found at its update, not here
             self._estimate_shrinkage(order)
         batch_rows = order[position * size : (position + 1) * size]
         batch = collate(self.inputs, batch_rows, self.pad, self.device, self.length)
@@ -157,13 +169,10 @@ class _Run:
                 **batch.model_inputs, output_hidden_states=self.penalty is not None
             )
             loss = task_loss(outputs, batch).float()
-        self._require_finite(loss)
-        total, score = loss, math.nan
+        total, penalty_value = loss, torch.zeros_like(loss)
         if self.penalty is not None:
-            with self._reporting_divergence():
-                penalty_value = self.penalty(outputs.hidden_states, batch.mask)
+            penalty_value = self.penalty(outputs.hidden_states, positions=batch.positions)
             total = loss + penalty_value
-            score = self._penalized_score(float(penalty_value.detach()))
         self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(total).backward()  # type: ignore[no-untyped-call]
         self.scaler.unscale_(self.optimizer)
@@ -172,18 +181,36 @@ class _Run:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.update += 1
-        return {
-            "update": self.update,
-            "epoch": epoch,
-            "learning_rate": rate,
-            "loss": float(loss.detach()),
-            "score": score,
-        }
+        row = {"update": self.update, "epoch": epoch, "learning_rate": rate}
+        self.unread.append((row, torch.stack([loss.detach(), penalty_value.detach()])))
+        if len(self.unread) == READ_EVERY or self.update == self.updates:
+            self.read_rows()
 
-    def save(self, path: Path, rows: list[dict[str, float]]) -> None:
+    def read_rows(self) -> None:
+        """Read the losses and scores of the last updates from the device.
+
+        Raises:
+            IsotropyError: one of them is not finite.
+        """
+        if not self.unread:
+            return
+        values = torch.stack([value for _, value in self.unread]).tolist()
+        for (row, _), (loss, penalty_value) in zip(self.unread, values, strict=True):
+            if not math.isfinite(loss):
+                raise self._divergence_error("the loss is not finite", int(row["update"]))
+            if not math.isfinite(penalty_value):
+                raise self._divergence_error(
+                    "the penalty is not finite: hidden states are NaN, infinite or all equal",
+                    int(row["update"]),
+                )
+            self.rows.append(row | {"loss": loss, "score": self._penalized_score(penalty_value)})
+        self.unread = []
+
+    def save(self, path: Path) -> None:
         """Save a checkpoint: parameters, Adam's moments, shrinkage covariance, states of the random
         generators, and the rows so far.
         """
+        self.read_rows()
         tensors = {f"parameter.{name}": p.detach() for name, p in self.parameters.items()}
         for name, p in self.parameters.items():
             tensors |= {
@@ -196,7 +223,7 @@ class _Run:
             tensors["generator.cuda"] = torch.cuda.get_rng_state(self.device)
         metadata = {
             "update": str(self.update),
-            "rows": json.dumps(rows),
+            "rows": json.dumps(self.rows),
             "scaler": json.dumps(self.scaler.state_dict()),
         }
         with atomic(path) as temporary:
@@ -206,12 +233,10 @@ class _Run:
                 metadata=metadata,
             )
 
-    def resume(self, path: Path) -> list[dict[str, float]]:
-        """Restore the state from a checkpoint and return its rows; without one, return an empty
-        list.
-        """
+    def resume(self, path: Path) -> None:
+        """Restore the state from a checkpoint, if there is one."""
         if not path.is_file():
-            return []
+            return
         tensors, metadata = read_checkpoint(path)
         with torch.no_grad():
             for name, p in self.parameters.items():
@@ -235,9 +260,7 @@ class _Run:
         torch.set_rng_state(tensors["generator.cpu"])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["generator.cuda"], self.device)
-        self.update = int(metadata["update"])
-        rows: list[dict[str, float]] = json.loads(metadata["rows"])
-        return rows
+        self.update, self.rows = int(metadata["update"]), json.loads(metadata["rows"])
 
     @torch.no_grad()
     def _estimate_shrinkage(self, order: np.ndarray) -> None:
@@ -255,19 +278,16 @@ class _Run:
             batch = collate(self.inputs, rows, self.pad, self.device, self.length)
             states = self.model(**batch.model_inputs, output_hidden_states=True).hidden_states
             with self._reporting_divergence():
-                n = self.penalty.update_shrinkage(states, batch.mask)
+                n = self.penalty.update_shrinkage(states, positions=batch.positions)
             if n > self.training.shrinkage_tokens:
                 break
         self.shrinkage_seconds += perf_counter() - started
 
     def require_finite_parameters(self) -> None:
         """Raise an IsotropyError if a parameter is not finite after the last update."""
-        for parameter in self.parameters.values():
-            self._require_finite(parameter)
-
-    def _require_finite(self, values: torch.Tensor) -> None:
-        if not bool(torch.isfinite(values.detach()).all()):
-            raise self._divergence_error("a loss or parameter is not finite")
+        are_finite = [torch.isfinite(p.detach()).all() for p in self.parameters.values()]
+        if not bool(torch.stack(are_finite).all()):
+            raise self._divergence_error("a parameter is not finite", self.updates)
 
     @contextmanager
     def _reporting_divergence(self) -> Iterator[None]:
@@ -277,13 +297,13 @@ class _Run:
         try:
             yield
         except ValueError as error:
-            raise self._divergence_error(str(error)) from error
+            raise self._divergence_error(str(error), self.update + 1) from error
 
-    def _divergence_error(self, reason: str) -> IsotropyError:
+    def _divergence_error(self, reason: str, update: int) -> IsotropyError:
         """Return the error to raise when the training has diverged."""
         hint = "use a smaller learning_rate or lambda"
         return IsotropyError(
-            f"training diverged at update {self.update + 1} of {self.updates}: {reason}; {hint}"
+            f"training diverged at update {update} of {self.updates}: {reason}; {hint}"
         )
 
     def _autocast(self) -> AbstractContextManager[Any]:
@@ -302,12 +322,11 @@ class _Run:
         return rate * (self.updates - self.update) / max(1.0, self.updates - warmup)
 
     def _penalized_score(self, penalty_value: float) -> float:
-        """Compute IsoScore* or the mean cosine from the value of the penalty; NaN if lambda is
-        0.
+        """Compute IsoScore* or the mean cosine from the value of the penalty; NaN without a penalty
+        and if lambda is 0.
         """
         strength = self.spec.method.strength
-        assert strength is not None
-        if strength == 0:
+        if self.penalty is None or not strength:
             return math.nan
         return (
             1 - penalty_value / strength
@@ -338,8 +357,11 @@ def make_penalty(spec: FinetuneSpec, d: int) -> Any:
             zeta=method.zeta,
             layers=layers,
             keep_padding=keep_padding,
+            validate=False,
         )
     if method.kind == "cosreg":
         assert method.strength is not None
-        return CosRegLoss(strength=method.strength, layers=layers, keep_padding=keep_padding)
+        return CosRegLoss(
+            strength=method.strength, layers=layers, keep_padding=keep_padding, validate=False
+        )
     return None

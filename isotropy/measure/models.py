@@ -161,7 +161,8 @@ def _encode(encoder: SentenceEncoder, ids: list[list[int]], layers: list[int]) -
     """Yield the number of each text and, per layer, its token vectors, shape (tokens, d)."""
     from tqdm import tqdm
 
-    from isotropy.embed.sentence_encoder import batches, map_batches
+    from isotropy.embed.batches import batches
+    from isotropy.embed.sentence_encoder import map_batches
 
     workers = os.cpu_count() or 1
     batch_list = batches([len(row) for row in ids], TOKENS_PER_BATCH)

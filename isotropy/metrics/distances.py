@@ -75,6 +75,27 @@ def distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return squared.clamp_(min=0).sqrt_()
 
 
+def unchecked_distances(
+    x: torch.Tensor, y: torch.Tensor, same: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`distances` without the correction of close pairs, and the number of rows that may have some,
+    a tensor, so that a GPU is not waited for. The distances of a close pair may be NaN.
+
+    Args:
+        x: shape (m, d).
+        y: shape (k, d).
+        same: x and y are the same points; a point and itself are not a close pair.
+    """
+    nx, ny = squared_norms(x), squared_norms(y)
+    squared = torch.addmm(ny, x, y.T, alpha=-2).add_(nx[:, None])
+    if same:
+        squared.fill_diagonal_(torch.inf)
+    n_close = (squared.amin(dim=1) < CLOSE * (nx + ny.max())).sum()
+    if same:
+        squared.fill_diagonal_(0)
+    return squared.sqrt_(), n_close
+
+
 def sum_by_class(tile: torch.Tensor, codes: torch.Tensor, n_classes: int) -> torch.Tensor:
     """Sum each row of a tile, shape (m, k), by the class codes of its columns, shape (k,); returns
     shape (m, n_classes), float64.

@@ -19,7 +19,7 @@ the shrunk covariance (1 - zeta) Sigma + zeta Sigma_S. The reference, which the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -49,7 +49,11 @@ def isoscore(X: Points) -> float | torch.Tensor:
 
 
 def isoscore_star(
-    X: Points, zeta: float, shrinkage_covariance: Points | ShrinkageCovariance | None = None
+    X: Points,
+    zeta: float,
+    shrinkage_covariance: Points | ShrinkageCovariance | None = None,
+    *,
+    validate: bool = True,
 ) -> float | torch.Tensor:
     """IsoScore*: IsoScore of (1 - zeta) Sigma_X + zeta Sigma_S, stable for few points (Rudman &
     Eickhoff 2024, Algorithm 1).
@@ -62,6 +66,9 @@ def isoscore_star(
             None for zeta = 0. The authors' package suggests the identity if there is none, with
             which the score depends on the scale of X. To use one covariance for many X, wrap it in
             `ShrinkageCovariance` once.
+        validate: look at the values of X and of the score. Without it a training loop need not wait
+            for a GPU; the score is NaN or infinite where it would be an error, and also for points
+            whose squares leave the range of their dtype.
 
     Returns:
         A float; for a torch tensor a 0-d float64 tensor on its device, through which gradients flow
@@ -75,6 +82,7 @@ def isoscore_star(
     points = as_points(X, finite=False, in_place=True)
     if not 0 <= zeta <= 1:
         raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
+    checks = _Checks(values=validate, scale=validate)
     shrinkage = None
     if zeta > 0:
         if shrinkage_covariance is None:
@@ -85,7 +93,7 @@ def isoscore_star(
         shrinkage = as_shrinkage(shrinkage_covariance)
         shrinkage.require_compatible(points)
     try:
-        score = _score(points, shrinkage, zeta, True)
+        score = _score(points, shrinkage, zeta, checks)
     except _OutOfFloatRange:
         score = _score_rescaled(points, shrinkage, zeta)
     return score if isinstance(X, torch.Tensor) else float(score)
@@ -265,6 +273,15 @@ class StreamingIsoScore(StreamingCovariance):
         return float(isoscore_from_covariance(covariance))
 
 
+class _Checks(NamedTuple):
+    """What to check while a score is computed: its values, and the scale of the points. Reading a
+    value waits for a GPU.
+    """
+
+    values: bool
+    scale: bool
+
+
 class _OutOfFloatRange(Exception):
     """Squares of the points, or their sums, are too large or small for floating point."""
 
@@ -286,40 +303,46 @@ class _IsoScoreStar(torch.autograd.Function):
         covariance: torch.Tensor | None,
         shrinkage: ShrinkageCovariance | None,
         zeta: float,
-        check_range: bool,
+        checks: _Checks,
     ) -> torch.Tensor:
         n, d = points.shape
         mean = points.mean(dim=0)
         a = (1 - zeta) / (n - 1)
         centred = points - mean if n < d or ctx.needs_input_grad[0] else points[:0]
         second = gram(centred) if n < d else scatter(points, mean)
-        # Scalars are Python floats, also in double precision: a call into torch takes longer than
-        # the product of a small batch.
-        trace = float(second.trace())
-        spread = (trace / n) ** 0.5  # root mean square distance from the mean
-        if check_range and not _TINY < spread < _HUGE:
+        # With checks, scalars are Python floats, also in double precision: a call into torch takes
+        # longer than the product of a small batch. Without, they stay on the device.
+        number: Callable[[torch.Tensor], Any] = float if checks.values else torch.Tensor.double
+        trace = number(second.trace())
+        if checks.scale and not _TINY < (trace / n) ** 0.5 < _HUGE:  # root mean square distance
             raise _OutOfFloatRange
-        if zeta == 0 and not _points_differ(
-            (centred.square().sum(dim=0) if n < d else second.diagonal()) / n, mean
+        if (
+            checks.values
+            and zeta == 0
+            and not _points_differ(
+                (centred.square().sum(dim=0) if n < d else second.diagonal()) / n, mean
+            )
         ):
             raise ValueError("all points are equal: IsoScore is undefined")
-        t, f = a * trace, a**2 * _sum_of_products(second, second)
+        t, f = a * trace, a**2 * number((second * second).sum())
         ctx.product = None  # XC, where it is needed
         if shrinkage is not None:
             if n < d:
                 ctx.product = product(centred, shrinkage.as_dtype(centred.dtype))
-                cross = _sum_of_products(centred, ctx.product)
+                cross = number((centred * ctx.product).sum())
             else:
-                cross = _sum_of_products(second, shrinkage.as_dtype(torch.float64))
+                cross = number((second * shrinkage.as_dtype(torch.float64)).sum())
             t += zeta * shrinkage.trace
             f += 2 * a * zeta * cross + zeta**2 * shrinkage.square
-        if not f > 0:
+        if checks.values and not f > 0:
             raise ValueError("the variance is zero or not a number: IsoScore is undefined")
         ctx.save_for_backward(points, covariance)
         ctx.zeta, ctx.centred, ctx.second, ctx.t, ctx.f = zeta, centred, second, t, f
         # Rounding errors may put the participation ratio slightly outside [1, d].
-        score = min(max((t * t / f - 1) / (d - 1), 0.0), 1.0)
-        return torch.tensor(score, dtype=torch.float64, device=points.device)
+        score = (t * t / f - 1) / (d - 1)
+        if isinstance(score, torch.Tensor):
+            return score.clamp(0, 1)
+        return torch.tensor(min(max(score, 0.0), 1.0), dtype=torch.float64, device=points.device)
 
     @staticmethod
     @full_precision
@@ -367,11 +390,6 @@ class _IsoScoreStar(torch.autograd.Function):
         return grad_points, grad_covariance, None, None, None
 
 
-def _sum_of_products(A: torch.Tensor, B: torch.Tensor) -> float:
-    """Return the sum of the products of entries, computed in the dtype of A."""
-    return float((A * B).sum())
-
-
 def _points_differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:
     """Return whether points differ in some dimension. Equal points differ from their mean by its
     rounding error only.
@@ -382,14 +400,15 @@ def _points_differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:
 
 
 def _score(
-    points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float, check_range: bool
+    points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float, checks: _Checks
 ) -> torch.Tensor:
     matrix = None if shrinkage is None else shrinkage.matrix  # an input, for autograd
     if torch._C._are_functorch_transforms_active():  # torch.func cannot use our gradient
-        _require_variance(points, zeta)
+        if checks.values:
+            _require_variance(points, zeta)
         return _score_by_definition(points, matrix, zeta)
     apply: Any = _IsoScoreStar.apply
-    score: torch.Tensor = apply(points, matrix, shrinkage, float(zeta), check_range)
+    score: torch.Tensor = apply(points, matrix, shrinkage, float(zeta), checks)
     return score
 
 
@@ -404,7 +423,7 @@ def _score_rescaled(
     scale = torch.where(scale > 0, scale, 1)
     if shrinkage is not None:
         shrinkage = ShrinkageCovariance(shrinkage.matrix / scale.double() ** 2)
-    return _score(points / scale, shrinkage, zeta, False)
+    return _score(points / scale, shrinkage, zeta, _Checks(values=True, scale=False))
 
 
 def _require_variance(points: torch.Tensor, zeta: float) -> None:

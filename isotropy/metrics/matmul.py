@@ -21,6 +21,7 @@ from threadpoolctl import ThreadpoolController
 
 # Float32 products are summed over at most this many rows before they join a float64 total.
 ROWS_PER_BLOCK = 4096
+MAX_BATCHED_BLOCKS = 64  # blocks whose products are in a GPU's memory at a time
 PANELS, MIN_PANEL = 4, 64  # panels of a symmetric product: 10 of 16 blocks are computed
 MAX_OPENMP_THREADS = 2  # a sum of two is the same in either order
 
@@ -36,6 +37,8 @@ def scatter(X: torch.Tensor, mean: torch.Tensor | None = None) -> torch.Tensor:
         mean: vector, shape (d,), that is first subtracted from the points.
     """
     X, (n, d) = X.detach(), X.shape
+    if not X.is_cpu:
+        return _scatter_by_batched_products(X if mean is None else X - mean)
     total = torch.zeros(d, d, dtype=torch.float64, device=X.device)
     if not _uses_onednn(X):
         for block in torch.split(X, ROWS_PER_BLOCK):
@@ -49,6 +52,16 @@ def scatter(X: torch.Tensor, mean: torch.Tensor | None = None) -> torch.Tensor:
     return total
 
 
+def _scatter_by_batched_products(X: torch.Tensor) -> torch.Tensor:
+    """Compute `scatter` with few launches, for GPUs: the products of all blocks in one call."""
+    total = torch.zeros(X.shape[1], X.shape[1], dtype=torch.float64, device=X.device)
+    n_full = len(X) // ROWS_PER_BLOCK * ROWS_PER_BLOCK
+    for blocks in torch.split(X[:n_full].view(-1, ROWS_PER_BLOCK, X.shape[1]), MAX_BATCHED_BLOCKS):
+        total += torch.bmm(blocks.mT, blocks).sum(dim=0, dtype=torch.float64)
+    rest = X[n_full:]
+    return total + rest.T @ rest if len(rest) else total
+
+
 def gram(X: torch.Tensor) -> torch.Tensor:
     """XX' in float64, shape (n, n), from products in the dtype of X, shape (n, d). Not
     differentiable.
@@ -58,7 +71,7 @@ def gram(X: torch.Tensor) -> torch.Tensor:
     X, n = X.detach(), len(X)
     if _uses_onednn(X):
         X = X.contiguous()  # transposed input is copied once, not for each product
-    if n < PANELS * MIN_PANEL:
+    if n < PANELS * MIN_PANEL or not X.is_cpu:  # on a GPU launches cost more than symmetry saves
         return product(X, X).double()
     total = torch.empty(n, n, dtype=torch.float64, device=X.device)
     panel = -(-n // PANELS)

@@ -29,7 +29,7 @@ from isotropy.metrics.distances import (
 from isotropy.metrics.matmul import full_precision, visit_pairs, worker_threads
 from isotropy.metrics.silhouettes import (
     Tiles,
-    silhouette_from_sums,
+    scores_from_sums,
     sort_by_class,
     split_into_chunks,
 )
@@ -178,8 +178,12 @@ def interpolated_silhouettes(sums: torch.Tensor, weights: np.ndarray, labels: An
         raise ValueError(f"sums must have shape {expected}, got {tuple(sums.shape)}")
     if not sums.is_cpu or sums.shape[2] < MANY_CLASSES:
         weight_rows = torch.tensor(weights, device=sums.device)
-        interpolated = (torch.tensordot(row, sums, dims=1) for row in weight_rows)
-        return np.array([float(silhouette_from_sums(s, codes).mean()) for s in interpolated])
+        codes, sizes = codes.to(sums.device), sizes.to(sums.device)
+        step_means = [
+            scores_from_sums(torch.tensordot(row, sums, dims=1), codes, sizes).mean()
+            for row in weight_rows
+        ]
+        return torch.stack(step_means).cpu().numpy()
     node_sums, rows = sums.contiguous().numpy(), np.ascontiguousarray(weights, dtype=np.float64)
 
     def add_up(first: int) -> np.ndarray:

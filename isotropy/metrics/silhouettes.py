@@ -18,6 +18,7 @@ and speed where classes have collapsed.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -36,6 +37,7 @@ from isotropy.metrics.distances import (
     squared_norms,
     sum_by_class,
     tile_to_distances,
+    unchecked_distances,
 )
 from isotropy.metrics.matmul import full_precision, product, visit_pairs, worker_threads
 from isotropy.metrics.validation import Points, as_codes, as_points, sample_rows
@@ -120,7 +122,7 @@ def silhouette_samples(X: Points, labels: Any) -> torch.Tensor:
         scores = torch.empty(len(points), dtype=torch.float64, device=points.device)
 
         def store(rows: slice, sums: torch.Tensor) -> None:
-            scores[order[rows]] = _silhouettes_from_sums(
+            scores[order[rows]] = scores_from_sums(
                 sums, codes[rows].to(sums.device), counts.to(sums.device)
             )
 
@@ -173,7 +175,7 @@ def silhouette_from_sums(sums: torch.Tensor, labels: Any) -> torch.Tensor:
         raise ValueError(
             f"sums must have shape ({len(codes)}, {len(counts)}), got {tuple(sums.shape)}"
         )
-    return _silhouettes_from_sums(sums.clone(), codes.to(sums.device), counts.to(sums.device))
+    return scores_from_sums(sums.clone(), codes.to(sums.device), counts.to(sums.device))
 
 
 @full_precision
@@ -197,7 +199,7 @@ def silhouette_of_labelings(X: Points, labelings: Sequence[Any]) -> torch.Tensor
     sums = _sums_over_columns(normalized(points), indicators.to(points.dtype))
     starts = np.cumsum([0, *map(len, counts)])
     means = [
-        _silhouettes_from_sums(sums[:, a:b].clone(), c, k).mean()
+        scores_from_sums(sums[:, a:b].clone(), c, k).mean()
         for a, b, c, k in zip(starts[:-1], starts[1:], codes, counts, strict=True)
     ]
     return torch.stack(means).cpu()
@@ -236,6 +238,9 @@ def _sums_by_torch(
 ) -> None:
     """Compute `_distance_sums` tile by tile in plain torch, on any device."""
     codes = codes.to(cloud.device)
+    if len(cloud) * len(counts) * 8 <= MAX_SUMS_BYTES:
+        store(slice(0, len(cloud)), _symmetric_sums_by_torch(cloud, codes, counts))
+        return
     for start in range(0, len(cloud), GPU_TILE):
         rows = slice(start, min(start + GPU_TILE, len(cloud)))
         tiles = zip(torch.split(cloud, GPU_TILE), torch.split(codes, GPU_TILE), strict=True)
@@ -243,6 +248,53 @@ def _sums_by_torch(
         for columns, column_codes in tiles:
             sums += sum_by_class(distances(cloud[rows], columns), column_codes, len(counts))
         store(rows, sums)
+
+
+def _symmetric_sums_by_torch(
+    cloud: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor
+) -> torch.Tensor:
+    """Compute the sums of distances of all points to each class, shape (n, K), float64, in plain
+    torch: each pair of tiles once, and a GPU is waited for once.
+
+    Close pairs, which need more digits, are only counted at first; tiles that have some are
+    computed again by `distances`.
+    """
+    chunks = split_into_chunks(counts.tolist(), GPU_TILE, balanced=True)
+    starts = torch.cumsum(counts, dim=0) - counts
+    centred_cloud = cloud.clone()  # large classes centred on their means, against close pairs
+    for label in {c.first for c in chunks if c.pure}:
+        rows = slice(int(starts[label]), int(starts[label] + counts[label]))
+        centred_cloud[rows] -= cloud[rows].mean(dim=0)
+    indicators = [
+        torch.nn.functional.one_hot(codes[c.rows] - c.first, c.last - c.first + 1).to(cloud.dtype)
+        for c in chunks
+    ]
+    pairs = list(itertools.combinations_with_replacement(range(len(chunks)), 2))
+    sums = torch.zeros(len(cloud), len(counts), dtype=torch.float64, device=cloud.device)
+
+    def over_columns(tile: torch.Tensor, j: int) -> torch.Tensor:
+        return tile.sum(dim=1, keepdim=True) if chunks[j].pure else tile @ indicators[j]
+
+    def tile_sums(i: int, j: int, tile: torch.Tensor) -> list[tuple[Chunk, Chunk, torch.Tensor]]:
+        parts = [(chunks[i], chunks[j], over_columns(tile, j))]
+        return parts if i == j else [*parts, (chunks[j], chunks[i], over_columns(tile.T, i))]
+
+    def add(parts: list[tuple[Chunk, Chunk, torch.Tensor]]) -> None:
+        for rows, columns, part in parts:
+            sums[rows.rows, columns.classes] += part
+
+    quick, n_close = [], []
+    for i, j in pairs:
+        same_class = chunks[i].pure and chunks[j].pure and chunks[i].first == chunks[j].first
+        points = centred_cloud if same_class else cloud
+        tile, close = unchecked_distances(points[chunks[i].rows], points[chunks[j].rows], i == j)
+        quick.append(tile_sums(i, j, tile))
+        n_close.append(close)
+    for (i, j), parts, close in zip(pairs, quick, torch.stack(n_close).tolist(), strict=True):
+        if close:
+            parts = tile_sums(i, j, distances(cloud[chunks[i].rows], cloud[chunks[j].rows]))
+        add(parts)
+    return sums
 
 
 def _sums_on_cpu(
@@ -276,22 +328,25 @@ def _sums_on_cpu(
     list(pool.map(sum_rows, chunks))
 
 
-def split_into_chunks(counts: list[int]) -> list[Chunk]:
-    """Cut the sorted rows into chunks of at most TILE rows: large classes by themselves, small ones
-    packed together.
+def split_into_chunks(
+    counts: list[int], size: int = TILE, *, balanced: bool = False
+) -> list[Chunk]:
+    """Cut the sorted rows into chunks of at most `size` rows: large classes by themselves (with
+    `balanced`, in chunks of equal size), small ones packed together.
     """
     chunks: list[Chunk] = []
     start = packed = 0  # `packed`: number of rows of small classes from `start` on
     first = 0
     for label, count in enumerate(counts):
-        large = 2 * count > TILE
-        if packed and (large or packed + count > TILE):
+        large = 2 * count > size
+        if packed and (large or packed + count > size):
             chunks.append(Chunk(start, start + packed, first, label - 1, False))
             start, packed = start + packed, 0
         if large:
             stop = start + count
+            step = -(-count // -(-count // size)) if balanced else size
             chunks += [
-                Chunk(s, min(s + TILE, stop), label, label, True) for s in range(start, stop, TILE)
+                Chunk(s, min(s + step, stop), label, label, True) for s in range(start, stop, step)
             ]
             start = stop
         else:
@@ -412,9 +467,7 @@ def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.T
     return sums
 
 
-def _silhouettes_from_sums(
-    sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor
-) -> torch.Tensor:
+def scores_from_sums(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """Compute silhouettes from sums of distances to each class, shape (rows, K), which are
     overwritten on a GPU.
     """
@@ -424,6 +477,11 @@ def _silhouettes_from_sums(
         within = sums.numpy()[np.arange(len(sums)), own_classes].astype(np.float64)
         cohesion = torch.from_numpy(within / np.maximum(sizes[own_classes] - 1, 1))
         return _silhouette_ratio(cohesion, separation, counts[codes])
+    return _scores_by_torch(sums, codes, counts)
+
+
+def _scores_by_torch(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """Compute `scores_from_sums` in plain torch, on any device."""
     own_column = codes[:, None]
     cohesion = sums.gather(1, own_column)[:, 0] / (counts[codes] - 1).clamp(min=1)
     separation = sums.div_(counts).scatter_(1, own_column, torch.inf).amin(dim=1)

@@ -82,6 +82,34 @@ class Classifier(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
 
+class Evaluation(NamedTuple):
+    """Loss and accuracy after a step, on the device, shape (2,), float64. They are not read at
+    once: to read a number, a GPU must be waited for.
+    """
+
+    step: int
+    values: torch.Tensor
+
+
+def read_evaluations(evaluations: list[Evaluation]) -> list[dict[str, Any]]:
+    """Read evaluations from their device: step, loss and accuracy of each.
+
+    Raises:
+        IsotropyError: a loss is not finite.
+    """
+    if not evaluations:
+        return []
+    values = torch.stack([evaluation.values for evaluation in evaluations]).tolist()
+    rows = []
+    for (step, _), (loss, accuracy) in zip(evaluations, values, strict=True):
+        if not np.isfinite(loss):
+            raise IsotropyError(
+                f"the loss is {loss} at update {step}: training diverged; lower the learning rate"
+            )
+        rows.append({"step": step, "loss": loss, "accuracy": accuracy})
+    return rows
+
+
 class Descent:
     """A classifier in training: the model, its optimizer and the number of updates made.
 
@@ -113,12 +141,9 @@ class Descent:
         self.step = 0
         self._loss: torch.Tensor | None = None
 
-    def evaluate(self) -> dict[str, Any]:
-        """Compute step, loss and accuracy: the fraction of correct decisions, of which there is one
-        per item, or one per item and label.
-
-        Raises:
-            IsotropyError: the loss is not finite.
+    def evaluate(self) -> Evaluation:
+        """Compute loss and accuracy: the fraction of correct decisions, of which there is one per
+        item, or one per item and label.
         """
         logits, targets = self.model(), self.targets
         if targets.ndim == 1:
@@ -127,13 +152,8 @@ class Descent:
         else:
             self._loss = functional.binary_cross_entropy_with_logits(logits, targets)
             correct = (logits > 0) == (targets > 0.5)
-        loss = float(self._loss.detach())
-        if not np.isfinite(loss):
-            raise IsotropyError(
-                f"the loss is {loss} at update {self.step}: training diverged; lower the learning "
-                "rate"
-            )
-        return {"step": self.step, "loss": loss, "accuracy": float(correct.double().mean())}
+        loss = self._loss.detach().double()
+        return Evaluation(self.step, torch.stack([loss, correct.double().mean()]))
 
     def update(self) -> None:
         """Make one update of all parameters."""

@@ -29,7 +29,7 @@ from isotropy.metrics.identities import (
     silhouette_objective,
     triplet_objective,
 )
-from isotropy.optimize.descent import Descent, Items
+from isotropy.optimize.descent import Descent, Items, read_evaluations
 from isotropy.optimize.evaluator import Evaluator
 from isotropy.optimize.spec import NODES, Objectives, OptimizeSpec
 from isotropy.optimize.windows import DIRECT_UPDATES, MIN_WIDTH, ZERO_FACTS, Windows
@@ -142,7 +142,7 @@ class _Run:
     def _measure(self) -> dict[str, Any]:
         """Evaluate loss, accuracy and scores at the current step."""
         # The loss first, to stop if it is not finite.
-        row = self.descent.evaluate()
+        (row,) = read_evaluations([self.descent.evaluate()])
         return row | self.evaluator.scores(self.descent.model, self.descent.step)._asdict()
 
 

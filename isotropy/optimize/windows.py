@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from isotropy.optimize.descent import Descent
+from isotropy.optimize.descent import Descent, Evaluation, read_evaluations
 from isotropy.optimize.evaluator import Evaluator, Scores
 from isotropy.optimize.spec import NODES
 
@@ -121,19 +121,22 @@ class Windows:
         weights, tail_weights = interpolation_weights(nodes, steps)
         check_step = _step_to_check(nodes)
         first_step, state_before = descent.step, descent.state()
-        start, rows = self._evaluate_first_node(descent), []
+        start = self._evaluate_first_node(descent)
+        rows: list[dict[str, Any]] = []
+        unread: list[Evaluation] = []
         covariances, clouds = [start.covariance], [descent.model.points().clone()]
         check = None  # points and IsoScore at the step that is checked
         for step in steps:
             descent.update()
-            rows.append(descent.evaluate())
+            unread.append(descent.evaluate())
+            if step in nodes or step == check_step:  # losses first, to stop if one is not finite
+                rows, unread = [*rows, *read_evaluations(unread)], []
             if step in nodes:
                 covariances.append(self.evaluator.covariance(descent.model))
                 clouds.append(descent.model.points().clone())
             elif step == check_step:
                 check = descent.model.points().clone(), self.evaluator.isoscore(descent.model)
-        if check is not None:
-            clouds.append(check[0])
+        clouds += [] if check is None else [check[0]]
         self.facts["evaluations"] += len(clouds) - 1
         sums, residuals = self._distance_sums(clouds, start.sums)
         window = _Window(self.evaluator, torch.stack(covariances), sums[: len(nodes)])
@@ -151,13 +154,16 @@ class Windows:
             return None
         for row, scores in zip(rows, window.scores(weights), strict=True):
             row |= scores._asdict()
-        self.facts["windows"] += 1
-        self.facts["error_bound"] = max(self.facts["error_bound"], bound)
-        self.facts["error_checked"] = max(self.facts["error_checked"], error)
+        self._count_window(bound, error)
         self.width = max(MIN_WIDTH, int(self.width * min(growth, 2.0)))
         last_sums = sums[len(nodes) - 1] if residuals is None else None
         self._first_node = _FirstNode(descent.step, covariances[-1], last_sums)
         return rows
+
+    def _count_window(self, bound: float, error: float) -> None:
+        self.facts["windows"] += 1
+        self.facts["error_bound"] = max(self.facts["error_bound"], bound)
+        self.facts["error_checked"] = max(self.facts["error_checked"], error)
 
     def advance_directly(self, descent: Descent, n: int) -> list[dict[str, Any]]:
         """Make n updates and evaluate each directly.
@@ -168,7 +174,9 @@ class Windows:
         clouds, rows = [descent.model.points().clone()], []
         for _ in range(n):
             descent.update()
-            row = descent.evaluate()  # first, to stop if the loss is not finite
+            (row,) = read_evaluations(
+                [descent.evaluate()]
+            )  # first, to stop if the loss is not finite
             rows.append(row | {"isoscore": self.evaluator.isoscore(descent.model)})
             clouds.append(descent.model.points().clone())
         self.facts["evaluations"] += n

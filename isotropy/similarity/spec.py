@@ -175,7 +175,7 @@ class ClassifySpec(PaperSpec):
     max_length: int
     mlp: Mlp
     seeds: list[int]
-    token_budget: int
+    token_budget: Literal["auto"] | int
     device: Literal["auto", "cpu", "cuda"]
     dtype: Literal["float32", "bfloat16"]
 

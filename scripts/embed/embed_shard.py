@@ -3,7 +3,7 @@
 import pandas as pd
 import torch
 
-from isotropy.device import pick_device
+from isotropy.device import pick_device, token_budget
 from isotropy.embed.sentence_encoder import SentenceEncoder
 from isotropy.embed.spec import ShardSpec
 from isotropy.embed.tokens import Extraction, extract_shard
@@ -16,7 +16,11 @@ with Job(snakemake, ShardSpec) as job:
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     texts = list(pd.read_parquet(job.input["texts"])["text"])
     extraction = Extraction(
-        encoder, texts, **spec.model_dump(include={"layers", "window", "token_budget"})
+        encoder,
+        texts,
+        layers=spec.layers,
+        window=spec.window,
+        token_budget=token_budget(spec.token_budget, device),
     )
     with job.write("parts") as folder:
         folder.mkdir()

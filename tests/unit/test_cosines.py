@@ -190,13 +190,6 @@ def test_integers_equal_floats() -> None:
     assert mean_cosine(integers) == mean_cosine(integers.astype(float))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_gpu_equals_cpu() -> None:
-    assert type_cosines(torch.from_numpy(X).cuda(), TYPES, CLUSTERS) == pytest.approx(
-        type_cosines(X, TYPES, CLUSTERS), abs=1e-9
-    )
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_cluster_of_equal_vectors_has_cosine_zero(dtype: type) -> None:
     """After centring, such vectors are zero apart from rounding errors, which do not count."""

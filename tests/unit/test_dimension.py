@@ -225,13 +225,6 @@ def test_equal_distances_give_infinite_lid() -> None:
     assert np.isinf(lid_mle_samples(np.eye(12), 8)).all()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_gpu_equals_cpu() -> None:
-    X = torch.from_numpy(BALL)
-    assert two_nn(X.cuda()) == pytest.approx(two_nn(X), rel=1e-6)
-    assert lid_mle(X.cuda(), 50) == pytest.approx(lid_mle(X, 50), rel=1e-6)
-
-
 @pytest.mark.parametrize("far", [30.0, 1000.0])
 def test_one_outlier_does_not_widen_the_search(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error bound of a squared distance depends on its two points only."""

@@ -224,7 +224,7 @@ def test_divergence_and_float16_without_a_gpu_are_errors(tmp_path: Path) -> None
         model.classifier.weight.fill_(math.inf)
     with pytest.raises(
         IsotropyError,
-        match=r"diverged at update 1 of 12: a loss .* not finite; use a smaller learning_rate",
+        match=r"diverged at update 1 of 12: the loss is not finite; use a smaller learning_rate",
     ):
         finetune(spec(Method(kind="none")), model, learnable_inputs(), 0, CPU, tmp_path)
     model = tiny()
@@ -256,26 +256,6 @@ def test_missing_gpu_is_an_error() -> None:
         IsotropyError, match="device: cuda was asked for, but torch sees no GPU on "
     ):
         pick_device("cuda")
-
-
-def test_gpu_agrees_with_cpu(tmp_path: Path) -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("no GPU")
-    rows = [
-        finetune(
-            spec(),
-            tiny().apply(
-                lambda m: setattr(m, "p", 0.0) if isinstance(m, torch.nn.Dropout) else None
-            ),
-            learnable_inputs(),
-            0,
-            d,
-            tmp_path / d.type,
-        )[0]
-        for d in (CPU, torch.device("cuda"))
-    ]
-    np.testing.assert_allclose(rows[0]["loss"], rows[1]["loss"], atol=1e-3)
-    np.testing.assert_allclose(rows[0]["score"], rows[1]["score"], atol=1e-3)
 
 
 def test_geometry_equals_independent_computations() -> None:

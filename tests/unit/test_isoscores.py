@@ -438,14 +438,3 @@ def test_streams_of_equal_points_and_in_half_precision_modules() -> None:
     before = stream.compute()
     assert stream.half().compute() == before
     assert stream.mean.dtype == torch.float64
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_gpu_equals_cpu() -> None:
-    X, S = torch.from_numpy(cloud(0, 300, 20)), covariance(1, 20)
-    assert float(isoscore_star(X.cuda(), 0.3, S.cuda())) == pytest.approx(
-        float(isoscore_star(X, 0.3, S)), abs=1e-9
-    )
-    stream = StreamingIsoScore(20).cuda()
-    stream.update(X)
-    assert stream.compute() == pytest.approx(float(isoscore(X)), abs=1e-9)

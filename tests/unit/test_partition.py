@@ -107,9 +107,3 @@ def test_isotropic_cloud_has_isotropy_one() -> None:
 def test_invalid_input_is_rejected(W: np.ndarray, options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         partition_isotropy(W, **options)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_gpu_equals_cpu() -> None:
-    W = torch.from_numpy(RNG.standard_normal((300, 8)) * np.linspace(0.5, 1, 8) + 0.3)
-    assert partition_isotropy(W.cuda()) == pytest.approx(partition_isotropy(W), rel=1e-9)

@@ -257,13 +257,6 @@ def test_points_with_nan_are_rejected() -> None:
         silhouette(np.where(np.arange(N)[:, None] == 3, np.nan, BASE), TWO)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_gpu_equals_cpu() -> None:
-    X, labels = CLOUDS["unit norm"]
-    on_gpu = silhouette_samples(torch.from_numpy(X).cuda(), labels)
-    assert torch.allclose(on_gpu.cpu(), silhouette_samples(X, labels), atol=1e-6, rtol=0)
-
-
 def test_gpu_path_of_several_labelings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run on the CPU in several tiles."""
     labelings = [RNG.integers(0, k, N) for k in (2, 5)]

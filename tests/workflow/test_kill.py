@@ -36,11 +36,11 @@ CheckpointTimer.note_saved = lambda self, began: time.sleep(1)
 import time
 
 TEXTS_PER_PART = 40
-map_without_rest = map_batches
+start_without_rest = start_batches
 
-def map_batches(*args):
+def start_batches(*args):
     time.sleep(0.5)
-    return map_without_rest(*args)
+    return start_without_rest(*args)
 """,
 }
 

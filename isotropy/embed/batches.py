@@ -1,0 +1,35 @@
+"""Batches of texts of similar length, and their padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
+    """Group texts, shortest first, into batches of at most `token_budget` tokens, padding included
+    (but at least one text); return the indices of the texts in each batch.
+    """
+    result: list[list[int]] = []
+    for i in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
+        if not result or lengths[i] * (len(result[-1]) + 1) > token_budget:
+            result.append([])
+        result[-1].append(i)
+    return result
+
+
+def pad_rows(
+    rows: Sequence[Sequence[int]], pad: int, length: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pad rows of ids on the right, to `length` or to the longest row.
+
+    Returns:
+        The padded rows, and the attention mask, 1 for ids and 0 for padding; shape (rows, length)
+        each, int64.
+    """
+    lengths = np.array([len(row) for row in rows])
+    mask = np.arange(length or lengths.max()) < lengths[:, None]
+    padded = np.full(mask.shape, pad, dtype=np.int64)
+    padded[mask] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
+    return padded, mask.astype(np.int64)
