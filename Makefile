@@ -8,9 +8,10 @@ VENV ?= .venv
 CORES ?= all
 ARGS ?=
 TEST_ARGS ?= --numprocesses 2 --dist worksteal
+GPU_PYTHON ?= $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures check test test-slurm campaign rehearsal environment benchmarks lock
+.PHONY: figures check test test-gpu test-slurm campaign rehearsal environment benchmarks lock
 
 figures: $(READY)
 	$(VENV)/bin/snakemake --cores $(CORES) --quiet rules $(ARGS)
@@ -27,6 +28,11 @@ check: $(READY)
 test: $(READY)
 	$(PYTEST) --junitxml=.pytest_cache/report.xml
 	@echo "All tests passed. What each one shows is in its docstring under tests/; timings are in .pytest_cache/report.xml."
+
+# The computation of each stage on a GPU beside the CPU, in less than five minutes; on the CPU alone
+# where torch sees no GPU. GPU_PYTHON: another interpreter, which has torch already.
+test-gpu: $(READY)
+	$(VENV)/bin/python -m tests.gpu --python $(GPU_PYTHON)
 
 # Tests on a SLURM of its own, for which it installs Debian's packages and needs root; elsewhere it says so and skips them.
 test-slurm: $(READY)

@@ -41,13 +41,16 @@ class Compute(Strict):
     token_budget: Literal["auto"] | Annotated[int, Field(ge=16)]
     """Maximum number of tokens in a batch of an encoder, padding included. `auto`: 2,048 on a CPU,
     16,384 on a GPU."""
+    jobs_per_gpu: Annotated[int, Field(ge=1)]
+    """Number of jobs that compute on one GPU of this machine at a time; on a cluster each job gets
+    a GPU of its own."""
     shards: Annotated[int, Field(ge=1)]
     """Number of jobs that split the extraction of the token vectors of a data set with a model.
     Does not change the result."""
 
     def for_encoders(self) -> dict[str, Any]:
         """Return the fields that the specs of encoders have."""
-        return self.model_dump(exclude={"shards"})
+        return self.model_dump(exclude={"shards", "jobs_per_gpu"})
 
 
 class Result(NamedTuple):

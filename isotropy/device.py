@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
 import socket
 import tempfile
 from collections.abc import Sequence
 from functools import cache
+from itertools import count
 from pathlib import Path
-from time import sleep
 from typing import Any, Literal
 
 import numpy as np
@@ -19,12 +18,10 @@ import torch
 from isotropy.errors import IsotropyError
 from isotropy.scrub import remove_user
 
-log = logging.getLogger("isotropy")
-
 
 def pick_device(requested: str) -> torch.device:
-    """Choose a device: `auto` is a GPU if torch sees one, else the CPU. Among several GPUs, lock
-    one that no other job of this user holds.
+    """Choose a device: `auto` is a GPU if torch sees one, else the CPU. Among several GPUs, take
+    one that the fewest jobs of this user hold.
 
     Raises:
         IsotropyError: a GPU was requested, but torch sees none.
@@ -45,12 +42,8 @@ def _lock_gpu() -> torch.device:
     uuids = [
         str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())
     ]
-    several = len(uuids) > 1  # a single GPU is assigned to this job, or shared on purpose
-    index = (
-        lock_any(uuids, Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}")
-        if several
-        else 0
-    )
+    folder = Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}"
+    index = lock_least_used(uuids, folder) if len(uuids) > 1 else 0
     device = torch.device("cuda", index)
     torch.cuda.set_device(device)
     # cuDNN's attention plans anew for each shape of a batch: half the speed in half precision.
@@ -98,29 +91,28 @@ def token_budget(requested: int | Literal["auto"], device: torch.device) -> int:
     return TOKEN_BUDGETS[device.type] if requested == "auto" else requested
 
 
-def lock_any(names: Sequence[str], folder: Path) -> int:
-    """Lock one of several resources, shared by processes of this machine, until this process ends;
-    wait until one is free.
+def lock_least_used(names: Sequence[str], folder: Path) -> int:
+    """Choose one of several resources, shared by processes of this machine, until this process
+    ends: one that the fewest of them hold.
+
+    How many processes may share one is the caller's to limit: the workflow starts no more jobs than
+    `compute.jobs_per_gpu` for each GPU.
 
     Args:
         names: names of the resources, the same in every process.
-        folder: folder of the lock files, one per resource.
+        folder: folder of the lock files, one for each resource and process that shares it.
 
     Returns:
-        Index of the resource that was locked.
+        Index of the resource that was chosen.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
-    logged_waiting = False
-    while True:
+    for place in count():
         for i, name in enumerate(names):
-            lock_file = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+            lock_file = os.open(folder / f"{name}.{place}", os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(lock_file)
                 continue
             return i  # the file stays open: the system releases the lock when the process ends
-        if not logged_waiting:
-            log.info("all %d GPUs are held by other jobs: waiting for one", len(names))
-            logged_waiting = True
-        sleep(0.5)
+    raise AssertionError("unreachable")

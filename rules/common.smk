@@ -39,6 +39,7 @@ os.environ.setdefault(
 from isotropy import patches
 from isotropy.context import shard_stems
 from isotropy.errors import IsotropyError
+from isotropy.gpus import count_gpus
 from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
@@ -216,8 +217,21 @@ def page_modules(wildcards):
 
 
 def gpus():
-    """Return the number of GPUs that a job requests."""
-    return 1 if CONFIG.compute.device == "cuda" else 0
+    """Return the number of GPUs that a job requests: with `auto`, one if this machine has some."""
+    device = CONFIG.compute.device
+    return 1 if device == "cuda" or (device == "auto" and count_gpus()) else 0
+
+
+def limit_gpu_jobs():
+    """Limit the jobs that compute on this machine's GPUs at a time, unless `--resources gpu=N`
+    does. Nothing limits jobs on a cluster: the executor submits each with a GPU of its own.
+    """
+    is_local = workflow.executor_plugin is None or workflow.local_exec
+    if count_gpus() and is_local and "gpu" not in workflow.global_resources:
+        workflow.register_resource("gpu", count_gpus() * CONFIG.compute.jobs_per_gpu)
+
+
+limit_gpu_jobs()
 
 
 def shards(wildcards):

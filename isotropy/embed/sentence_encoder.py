@@ -276,8 +276,7 @@ def embed(
         work: folder for finished parts, from which a killed run is resumed.
 
     Returns:
-        Vectors of shape (n, d), float32, in the order of `texts`; and measurements of the run:
-        device, attention implementation, counts and speed.
+        Vectors of shape (n, d), float32, in the order of `texts`; and measurements of the run.
 
     Raises:
         IsotropyError: a vector has NaN or infinity.
@@ -288,37 +287,40 @@ def embed(
     files = [work / f"part{number:05d}.safetensors" for number in range(len(parts))]
     work.mkdir(parents=True, exist_ok=True)
     vectors = np.empty((len(texts), encoder.dim), dtype=np.float32)
-    n_computed = 0
+    n_computed, quiet = 0, not sys.stderr.isatty()
 
     def start(number: int) -> Callable[[], list[torch.Tensor]] | None:
         is_done = files[number].is_file()
         return None if is_done else _start_part(encoder, ids, parts[number], workers)
 
-    with tqdm(total=len(texts), unit="text", disable=not sys.stderr.isatty(), desc="embed") as bar:
+    with tqdm(total=len(texts), unit="text", disable=quiet, desc="embed") as bar:
         for number, results in start_ahead(start, range(len(parts)), encoder.device):
             part, file = parts[number], files[number]
             if results is not None:
                 with atomic(file) as temporary:
                     save_file({"vectors": torch.cat(results())}, temporary)
                 n_computed += sum(map(len, part))
-                if not sys.stderr.isatty() and number % 4 == 3:
-                    n_done = sum(len(batch) for p in parts[: number + 1] for batch in p)
-                    log.info("embedded %d of %d texts", n_done, len(texts))
+                if quiet and number % 4 == 3:
+                    log.info("embedded part %d of %d", number + 1, len(parts))
             vectors[[i for batch in part for i in batch]] = load_file(file)["vectors"].numpy()
             bar.update(sum(map(len, part)))
-    if not np.isfinite(vectors).all():
-        raise IsotropyError(
-            "the encoder gave vectors with NaN or infinity: check its weights and dtype"
-        )
-    seconds = perf_counter() - started
+    require_finite_vectors(vectors)
     return vectors, {
         "device": str(encoder.device),
         "attention": str(encoder.model.config._attn_implementation),
         "texts": len(texts),
         "tokens": sum(map(len, ids)),
         "texts_taken_up_from_a_killed_run": len(texts) - n_computed,
-        "texts_per_second": round(n_computed / seconds, 1),
+        "texts_per_second": round(n_computed / (perf_counter() - started), 1),
     }
+
+
+def require_finite_vectors(vectors: np.ndarray) -> None:
+    """Raise an IsotropyError if a vector of an encoder has NaN or infinity."""
+    if not np.isfinite(vectors).all():
+        raise IsotropyError(
+            "the encoder gave vectors with NaN or infinity: check its weights and dtype"
+        )
 
 
 def _start_part(

@@ -31,6 +31,7 @@ from isotropy.embed.layers import TOKENS, create_layer, layer_file, token_rows
 from isotropy.embed.sentence_encoder import (
     Pieces,
     SentenceEncoder,
+    require_finite_vectors,
     start_ahead,
     start_batches,
 )
@@ -143,10 +144,8 @@ class Extraction:
             raise IsotropyError(
                 f"{file} is not part {number} of these tokens: delete it and run again"
             )
-        if not all(bool(torch.isfinite(a).all()) for a in arrays.values()):
-            raise IsotropyError(
-                "the encoder gave vectors with NaN or infinity: check its weights and dtype"
-            )
+        for array in arrays.values():
+            require_finite_vectors(array.numpy())
         return {name: a.numpy() for name, a in arrays.items()}
 
     def _identity(self, number: int) -> str:

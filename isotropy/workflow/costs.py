@@ -35,6 +35,7 @@ from isotropy.workflow.plan import Plan
 Work = Literal[
     "encode",
     "train",
+    "update",
     "score",
     "optimize",
     "optimize_sampled",
@@ -335,7 +336,8 @@ def _(spec: FinetuneSpec, costs: CostModel) -> Needs:
         4 * 4e6 * model.weights + 40.0 * training.batch_size * long * model.width * model.layers
     )
     memory = _model_memory(model) + states + 4 * n_validation * model.width * (model.layers + 1)
-    return Needs({"train": trained, "encode": read, "score": pairs}, 2e6, memory)
+    work: dict[Work, float] = {"train": trained, "update": updates, "encode": read, "score": pairs}
+    return Needs(work, 2e6, memory)
 
 
 @_needs.register

@@ -109,8 +109,8 @@ def test_penalties_and_their_gradients(kind: str, keep_padding: bool, dtype: tor
         return result.detach().cpu().double()
 
     exact, given = (
-        states.double().requires_grad_(),
-        states.to(DEVICE).requires_grad_(),
+        states.clone().double().requires_grad_(),
+        states.clone().to(DEVICE).requires_grad_(),
     )
     expected = value(CPU, exact, attention_mask=mask)
     obtained = value(DEVICE, given, positions=positions.to(DEVICE))

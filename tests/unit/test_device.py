@@ -1,18 +1,21 @@
-"""Locks that assign each GPU of a machine to one process; tested with names instead of GPUs."""
+"""GPUs are shared evenly by the jobs of a machine; tested with names and files instead of GPUs."""
 
 from __future__ import annotations
 
-import select
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from isotropy import gpus
+
 LOCKING_PROGRAM = """
 import sys, time
 from pathlib import Path
-from isotropy.device import lock_any
+from isotropy.device import lock_least_used
 print("ready", flush=True)
-print(lock_any(["GPU-a", "GPU-b"], Path(sys.argv[1]) / "locks"), flush=True)
+print(lock_least_used(["GPU-a", "GPU-b"], Path(sys.argv[1]) / "locks"), flush=True)
 time.sleep(600)
 """
 
@@ -30,21 +33,31 @@ def read_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_processes_lock_different_gpus_and_a_third_waits(tmp_path: Path) -> None:
-    """The lock of a killed process is released."""
+def test_processes_take_the_least_used_gpu(tmp_path: Path) -> None:
+    """Two take one each, two more share them evenly; what a killed one held is taken next."""
     holders: list[subprocess.Popen[str]] = []
+    held: list[str] = []
     try:
-        holders += [start_process(tmp_path), start_process(tmp_path)]
-        held = [read_line(holder) for holder in holders]
-        assert sorted(held) == ["0", "1"]
+        for _ in range(4):
+            holders.append(start_process(tmp_path))
+            held.append(read_line(holders[-1]))
+        assert sorted(held[:2]) == sorted(held[2:]) == ["0", "1"]
+        holders[1].kill()
+        holders[1].wait()
         holders.append(start_process(tmp_path))
-        late = holders[-1].stdout
-        assert late is not None
-        assert not select.select([late], [], [], 2)[0]
-        holders[0].kill()
-        assert read_line(holders[-1]) == held[0]
-        assert holders[1].poll() is None
+        assert read_line(holders[-1]) == held[1]
     finally:
         for holder in holders:
             holder.kill()
             holder.wait()
+
+
+def test_gpus_are_counted_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidia-uvm", "nvidiactl", "null"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(gpus, "DEVICES", tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert gpus.count_gpus() == 2
+    for visible, n in (("", 0), ("-1", 0), ("1", 1), ("0,1", 2), ("GPU-a,GPU-b,GPU-c", 2)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert gpus.count_gpus() == n

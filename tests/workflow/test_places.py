@@ -95,7 +95,7 @@ datasets: {reviews: {kind: sentences, source: reviews, label_names: [bad, good]}
     (workflow.folder / "config.yaml").write_text(
         """
 study: own
-compute: {device: cpu, dtype: float32, token_budget: 2048, shards: 1}
+compute: {device: cpu, dtype: float32, token_budget: auto, jobs_per_gpu: 1, shards: 1}
 """
     )
     workflow.done("--", TEXTS)

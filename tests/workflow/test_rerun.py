@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,25 @@ def test_configuration_errors_end_the_run_before_the_first_job(checkout: Workflo
     assert mistakes[-1][1] in result.stdout, result.stdout
     assert "Traceback" not in result.stdout
     assert not (checkout.folder / "results").exists()
+
+
+def test_jobs_take_turns_on_a_gpu(smoke_copy: Workflow) -> None:
+    """With one GPU and `jobs_per_gpu: 1`, trajectories are computed one after another, whatever
+    cores are free. The GPU is a file; the jobs compute on the CPU."""
+    devices = smoke_copy.folder / "dev"
+    devices.mkdir()
+    (devices / "nvidia0").touch()
+    module = smoke_copy.folder / "isotropy/gpus.py"
+    module.write_text(module.read_text().replace('Path("/dev")', f"Path({str(devices)!r})"))
+    (smoke_copy.folder / "turns.yaml").write_text("compute: {jobs_per_gpu: 1}\n")
+    stems = sorted(stems_made_by(smoke_copy.folder, "optimize_embeddings"))[:3]
+    for stem in stems:
+        (smoke_copy.folder / f"results/{stem}.parquet").unlink()
+    turns = Workflow(smoke_copy.folder, [*smoke_copy.overlays, "turns.yaml"])
+    turns.done("--", *(f"results/{stem}.parquet" for stem in stems), cores=4)
+    records = [
+        json.loads((smoke_copy.folder / f"results/{stem}.record.json").read_text())
+        for stem in stems
+    ]
+    times = sorted((record["started"], record["ended"]) for record in records)
+    assert all(ended <= started for (_, ended), (started, _) in pairwise(times))
