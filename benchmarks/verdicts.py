@@ -4,7 +4,7 @@
 
 First table: share of 95 % intervals that contain the true value, by method and sample size, which
 should be near 95. Second: shares of verdicts if the effect is absent, as published, or the
-opposite. Third: the same for families of several cases. The numbers are in docs/verdicts.md.
+opposite. Third: the same for statements of several cases. The numbers are in docs/verdicts.md.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from scipy import stats
 
 from isotropy.claims import estimate as estimates
 from isotropy.claims.estimate import Estimate
-from isotropy.claims.families import Case, headline, judge_cases
 from isotropy.claims.judge import judge, p_value
-from isotropy.claims.spec import Claim, Family
+from isotropy.claims.spec import Claim, Statement
+from isotropy.claims.statements import Case, judge_cases, judge_statement
 from isotropy.tables.bootstrap import (
     items_error,
     mean_of_seeds,
@@ -181,8 +181,8 @@ def single(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Coun
             yield f"number, {n} seeds, {name}", Counter(word(number, f) for f in drawn)
 
 
-def families(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Counter[str]]]:
-    """Count verdicts on families of 20 cases with five seeds each."""
+def statements(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Counter[str]]]:
+    """Count verdicts on statements of 20 cases with five seeds each."""
     direction = claim("above", 0)
     truths = {
         "all absent": np.zeros(20),
@@ -191,7 +191,7 @@ def families(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Co
         "half absent": np.r_[np.full(10, 3.0), np.zeros(10)],
     }
     for rule in ("all", "pooled"):
-        family = Family.model_validate({"id": "c", "statement": "", "rule": rule})
+        statement = Statement.model_validate({"id": "c", "text": "", "rule": rule})
         for name, effects in truths.items():
             counts: Counter[str] = Counter()
             for _ in range(n_draws):
@@ -200,7 +200,7 @@ def families(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, Co
                     for effect in effects
                 ]
                 judge_cases(drawn)
-                counts[headline(family, drawn, True).verdict.word] += 1
+                counts[judge_statement(statement, drawn, True).verdict.word] += 1
             yield f"rule {rule}, {name}", counts
 
 
@@ -216,7 +216,7 @@ def main() -> None:
     for name, n, covers in cases(draws):
         share = np.mean([covers() for _ in range(args.draws)])
         print(f"  {name:60s} n = {n:4d} {100 * share:6.1f} %", flush=True)
-    for title, rows in (("one case", single), ("families of 20 cases", families)):
+    for title, rows in (("one case", single), ("statements of 20 cases", statements)):
         print(f"verdicts on {title}, in percent: {', '.join(WORDS)}")
         for name, counts in rows(draws, args.draws if rows is single else args.draws // 5):
             n_all = counts.total()

@@ -1,7 +1,7 @@
-"""Read YAML files of entries, in which duplicate keys are errors, and expand families of entries.
+"""Read YAML files of entries, in which duplicate keys are errors, and expand templates of entries.
 
-A family is an entry with the key `each`: a list of items, or a mapping of names to lists of values,
-where every combination of values is an item. A family expands to one entry per item, in which the
+A template is an entry with the key `each`: a list of items, or a mapping of names to lists of
+values, where every combination of values is an item. It expands to one entry per item, in which the
 item's values replace the names in braces.
 """
 
@@ -78,15 +78,15 @@ def is_nested_deeper(value: Any, max_levels: int = MAX_LEVELS) -> bool:
     return True
 
 
-def expand_family(entry: Any) -> list[tuple[dict[str, Any], Any]]:
-    """Expand a family: return for each item its values and the entry to `fill` with them. An entry
-    that is not a family is returned alone, without values.
+def expand_template(entry: Any) -> list[tuple[dict[str, Any], Any]]:
+    """Expand a template: return for each item its values and the entry to `fill` with them. An
+    entry that is not a template is returned alone, without values.
 
     Raises:
         ValueError: `each` is neither a list of mappings nor a mapping of lists.
 
     Examples:
-        >>> expand_family({"id": "{a}-{b}", "each": {"a": [1, 2], "b": ["x"]}})
+        >>> expand_template({"id": "{a}-{b}", "each": {"a": [1, 2], "b": ["x"]}})
         [({'a': 1, 'b': 'x'}, {'id': '{a}-{b}'}), ({'a': 2, 'b': 'x'}, {'id': '{a}-{b}'})]
     """
     if not isinstance(entry, dict) or "each" not in entry:

@@ -30,7 +30,7 @@ rule evaluate_claims:
 
 
 rule make_scorecard:
-    """Evaluate every headline claim for each model, as if the study had only that model."""
+    """Evaluate every statement for each model, as if the study had only that model."""
     input:
         tables=PLAN.table_files(),
     output:

@@ -172,7 +172,7 @@ def deviation_from_sd(sd: float, n: int) -> Estimate:
         return _without_interval(sd, n, "one value", np.array([sd]))
 
     def p(edge: float) -> float:
-        """Two-sided p-value of a value."""
+        """Two-sided p-value of the hypothesis that the true value is `edge`."""
         if edge <= 1e-100 * sd or sd == 0:
             return float(edge == sd)
         return _two_sided(float(stats.chi2.cdf((n - 1) * (sd / edge) ** 2, n - 1)))
@@ -186,7 +186,7 @@ def share(successes: int, n: int) -> Estimate:
     bounds = stats.binomtest(successes, n).proportion_ci(1 - ALPHA, method="exact")
 
     def p(edge: float) -> float:
-        """Two-sided p-value of a value."""
+        """Two-sided p-value of the hypothesis that the true value is `edge`."""
         at_most = float(stats.binom.cdf(successes, n, edge))
         at_least = float(stats.binom.sf(successes - 1, n, edge))
         return min(1.0, 2 * min(at_most, at_least))
@@ -231,7 +231,7 @@ def from_interval(
     errors = [(centre - transform(low)) / Z, (transform(high) - centre) / Z]
 
     def power(edge: float, m: int) -> float:
-        """Power of m units to exclude a value."""
+        """Power of m units to exclude that the true value is `edge`."""
         distance, error = (
             abs(transform(edge) - centre),
             errors[transform(edge) > centre] * math.sqrt(n / m),
@@ -239,7 +239,7 @@ def from_interval(
         return float(stats.norm.cdf(distance / error - Z)) if error else float(distance > 0)
 
     def p(edge: float) -> float:
-        """Two-sided p-value of a value."""
+        """Two-sided p-value of the hypothesis that the true value is `edge`."""
         distance, error = abs(transform(edge) - centre), errors[transform(edge) > centre]
         return 2 * float(stats.norm.sf(distance / error)) if error > 0 else float(distance == 0)
 
@@ -263,13 +263,13 @@ def _t_estimate(
     half = error * float(stats.t.ppf(1 - ALPHA / 2, freedom))
 
     def p(edge: float) -> float:
-        """Two-sided p-value of a value."""
+        """Two-sided p-value of the hypothesis that the true value is `edge`."""
         if error == 0:
             return 1.0 if math.isclose(edge, value, rel_tol=1e-9) else 0.0
         return 2 * float(stats.t.sf(abs(edge - value) / error, freedom))
 
     def power(edge: float, m: int) -> float:
-        """Power of m units to exclude a value."""
+        """Power of m units to exclude that the true value is `edge`."""
         if error == 0:
             return float(edge != value)
         distance = abs(edge - value) / (error * math.sqrt(n / m))

@@ -1,5 +1,5 @@
-"""Make the table of verdicts: each claim compared with our number for it, and one headline for each
-family.
+"""Make the table of verdicts: each claim compared with our number for it, and one overall verdict
+on each statement.
 
 A claim is `reproduced`, `deviates`, or `contradicted` (the opposite sign, or the other side of a
 bound); `undecided` where the interval allows several of these. A stand-in is only `consistent`,
@@ -19,9 +19,9 @@ import pandas as pd
 
 from isotropy.claims import estimate as estimates
 from isotropy.claims.estimate import Estimate, deviation
-from isotropy.claims.families import Case, headline, judge_cases
 from isotropy.claims.judge import Verdict, edges
-from isotropy.claims.spec import Beyond, Claim, Equals, Family, Quantity
+from isotropy.claims.spec import Beyond, Claim, Equals, Quantity, Statement
+from isotropy.claims.statements import Case, judge_cases, judge_statement
 
 NO_NUMBER_FOR = "the study makes no number for"
 """Reason of a claim whose case the study does not have; the column `missing_case` names it."""
@@ -34,8 +34,8 @@ SCHEMA = {
     "locator": "str",
     "statement": "str",
     "setup": "str",
-    "family": "str",
-    "headline": "boolean",
+    "statement_id": "str",
+    "overall": "boolean",
     "word": "str",
     "judged": "str",
     "amount": "float64",
@@ -69,7 +69,7 @@ SCHEMA = {
 }
 """Columns of the table of verdicts, with their types.
 
-- `headline`: whether the row is the verdict on its whole family.
+- `overall`: whether the row is the verdict on its whole statement.
 - `word`: the verdict; `judged`: what it would be if the number were the paper's own case (empty
   without a number).
 - `amount`: obtained minus published value, or minus the bound.
@@ -79,7 +79,7 @@ SCHEMA = {
   them and fails in `n_failing`; `n_missing`: number of cases without a number.
 - `side`: `above` or `below` a `bound`, or `within` the `tolerance` of `published`.
 - `low`, `high`: 95 % interval over the `unit`s, or over seeds and items, by `interval_method`.
-- `p`: two-sided p-value, adjusted for the number of cases of the family.
+- `p`: two-sided p-value, adjusted for the number of cases of the statement.
 - `needed`: number of units that would decide an undecided claim.
 - `deviations`: reasons why it is a stand-in.
 - `record`: id of the record of the table that contains the number, where an audit starts."""
@@ -87,7 +87,7 @@ SCHEMA = {
 
 @dataclass
 class Row:
-    """A row of the table of verdicts, before its family is judged.
+    """A row of the table of verdicts, before its statement is judged.
 
     Attributes:
         values: values by column.
@@ -119,53 +119,53 @@ def evaluate(
     records: Mapping[str, str],
     missing: str,
 ) -> pd.DataFrame:
-    """Make the table of verdicts on all claims: a headline for each family, and a row for each of
+    """Make the table of verdicts on all claims: a row for each statement, and a row for each of
     its cases; columns as in SCHEMA.
 
     Args:
-        claims: the claims; a family takes the place of its first claim.
+        claims: the claims; a statement takes the place of its first claim.
         tables: tables of our results, by id.
         records: id of the record of each table, by table id.
         missing: reason to give for a table that does not exist.
     """
     our_tables = Tables(tables, records, missing)
-    families: dict[str, list[Claim]] = {}
+    statements: dict[str, list[Claim]] = {}
     for claim in claims:
-        families.setdefault(claim.belongs_to.id, []).append(claim)
+        statements.setdefault(claim.belongs_to.id, []).append(claim)
     verdict_rows: list[dict[str, Any]] = []
-    for members in families.values():
+    for members in statements.values():
         rows = [row for claim in members for row in _case_rows(claim, our_tables)]
         if rows:
-            verdict_rows += _judge_family(members[0].belongs_to, rows)
+            verdict_rows += _judge_rows(members[0].belongs_to, rows)
     defaults = {name: "" if kind == "str" else None for name, kind in SCHEMA.items()}
     return pd.DataFrame([defaults | row for row in verdict_rows], columns=list(SCHEMA)).astype(
         SCHEMA
     )
 
 
-def _judge_family(family: Family, rows: list[Row]) -> Iterator[dict[str, Any]]:
-    """Judge the cases of a family, and yield its rows, the headline first."""
+def _judge_rows(statement: Statement, rows: list[Row]) -> Iterator[dict[str, Any]]:
+    """Judge the cases of a statement, and yield its rows, that of the overall verdict first."""
     cases = [row.case for row in rows if row.case is not None]
     judge_cases(cases)
     for row in rows:
-        row.values |= {"family": family.id, "headline": len(rows) == 1}
+        row.values |= {"statement_id": statement.id, "overall": len(rows) == 1}
         if row.case is not None:
             row.values |= _case_columns(row.case)
     if len(rows) > 1:
-        yield _headline_row(family, rows, cases)
+        yield _overall_row(statement, rows, cases)
     for row in rows:
         yield row.values
 
 
-def _headline_row(family: Family, rows: list[Row], cases: list[Case]) -> dict[str, Any]:
-    """Make the headline row of a family of several cases."""
+def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> dict[str, Any]:
+    """Make the row with the overall verdict on a statement of several cases."""
     first = next((row for row in rows if row.case is not None), rows[0]).values
     columns: dict[str, Any] = {
         **{name: first[name] for name in ("paper", "locator", "table", "column", "record")},
-        "id": family.id,
-        "family": family.id,
-        "statement": family.statement,
-        "headline": True,
+        "id": statement.id,
+        "statement_id": statement.id,
+        "statement": statement.text,
+        "overall": True,
         "source_note": first["source_note"],
         **_common_test_columns(rows),
         "unit": "cases" if cases else "",
@@ -177,18 +177,18 @@ def _headline_row(family: Family, rows: list[Row], cases: list[Case]) -> dict[st
         same_reason = len(set(without_number)) == 1
         fallback = ("not attempted", f"the study has none of its {len(rows)} cases")
         return columns | _no_number_columns(*(without_number[0] if same_reason else fallback))
-    verdict_on_family = headline(family, cases, complete=not without_number)
+    statement_verdict = judge_statement(statement, cases, complete=not without_number)
     deviations = [d for row in rows for d in row.values.get("deviations", "").split("; ") if d]
     if without_number:
         deviations.insert(0, f"{len(without_number)} of {len(rows)} cases without a number")
-    columns |= _verdict_columns(verdict_on_family.verdict, verdict_on_family.original) | {
-        "p": verdict_on_family.p,
+    columns |= _verdict_columns(statement_verdict.verdict, statement_verdict.original) | {
+        "p": statement_verdict.p,
         "deviations": "; ".join(dict.fromkeys(deviations)),
         "n_units": len(cases),
         "n_missing": len(without_number),
     }
-    if verdict_on_family.estimate is not None:
-        columns |= _estimate_columns(verdict_on_family.estimate) | {"unit": "tasks"}
+    if statement_verdict.estimate is not None:
+        columns |= _estimate_columns(statement_verdict.estimate) | {"unit": "tasks"}
     return columns
 
 
@@ -436,7 +436,7 @@ def _test_columns(claim: Claim) -> dict[str, Any]:
 
 
 def _common_test_columns(rows: list[Row]) -> dict[str, Any]:
-    """Return the test columns of a family if all its claims have the same test; else nothing."""
+    """Return the test columns of a statement if all its claims have the same test; else nothing."""
     tests = [
         {name: row.values[name] for name in ("side", "bound", "tolerance", "published")}
         for row in rows

@@ -144,10 +144,10 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
     "scorecard",
     tables=["scorecard"],
     section="all",
-    caption="Headline claims by model: the verdict as if the study had that model alone.",
+    caption="Statements by model: the verdict as if the study had that model alone.",
 )
 def claims_by_model(scorecard: pd.DataFrame) -> Figure:
-    """Plot headline claims (rows, by paper) against models (columns): the sign of each verdict, and
+    """Plot statements (rows, by paper) against models (columns): the sign of each verdict, and
     the number that it is based on.
 
     Args:
@@ -173,7 +173,7 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
     figure.legend(handles=marks, ncols=4, fontsize=9, loc="outside lower left", frameon=False)
     footnote(
         figure,
-        "Each headline judged as if the study had that model alone; beside the sign the number "
+        "Each statement judged as if the study had that model alone; beside the sign the number "
         "that the verdict stands on, where it is one number. In bold: the paper's own data, model "
         "and protocol; all others are stand-ins. An empty cell: no number for that model.",
     )
@@ -181,7 +181,7 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
 
 
 def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]) -> None:
-    """One panel: a row per headline, a column per model, cells in the colour of their verdict."""
+    """One panel: a row per statement, a column per model, cells in the colour of their verdict."""
     group = rows["word"].map(GROUPS)
     numbers = rows["obtained"].map(lambda v: "" if pd.isna(v) else f"  {v:.3g}".replace("-", "−"))
     rows = rows.assign(
@@ -219,5 +219,5 @@ def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]
 
 
 def _claim_title(name: str, paper: str) -> str:
-    """Return the id of a headline as words, without the paper."""
+    """Return the id of a statement as words, without the paper."""
     return name.removeprefix(f"{paper}-").replace("-", " ").replace("_", " ")

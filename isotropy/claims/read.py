@@ -1,6 +1,6 @@
 """Read the claims of a paper.
 
-`claims.yaml` in its folder has one entry per claim, or one for a family of claims that differ in a
+`claims.yaml` in its folder has one entry per claim, or one template for claims that differ in a
 few words (`isotropy.templates`). A published number is given in the entry, or looked up in the
 paper's `published.csv`; `{printed}` in a statement is replaced by this number.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from isotropy.claims.spec import Claim, Family
+from isotropy.claims.spec import Claim, Statement
 from isotropy.errors import IsotropyError, suggest
 from isotropy.figures.spec import FigureSpec
 from isotropy.papers.declare import declared_figures
@@ -21,7 +21,7 @@ from isotropy.papers.locations import CLAIMS
 from isotropy.papers.registry import Paper
 from isotropy.spec import first_mistake
 from isotropy.tables.spec import PublishedNumber
-from isotropy.templates import expand_family, fill, read_yaml
+from isotropy.templates import expand_template, fill, read_yaml
 
 
 def claims_figures() -> tuple[FigureSpec, ...]:
@@ -30,7 +30,7 @@ def claims_figures() -> tuple[FigureSpec, ...]:
 
 
 def read_claims(paper: Paper) -> list[Claim]:
-    """Read all claims of a paper, with families expanded and published numbers looked up.
+    """Read all claims of a paper, with statements expanded and published numbers looked up.
 
     Raises:
         IsotropyError: an entry is invalid, an id occurs twice, or a published number is not in the
@@ -40,18 +40,18 @@ def read_claims(paper: Paper) -> list[Claim]:
     numbers = paper.published()
     claims = [
         _claim(entry, values, paper, numbers)
-        for family in read_yaml(path) or []
-        for values, entry in expand_family(family)
+        for template in read_yaml(path) or []
+        for values, entry in expand_template(template)
     ]
     ids = [claim.id for claim in claims]
     if repeated := sorted({i for i in ids if ids.count(i) > 1}):
         raise IsotropyError(f"{path}: duplicate id {repeated[0]}")
-    families: dict[str, Family] = {}
+    statements: dict[str, Statement] = {}
     for claim in claims:
-        family = claim.belongs_to
-        if families.setdefault(family.id, family) != family:
+        statement = claim.belongs_to
+        if statements.setdefault(statement.id, statement) != statement:
             raise IsotropyError(
-                f"{path}: {claim.id}: family {family.id} is declared with two different statements"
+                f"{path}: {claim.id}: statement {statement.id} is declared in two different ways"
             )
     return claims
 

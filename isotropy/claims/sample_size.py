@@ -13,11 +13,11 @@ from isotropy.tables.spec import TableSpec
 
 
 def runs_needed(claim: str, verdicts: pd.DataFrame) -> tuple[int, str]:
-    """Compute how many runs would decide an undecided claim or family with a power of 80 %, given
-    the observed variance.
+    """Compute how many runs would decide an undecided claim or statement with a power of 80 %,
+    given the observed variance.
 
     Args:
-        claim: id of a claim or a family.
+        claim: id of a claim or a statement.
         verdicts: the table of verdicts.
 
     Returns:
@@ -27,9 +27,9 @@ def runs_needed(claim: str, verdicts: pd.DataFrame) -> tuple[int, str]:
         IsotropyError: there is no such claim, none of its cases is undecided, or more runs do not
             help.
     """
-    claim_rows = verdicts[(verdicts["id"] == claim) | (verdicts["family"] == claim)]
+    claim_rows = verdicts[(verdicts["id"] == claim) | (verdicts["statement_id"] == claim)]
     if claim_rows.empty:
-        known_ids = [*verdicts["id"].unique(), *verdicts["family"].unique()]
+        known_ids = [*verdicts["id"].unique(), *verdicts["statement_id"].unique()]
         raise IsotropyError(f"no claim {claim!r}: {suggest(claim, known_ids)}")
     cases = claim_rows[claim_rows["obtained"].notna()]
     undecided = cases[cases["word"] == "undecided"]

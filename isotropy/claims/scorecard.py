@@ -1,4 +1,4 @@
-"""The scorecard: each headline claim by model, as if a study had that model alone."""
+"""The scorecard: each statement by model, as if a study had that model alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scorecard(
     missing: str,
     model_columns: Mapping[str, str],
 ) -> pd.DataFrame:
-    """Judge headline claims by model: a row for each headline and each model for which the study
+    """Judge statements by model: a row for each statement and each model for which the study
     has a number, or a reason why it is not computable; columns as in COLUMNS.
 
     Args:
@@ -46,7 +46,7 @@ def scorecard(
             rows = evaluate(
                 paper_claims, _model_tables(paper_tables, column, model), records, missing
             )
-            rows = rows[rows["headline"] & (rows["word"] != "not attempted")]
+            rows = rows[rows["overall"] & (rows["word"] != "not attempted")]
             parts.append(rows.assign(model=model))
     rows = pd.concat(parts) if parts else pd.DataFrame(columns=list(COLUMN_TYPES))
     order = {name: i for i, name in enumerate(dict.fromkeys(c.belongs_to.id for c in claims))}

@@ -90,11 +90,11 @@ class Published(Strict):
     source_note: str
 
 
-class Family(Strict):
-    """A statement that the paper makes about several cases."""
+class Statement(Strict):
+    """What a paper says once, of one case or of several, each of which is a claim."""
 
     id: str
-    statement: str
+    text: str
     rule: Rule = "all"
 
 
@@ -108,10 +108,10 @@ class Claim(Strict):
     statement: str
     unit: Unit | None = None
     """Null: not attempted."""
-    family: Family | None = None
-    """Null: the claim is a family of its own, whose cases are the setups of the study."""
+    part_of: Statement | None = None
+    """Null: the claim is a statement by itself, whose cases are the setups of the study."""
     rule: Rule = "all"
-    """Rule of the family where `family` is null."""
+    """Rule of the statement where `part_of` is null."""
     quantity: Quantity | None
     """Null: not attempted."""
     because: str | None = None
@@ -125,9 +125,9 @@ class Claim(Strict):
     test: Annotated[Equals | Beyond, Field(discriminator="kind")] | None
 
     @property
-    def belongs_to(self) -> Family:
-        """The family of the claim, made from the claim itself if it declares none."""
-        return self.family or Family(id=self.id, statement=self.statement, rule=self.rule)
+    def belongs_to(self) -> Statement:
+        """The statement that the claim is a case of, made from the claim if it declares none."""
+        return self.part_of or Statement(id=self.id, text=self.statement, rule=self.rule)
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:

@@ -11,11 +11,11 @@ from isotropy.tables.write import format_cell
 
 
 def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Make a readable table of headlines and attempted cases: the paper's statement, the verdict,
+    """Make a readable table of statements and attempted cases: the paper's statement, the verdict,
     the expected and obtained numbers, and what these are based on.
     """
     attempted = verdicts["word"] != "not attempted"
-    verdicts = verdicts[verdicts["headline"] | attempted]
+    verdicts = verdicts[verdicts["overall"] | attempted]
     rows = [{str(k): v for k, v in row.items()} for row in verdicts.to_dict("records")]
     obtained = [
         _number(value) + ("" if math.isnan(low) else f" [{format_cell(low)}, {format_cell(high)}]")
@@ -23,7 +23,7 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
     ]
     return pd.DataFrame(
         {
-            "claim": verdicts["statement"].where(verdicts["headline"], "– " + verdicts["id"]),
+            "claim": verdicts["statement"].where(verdicts["overall"], "– " + verdicts["id"]),
             "where": verdicts["paper"] + ", " + verdicts["locator"],
             "setup": verdicts["setup"],
             "verdict": [sentence(row) for row in rows],

@@ -38,7 +38,7 @@ class Enhanced(NamedTuple):
 
 
 def candidates(d: int, n_clusters: int, n_components: int | None, seed: int) -> list[Any]:
-    """The transforms to compare, unfitted."""
+    """Return the transforms that `isotropy measure --transforms` compares, unfitted."""
     n_removed = max(1, round(d / 100)) if n_components is None else n_components
     return [
         Center(),

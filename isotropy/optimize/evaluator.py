@@ -58,7 +58,7 @@ class Evaluator:
         )
 
     def scores(self, model: Classifier, step: int) -> Scores:
-        """Compute both scores directly, without interpolation."""
+        """Compute IsoScore and silhouette of this step, without interpolation."""
         if self.sample_size is None:
             return Scores(self.isoscore(model), self.silhouette(model.points()))
         seed = int(np.random.SeedSequence([self.seed, step]).generate_state(1)[0])

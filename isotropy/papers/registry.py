@@ -71,7 +71,8 @@ class Paper:
         says: its main statement in one sentence, for readers.
         lead: id of its most important figure.
         study: pydantic model of its section of the configuration.
-        results: function that plans its results in a study.
+        results: function that lists the results to compute for the paper, given its section of a
+            study's configuration.
         model_column: column of its tables with the id of a model.
     """
 

@@ -184,7 +184,9 @@ class Crate:
         return identifier
 
     def _file_or_absent(self, path: str, sha256: str) -> str:
-        """Return the id of a file: its name, or that of an entity for a file left out."""
+        """Return the id of a file in the RO-Crate: its path, or, if the bundle leaves it out, the
+        id of the entity that stands for it.
+        """
         if path in self._graph:
             return path
         absent = f"#not-in-the-bundle/{path}"

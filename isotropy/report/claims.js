@@ -1,32 +1,32 @@
 // Search and filter claims, keep the view in the address, unfold lineages. Without it all claims are there.
 "use strict";
 (() => {
-  const CLAIMS = "details.family[id], .cases > li[id]";
+  const CLAIMS = "details.statement[id], .cases > li[id]";
   const form = document.getElementById("filters");
   const fields = [...form.elements].filter((one) => one.name);
   const found = form.querySelector("output");
   const nothing = document.getElementById("nothing");
   const others = document.getElementById("others"); // the page of the other claims
   const page = others.getAttribute("href");
-  const opened = new Set(); // families that a filter opened, not the reader
+  const opened = new Set(); // statements that a filter opened, not the reader
   const sections = [...document.querySelectorAll("section[data-p]")].map((section) => ({
     section,
     paper: section.dataset.p,
-    families: [...section.querySelectorAll("details.family")].map((family) => ({
-      family,
-      head: item(family, family),
-      cases: [...family.querySelectorAll("li[id]")].map((one) => item(one, family)),
+    statements: [...section.querySelectorAll("details.statement")].map((statement) => ({
+      statement,
+      head: item(statement, statement),
+      cases: [...statement.querySelectorAll("li[id]")].map((one) => item(one, statement)),
     })),
   }));
 
-  // A case has the words of its headline, and its status and unit where it says nothing else.
-  function item(element, family) {
+  // A case has the words of its statement, and its status and unit where it says nothing else.
+  function item(element, statement) {
     const verdict = (element.dataset.v || "none attempted").split(" ");
-    const claim = Boolean(element.id); // not the headline of cases alone, which is on the other page
-    const headline = [...family.children].filter((one) => one.matches("summary, dl"));
-    const texts = element === family ? headline : [element, ...headline];
-    const status = element.dataset.s ?? family.dataset.s ?? "";
-    return { element, verdict, claim, status, unit: element.dataset.u ?? family.dataset.cases,
+    const claim = Boolean(element.id); // not that of cases alone, which is on the other page
+    const own = [...statement.children].filter((one) => one.matches("summary, dl"));
+    const texts = element === statement ? own : [element, ...own];
+    const status = element.dataset.s ?? statement.dataset.s ?? "";
+    return { element, verdict, claim, status, unit: element.dataset.u ?? statement.dataset.cases,
       text: [element.id, status, ...texts.map((one) => one.textContent)].join(" ").toLowerCase() };
   }
 
@@ -43,25 +43,25 @@
       (!verdict || one.verdict.includes(verdict)) && (!wanted.status || one.status === wanted.status) &&
       (!wanted.unit || one.unit === wanted.unit);
     let shown = 0;
-    for (const { section, paper, families } of sections) {
+    for (const { section, paper, statements } of sections) {
       const ofPaper = !wanted.paper || wanted.paper === paper;
       let any = false;
-      for (const { family, head, cases } of families) {
+      for (const { statement, head, cases } of statements) {
         const headFits = ofPaper && fits(head);
         let fitting = 0;
         for (const one of cases) {
-          const here = ofPaper && !wanted.headlines && fits(one);
+          const here = ofPaper && !wanted.overall && fits(one);
           one.element.hidden = !here;
           fitting += here;
         }
-        family.hidden = !headFits && fitting === 0;
-        any ||= !family.hidden;
+        statement.hidden = !headFits && fitting === 0;
+        any ||= !statement.hidden;
         shown += headFits + fitting;
-        if (narrow && fitting > 0 && !headFits && !family.open) {
-          family.open = true;
-          opened.add(family);
-        } else if (!narrow && opened.delete(family)) {
-          family.open = false;
+        if (narrow && fitting > 0 && !headFits && !statement.open) {
+          statement.open = true;
+          opened.add(statement);
+        } else if (!narrow && opened.delete(statement)) {
+          statement.open = false;
         }
       }
       section.hidden = !any;
@@ -192,8 +192,8 @@
     const details = event.target;
     if (!details.open || !details.matches) return;
     if (details.matches("li[id] > details")) {
-      addLineage(details, details.closest("details.family").dataset.job, details.parentElement.dataset.setup);
-    } else if (details.matches("details.family")) {
+      addLineage(details, details.closest("details.statement").dataset.job, details.parentElement.dataset.setup);
+    } else if (details.matches("details.statement")) {
       addLineage(details, details.dataset.job, details.dataset.setup);
     }
   }, true);

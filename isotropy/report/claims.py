@@ -13,7 +13,7 @@ import pandas as pd
 from isotropy.files import read_json, record_path
 from isotropy.palette import GROUPS
 from isotropy.papers.locations import table_file
-from isotropy.report.verdicts import families
+from isotropy.report.verdicts import group_statements
 from isotropy.workflow.page_spec import Inputs, PageSpec
 
 SCRIPTS = ("claims.js",)
@@ -31,20 +31,20 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     verdicts = pd.read_parquet(inputs("claims")[0])
     jobs = read_json(inputs("lineage")[0])["jobs"]
     numbers = {job["record"]: i for i, job in enumerate(jobs)}
-    all_families = families(verdicts)
-    for family in all_families:
-        head = family["head"]
+    all_statements = group_statements(verdicts)
+    for statement in all_statements:
+        head = statement["head"]
         record = record_path(Path(table_file(head["table"]))).as_posix() if head["table"] else ""
         head["job"] = numbers.get(record)
     shown = [
-        candidate for candidate in all_families if _belongs(candidate, attempted=spec.attempted)
+        candidate for candidate in all_statements if _belongs(candidate, attempted=spec.attempted)
     ]
-    paper_families = [
+    paper_statements = [
         (paper, [candidate for candidate in shown if candidate["head"]["paper"] == paper.key])
         for paper in spec.papers
     ]
     return {
-        "by_paper": [(paper, families) for paper, families in paper_families if families],
+        "by_paper": [(paper, statements) for paper, statements in paper_statements if statements],
         "setups": {job["keys"]["setup"] for job in jobs if "setup" in job["keys"]},
         "n_claims": len(verdicts),
         "n_attempted": int((verdicts["word"] != "not attempted").sum()),
@@ -55,7 +55,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     }
 
 
-def _belongs(family: dict[str, Any], *, attempted: bool) -> bool:
-    """Whether a family belongs on the page of attempted claims, or on that of the others."""
-    head_attempted = family["head"]["word"] != "not attempted"
-    return head_attempted if attempted else not head_attempted or family["n_left_out"] > 0
+def _belongs(statement: dict[str, Any], *, attempted: bool) -> bool:
+    """Whether a statement belongs on the page of attempted claims, or on that of the others."""
+    head_attempted = statement["head"]["word"] != "not attempted"
+    return head_attempted if attempted else not head_attempted or statement["n_left_out"] > 0

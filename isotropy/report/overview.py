@@ -12,7 +12,7 @@ import pandas as pd
 
 from isotropy.files import read_json
 from isotropy.report.pictures import size
-from isotropy.report.verdicts import count_groups, families, verb
+from isotropy.report.verdicts import count_groups, group_statements, verb
 from isotropy.workflow.page_spec import Inputs, PageSpec, PaperEntry
 
 
@@ -28,15 +28,16 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     verdicts = pd.read_parquet(inputs("claims")[0])
     leads = [paper.key for paper in spec.papers if paper.lead]
     pictures = dict(zip(leads, inputs("figures"), strict=True))
-    paper_families = {
-        paper.key: families(verdicts[verdicts["paper"] == paper.key]) for paper in spec.papers
+    paper_statements = {
+        paper.key: group_statements(verdicts[verdicts["paper"] == paper.key])
+        for paper in spec.papers
     }
     return {
         "cards": [
-            _card(paper, paper_families[paper.key], pictures, folder) for paper in spec.papers
+            _card(paper, paper_statements[paper.key], pictures, folder) for paper in spec.papers
         ],
         "decides": _describe_power(
-            [family for group in paper_families.values() for family in group], verdicts
+            [statement for group in paper_statements.values() for statement in group], verdicts
         ),
         "run": read_json(inputs("run")[0]),
         **_studied_names(verdicts),
@@ -44,15 +45,18 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
 
 def _card(
-    paper: PaperEntry, paper_families: list[dict[str, Any]], pictures: dict[str, Path], folder: Path
+    paper: PaperEntry,
+    paper_statements: list[dict[str, Any]],
+    pictures: dict[str, Path],
+    folder: Path,
 ) -> dict[str, Any]:
-    counts = count_groups(paper_families)
+    counts = count_groups(paper_statements)
     picture = pictures.get(paper.key)
     return {
         "paper": paper,
         "counts": counts,
-        "total": len(paper_families),
-        "found": _summarize(paper_families, counts),
+        "total": len(paper_statements),
+        "found": _summarize(paper_statements, counts),
         "words": {group: verb(group, n) for group, n in counts.items()},
         "picture": picture and os.path.relpath(picture, folder),
         "caption": paper.lead_caption,
@@ -60,35 +64,35 @@ def _card(
     }
 
 
-def _summarize(paper_families: list[dict[str, Any]], counts: dict[str, int]) -> str:
-    """One sentence on the outcome of a paper's headline claims."""
-    numbers = len(paper_families) - counts["none"]
+def _summarize(paper_statements: list[dict[str, Any]], counts: dict[str, int]) -> str:
+    """One sentence on the outcome of a paper's statements."""
+    numbers = len(paper_statements) - counts["none"]
     if not numbers:
-        return "This study has no number for its headline claims."
+        return "This study has no number for its statements."
     outcomes = [f"{n} {verb(group, n)}" for group, n in counts.items() if n and group != "none"]
     original = sum(
-        family["head"]["status"] == "original" for family in _with_number(paper_families)
+        statement["head"]["status"] == "original" for statement in _with_number(paper_statements)
     )
     originals = "none stands" if original == 0 else f"{original} stand{'s' * (original == 1)}"
     return (
-        f"{numbers} of {len(paper_families)} headline claims "
+        f"{numbers} of {len(paper_statements)} statements "
         f"{'has' if numbers == 1 else 'have'} a number: {', '.join(outcomes)}; "
         f"{originals} on the paper's own data, model and protocol."
     )
 
 
-def _with_number(all_families: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [family for family in all_families if family["head"]["group"] != "none"]
+def _with_number(all_statements: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [statement for statement in all_statements if statement["head"]["group"] != "none"]
 
 
-def _describe_power(all_families: list[dict[str, Any]], verdicts: pd.DataFrame) -> list[str]:
+def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame) -> list[str]:
     """What the study can decide, and what it cannot: at most three sentences."""
-    judged = _with_number(all_families)
-    original = sum(family["head"]["status"] == "original" for family in judged)
-    undecided = verdicts[verdicts["headline"] & (verdicts["word"] == "undecided")]
+    judged = _with_number(all_statements)
+    original = sum(statement["head"]["status"] == "original" for statement in judged)
+    undecided = verdicts[verdicts["overall"] & (verdicts["word"] == "undecided")]
     needed = int(undecided["needed"].notna().sum())
     sentences = [
-        f"It has a number for {len(judged)} of {len(all_families)} headline claims. "
+        f"It has a number for {len(judged)} of {len(all_statements)} statements. "
         "Of the others nothing is said: they are about data, models or settings that it leaves "
         "out, or have no meaning here."
     ]

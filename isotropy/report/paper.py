@@ -1,4 +1,4 @@
-"""The page of a paper: its headline claims, figures and tables, and the study's decisions where the
+"""The page of a paper: its statements, figures and tables, and the study's decisions where the
 paper is silent.
 """
 
@@ -19,7 +19,7 @@ from isotropy.papers.locations import package
 from isotropy.provenance.record import read_record
 from isotropy.report.pictures import size
 from isotropy.report.site import SORTABLE
-from isotropy.report.verdicts import count_groups, families, verb
+from isotropy.report.verdicts import count_groups, group_statements, verb
 from isotropy.tables.spec import TableSpec
 from isotropy.tables.write import format_cell
 from isotropy.workflow.page_spec import Inputs, PageSpec
@@ -40,15 +40,13 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         folder: folder of the page.
     """
     verdicts = pd.read_parquet(inputs("claims")[0])
-    paper_families = families(verdicts[verdicts["paper"] == spec.paper])
+    paper_statements = group_statements(verdicts[verdicts["paper"] == spec.paper])
     figures, tables = inputs("figures"), inputs("tables")
     return {
         "paper": next(paper for paper in spec.papers if paper.key == spec.paper),
-        "families": [family for family in paper_families if family["head"]["group"] != "none"],
-        "left_out": [
-            family["head"] for family in paper_families if family["head"]["group"] == "none"
-        ],
-        "counts": [(n, verb(group, n)) for group, n in count_groups(paper_families).items() if n],
+        "statements": [s for s in paper_statements if s["head"]["group"] != "none"],
+        "left_out": [s["head"] for s in paper_statements if s["head"]["group"] == "none"],
+        "counts": [(n, verb(group, n)) for group, n in count_groups(paper_statements).items() if n],
         "figures": [
             _figure(entry, path, note, folder)
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)

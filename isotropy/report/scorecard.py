@@ -1,4 +1,4 @@
-"""The scorecard: headline claims by model, the paper's own numbers first."""
+"""The scorecard: statements by model, the paper's own numbers first."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
 
 def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
-    """Headline claims of a paper, each with a cell per model; None: no number for that model."""
-    headlines = []
+    """Statements of a paper, each with a cell per model; None: no number for that model."""
+    statements = []
     for name, group in table.groupby("id", sort=False):
         first = group.iloc[0]
         cells = {row["model"]: _cell(row) for row in group.to_dict("records")}
-        headlines.append(
+        statements.append(
             {
                 "id": name,
                 "statement": first["statement"],
@@ -54,7 +54,7 @@ def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
                 "cells": [cells.get(model) for model in models],
             }
         )
-    return headlines
+    return statements
 
 
 def _cell(row: dict[Any, Any]) -> dict[str, str]:
@@ -71,6 +71,6 @@ def _cell(row: dict[Any, Any]) -> dict[str, str]:
 
 
 def _counts(rows: pd.DataFrame) -> str:
-    """How many headline claims of a model hold, fail or are undecided, in words."""
+    """How many statements of a model hold, fail or are undecided, in words."""
     groups = [GROUPS[word] for word in rows["word"]]
     return count_words({group: groups.count(group) for group in SIGNS})

@@ -1,5 +1,5 @@
-"""Prepare verdicts for pages: claims in families, each with its numbers, and a small plot of the
-published value beside ours.
+"""Prepare verdicts for pages: statements and their cases, each with its numbers, and a small plot
+of the published value beside ours.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from isotropy.tables.write import format_cell
 
 PLOT_WIDTH, PLOT_MARGIN = 160, 8
 MOST_LINES = 24
-"""Most lines in the plot of a family's cases; a family with more has no plot."""
+"""Most lines in the plot of a statement's cases; a statement with more has no plot."""
 
 
-def families(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
-    """Group verdicts into families, in the order of the table: a headline claim and its cases."""
+def group_statements(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
+    """Group verdicts into statements, in the order of the table: a statement and its cases."""
     result = []
-    for _, rows in verdicts.groupby("family", sort=False):
+    for _, rows in verdicts.groupby("statement_id", sort=False):
         raw = [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
         shown = [_claim(row) for row in raw]
-        head = next(claim for claim in shown if claim["headline"])
-        cases = [claim for claim in shown if not claim["headline"]]
+        head = next(claim for claim in shown if claim["overall"])
+        cases = [claim for claim in shown if not claim["overall"]]
         for case, label in zip(cases, _labels(head, cases), strict=True):
             case["label"] = label
         _set_addresses(cases, {head["id"]})
@@ -40,7 +40,7 @@ def families(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
                 reason = f"{case['reason']}{' them' if case['missing_case'] else ''}"
                 left_out.setdefault(reason, []).append(case)
         _move_shared_facts(head, attempted)
-        head["plots"] = _family_plot([row for row in raw if not row["headline"]])
+        head["plots"] = _statement_plot([row for row in raw if not row["overall"]])
         result.append(
             {
                 "head": head,
@@ -104,7 +104,7 @@ def labels(statements: list[str]) -> list[str]:
 
 
 def _move_shared_facts(head: dict[str, Any], cases: list[dict[str, Any]]) -> None:
-    """Move facts that all cases share to the headline; drop a status that the headline covers."""
+    """Move facts that all cases share to the statement; drop a status that the statement covers."""
     head_status = head["facts"].get("stands on")
     for case in cases:
         status, reasons = case["facts"].get("stands on", ("", []))
@@ -123,9 +123,9 @@ def _move_shared_facts(head: dict[str, Any], cases: list[dict[str, Any]]) -> Non
                 del case["facts"][name]
 
 
-def count_groups(family_list: list[dict[str, Any]]) -> dict[str, int]:
-    """Number of headline claims in each group of verdicts, including empty groups."""
-    counts = Counter(family["head"]["group"] for family in family_list)
+def count_groups(statement_list: list[dict[str, Any]]) -> dict[str, int]:
+    """Number of statements in each group of verdicts, including empty groups."""
+    counts = Counter(statement["head"]["group"] for statement in statement_list)
     return {group: counts[group] for group in SIGNS}
 
 
@@ -147,7 +147,7 @@ def _claim(row: dict[str, Any]) -> dict[str, Any]:
     detail = explanation(row)
     contradicted = row["judged"] == "contradicted"
     return {
-        **{name: row[name] for name in ("id", "paper", "locator", "statement", "headline")},
+        **{name: row[name] for name in ("id", "paper", "locator", "statement", "overall")},
         "status": row["status"],
         "unit": row["unit"],
         "word": word,
@@ -195,7 +195,7 @@ def count_words(counts: Mapping[str, int]) -> str:
 
 def _units(n: float, unit: str) -> str:
     """The units that an interval is over, in words; a deterministic number has none. Empty for
-    cases, which the detail of a headline counts.
+    cases, which the detail of a statement counts.
     """
     if pd.isna(n) or unit == "cases":
         return ""
@@ -246,7 +246,7 @@ def _scaled(rows: list[dict[str, float]]) -> list[dict[str, float]]:
     ]
 
 
-def _family_plot(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
+def _statement_plot(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
     """Plot positions of the cases that have a published value, on one scale."""
     compared = [v for row in rows if (v := _values(row)) and "published" in v]
     comparable = len({row["column"] for row in rows}) == 1 and len(compared) <= MOST_LINES

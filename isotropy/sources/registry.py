@@ -2,7 +2,7 @@
 
 The entries are data: `config/sources/*.yaml`, a file per kind, each with `sources` (by id) and
 `citations` (by key); and a user's own in `config/local/sources.yaml`, each with its `kind`.
-`isotropy.sources.entries` says what an entry may leave out, `isotropy.templates` how a family of
+`isotropy.sources.entries` says what an entry may leave out, `isotropy.templates` how a template of
 entries is written once.
 """
 
@@ -18,7 +18,7 @@ from isotropy.sources.entries import EntryError, parse_control, parse_source
 from isotropy.sources.sizes import Size
 from isotropy.sources.spec import Source, Tier
 from isotropy.spec import Strict
-from isotropy.templates import expand_family, fill, read_yaml
+from isotropy.templates import expand_template, fill, read_yaml
 
 __all__ = ["FILES", "Registry", "Source", "Tier", "load_registry"]
 
@@ -139,7 +139,7 @@ def _entries(files: dict[Path, dict[str, dict[Any, Any]]]) -> Iterator[_Entry]:
     for path, sections in files.items():
         for template, value in sections.get("sources", {}).items():
             try:
-                for values, entry in expand_family(value):
+                for values, entry in expand_template(value):
                     yield _Entry(path, str(fill(template, values)), fill(entry, values))
             except ValueError as error:
                 raise _error(path, template, str(error)) from error

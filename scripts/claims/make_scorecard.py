@@ -1,4 +1,4 @@
-"""Makes the scorecard: the verdict on each headline claim, by model."""
+"""Makes the scorecard: the verdict on each statement, by model."""
 
 import pandas as pd
 

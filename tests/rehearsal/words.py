@@ -94,7 +94,8 @@ def wordnet() -> bytes:
 
 
 def word_pairs(header: bool) -> bytes:
-    """Pairs of words with a score, as gensim ships them: comment lines, tab-separated fields."""
+    """Write made-up pairs of words with scores, in the format of gensim's files: comment lines,
+    then tab-separated fields."""
     writer = Writer(21, n_words=300)
     lines = ["# The pairs\n", "# Word 1\tWord 2\tHuman (mean)\n"] if header else []
     seen: dict[tuple[str, str], None] = {}

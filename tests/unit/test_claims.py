@@ -15,15 +15,15 @@ from scipy import stats
 
 from isotropy.claims import estimate as estimates
 from isotropy.claims.evaluate import SCHEMA, evaluate
-from isotropy.claims.families import holm
 from isotropy.claims.judge import Verdict, judge, p_value
 from isotropy.claims.read import matching_rows, read_claims
 from isotropy.claims.spec import Beyond, Claim, Equals
+from isotropy.claims.statements import holm
 from isotropy.claims.wording import expectation, explanation, sentence
 from isotropy.claims.write import readable
 from isotropy.errors import IsotropyError
 from isotropy.papers.registry import KEYS, Paper, paper, papers
-from isotropy.templates import expand_family, fill, read_yaml
+from isotropy.templates import expand_template, fill, read_yaml
 from tests.conftest import Workflow
 from tests.unit.entries import TABLES
 
@@ -124,13 +124,13 @@ def test_minus_compares_two_columns_by_welchs_test() -> None:
     table = TABLE.assign(y=[-3.0, -3.2, -3.1, 0.0, 0.0, 1.0, 1.2])
     minus = {"table": "t", "column": "x", "minus": "y", "where": {}}
     rows = evaluated(claim(ABOVE, quantity=minus), table)
-    cases = rows[~rows["headline"]]
+    cases = rows[~rows["overall"]]
     assert cases["word"].tolist() == ["reproduced", "undecided"]
     assert cases["obtained"].tolist() == pytest.approx([2.3, -1.2337], abs=1e-3)
     assert cases["column"].tolist() == ["x minus y"] * 2
     assert cases["interval_method"].iloc[0] == "Welch's t"
     nothing = evaluated(claim(BELOW, quantity=minus), table.assign(y=np.nan))
-    assert set(nothing.loc[~nothing["headline"], "reason"]) == {"y is not a number"}
+    assert set(nothing.loc[~nothing["overall"], "reason"]) == {"y is not a number"}
 
 
 def test_row_with_mean_and_sd_has_an_interval() -> None:
@@ -204,7 +204,7 @@ def test_holm_equals_its_definition(p: list[float]) -> None:
     assert math.isnan(result[-1])
 
 
-def family(rule: str, values: dict[str, list[float]], **changes: object) -> pd.DataFrame:
+def statement(rule: str, values: dict[str, list[float]], **changes: object) -> pd.DataFrame:
     """Evaluate a claim on setups with the given values per seed."""
     table = pd.DataFrame(
         [
@@ -234,26 +234,26 @@ WELL, BADLY, OPEN = [1.0, 1.1, 0.9], [-1.0, -1.1, -0.9], [1.0, -1.0, 0.3]
         ("pooled", {"a": [1.0], "b": [1.1]}, "undecided", "2 cases, 3 are needed"),
     ],
 )
-def test_a_family_has_one_verdict(
+def test_a_statement_has_one_overall_verdict(
     rule: str, values: dict[str, list[float]], word: str, detail: str
 ) -> None:
-    rows = family(rule, values)
-    assert rows["headline"].tolist() == [True] + [False] * len(values)
+    rows = statement(rule, values)
+    assert rows["overall"].tolist() == [True] + [False] * len(values)
     head = rows.iloc[0]
     assert head["word"] == word
     assert detail in explanation(head)
-    assert set(rows["family"]) == {"c"}
+    assert set(rows["statement_id"]) == {"c"}
 
 
 def test_many_cases_are_adjusted_for_their_number() -> None:
-    """A case that is significant by itself is undecided among twenty; the verdict of the family
+    """A case that is significant by itself is undecided among twenty; the verdict of the statement
     needs no adjustment if all cases hold."""
     values = [0.5, 1.5, 0.9, 1.2]
-    alone = family("all", {"a": values}).iloc[0]
+    alone = statement("all", {"a": values}).iloc[0]
     assert alone["p"] < 0.05 < 20 * alone["p"]
     assert alone["word"] == "reproduced"
-    twenty = family("all", {f"s{i}": values for i in range(20)})
-    assert set(twenty.loc[~twenty["headline"], "word"]) == {"undecided"}
+    twenty = statement("all", {f"s{i}": values for i in range(20)})
+    assert set(twenty.loc[~twenty["overall"], "word"]) == {"undecided"}
     assert (
         twenty["reason"][1]
         == "once adjusted for the number of cases, the interval includes the bound"
@@ -262,11 +262,11 @@ def test_many_cases_are_adjusted_for_their_number() -> None:
     assert twenty["p"][0] == pytest.approx(alone["p"])
 
 
-def test_incomplete_family_is_a_stand_in() -> None:
+def test_incomplete_statement_is_a_stand_in() -> None:
     """Unless a case with the paper's own data contradicts the claim."""
-    given = {"id": "f", "statement": "all of them"}
+    given = {"id": "f", "text": "all of them"}
     claims = [
-        claim(BELOW, id=name, family=given, quantity=QUANTITY | {"where": {"setup": name}})
+        claim(BELOW, id=name, part_of=given, quantity=QUANTITY | {"where": {"setup": name}})
         for name in ("a", "elsewhere")
     ]
     head = evaluate(claims, {"t": TABLE}, {"t": "f" * 64}, "")
@@ -302,7 +302,7 @@ def evaluated(one: Claim, table: pd.DataFrame = TABLE) -> pd.DataFrame:
 
 def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
     """Summary rows do not count. A model other than the paper's is a stand-in, whatever the status
-    of its source, and so is a family that contains one."""
+    of its source, and so is a statement that contains one."""
     rows = evaluated(claim(EQUALS, -0.8))
     assert rows["setup"].tolist() == ["", "a", "b"]
     assert rows["word"].tolist() == ["inconsistent", "reproduced", "inconsistent"]
@@ -432,7 +432,7 @@ def effects(one: Claim) -> dict[str, np.ndarray]:
 
 def test_every_claim_can_be_reproduced_and_contradicted(capsys: pytest.CaptureFixture[str]) -> None:
     """Synthetic tables with the claimed effect, the opposite and no effect give the corresponding
-    verdicts, also for families."""
+    verdicts, also for statements."""
     testable = [c for of_paper in papers() for c in read_claims(of_paper) if c.quantity is not None]
     with_own_tables = [
         c.model_copy(update={"quantity": c.quantity.model_copy(update={"table": c.id})})
@@ -443,14 +443,14 @@ def test_every_claim_can_be_reproduced_and_contradicted(capsys: pytest.CaptureFi
     for name in ("claimed", "opposite", "null"):
         tables = {c.id: table_for(c, effects(c)[name]) for c in with_own_tables}
         rows = evaluate(with_own_tables, tables, defaultdict(str), "")
-        assert len(rows[~rows["headline"] | rows["id"].isin(tables)]) >= len(testable)
+        assert len(rows[~rows["overall"] | rows["id"].isin(tables)]) >= len(testable)
         verdicts[name] = rows.set_index("id")["word"]
     assert verdicts["claimed"].eq("reproduced").all()
     assert verdicts["opposite"].isin(["contradicted", "deviates"]).all()
     assert verdicts["null"].ne("reproduced").all()
     with capsys.disabled():
         n = len(verdicts["claimed"])
-        print(f" [{len(testable)} claims and {n - len(testable)} families walked] ", end="")
+        print(f" [{len(testable)} claims and {n - len(testable)} statements walked] ", end="")
     assert len(testable) > 300
 
 
@@ -462,7 +462,7 @@ def test_every_published_number_is_used_by_a_claim(key: str) -> None:
     numbers = source_paper.published()
     tested, listed = set(), set()
     for entry in read_yaml(source_paper.folder / "claims.yaml"):
-        for values, member in expand_family(entry):
+        for values, member in expand_template(entry):
             keys = fill(member.get("published"), values)
             if keys is not None and "value" not in keys:
                 tested.update(n.model_dump_json() for n in matching_rows(keys, numbers))
@@ -497,7 +497,7 @@ def test_verdicts_of_the_smoke_study(smoke: Workflow) -> None:
     verdicts = pd.read_parquet(results / "claims.parquet")
     without_data = verdicts["table"] == "mickus2024/simplices"
     words = verdicts["word"]
-    assert set(words[without_data & verdicts["headline"]]) == {"contradicted", "reproduced"}
+    assert set(words[without_data & verdicts["overall"]]) == {"contradicted", "reproduced"}
     kinds = set(words[~without_data])
     assert kinds <= {"consistent", "inconsistent", "undecided", "not attempted", "not computable"}
     open_ends = {
@@ -518,7 +518,7 @@ def test_verdicts_of_the_smoke_study(smoke: Workflow) -> None:
     assert set(done["setup"]) >= {"polarity", "pos-scaled", "supersenses", "supersenses-scaled"}
     assert (done["record"].str.len() == 64).all()
     assert set(done["status"]) == {"stand-in"}
-    assert verdicts.groupby("family")["headline"].sum().eq(1).all()
+    assert verdicts.groupby("statement_id")["overall"].sum().eq(1).all()
     assert done["deviations"].ne("").all()
 
 

@@ -56,9 +56,9 @@ def test_full_scale_study_needs_gpus(project: Path) -> None:
     assert result["tables"].gpu_hours == 0
 
 
-def test_headlines_study_needs_few_gpu_hours(project: Path) -> None:
+def test_decisive_study_needs_few_gpu_hours(project: Path) -> None:
     """On the papers' models and tasks, with at least three seeds."""
-    costs = estimate(project, "paper.yaml", "headlines.yaml")
+    costs = estimate(project, "paper.yaml", "decisive.yaml")
     assert 5 < totals(costs)["all"].gpu_hours < 40
     config = costs.plan.study.config
     assert len(config.rudman2024.models) == 3

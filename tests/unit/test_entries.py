@@ -75,9 +75,9 @@ def test_citation_keys_are_resolved(tmp_path: Path) -> None:
     assert result["b"].citation == "Two (2002); One (2001)"
 
 
-def test_a_family_is_expanded_to_entries(tmp_path: Path) -> None:
+def test_a_template_is_expanded_to_entries(tmp_path: Path) -> None:
     """Each item gives an entry, which equals the same one written by hand."""
-    family = {
+    template = {
         "each": [
             {"task": "cola", "rows": 3, "fields": ["x"]},
             {"task": "rte", "rows": 4, "fields": ["x", "y"]},
@@ -104,7 +104,7 @@ def test_a_family_is_expanded_to_entries(tmp_path: Path) -> None:
     }
     origins = [DATA["origins"][0] | {"files": {"b.parquet": "rte/b.parquet"}}]
     by_hand = DATA | {"contents": {"all": content}, "origins": origins}
-    result = load(tmp_path, **{"glue-{task}": family}, hand=by_hand).sources
+    result = load(tmp_path, **{"glue-{task}": template}, hand=by_hand).sources
     assert list(result) == ["glue-cola", "glue-rte", "hand"]
     assert result["glue-rte"] == result["hand"]
     assert result["glue-cola"].contents["all"].text_fields == ["x"]
@@ -208,12 +208,12 @@ def test_duplicate_yaml_keys_are_rejected(tmp_path: Path) -> None:
 
 
 def test_duplicate_entries_are_rejected(tmp_path: Path) -> None:
-    """In two files, and in a family and a single entry."""
-    family = DATA | {"each": [{"b": "x"}]}
+    """In two files, and in a template and a single entry."""
+    template = DATA | {"each": [{"b": "x"}]}
     with pytest.raises(
         IsotropyError, match=r"datasets\.yaml: a-x: duplicate entry, also in .*data"
     ):
-        load(tmp_path, **{"a-{b}": family, "a-x": DATA})
+        load(tmp_path, **{"a-{b}": template, "a-x": DATA})
     load(tmp_path, a=DATA)
     with pytest.raises(IsotropyError, match=r"lexicons\.yaml: citations\.one: duplicate key"):
         load(tmp_path, file="lexicons", a=DATA)

@@ -39,7 +39,8 @@ def gpt_model() -> torch.nn.Module:
 
 
 def run(layers: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
-    """Return the output, and the gradients of its squared sum by input and parameters."""
+    """Return the output of layers, and the gradients of the sum of its squares with respect to the
+    input and the parameters."""
     x = x.detach().requires_grad_()
     y = layers(x)
     return [y.detach(), *torch.autograd.grad((y**2).sum(), [x, *layers.parameters()])]

@@ -16,24 +16,24 @@ from isotropy.palette import STATUS, VERDICTS
 from isotropy.report import verdicts
 from isotropy.report.paper import _constant
 from isotropy.report.provenance import _packages
-from isotropy.report.verdicts import GROUPS, SIGNS, count_groups, families, labels
+from isotropy.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
 
 NAN = float("nan")
 
 
 def claim(name: str, word: str, **others: Any) -> dict[str, Any]:
     empty = {n: "" if kind == "str" else NAN for n, kind in SCHEMA.items()}
-    fields = {"id": name, "word": word, "family": "f", "headline": False, "paper": "p"}
+    fields = {"id": name, "word": word, "statement_id": "f", "overall": False, "paper": "p"}
     return {**empty, "statement": f"It rises: {name}.", **fields, **others}
 
 
-def family(*rows: dict[str, Any]) -> dict[str, Any]:
-    (result,) = families(pd.DataFrame(list(rows)))
+def statement(*rows: dict[str, Any]) -> dict[str, Any]:
+    (result,) = group_statements(pd.DataFrame(list(rows)))
     return result
 
 
 HEAD = claim(
-    "f", "inconsistent", headline=True, judged="contradicted", unit="cases", n_judged=2, n_holding=1
+    "f", "inconsistent", overall=True, judged="contradicted", unit="cases", n_judged=2, n_holding=1
 )
 
 
@@ -41,11 +41,11 @@ def test_every_verdict_has_a_group_sign_and_colour() -> None:
     assert set(GROUPS.values()) == set(SIGNS) == set(VERDICTS)
     assert not set(STATUS.values()) & set(VERDICTS.values())
     with pytest.raises(ValueError, match=r"expected a verdict among .*, got 'perhaps'"):
-        family({**HEAD, "word": "perhaps"})
+        statement({**HEAD, "word": "perhaps"})
 
 
-def test_family_has_headline_and_cases() -> None:
-    result = family(
+def test_statement_has_overall_verdict_and_cases() -> None:
+    result = statement(
         HEAD,
         claim("a", "consistent", published=1.0, obtained=2.0, low=1.5, high=2.5, column="c"),
         claim("b", "not attempted", reason=NO_NUMBER_FOR, missing_case="dataset x"),
@@ -62,37 +62,37 @@ def test_family_has_headline_and_cases() -> None:
 
 def test_bound_of_a_claim_is_drawn() -> None:
     row = claim("a", "consistent", obtained=-1.0, low=-2.0, high=0.0)
-    below = family(HEAD, row | {"side": "below", "bound": 2.0})
+    below = statement(HEAD, row | {"side": "below", "bound": 2.0})
     assert below["cases"][0]["plot"] == {"bound": 152, "low": 8, "high": 80, "obtained": 44}
     assert below["cases"][0]["facts"]["expected"] == "< 2"
-    tiny = family(HEAD, row | {"side": "below", "bound": 1e-06})["cases"][0]
+    tiny = statement(HEAD, row | {"side": "below", "bound": 1e-06})["cases"][0]
     assert tiny["plot"]["bound"] == 152
     assert tiny["facts"]["expected"] == "< 1e-06"
-    assert family(HEAD, claim("a", "undecided", obtained=1.0))["cases"][0]["plot"] is None
+    assert statement(HEAD, claim("a", "undecided", obtained=1.0))["cases"][0]["plot"] is None
 
 
 def test_cases_with_equal_ids_have_different_addresses() -> None:
     cases = [claim("a", "consistent", setup=f"d {d}, K {k}") for d in (2, 3) for k in (1, 2)]
-    result = family(HEAD, *cases, claim("f", "consistent", setup="words"))
+    result = statement(HEAD, *cases, claim("f", "consistent", setup="words"))
     addresses = [case["address"] for case in result["cases"]]
     assert addresses == ["a-d-2-K-1", "a-d-2-K-2", "a-d-3-K-1", "a-d-3-K-2", "f-words"]
 
 
-def test_facts_common_to_all_cases_are_in_the_headline() -> None:
+def test_facts_common_to_all_cases_are_in_the_overall_row() -> None:
     shared = {
         "status": "stand-in",
         "deviations": "one; two",
         "source_note": "slides",
         "locator": "p 1",
     }
-    result = family(
+    result = statement(
         {**HEAD, **shared}, *(claim(name, "consistent", **shared) for name in ("a", "b"))
     )
     assert result["head"]["facts"]["stands on"] == ("stand-in", ["one", "two"])
     assert result["head"]["facts"]["source"] == "p 1: slides"
     assert all(case["facts"] == {} for case in result["cases"])
-    # Facts that differ from the headline's stay with the cases.
-    different = family(
+    # Facts that differ from the statement's stay with the cases.
+    different = statement(
         {**HEAD, "source_note": "paper", "locator": "p 1"},
         *(claim(name, "consistent", **shared) for name in ("a", "b")),
     )

@@ -20,7 +20,7 @@ from tests.unit.entries import TABLES
 def verdicts(**changes: object) -> pd.DataFrame:
     row = {
         "id": "rudman2024-performance",
-        "family": "rudman2024-performance",
+        "statement_id": "rudman2024-performance",
         "setup": "a",
         "word": "undecided",
         "obtained": -0.2,
@@ -45,7 +45,7 @@ def test_runs_needed_is_the_maximum_over_cases() -> None:
         ({"unit": "items"}, "its interval is over items, which more runs do not narrow"),
         ({"needed": None}, "no feasible number of runs decides it"),
         (
-            {"id": "x", "family": "rudman2024-performances"},
+            {"id": "x", "statement_id": "rudman2024-performances"},
             "did you mean 'rudman2024-performances'",
         ),
     ],

@@ -62,7 +62,7 @@ def test_column_equals_the_study_of_one_model() -> None:
     for name, value in (("falls", -0.9), ("rises", 0.9)):
         table = {"mickus2024/correlations": correlations(**{name: value})}
         alone = evaluate(CLAIMS, table, defaultdict(str), "left out")
-        alone = alone[alone["headline"] & (alone["word"] != "not attempted")]
+        alone = alone[alone["overall"] & (alone["word"] != "not attempted")]
         column = both[both["model"] == name]
         assert column["id"].tolist() == alone["id"].tolist()
         assert column["word"].tolist() == alone["word"].tolist()

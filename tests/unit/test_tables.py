@@ -114,9 +114,9 @@ def test_glue_tables_have_every_cell_of_the_paper(published: pd.DataFrame) -> No
     assert table3.loc[("cola", "mine"), "n_seeds"] == 1
 
 
-def test_sensitivity_marks_variants_that_change_the_verdict(published: pd.DataFrame) -> None:
+def test_sensitivity_marks_variants_that_change_the_trend(published: pd.DataFrame) -> None:
     """Variants are compared with the same seeds of their setup; one in which both scores fall
-    changes the verdict."""
+    changes the trend."""
     main = tables.trajectories([run("mine", 0), run("mine", 1)])
     slow = run("mine--slow", 0, base="mine", variant="slow")
     fast = run("mine--fast", 0, sign=1, base="mine", variant="fast")
@@ -125,7 +125,7 @@ def test_sensitivity_marks_variants_that_change_the_verdict(published: pd.DataFr
     )
     assert list(table.index) == ["as configured", "without step 0", "slow", "fast"]
     assert list(table["trend"]) == ["holds", "holds", "holds", "does not hold"]
-    assert list(table["changes_the_verdict"]) == [False, False, False, True]
+    assert list(table["changes_the_trend"]) == [False, False, False, True]
     assert table.loc["as configured", "n_seeds"] == 1
 
 

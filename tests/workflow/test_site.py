@@ -185,14 +185,16 @@ def test_url_of_each_claim_shows_it(smoke: Workflow, browser: Browser) -> None:
     """Also of one that was not attempted; the URL stays, and unknown fragments change nothing."""
     verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
     not_attempted = verdicts["word"] == "not attempted"
-    of_family = verdicts["family"].map(
-        not_attempted[verdicts["headline"]].set_axis(verdicts.loc[verdicts["headline"], "family"])
+    of_statement = verdicts["statement_id"].map(
+        not_attempted[verdicts["overall"]].set_axis(
+            verdicts.loc[verdicts["overall"], "statement_id"]
+        )
     )
-    unique = ~verdicts["id"].duplicated(keep=False) & ~verdicts["headline"]
+    unique = ~verdicts["id"].duplicated(keep=False) & ~verdicts["overall"]
     kinds = [
         ~not_attempted & unique,
-        not_attempted & unique & ~of_family,
-        not_attempted & unique & of_family,
+        not_attempted & unique & ~of_statement,
+        not_attempted & unique & of_statement,
     ]
     visit = Visit(browser, smoke.folder / "results")
     for ids in [verdicts.loc[kind, "id"] for kind in kinds]:
@@ -279,7 +281,7 @@ def test_overview_leads_to_numbers_digests_and_code_in_three_clicks(
     page = visit.open("index.html")
     page.get_by_role("link", name="all that was contradicted").click()
     until(page, "document.querySelector('output').textContent !== ''")
-    badges = page.locator("details.family:not([hidden])").all_inner_texts()
+    badges = page.locator("details.statement:not([hidden])").all_inner_texts()
     assert badges
     assert visit.problems == []
 
@@ -288,8 +290,8 @@ def test_pages_are_readable_without_javascript(smoke: Workflow, browser: Browser
     visit = Visit(browser, smoke.folder / "results", java_script_enabled=False)
     page = visit.open("site/claims.html")
     assert not page.locator("#filters").is_visible()
-    headline = page.locator("#mickus2024-pearson > summary")
-    headline.click()
+    statement = page.locator("#mickus2024-pearson > summary")
+    statement.click()
     assert page.locator("#mickus2024-pearson .cases li").first.is_visible()
     page = visit.open("site/mickus2024.html")
     assert page.locator("#table-seeds tbody tr").first.is_visible()

@@ -207,7 +207,9 @@ def clusters_and_dimensions(simplices: pd.DataFrame, limits: pd.DataFrame) -> Fi
 
 
 def _clusters_panel(axes: Axes, simplices: pd.DataFrame) -> None:
-    """IsoScore over clusters per dimension: tight ones, and the widest, dotted."""
+    """Plot IsoScore against the number of clusters divided by the number of dimensions: of tight
+    clusters as solid lines, of the widest as dotted ones.
+    """
     widest = simplices["spread"].max()
     simplices = simplices.assign(share=(simplices["n_clusters"] - 1) / simplices["d"])
     for i, (d, rows) in enumerate(simplices.groupby("d")):

@@ -1,5 +1,5 @@
-"""One verdict on a statement that a paper makes about several cases; see `docs/verdicts.md`, "What
-if a paper says one thing of many cases?".
+"""Judge a statement that a paper makes about several cases by one overall verdict; see
+`docs/verdicts.md`, "What if a paper says one thing of many cases?".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from isotropy.claims import estimate as estimates
 from isotropy.claims.estimate import Estimate
 from isotropy.claims.judge import Verdict, judge, p_value
-from isotropy.claims.spec import Claim, Family
+from isotropy.claims.spec import Claim, Statement
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Case:
         claim: the claim.
         estimate: our estimate.
         original: whether it has the paper's own data, model and protocol.
-        p: p-value of the verdict, adjusted for the number of cases of its family.
+        p: p-value of the verdict, adjusted for the number of cases of its statement.
         verdict: the verdict, as if this were the paper's own case.
     """
 
@@ -37,14 +37,15 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Headline:
-    """The verdict on a family.
+class StatementVerdict:
+    """The overall verdict on a statement.
 
     Attributes:
-        verdict: the verdict, as if all cases were the paper's own.
+        verdict: the verdict, regardless of whether cases use stand-ins for the paper's own data,
+            model or protocol.
         p: p-value of the verdict; NaN if the verdict follows from counts.
-        estimate: estimate of the mean over cases; None if the family is not pooled.
-        original: whether it has the paper's own data, model and protocol.
+        estimate: estimate of the mean over cases; None if the statement is not pooled.
+        original: whether the cases that decide use the paper's own data, model and protocol.
     """
 
     verdict: Verdict
@@ -54,14 +55,14 @@ class Headline:
 
 
 class _Counts(NamedTuple):
-    """Numbers of cases of a family: judged, those where the statement holds, and where it fails."""
+    """Numbers of cases of a statement: those judged, those in which it holds and fails."""
 
     judged: int
     holding: int
     failing: int
 
     def verdict(self, word: str) -> Verdict:
-        """Make the verdict of the family with these counts."""
+        """Make the verdict of the statement with these counts."""
         return Verdict(word, n_judged=self.judged, n_holding=self.holding, n_failing=self.failing)
 
 
@@ -77,31 +78,33 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 
 def judge_cases(cases: Sequence[Case]) -> None:
-    """Set the adjusted p-value and the verdict of each case of a family."""
+    """Set the adjusted p-value and the verdict of each case of a statement."""
     adjusted = holm([p_value(case.claim, case.estimate) for case in cases])
     for case, p in zip(cases, adjusted, strict=True):
         case.p = float(p)
         case.verdict = judge(case.claim, case.estimate, case.p)
 
 
-def headline(family: Family, cases: Sequence[Case], complete: bool) -> Headline:
-    """Judge a family.
+def judge_statement(
+    statement: Statement, cases: Sequence[Case], complete: bool
+) -> StatementVerdict:
+    """Judge a statement.
 
     Args:
-        family: the statement, and the rule that combines its cases.
+        statement: the statement, and the rule that combines its cases.
         cases: the attempted cases, at least one, already judged.
         complete: whether the study attempts all cases of the paper.
     """
     original = complete and all(case.original for case in cases)
     if len(cases) == 1:
         single = cases[0]
-        decides = family.rule == "all" and single.original and _disagrees(single.verdict)
-        return Headline(single.verdict, single.p, None, original or decides)
-    rule = {"all": _judge_all, "any": _judge_any, "pooled": _judge_pooled}[family.rule]
+        decides = statement.rule == "all" and single.original and _disagrees(single.verdict)
+        return StatementVerdict(single.verdict, single.p, None, original or decides)
+    rule = {"all": _judge_all, "any": _judge_any, "pooled": _judge_pooled}[statement.rule]
     return rule(cases, original)
 
 
-def _judge_all(cases: Sequence[Case], original: bool) -> Headline:
+def _judge_all(cases: Sequence[Case], original: bool) -> StatementVerdict:
     """Judge by the rule `all`: the statement holds if every case shows it by itself, which needs no
     adjustment (intersection-union test); one case that fails after adjustment contradicts it.
     """
@@ -114,15 +117,15 @@ def _judge_all(cases: Sequence[Case], original: bool) -> Headline:
         original_failed = any(case.original for case in failed)
         contradicted = any(case.verdict.word == "contradicted" for case in failed)
         verdict = counts.verdict("contradicted" if contradicted else "deviates")
-        return Headline(
+        return StatementVerdict(
             verdict, _smallest(case.p for case in failed), None, original or original_failed
         )
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     word = "reproduced" if len(holding) == len(cases) else "undecided"
-    return Headline(counts.verdict(word), p, None, original)
+    return StatementVerdict(counts.verdict(word), p, None, original)
 
 
-def _judge_any(cases: Sequence[Case], original: bool) -> Headline:
+def _judge_any(cases: Sequence[Case], original: bool) -> StatementVerdict:
     """Judge by the rule `any`: the statement holds if one case shows it after adjustment, and fails
     if every case by itself shows the contrary.
     """
@@ -131,13 +134,13 @@ def _judge_any(cases: Sequence[Case], original: bool) -> Headline:
     counts = _Counts(len(cases), len(holding), len(failed))
     if holding:
         verdict = counts.verdict("reproduced")
-        return Headline(verdict, _smallest(c.p for c in holding), None, original)
+        return StatementVerdict(verdict, _smallest(c.p for c in holding), None, original)
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     if len(failed) < len(cases):
-        return Headline(counts.verdict("undecided"), p, None, original)
+        return StatementVerdict(counts.verdict("undecided"), p, None, original)
     contradicted = any(verdict.word == "contradicted" for verdict in failed)
     word = "contradicted" if contradicted else "deviates"
-    return Headline(counts.verdict(word), p, None, original)
+    return StatementVerdict(counts.verdict(word), p, None, original)
 
 
 def _judge_unadjusted(cases: Sequence[Case]) -> list[Verdict]:
@@ -153,7 +156,7 @@ def _largest(p: Iterable[float]) -> float:
     return max((value for value in p if not math.isnan(value)), default=math.nan)
 
 
-def _judge_pooled(cases: Sequence[Case], original: bool) -> Headline:
+def _judge_pooled(cases: Sequence[Case], original: bool) -> StatementVerdict:
     """Judge by the rule `pooled`: a test of the mean over cases, which are the sample."""
     claim = cases[0].claim.model_copy(update={"unit": "tasks"})
     quantity = claim.quantity
@@ -171,7 +174,7 @@ def _judge_pooled(cases: Sequence[Case], original: bool) -> Headline:
         n_holding=sum(map(_agrees, case_verdicts)),
         n_failing=sum(map(_disagrees, case_verdicts)),
     )
-    return Headline(with_counts, p, estimate, original)
+    return StatementVerdict(with_counts, p, estimate, original)
 
 
 def _agrees(verdict: Verdict) -> bool:
