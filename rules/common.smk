@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from functools import cache, partial
+from math import ceil
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -49,11 +50,13 @@ from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import find_record
 from isotropy.sources import formats
 from isotropy.workflow.config import load_study
+from isotropy.workflow.costs import CostModel, read_rates
 from isotropy.workflow.plan import Plan
 
 try:
     STUDY = load_study(config, PROJECT)
     PLAN = Plan(STUDY, PROJECT, Path.cwd())
+    COSTS = CostModel(PLAN, read_rates(PROJECT / "config/rates.yaml"))
     PLAN.batches()  # to find mistakes in the declarations of tables and figures
 except IsotropyError as error:
     raise WorkflowError(escape_for_terminal(str(error))) from None
@@ -267,39 +270,34 @@ def doubles_with_attempt(initial):
     return resource
 
 
-def registered_rows(source):
-    """Return the maximum number of rows of a source in the registry; 10**9 if it is not known."""
-    return max(content.rows or 10**9 for content in SOURCES[source].contents.values())
+@cache
+def estimated_cost(stem):
+    """Return the cost of the job of a result as `isotropy plan` estimates it."""
+    return COSTS.cost(stem)
 
 
-def optimize_memory(wildcards):
-    """Return the memory of a trajectory in MB: data sets can have half a million sentences."""
-    dataset = CONFIG.datasets[
-        job_spec("optimize/{paper}/{setup}/seed{seed}", wildcards).dataset
-    ]
-    words = dataset.kind == "words"
-    return 3000 if words or registered_rows(dataset.source) <= 20000 else 16000
+def memory_for(stem):
+    """Return the resource function `mem_mb` for a stem with wildcards: half as much again as is
+    estimated, and 1 GB; doubled with each attempt.
+    """
+
+    def resource(wildcards, attempt):
+        estimate = estimated_cost(fill_wildcards(stem, wildcards)).memory / 10**6
+        return 500 * ceil((1.5 * estimate + 1000) / 500) * 2 ** (attempt - 1)
+
+    return resource
 
 
-def finetune_memory(wildcards):
-    """Return the memory of a fine-tuning job in MB: more for large training sets."""
-    n_train = job_spec("finetune/{paper}/{run}/seed{seed}", wildcards).training.n_train
-    return 6000 if n_train is not None and n_train <= 20000 else 24000
+def minutes_for(stem):
+    """Return the resource function `runtime` for a stem with wildcards, in minutes: three times the
+    estimate, but no more than half a day unless that is needed; doubled with each attempt.
+    """
 
+    def resource(wildcards, attempt):
+        estimate = estimated_cost(fill_wildcards(stem, wildcards)).seconds / 60
+        return ceil(max(30, estimate, min(3 * estimate, 720))) * 2 ** (attempt - 1)
 
-def classify_memory(wildcards):
-    """Return the memory of a classification in MB, for several copies of all token vectors."""
-    stem = "similarity/{paper}/classification/{task}/{model}"
-    n_train = job_spec(stem, wildcards).n_train
-    return 16000 if n_train is not None and n_train <= 10000 else 96000
-
-
-def layer_memory(wildcards):
-    """Return the memory of measuring a layer in MB, for several copies of all token vectors."""
-    corpus = CONFIG.datasets[wildcards.dataset]
-    if corpus.blocks is not None:
-        return 4000
-    return 8000 if registered_rows(corpus.source) <= 5000 else 56000
+    return resource
 
 
 def start_run():

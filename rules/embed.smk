@@ -48,8 +48,8 @@ rule embed_sentences:
     threads: 2
     resources:
         gpu=gpus(),
-        mem_mb=doubles_with_attempt(6000),
-        runtime=doubles_with_attempt(120),
+        mem_mb=memory_for("embed/{dataset}/{model}"),
+        runtime=minutes_for("embed/{dataset}/{model}"),
     params:
         spec=spec("embed/{dataset}/{model}"),
         code=code("embed_sentences"),
@@ -74,8 +74,8 @@ rule embed_words:
         "../envs/embed.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(1000),
-        runtime=doubles_with_attempt(30),
+        mem_mb=memory_for("embed/{dataset}/{vectors}"),
+        runtime=minutes_for("embed/{dataset}/{vectors}"),
     params:
         spec=spec("embed/{dataset}/{vectors}"),
         code=code("embed_words", readers),
@@ -101,8 +101,8 @@ rule embed_tokens:
     threads: 2
     resources:
         gpu=token_gpus,
-        mem_mb=doubles_with_attempt(6000),
-        runtime=doubles_with_attempt(240),
+        mem_mb=memory_for("embed/{dataset}/tokens/{model}"),
+        runtime=minutes_for("embed/{dataset}/tokens/{model}"),
     params:
         spec=spec("embed/{dataset}/tokens/{model}"),
         code=code("embed_tokens"),
@@ -128,8 +128,8 @@ rule embed_shard:
     threads: 2
     resources:
         gpu=gpus(),
-        mem_mb=doubles_with_attempt(6000),
-        runtime=doubles_with_attempt(240),
+        mem_mb=memory_for("embed/{dataset}/shards/{model}/{shard}"),
+        runtime=minutes_for("embed/{dataset}/shards/{model}/{shard}"),
     params:
         spec=spec("embed/{dataset}/shards/{model}/{shard}"),
         code=code("embed_shard"),

@@ -20,8 +20,8 @@ rule finetune_model:
     threads: 1
     resources:
         gpu=gpus(),
-        mem_mb=doubles_with_attempt(finetune_memory),
-        runtime=doubles_with_attempt(480),
+        mem_mb=memory_for("finetune/{paper}/{run}/seed{seed}"),
+        runtime=minutes_for("finetune/{paper}/{run}/seed{seed}"),
     params:
         spec=spec("finetune/{paper}/{run}/seed{seed}"),
         code=code("finetune_model"),

@@ -22,8 +22,8 @@ rule measure_stability:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(2000),
-        runtime=doubles_with_attempt(60),
+        mem_mb=memory_for("geometry/{paper}/{cloud}"),
+        runtime=minutes_for("geometry/{paper}/{cloud}"),
     params:
         spec=spec("geometry/{paper}/{cloud}"),
         code=code("measure_stability"),
@@ -47,8 +47,8 @@ rule measure_layer:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(layer_memory),
-        runtime=doubles_with_attempt(720),
+        mem_mb=memory_for("geometry/{paper}/{dataset}/{model}/{layer}"),
+        runtime=minutes_for("geometry/{paper}/{dataset}/{model}/{layer}"),
     params:
         spec=spec("geometry/{paper}/{dataset}/{model}/{layer}"),
         code=code("measure_layer"),
@@ -72,8 +72,8 @@ rule measure_vectors:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(28000),
-        runtime=doubles_with_attempt(600),
+        mem_mb=memory_for("geometry/{paper}/vectors/{vectors}"),
+        runtime=minutes_for("geometry/{paper}/vectors/{vectors}"),
     params:
         spec=spec("geometry/{paper}/vectors/{vectors}"),
         code=code("measure_vectors", readers),
@@ -98,8 +98,8 @@ rule measure_contexts:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(12000),
-        runtime=doubles_with_attempt(240),
+        mem_mb=memory_for("geometry/{paper}/contexts/{texts}/{model}/{layer}"),
+        runtime=minutes_for("geometry/{paper}/contexts/{texts}/{model}/{layer}"),
     params:
         spec=spec("geometry/{paper}/contexts/{texts}/{model}/{layer}"),
         code=code("measure_contexts"),
@@ -121,8 +121,8 @@ rule measure_static_words:
         "../envs/geometry.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(12000),
-        runtime=doubles_with_attempt(240),
+        mem_mb=memory_for("geometry/{paper}/static/{texts}/{model}"),
+        runtime=minutes_for("geometry/{paper}/static/{texts}/{model}"),
     params:
         spec=spec("geometry/{paper}/static/{texts}/{model}"),
         code=code("measure_static_words", readers),

@@ -26,8 +26,8 @@ rule optimize_embeddings:
     resources:
         gpu=gpus(),
         in_turn=1,
-        mem_mb=doubles_with_attempt(optimize_memory),
-        runtime=doubles_with_attempt(30),
+        mem_mb=memory_for("optimize/{paper}/{setup}/seed{seed}"),
+        runtime=minutes_for("optimize/{paper}/{setup}/seed{seed}"),
     params:
         spec=spec("optimize/{paper}/{setup}/seed{seed}"),
         code=code("optimize_embeddings"),

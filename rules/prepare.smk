@@ -20,8 +20,8 @@ rule prepare_sentences:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(2000),
-        runtime=doubles_with_attempt(30),
+        mem_mb=memory_for("prepare/{dataset}"),
+        runtime=minutes_for("prepare/{dataset}"),
     params:
         spec=spec("prepare/{dataset}"),
         code=code("prepare_sentences", readers),
@@ -46,8 +46,8 @@ rule prepare_words:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(2000),
-        runtime=doubles_with_attempt(30),
+        mem_mb=memory_for("prepare/{dataset}"),
+        runtime=minutes_for("prepare/{dataset}"),
     params:
         spec=spec("prepare/{dataset}"),
         code=code("prepare_words", readers),
@@ -71,8 +71,8 @@ rule prepare_corpus:
         "../envs/prepare.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(2000),
-        runtime=doubles_with_attempt(30),
+        mem_mb=memory_for("prepare/{dataset}"),
+        runtime=minutes_for("prepare/{dataset}"),
     params:
         spec=spec("prepare/{dataset}"),
         code=code("prepare_corpus", readers),

@@ -20,8 +20,8 @@ rule measure_similarity:
         "../envs/similarity.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(8000),
-        runtime=doubles_with_attempt(240),
+        mem_mb=memory_for("similarity/{paper}/{dataset}/{embedding}/{layer}"),
+        runtime=minutes_for("similarity/{paper}/{dataset}/{embedding}/{layer}"),
     params:
         spec=spec("similarity/{paper}/{dataset}/{embedding}/{layer}"),
         code=code("measure_similarity", readers),
@@ -43,8 +43,8 @@ rule tune_similarity:
         "../envs/similarity.yaml"
     threads: 1
     resources:
-        mem_mb=doubles_with_attempt(6000),
-        runtime=doubles_with_attempt(240),
+        mem_mb=memory_for("similarity/{paper}/{dataset}/{embedding}/{layer}-tuning"),
+        runtime=minutes_for("similarity/{paper}/{dataset}/{embedding}/{layer}-tuning"),
     params:
         spec=spec("similarity/{paper}/{dataset}/{embedding}/{layer}-tuning"),
         code=code("tune_similarity", readers),
@@ -68,8 +68,8 @@ rule classify_frozen:
     threads: 1
     resources:
         gpu=gpus(),
-        mem_mb=doubles_with_attempt(classify_memory),
-        runtime=doubles_with_attempt(480),
+        mem_mb=memory_for("similarity/{paper}/classification/{task}/{model}"),
+        runtime=minutes_for("similarity/{paper}/classification/{task}/{model}"),
     params:
         spec=spec("similarity/{paper}/classification/{task}/{model}"),
         code=code("classify_frozen"),
