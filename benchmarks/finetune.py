@@ -113,7 +113,7 @@ def start_runs(options: argparse.Namespace) -> dict[str, _Run]:
     runs = {}
     for name, method in METHODS.items():
         spec = benchmark_spec(name, method, training)
-        model = load_model(folder, side.dataset.task, len(side.dataset.label_names), 0, pad)
+        model = load_model(folder, side.dataset.task, len(side.dataset.label_names), 0, pad).model
         runs[name] = _Run(spec, model, side.inputs, pad, torch.device(options.device))
         if name == "authors":
             penalty = AuthorsPenalty(int(model.config.hidden_size), strength=-1.0, zeta=0.2)

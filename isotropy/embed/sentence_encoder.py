@@ -29,6 +29,7 @@ from isotropy.device import HostCopy, to_device
 from isotropy.embed.attention import avoid_reading_masks
 from isotropy.embed.batches import batches, pad_rows
 from isotropy.embed.linear import use_onednn_where_faster
+from isotropy.embed.loading import load_weights
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.metrics.matmul import worker_threads
@@ -85,21 +86,24 @@ class SentenceEncoder:
             )
         # transformers takes the fastest attention of the architecture: torch's, or MPNet's own.
         self._load = partial(
-            AutoModel.from_pretrained,
+            load_weights,
+            AutoModel,
             folder,
             dtype=dtype,
             use_safetensors=None if gguf else True,
-            **load_options,
+            **({} if gguf is None else {"gguf_file": gguf.name}),
         )
         self._loading = Lock()  # batches run in threads
         self._model: Any = None
+        self.weights: dict[str, Any] = {}  # described once they are loaded
 
     @property
     def model(self) -> Any:
         """The transformer, loaded at first use."""
         with self._loading:
             if self._model is None:
-                model = self._load().eval().to(self.device)
+                model, self.weights = self._load()
+                model = model.eval().to(self.device)
                 if self._dequantized:  # unaligned NumPy memory: products depend on alignment
                     for weight in model.parameters():
                         weight.data = aligned(weight.data)
@@ -308,6 +312,7 @@ def embed(
     return vectors, {
         "device": str(encoder.device),
         "attention": str(encoder.model.config._attn_implementation),
+        "weights": encoder.weights,
         "texts": len(texts),
         "tokens": sum(map(len, ids)),
         "texts_taken_up_from_a_killed_run": len(texts) - n_computed,

@@ -224,10 +224,13 @@ def extract(
         array.flush()
     seconds = perf_counter() - started
     # The model is loaded only if a part had to be computed.
-    attention = {"attention": str(encoder.model.config._attn_implementation)} if n_computed else {}
+    loaded = {}
+    if n_computed:
+        attention = str(encoder.model.config._attn_implementation)
+        loaded = {"attention": attention, "weights": encoder.weights}
     return extraction.counts | {
         "device": str(encoder.device),
-        **attention,
+        **loaded,
         "shards": len(shards),
         "tokens_found_computed": len(tokens) - n_computed,
         "tokens_per_second": round(n_computed / seconds, 1),

@@ -16,6 +16,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from isotropy.embed.linear import use_onednn_where_faster
+from isotropy.embed.loading import LoadedModel, load_weights
 from isotropy.embed.sentence_encoder import max_input_tokens
 from isotropy.errors import IsotropyError
 from isotropy.finetune.data import Batch
@@ -43,7 +44,7 @@ def load_tokenizer(folder: Path, max_length: int) -> Any:
     return tokenizer
 
 
-def load_model(folder: Path, task: str, n_labels: int, seed: int, pad: int) -> Any:
+def load_model(folder: Path, task: str, n_labels: int, seed: int, pad: int) -> LoadedModel:
     """Load a fetched model in float32 with a new, randomly initialized head.
 
     Args:
@@ -64,14 +65,14 @@ def load_model(folder: Path, task: str, n_labels: int, seed: int, pad: int) -> A
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
     config.num_labels = 2 if task == "extractive" else n_labels if task == "single-label" else 1
     torch.manual_seed(seed)
-    model = model_class.from_pretrained(
-        folder, config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
+    model, weights = load_weights(
+        model_class, folder, config=config, use_safetensors=True, dtype=torch.float32
     )
     model.config.pad_token_id = pad
     if pad >= model.config.vocab_size:
         model.resize_token_embeddings(pad + 1, mean_resizing=False)
     use_onednn_where_faster(model)
-    return model
+    return LoadedModel(model, weights)
 
 
 def reads_last(model: Any) -> bool:

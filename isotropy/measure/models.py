@@ -208,6 +208,8 @@ def _notes(
     notes = [f"{row_note}; texts of at most {longest} tokens"]
     if n_cut:
         notes[0] += f", {n_cut} of {len(ids)} reach that or are cut"
+    if unused := encoder.weights.get("unused"):
+        notes.append(f"not used: {len(unused)} weights of the file, the first is {unused[0]}")
     if layout.left_out:
         notes.append(f"not applied to hidden layers: {', '.join(layout.left_out)}")
     return notes

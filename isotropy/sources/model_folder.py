@@ -76,7 +76,7 @@ def _require_model(folder: Path, complete: Sequence[str] | None) -> None:
         config = _read_json(folder / "config.json")
         if not isinstance(config, dict):
             raise IsotropyError(f"{folder / 'config.json'}: expected an object with fields")
-        _require_supported(folder, config)
+        require_supported(folder, config)
     if suffixes & {".safetensors", ".gguf"}:
         return
     if suffixes & {".bin", ".pt"}:
@@ -88,20 +88,25 @@ def _require_model(folder: Path, complete: Sequence[str] | None) -> None:
     raise IsotropyError(f"{folder}: no weights (model.safetensors) in the folder")
 
 
-def _require_supported(folder: Path, config: dict[str, Any]) -> None:
+def require_supported(folder: Path, config: dict[str, Any]) -> None:
+    """Refuse a model that is not one of transformers.
+
+    Raises:
+        IsotropyError: the configuration names code of the model's own, also where its type is known
+            (the weights would fit, and mean something else), or its type is not in transformers.
+    """
     from transformers import CONFIG_MAPPING
 
     kind = config.get("model_type")
-    if kind in CONFIG_MAPPING:
-        return
     if "auto_map" in config:
         raise IsotropyError(
             f"{folder}: the model needs code of its own (auto_map), which is never run here: embed "
             "with it yourself and measure the vectors, saved by numpy.save"
         )
-    raise IsotropyError(
-        f"{folder}: config.json: model_type {format_value(kind)} is not in transformers"
-    )
+    if kind not in CONFIG_MAPPING:
+        raise IsotropyError(
+            f"{folder}: config.json: model_type {format_value(kind)} is not in transformers"
+        )
 
 
 def _pooling(folder: Path) -> str:

@@ -27,7 +27,8 @@ with Job(snakemake, FinetuneSpec) as job:
     )
     job.lineage.deviate(spec.departures(train.n_items, train.n_available))
     pad = tokenizer.pad_token_id
-    model = load_model(folder, train.dataset.task, len(train.dataset.label_names), spec.seed, pad)
+    n_labels = len(train.dataset.label_names)
+    model, weights = load_model(folder, train.dataset.task, n_labels, spec.seed, pad)
     clustering = None
     if spec.method.kind == "cluster":
         from isotropy.finetune.batch_enhancement import BatchClustering  # loads scikit-learn
@@ -37,6 +38,7 @@ with Job(snakemake, FinetuneSpec) as job:
     steps, job.measurements = finetune(
         spec, model, train.inputs, pad, device, job.work / device.type
     )
+    job.measurements["weights"] = weights
     measured = measure(
         Reader(model, pad, device, clustering, spec.training.batch_size),
         train.inputs,

@@ -727,7 +727,7 @@ def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path
     answers = best_answers(side.inputs.windows, starts, ends, side.contexts)
     # A word piece may be longer than the answer
     assert answer_scores(answers, side.inputs.answers)["exact_match"].mean() > 95
-    model = load_model(minilm, "extractive", 0, 0, 0)
+    model = load_model(minilm, "extractive", 0, 0, 0).model
     assert isinstance(model, type(AutoModelForQuestionAnswering.from_config(model.config)))
     chosen = spec(Method(kind="none")).model_copy(
         update={"metric": "exact_match", "training": training}
@@ -769,7 +769,7 @@ def test_sts_and_cola_on_real_items(
         row.count(102) == 2 and sum(kinds) > 0
         for row, kinds in zip(side.inputs.ids, side.inputs.types, strict=True)
     )
-    model = load_model(minilm, "regression", 0, 0, 0)
+    model = load_model(minilm, "regression", 0, 0, 0).model
     chosen = spec(Method(kind="none")).model_copy(update={"metric": "spearman"})
     finetune(chosen, model, side.inputs, 0, CPU, tmp_path / "work")
     measured = measure(Reader(model, 0, CPU), side.inputs, side, chosen)
@@ -783,7 +783,7 @@ def test_sts_and_cola_on_real_items(
     )
     side = read_task_data(tokenizer, *cola, TRAINING)
     measured = measure(
-        Reader(load_model(minilm, "single-label", 2, 0, 0), 0, CPU),
+        Reader(load_model(minilm, "single-label", 2, 0, 0).model, 0, CPU),
         side.inputs,
         side,
         spec(ISTAR).model_copy(update={"metric": "matthews"}),

@@ -85,7 +85,7 @@ def loaded(folder: Path, kind: str, tmp_path: Path) -> tuple[Any, TaskData, int]
     tokenizer = load_tokenizer(folder, TRAINING.max_length)
     side = tokenized_items(tokenizer, kind, tmp_path)
     pad = tokenizer.pad_token_id
-    return load_model(folder, kind, 3, 7, pad).eval(), side, pad
+    return load_model(folder, kind, 3, 7, pad).model.eval(), side, pad
 
 
 def plain_inputs(tokenizer: Any, item: Row, kind: str) -> dict[str, torch.Tensor]:
@@ -192,10 +192,10 @@ def test_interrupted_training_resumes_from_a_checkpoint(
     monkeypatch.setattr(train._Run, "step", interrupted_step)
     folder = synthetic_models / name
     with pytest.raises(KeyboardInterrupt):
-        killed = load_model(folder, "single-label", 3, 7, pad)
+        killed = load_model(folder, "single-label", 3, 7, pad).model
         finetune(spec(ISTAR), killed, side.inputs, pad, CPU, tmp_path / "b")
     monkeypatch.setattr(train._Run, "step", step)
-    resumed = load_model(folder, "single-label", 3, 9, pad)
+    resumed = load_model(folder, "single-label", 3, 9, pad).model
     resumed_rows, facts = finetune(spec(ISTAR), resumed, side.inputs, pad, CPU, tmp_path / "b")
     assert facts["updates_taken_up_from_a_killed_run"] == 2
     assert resumed_rows.equals(undisturbed)
@@ -252,7 +252,7 @@ def test_models_without_padding_token_get_a_new_one(
     fresh = AutoTokenizer.from_pretrained(synthetic_models / name)
     tokenizer = load_tokenizer(synthetic_models / name, 64)
     assert tokenizer.pad_token_id == len(fresh)
-    model = load_model(synthetic_models / name, "single-label", 3, 0, len(fresh)).eval()
+    model = load_model(synthetic_models / name, "single-label", 3, 0, len(fresh)).model.eval()
     ends = [[5, 6, 7, fresh.unk_token_id], [5, 6, 7]]
     padded = torch.tensor([ends[0], [*ends[1], len(fresh)]])
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])

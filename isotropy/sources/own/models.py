@@ -36,6 +36,7 @@ def entry_from_folder(
         IsotropyError: no model, or one that cannot be read safely.
     """
     layout = read_layout(folder)
+    _require_complete(layout.transformer)
     names = sorted(p.name for p in layout.transformer.iterdir() if p.is_file())
     files = _required_files(str(folder), names)
     digests = {file: sha256_file(layout.transformer / file) for file in files}
@@ -140,6 +141,16 @@ def _make_entry(
     if layout.left_out:
         sentences.append(f"not applied to hidden layers: {', '.join(layout.left_out)}")
     return NewEntry(entry, sentences)
+
+
+def _require_complete(folder: Path) -> None:
+    """Refuse a folder whose weights are not those of its configuration."""
+    from transformers import AutoModel
+
+    from isotropy.embed.loading import load_weights
+
+    _architecture(folder)
+    load_weights(AutoModel, folder)
 
 
 def _architecture(folder: Path) -> tuple[Any, Any]:

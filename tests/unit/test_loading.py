@@ -1,0 +1,167 @@
+"""Weights that are not the model's are refused, wherever a model is loaded."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    BertConfig,
+)
+from typer.testing import CliRunner
+
+from isotropy.cli import app
+from isotropy.embed.loading import load_weights
+from isotropy.embed.sentence_encoder import SentenceEncoder
+from isotropy.errors import IsotropyError
+from isotropy.finetune.model import load_model
+from isotropy.sources.encoder import Encoder
+from isotropy.sources.own.models import entry_from_folder
+from tests.unit.tiny_models import sentences, write_tiny_bert
+
+CPU = torch.device("cpu")
+Tensors = dict[str, torch.Tensor]
+
+
+def rename(folder: Path, change: Callable[[Tensors], Tensors]) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    save_file(change(tensors), folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def prefixed(prefix: str) -> Callable[[Tensors], Tensors]:
+    return lambda tensors: {prefix + name: value for name, value in tensors.items()}
+
+
+def without(pattern: str) -> Callable[[Tensors], Tensors]:
+    return lambda tensors: {n: v for n, v in tensors.items() if not re.search(pattern, n)}
+
+
+REFUSED: dict[str, tuple[Callable[[Tensors], Tensors], str]] = {
+    "compiled": (prefixed("_orig_mod."), r"lacks \d+ .* has \d+ .*: _orig_mod\.embeddings"),
+    "data parallel": (prefixed("module."), r"lacks \d+ .*: module\.embeddings"),
+    "wrapped": (prefixed("model."), r"lacks \d+ .*: model\.embeddings"),
+    "part of another": (prefixed("encoder."), r"lacks \d+ "),
+    "sentence-transformers": (prefixed("0.auto_model."), r"lacks \d+ .*: 0\.auto_model"),
+    "a layer is missing": (
+        without(r"layer\.1\."),
+        r"lacks 16 of the model: (bert\.)?encoder\.layer\.1",
+    ),
+    "a bias is missing": (without(r"layer\.0\.output\.dense\.bias"), r"lacks 1 of the model"),
+    "no embeddings": (
+        without(r"word_embeddings"),
+        r"lacks 1 .*: (bert\.)?embeddings\.word_embeddings",
+    ),
+    "another width": (
+        lambda t: {n: v[:8] if "intermediate" in n else v for n, v in t.items()},
+        r"do not fit config\.json",
+    ),
+}
+
+
+def loads(folder: Path) -> list[Callable[[], object]]:
+    """Return each way in which the project loads a model."""
+    settings = Encoder(pooling="mean", normalize=False, max_length=16)
+    return [
+        lambda: SentenceEncoder(folder, settings, CPU).model,
+        lambda: load_model(folder, "single-label", 2, 0, 0),
+        lambda: load_model(folder, "extractive", 2, 0, 0),
+        lambda: entry_from_folder(folder, "mine", None, None),
+    ]
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_weights_of_another_model_are_refused(case: str, tmp_path: Path) -> None:
+    change, message = REFUSED[case]
+    rename(folder := write_tiny_bert(tmp_path / "model"), change)
+    for load in loads(folder):
+        with pytest.raises(IsotropyError, match=message):
+            load()
+    (tmp_path / "t.txt").write_text("\n".join(sentences(8)))
+    result = CliRunner().invoke(
+        app, ["measure", str(folder), "--texts", str(tmp_path / "t.txt"), "--device", "cpu"]
+    )
+    assert result.exit_code == 2
+    assert re.search(message, " ".join(result.output.split()))
+
+
+def test_names_of_models_with_a_head_are_read(tmp_path: Path) -> None:
+    folder = write_tiny_bert(tmp_path / "model")
+    expected = load_file(folder / "model.safetensors")
+    rename(folder, prefixed("bert."))
+    for name, value in load_weights(AutoModel, folder).model.state_dict().items():
+        assert torch.equal(value, expected[name])
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet"])
+def test_code_of_a_models_own_is_refused_even_if_its_type_is_known(
+    kind: str, tmp_path: Path
+) -> None:
+    folder = write_tiny_bert(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": kind, "auto_map": {"AutoModel": "modeling.JinaBertModel"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    for load in loads(folder):
+        with pytest.raises(IsotropyError, match="needs code of its own"):
+            load()
+
+
+def test_poolers_and_heads_may_be_missing_or_unused(tmp_path: Path) -> None:
+    """As published checkpoints have them; all is in the description of the weights."""
+    folder = write_tiny_bert(tmp_path / "model")
+    expected = load_file(folder / "model.safetensors")
+    rename(folder, without("pooler"))
+    settings = Encoder(pooling="mean", normalize=False, max_length=16)
+    encoder = SentenceEncoder(folder, settings, CPU)
+    for name, value in encoder.model.state_dict().items():
+        assert "pooler" in name or torch.equal(value, expected[name])
+    assert encoder.weights["missing"] == ["pooler.dense.bias", "pooler.dense.weight"]
+    assert encoder.weights["unused"] == []
+    weights = load_model(folder, "single-label", 2, 0, 0).weights
+    assert {"classifier.weight", "classifier.bias"} <= set(weights["missing"])
+    config = BertConfig.from_pretrained(folder)
+    for model_class in (AutoModelForMaskedLM, AutoModelForSequenceClassification):
+        with_head = tmp_path / model_class.__name__
+        write_tiny_bert(with_head)
+        model = model_class.from_config(config)
+        model.save_pretrained(with_head)  # names begin with "bert."
+        encoder = SentenceEncoder(with_head, settings, CPU)
+        loaded = encoder.model.state_dict()
+        for name, value in model.bert.state_dict().items():
+            assert torch.equal(value, loaded[name])
+        assert any(re.match("cls|classifier", name) for name in encoder.weights["unused"])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_damage_is_refused_or_changes_nothing(seed: int, tmp_path: Path) -> None:
+    """One to three tensors are renamed, left out or cut: the model is refused, or its hidden states
+    are those of the undamaged one."""
+    rng = np.random.default_rng(seed)
+    folder = write_tiny_bert(tmp_path / "model")
+    ids = torch.tensor([[2, 4, 7, 9, 3]])
+    expected = load_weights(AutoModel, folder).model.eval()(ids).last_hidden_state
+
+    def damage(tensors: Tensors) -> Tensors:
+        for name in rng.choice(sorted(tensors), rng.integers(1, 4), replace=False).tolist():
+            value = tensors.pop(name)
+            kind = rng.integers(3)
+            if kind == 0:
+                prefix = rng.choice(["_orig_mod.", "model.", "x", "bert."])
+                tensors[f"{prefix}{name}"] = value
+            elif kind == 1:
+                tensors[name] = value[: len(value) // 2].clone()
+        return tensors
+
+    rename(folder, damage)
+    with suppress(IsotropyError):
+        model = load_weights(AutoModel, folder).model.eval()
+        assert torch.equal(model(ids).last_hidden_state, expected)
