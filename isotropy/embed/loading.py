@@ -41,17 +41,24 @@ def load_weights(model_class: Any, folder: Path, **options: Any) -> LoadedModel:
 
     Raises:
         IsotropyError: the model needs code of its own, a weight is missing that is neither of a
-            pooler nor of a head, or weights have other shapes than the configuration says.
+            pooler nor of a head, or one has another shape than the configuration says.
     """
     if (folder / "config.json").is_file():
         require_supported(folder, read_json(folder / "config.json"))
-    try:
-        model, info = model_class.from_pretrained(
-            folder, local_files_only=True, output_loading_info=True, **options
-        )
-    except RuntimeError as error:  # shapes
-        reason = " ".join(str(error).split())[:300]
-        raise IsotropyError(f"{folder}: its weights do not fit config.json: {reason}") from None
+    # Shapes are compared here: the error of transformers refers to its log.
+    model, info = model_class.from_pretrained(
+        folder,
+        local_files_only=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+        **options,
+    )
+    for name, stored, expected in sorted(info["mismatched_keys"]):
+        if not _is_optional(name, model):
+            raise IsotropyError(
+                f"{folder}: its weights do not fit config.json: {name} has shape {tuple(stored)}, "
+                f"expected {tuple(expected)}"
+            )
     missing, unused = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
     if lacking := [name for name in missing if not _is_optional(name, model)]:
         raise IsotropyError(_describe_missing(folder, lacking, unused))

@@ -1,4 +1,4 @@
-"""Read point clouds from files: NumPy, safetensors, Parquet, word vectors as text; no pickles."""
+"""Read point clouds from files: NumPy, safetensors, Parquet, vectors as text; no pickles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from isotropy.measure.clouds import (
     cloud_from_file,
     rows_per_block,
 )
+from isotropy.measure.text_vectors import read_text_vectors
 
 TEXT_SUFFIXES = (".txt", ".vec", ".glove", ".w2v")
 SAFETENSORS: dict[str, Any] = {
@@ -40,8 +40,6 @@ SAFETENSORS: dict[str, Any] = {
     },
 }
 """Types of numbers in safetensors files, and their NumPy types."""
-LONGEST_LINE = 2**20
-"""Most characters that are read of the first line of word vectors."""
 
 
 def open_file(path: Path, layers: list[str] | None, work: Path) -> list[PointCloud]:
@@ -254,64 +252,13 @@ def _list_blocks(path: Path, name: str, width: int) -> Iterator[np.ndarray]:
         n_read += len(batch)
 
 
-def _word_vectors(path: Path, work: Path) -> dict[str, PointCloud]:
-    """Word vectors as text: per line a word and its vector (GloVe), after a line `n d` in word2vec
-    files. Converted once to a binary array, which every pass reads.
-    """
-    with path.open(encoding="utf8", newline="\n") as stream:
-        try:
-            first_fields = stream.readline(LONGEST_LINE).split()
-            header = len(first_fields) == 2 and all(x.isdecimal() for x in first_fields)
-            if not header:
-                stream.seek(0)
-            stored = _convert_lines(
-                path, stream, work, int(first_fields[1]) if header else None, int(header)
-            )
-        except UnicodeDecodeError as error:
-            raise IsotropyError(
-                f"{path}: expected UTF-8, got byte {error.object[error.start]:#04x}"
-            ) from None
+def _text(path: Path, work: Path) -> dict[str, PointCloud]:
+    """Vectors as text, converted once to a binary array, which every pass reads."""
+    stored, notes = read_text_vectors(path, work / f"{len(list(work.iterdir()))}.vectors")
     _require_matrix(str(path), stored.shape)
-    return {"": cloud_from_file(str(path), "", stored)}
-
-
-def _convert_lines(
-    path: Path, stream: Any, work: Path, d: int | None, n_before: int
-) -> StoredArray:
-    """Convert lines of word vectors to a binary array of d columns (None: as in the first line);
-    `n_before` lines of the file are read already.
-    """
-    target = work / f"{len(list(work.iterdir()))}.vectors"
-    line = n_before
-    with target.open("wb") as file:
-        while lines := list(islice(stream, 4096)):
-            rows = [text.rstrip("\r\n").rstrip(" ").split(" ") for text in lines]
-            d = d or len(rows[0]) - 1
-            for i, row in enumerate(rows, start=line + 1):
-                if len(row) <= d or d < 1:
-                    raise IsotropyError(
-                        f"{path}, line {i}: expected a word and {max(d, 2)} numbers, got "
-                        f"{len(row)} fields"
-                    )
-            file.write(_parse_numbers(path, rows, d, line).tobytes())
-            line += len(rows)
-    return StoredArray(target, np.dtype(np.float32), 0, (line - n_before, d or 0))
-
-
-def _parse_numbers(path: Path, rows: list[list[str]], d: int, n_before: int) -> np.ndarray:
-    """Vectors of lines: their last d fields, since a word may contain blanks."""
-    try:
-        return np.array([row[-d:] for row in rows], dtype=np.float32)
-    except ValueError:
-        for i, row in enumerate(rows, start=n_before + 1):
-            for value in row[-d:]:
-                try:
-                    float(value)
-                except ValueError:
-                    raise IsotropyError(
-                        f"{path}, line {i}: expected a number, got {value[:40]!r}"
-                    ) from None
-        raise
+    cloud = cloud_from_file(str(path), "", stored)
+    cloud.notes = notes
+    return {"": cloud}
 
 
 def _first_line(error: Exception) -> str:
@@ -322,6 +269,6 @@ READERS: dict[str, Callable[[Path, Path], dict[str, PointCloud]]] = {
     ".npy": _npy,
     ".safetensors": _safetensors,
     ".parquet": _parquet,
-    **dict.fromkeys(TEXT_SUFFIXES, _word_vectors),
+    **dict.fromkeys(TEXT_SUFFIXES, _text),
 }
 """Reader of each suffix."""

@@ -24,6 +24,9 @@ class PointCloud:
         shape: (n, d).
         blocks: yields all rows in order, in blocks of shape (m, d), float32 or float64.
         select: reads the rows with some numbers, and no others; None: not possible.
+
+    Attributes:
+        notes: sentences for the user on how the file was read.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class PointCloud:
         self.input, self.layer = input, layer
         self.n, self.d = shape
         self._blocks, self._select = blocks, select
+        self.notes: list[str] = []
 
     @property
     def title(self) -> str:

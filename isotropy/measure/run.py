@@ -100,7 +100,7 @@ def run(request: Request, work: Path) -> Result:
         for cloud in opened.clouds:
             measured_rows, cloud_notes = _measure_cloud(cloud, opened.groups, metrics, request)
             rows += measured_rows
-            for note in cloud_notes:
+            for note in [*cloud.notes, *cloud_notes]:
                 note_layers.setdefault(note, []).append(str(cloud.layer))
         notes += [
             _prefix_layers(note, layers, len(opened.clouds)) for note, layers in note_layers.items()

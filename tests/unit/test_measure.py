@@ -88,7 +88,7 @@ def write_each_format(X: np.ndarray) -> list[str]:
     frame.assign(text="a").to_parquet("columns.parquet")
     lines = [f"word{i} " + " ".join(map(repr, map(float, x))) for i, x in enumerate(X)]
     Path("glove.txt").write_text("\n".join(lines) + "\n")
-    blank = [line.replace("word", "a word ") for line in lines]
+    blank = [f"a {line}" for line in lines]
     Path("word2vec.vec").write_text(f"{len(X)} {X.shape[1]}\n" + " \n".join(blank) + " \n")
     return [
         "a.npy",

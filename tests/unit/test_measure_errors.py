@@ -140,10 +140,16 @@ FILES: list[Case] = [
         "line 41: expected a word and 4 numbers",
     ),
     ("x.txt", lambda: text("x.txt", GLOVE + "w 1 2 x 4\n"), "line 41: expected a number, got 'x'"),
-    ("x.txt", lambda: text("x.txt", "ten letter"), "expected a number, got 'letter'"),
+    ("x.txt", lambda: text("x.txt", "ten letter"), "line 1: expected a word and 2 numbers"),
     ("x.txt", lambda: text("x.txt", GLOVE + "w nan 1 2 3\n"), "row 41 holds NaN"),
     ("x.txt", lambda: text("x.txt", b"\xff\xfe" + GLOVE.encode()), "expected UTF-8"),
-    ("x.txt", lambda: text("x.txt", "5 4\n"), "at least 2 rows"),
+    ("x.txt", lambda: text("x.txt", "5 4\n"), "promises 5 vectors, the file has 0"),
+    ("x.txt", lambda: text("x.txt", "40 3\n" + GLOVE), "lines have at least 4 numbers"),
+    ("x.txt", lambda: text("x.txt", "90 4\n" + GLOVE), "promises 90 vectors, the file has 40"),
+    ("x.txt", lambda: text("x.txt", "9 4\n" + GLOVE), "promises 9 vectors, the file has 40"),
+    ("x.txt", lambda: text("x.txt", "90 4\n" + GLOVE[:-6]), "promises 90 vectors"),
+    ("x.txt", lambda: text("x.txt", "1 2 3\n4 5\n6 7 8\n"), "line 2: expected 3 numbers"),
+    ("x.txt", lambda: text("x.txt", "1 2 3\n" * 5000 + "a 5 6\n"), "line 5001: expected a number"),
     ("x.txt", lambda: text("x.txt", gzip.compress(GLOVE.encode())), "expected UTF-8"),
 ]
 
@@ -215,7 +221,7 @@ MODELS: list[Case] = [
         "needs code of its own (auto_map), which is never run",
     ),
     ("model --texts t.txt", folder(config(model_type="mine")), "'mine' is not in transformers"),
-    ("model --texts t.txt", folder(config(hidden_size=20)), "transformers cannot load it"),
+    ("model --texts t.txt", folder(config(hidden_size=20)), "do not fit config.json"),
     ("model --texts t.txt", folder(pooled("weightedmean")), "pools by 'weightedmean'"),
     (
         "model --texts t.txt",
