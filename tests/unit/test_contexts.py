@@ -32,7 +32,6 @@ from isotropy.geometry.static_words import (
 )
 from isotropy.metrics.contextuality import cosine_between, self_similarity
 from isotropy.metrics.cosines import mean_cosine, type_cosines
-from isotropy.papers.choices import deviations
 from isotropy.sources.vectors import StaticVectors
 
 SPEC = ContextsSpec(
@@ -331,13 +330,3 @@ def test_missing_words_have_the_mean_vector() -> None:
     table = StaticVectors(["b", "c", "b"], np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32))
     found_words = look_up_words({"t": table}, ["b", "a"])["t"]
     assert (found_words.words, found_words.vectors.tolist()) == (["b"], [[1, 2]])
-
-
-def test_deviations_from_the_paper_are_listed() -> None:
-    assert deviations(SPEC) == []
-    other = {"model": "m", "datasets": ["brown"], "min_contexts": 2, "n_baseline": 10}
-    assert len(deviations(SPEC.model_copy(update=other))) == 4
-    assert deviations(SPEC.model_copy(update={"unit": "mean"})) == [
-        "bert-base-cased: words by mean, the authors' by pieces"
-    ]
-    assert len(deviations(STATIC)) == 2

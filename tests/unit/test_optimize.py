@@ -23,7 +23,6 @@ from isotropy.optimize import optimize as module
 from isotropy.optimize.descent import Classifier, Items
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import Evaluation, OptimizeSpec
-from isotropy.papers.choices import deviations
 
 CPU = torch.device("cpu")
 DIRECT = Evaluation(tolerance=None, sample_size=None)
@@ -250,24 +249,3 @@ def test_objectives_of_appendix_b_are_recorded(tmp_path: Path) -> None:
     _, facts, _ = optimize(spec(), items(), 2, CPU, tmp_path)
     assert [o.step for o in facts["objectives"]] == [0, 12]
     assert all(o.sample_triplet >= o.sample_hinged for o in facts["objectives"])
-
-
-def test_deviations_from_the_protocol_are_listed() -> None:
-    """The paper's hyperparameters are none; GLUE has its own number of updates, and samples of
-    unknown size."""
-    paper = spec(updates=1000, measure=WINDOWS)
-    assert deviations(paper) == []
-    assert deviations(paper.model_copy(update={"updates": 999})) == ["999 updates, not 1,000"]
-    assert deviations(paper.model_copy(update={"learning_rate": 0.01})) == [
-        "learning rate 0.01, not 0.001"
-    ]
-    sampled = paper.model_copy(update={"measure": Evaluation(tolerance=None, sample_size=500)})
-    sampled = sampled.model_copy(update={"deviations": deviations(sampled)})
-    assert sampled.departures(500, 10662) == ["metrics on 500 items drawn at each step"]
-    assert sampled.departures(500, 500) == []
-    glue = {"group": "glue", "updates": 250, "base": "rte", "bias": True}
-    glue_deviations = deviations(sampled.model_copy(update=glue))
-    assert [text[:16] for text in glue_deviations] == ["metrics on {n:,}"]
-    assert deviations(paper.model_copy(update={"mean_norm": 3.0})) == [
-        "vectors scaled to mean norm 3"
-    ]

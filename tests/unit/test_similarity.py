@@ -25,7 +25,6 @@ from isotropy.errors import IsotropyError
 from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.measure import _random_batches
 from isotropy.finetune.spec import Method
-from isotropy.papers.choices import deviations
 from isotropy.papers.rajaee2021.tables import PAIRS
 from isotropy.prepare.datasets import prepare_sentences, reparse_with_quotes
 from isotropy.prepare.spec import SentencesSpec
@@ -484,42 +483,6 @@ def test_inductive_clustering_does_not_use_validation_items() -> None:
     assert np.array_equal(inductive_train, shifted_inductive)
     assert not np.array_equal(inductive_train, shifted_transductive)
     assert validation_after.shape == validation.shape
-
-
-def test_deviations_from_the_paper_are_listed() -> None:
-    bert = {"embedding": "bert-base-uncased", "dataset": "sts12", "layer": 12}
-    numbers = Parameters(n_clusters=27, n_components=12, n_components_global=15)
-    as_published = similarity_spec(**bert, parameters=numbers)
-    assert deviations(as_published) == []
-    other_numbers = as_published.model_copy(update={"parameters": PARAMETERS})
-    assert deviations(other_numbers) == ["numbers of clusters and components are not the paper's"]
-    hidden = deviations(as_published.model_copy(update={"layer": 1}))
-    assert hidden == ["layer 1, the paper has the last of its models, 12"]
-    with_all_tokens = as_published.model_copy(update={"drop_tokens": "nothing"})
-    assert deviations(with_all_tokens) == [
-        "tokens that do not count: nothing, the authors' are special"
-    ]
-    changed = as_published.model_copy(update={"clusterer": CONVERGED, "repeat_texts": False})
-    assert len(deviations(changed)) == 2
-    words = as_published.model_copy(update={"embedding": "v", "layer": None})
-    assert deviations(words) == ["v is not among the paper's models"]
-    mlp = Mlp(hidden=100, epochs=10, batch_size=32, learning_rate=0.005)
-    frozen = classify_spec(
-        task="rte",
-        embedding="bert-base-uncased",
-        layer=12,
-        parameters=numbers,
-        max_length=64,
-        mlp=mlp,
-    )
-    assert deviations(frozen) == []
-    faster = frozen.model_copy(
-        update={"mlp": mlp.model_copy(update={"learning_rate": 0.1}), "dtype": "bfloat16"}
-    )
-    assert deviations(faster) == [
-        "learning rate 0.1, the authors' are 3e-05 and 0.005",
-        "computed in bfloat16",
-    ]
 
 
 # -- the method inside fine-tuning
