@@ -257,6 +257,40 @@ MISTAKES = [
         GLUE | {"embeddings": ["wordnet"]},
         "glue.embeddings.0: expected a source of kind model, got 'wordnet' of kind lexicon",
     ),
+    (
+        ("rudman2024", "tasks", "polarity", "train"),
+        "pos",
+        "rudman2024.tasks.polarity.train: expected sentences, got 'pos', a data set of words",
+    ),
+    (
+        ("rudman2024", "tasks", "polarity", "validation"),
+        "stsb",
+        "polarity.validation: expected the task and label_names of 'polarity-train'",
+    ),
+    (
+        ("rudman2024", "run_tasks"),
+        ["polrity"],
+        "rudman2024.run_tasks.0: no task 'polrity': did you mean 'polarity'",
+    ),
+    (
+        ("rudman2024", "tasks", "stsb", "metric"),
+        "accuracy",
+        "stsb.metric: expected pearson or spearman, got 'accuracy'",
+    ),
+    (
+        ("rudman2024", "tasks", "sst5", "metric"),
+        "f1",
+        "sst5.metric: expected accuracy or matthews, got 'f1'",
+    ),
+    (
+        ("rudman2024", "tasks", "squad", "max_length"),
+        32,
+        "squad.max_length: expected at least 64 word pieces for a question",
+    ),
+    (("rudman2024", "lambdas"), [1, 1.0000001], "duplicate value"),
+    (("rudman2024", "lambdas"), [0, 1], "lambdas must not contain 0"),
+    (("rudman2024", "stability", "zetas"), [0.2, 0.4], "expected zetas that include 0"),
+    (("rudman2024", "stability", "clouds", "normal", "isoscore"), 0.5, "greater than 0.75"),
 ]
 
 

@@ -75,16 +75,10 @@ def test_batches_cover_every_text_within_the_budget() -> None:
     assert all(len(b) == 1 or len(b) * max(lengths[i] for i in b) <= 64 for b in result)
 
 
-def test_max_length_beyond_the_model_is_rejected(minilm: Path) -> None:
-    longer = MINILM.model_copy(update={"max_length": 513})
-    with pytest.raises(IsotropyError, match="max_length 513: the model reads at most 512 tokens"):
-        SentenceEncoder(minilm, longer, torch.device("cpu"))
-
-
 def test_missing_gpu_is_an_error() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(IsotropyError, match="torch sees no GPU"):
+    with pytest.raises(IsotropyError, match="cuda was asked for, but torch sees no GPU on "):
         pick_device("cuda")
     assert pick_device("auto").type == "cpu"
 

@@ -16,7 +16,6 @@ from transformers import (
 )
 
 from isotropy.errors import IsotropyError
-from isotropy.finetune import train
 from isotropy.finetune.data import TaskData, collate, read_task_data
 from isotropy.finetune.measure import Reader, measure
 from isotropy.finetune.model import load_model, load_tokenizer, task_loss
@@ -169,40 +168,6 @@ def test_the_penalty_reaches_all_layers(name: str, synthetic_models: Path, tmp_p
             assert parameter.grad.abs().max() > 0, key
     table = model.get_input_embeddings().weight.grad
     assert not table[pad].any()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_interrupted_training_resumes_from_a_checkpoint(
-    name: str, synthetic_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The resumed run ends with the same weights as an undisturbed one, also for tied and shared
-    weights."""
-    model, side, pad = loaded(synthetic_models / name, "single-label", tmp_path)
-    undisturbed, _ = finetune(spec(ISTAR), model, side.inputs, pad, CPU, tmp_path / "a")
-    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
-    step, updates = train._Run.step, []
-
-    def interrupted_step(run: Any) -> dict[str, float]:
-        if len(updates) == 2:
-            raise KeyboardInterrupt
-        updates.append(1)
-        return step(run)
-
-    monkeypatch.setattr(train._Run, "step", interrupted_step)
-    folder = synthetic_models / name
-    with pytest.raises(KeyboardInterrupt):
-        killed = load_model(folder, "single-label", 3, 7, pad).model
-        finetune(spec(ISTAR), killed, side.inputs, pad, CPU, tmp_path / "b")
-    monkeypatch.setattr(train._Run, "step", step)
-    resumed = load_model(folder, "single-label", 3, 9, pad).model
-    resumed_rows, facts = finetune(spec(ISTAR), resumed, side.inputs, pad, CPU, tmp_path / "b")
-    assert facts["updates_taken_up_from_a_killed_run"] == 2
-    assert resumed_rows.equals(undisturbed)
-    for (key, expected), (_, obtained) in zip(
-        model.named_parameters(), resumed.named_parameters(), strict=True
-    ):
-        assert torch.equal(expected, obtained), key
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,12 +3,6 @@ parameter counts."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +17,7 @@ from isotropy.optimize import optimize as module
 from isotropy.optimize.descent import Classifier, Items
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import Evaluation, OptimizeSpec
+from tests.unit.interruption import interrupted_at
 
 CPU = torch.device("cpu")
 DIRECT = Evaluation(tolerance=None, sample_size=None)
@@ -112,46 +107,19 @@ def test_trajectory_equals_a_plain_pytorch_loop(
     assert result["loss"].iloc[-1] < result["loss"].iloc[0]
 
 
-@pytest.mark.study  # a killed process, and minutes
 @pytest.mark.parametrize("measure", [DIRECT, WINDOWS], ids=["direct", "windows"])
-def test_killed_run_resumes_with_the_same_result(
+def test_interrupted_run_resumes_with_the_same_result(
     measure: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process is killed by SIGKILL between two checkpoints; the next one continues to the same
-    trajectory and facts."""
-    undisturbed, facts, _ = optimize(
-        spec(updates=400, measure=measure), items(), 2, CPU, tmp_path / "a"
-    )
-    program = f"""
-        import sys; sys.path.insert(0, {str(Path(module.__file__).parents[2])!r})
-        from pathlib import Path
-        import tests.unit.test_optimize as t
-        from isotropy.optimize import optimize as m
-        m.CHECKPOINT_SECONDS = 0.05
-        evaluate = m.Descent.evaluate
-        def slow(self):
-            t.time.sleep(0.05)
-            return evaluate(self)
-        m.Descent.evaluate = slow
-        measure = t.Evaluation.model_validate_json({measure.model_dump_json()!r})
-        work = Path({str(tmp_path / "b")!r})
-        m.optimize(t.spec(updates=400, measure=measure), t.items(), 2, t.CPU, work)
-    """
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    checkpoint = tmp_path / "b/checkpoint.safetensors"
-    deadline = time.monotonic() + 600
-    while not checkpoint.exists() and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.01)
-    time.sleep(0.2)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    resumed, facts_again, measured = optimize(
-        spec(updates=400, measure=measure), items(), 2, CPU, tmp_path / "b"
-    )
-    assert 0 < measured["updates_taken_up_from_a_killed_run"] < 400
+    """Each update or window has a checkpoint; trajectory and facts are those of a whole run."""
+    paper = spec(updates=200, measure=measure)
+    undisturbed, facts, _ = optimize(paper, items(), 2, CPU, tmp_path / "a")
+    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(module, "CHECKPOINT_PAUSE", 0.0)
+    with interrupted_at(80, module.Descent, "update"):
+        optimize(paper, items(), 2, CPU, tmp_path / "b")
+    resumed, facts_again, measured = optimize(paper, items(), 2, CPU, tmp_path / "b")
+    assert 0 < measured["updates_taken_up_from_a_killed_run"] <= 80
     pd.testing.assert_frame_equal(undisturbed, resumed, check_exact=True)
     assert facts == facts_again
 

@@ -3,7 +3,6 @@ parts, shards, workers and interruptions."""
 
 from __future__ import annotations
 
-import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from isotropy.errors import IsotropyError
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.fetched import read_fetched
 from isotropy.sources.formats import read_rows
+from tests.unit.interruption import interrupted_at
 
 
 @pytest.fixture(scope="module")
@@ -50,32 +50,14 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
 
 
-def test_token_vectors_equal_the_models_hidden_states(
+def test_means_of_token_vectors_are_the_sentence_embeddings(
     encoder: SentenceEncoder, texts: list[str], tmp_path: Path
 ) -> None:
-    """The model is called by transformers with one text at a time, without padding. Mean-pooled
-    token vectors equal the sentence embeddings."""
     measured = run(encoder, texts, tmp_path)
-    tokens = read_tokens(tmp_path / "out")
-    layers = {layer: read_layer(tmp_path / "out", layer) for layer in (0, 3, 6)}
-    assert list(tokens["text"].unique()) == list(range(len(texts)))
-    start = 0
-    for text in texts:
-        ids = encoder.tokenizer(text, truncation=True, max_length=64, return_tensors="pt")
-        with torch.inference_mode():
-            states = encoder.model(**ids, output_hidden_states=True).hidden_states
-        n = ids["input_ids"].shape[1]
-        text_tokens = tokens.iloc[start : start + n]
-        assert text_tokens["id"].tolist() == ids["input_ids"][0].tolist()
-        assert text_tokens["position"].tolist() == list(range(n))
-        assert text_tokens["special"].tolist() == [True, *[False] * (n - 2), True]
-        for layer, vectors in layers.items():
-            assert np.abs(vectors[start : start + n] - states[layer][0].numpy()).max() < 1e-5
-        start += n
-    assert start == len(tokens) == measured["tokens"]
+    tokens, last = read_tokens(tmp_path / "out"), read_layer(tmp_path / "out", 6)
     assert measured["texts_as_long_as_the_encoder_reads"] == 1
     assert tokens["piece"].iloc[0] == "[CLS]"
-    pooled = np.stack([layers[6][tokens["text"] == i].mean(axis=0) for i in range(len(texts))])
+    pooled = np.stack([last[tokens["text"] == i].mean(axis=0) for i in range(len(texts))])
     pooled /= np.linalg.norm(pooled, axis=1, keepdims=True)
     sentences, _ = embed(encoder, texts, token_budget=512, workers=1, work=tmp_path / "sentences")
     assert np.abs(pooled - sentences).max() < 1e-6
@@ -86,20 +68,8 @@ def test_parts_workers_and_interruption_do_not_change_a_bit(
 ) -> None:
     run(encoder, texts, tmp_path / "whole")
     monkeypatch.setattr("isotropy.embed.tokens.PART_TOKENS", 300)
-    calls, encode = [], SentenceEncoder.encode_tokens
-
-    def interrupted(
-        self: SentenceEncoder, ids: list[list[int]], layers: list[int]
-    ) -> list[torch.Tensor]:
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return encode(self, ids, layers)
-
-    monkeypatch.setattr(SentenceEncoder, "encode_tokens", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_at(2, SentenceEncoder, "encode_tokens"):
         run(encoder, texts, tmp_path / "killed")
-    monkeypatch.setattr(SentenceEncoder, "encode_tokens", encode)
     saved_parts = [p.name for p in (tmp_path / "killed/work").iterdir()]
     assert saved_parts == ["part000000.safetensors", "part000001.safetensors"]
     (tmp_path / "killed/out").rename(tmp_path / "killed/lost")
@@ -173,20 +143,6 @@ def test_windows_cut_the_stream_of_all_lines(
         run(encoder, lines, tmp_path / "long", window=513)
     with pytest.raises(IsotropyError, match="3 tokens are fewer than one window of 32"):
         run(encoder, ["ok"], tmp_path / "short", window=32)
-
-
-def test_joined_pieces_are_the_words(encoder: SentenceEncoder) -> None:
-    """The pieces of a word, without the prefix ##, form the word in lower case."""
-    lines = ["  Unbelievably  good ,\tquasi-experimental U.S. films ", "", "naïve café déjà-vu"]
-    pieces = encoder.tokenize_pieces(lines, cut=False)
-    for line, ids, words in zip(lines, pieces.ids, pieces.words, strict=True):
-        joined: dict[int, str] = {}
-        for name, word in zip(encoder.tokenizer.convert_ids_to_tokens(ids), words, strict=True):
-            joined[word] = joined.get(word, "") + name.removeprefix("##")
-        assert joined.pop(-1) == "[CLS][SEP]"
-        assert list(joined) == list(range(len(line.split())))
-        plain = unicodedata.normalize("NFKD", line.lower()).encode("ascii", "ignore").decode()
-        assert list(joined.values()) == plain.split()
 
 
 def test_texts_without_tokens_do_not_affect_others(
