@@ -68,8 +68,6 @@ benchmarks: $(READY)
 	$(VENV)/bin/python benchmarks/embed.py
 	$(VENV)/bin/python benchmarks/loop.py
 	$(VENV)/bin/python benchmarks/finetune.py
-	$(VENV)/bin/python benchmarks/similarity.py
-	$(VENV)/bin/python benchmarks/geometry.py
 	$(VENV)/bin/python benchmarks/audit.py
 	$(VENV)/bin/python benchmarks/graph.py
 

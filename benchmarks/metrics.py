@@ -1,18 +1,22 @@
 """Speed of metrics and transforms: ours and a peer, interleaved in one run, on the papers' shapes.
 
-Prints medians, the ratio with its range, the largest difference in value, and the share of a lower
-bound ("floor"): the time that unavoidable operations or reading of data take at rates measured on
-this machine.
+Prints medians, the ratio with its range, the largest difference in value, the share of a lower
+bound ("floor"), which is the time that unavoidable operations or reading of data take at rates
+measured on this machine, and the largest memory of this process so far, before the peer's first
+call.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 import faiss
@@ -27,6 +31,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
+from isotropy.embed.layers import read_layer
 from isotropy.metrics import (
     ShrinkageCovariance,
     cluster_count,
@@ -46,6 +51,7 @@ from isotropy.metrics import (
 from isotropy.metrics import neighbours as search
 from isotropy.metrics import silhouettes as tiles
 from isotropy.metrics.kmeans import kmeans
+from isotropy.metrics.partition import partition_isotropy
 from isotropy.transforms import ClusterBasedEnhancement
 
 Function = Callable[[], object]
@@ -227,19 +233,13 @@ def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
 
 def means(rng: np.random.Generator) -> Iterator[Comparison]:
     """Mean cosines."""
-    n, d, k = 200_000, 768, 16_744
-    X, types = (
-        cloud(rng, n, d),
-        rng.permutation(np.r_[np.arange(k), np.minimum(rng.zipf(1.3, n - k), k) - 1]),
-    )
-    label, ours = (
-        f"s_inter and s_intra, {n:,}×{d}, {k:,} types, exact",
-        lambda: np.array(type_cosines(X, types)),
-    )
-    peer = "scikit-learn on the papers' samples"
-    yield Comparison(
-        label, peer, ours, lambda: sampled_type_cosines(X, types), bytes_read=4 * n * d, rounds=3
-    )
+    for n, d, k in ((1_000_000, 384, 30_000), (200_000, 768, 16_744)):
+        X, types = typed_tokens(rng, n, d, k)
+        label = f"s_inter and s_intra, {n:,}×{d}, {k:,} types, exact"
+        ours = lambda: np.array(type_cosines(X, types))  # noqa: B023, E731
+        sampled = lambda: sampled_type_cosines(X, types)  # noqa: B023, E731
+        peer = "scikit-learn on the papers' samples"
+        yield Comparison(label, peer, ours, sampled, bytes_read=4 * n * d, rounds=3)
     plain = lambda: np.array(plain_type_cosines(X, types))  # noqa: E731
     yield Comparison(label, "our plain torch", ours, plain, bytes_read=4 * n * d, rounds=2)
     n = 1_000_000
@@ -252,6 +252,18 @@ def means(rng: np.random.Generator) -> Iterator[Comparison]:
         bytes_read=4 * n * d,
         rounds=3,
     )
+
+
+def typed_tokens(
+    rng: np.random.Generator, n: int, d: int, n_types: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw tokens around the vectors of their types, which have Zipf frequencies and all occur."""
+    drawn = np.minimum(rng.zipf(1.3, n - n_types), n_types) - 1
+    types = rng.permutation(np.r_[np.arange(n_types), drawn])
+    X, centres = cloud(rng, n, d), cloud(rng, n_types, d) + 1
+    for rows in np.array_split(np.arange(n), 10):
+        X[rows] += centres[types[rows]]
+    return X, types
 
 
 def removals(rng: np.random.Generator) -> Iterator[Comparison]:
@@ -269,6 +281,37 @@ def removals(rng: np.random.Generator) -> Iterator[Comparison]:
         n * d * d,
         rounds=2,
     )
+
+
+def enhancements(results: Path) -> Iterator[Comparison]:
+    """The whole method, with the authors' ten iterations of k-means, which are nine of
+    scikit-learn's, and I(W), both as in their notebook: on token vectors of a study.
+    """
+    tokens = results / "embed/polarity-part/tokens/all-MiniLM-L6-v2"
+    if not tokens.is_dir():
+        print(f"{tokens} does not exist: run the workflow first", file=sys.stderr)
+        return
+    X, k = read_layer(tokens, 6), 27
+    options = {"init": "random", "max_iter": 9, "tol": 0, "random_state": 0}
+    yield Comparison(
+        f"k-means, mean and 12 components removed from {k} clusters, {len(X):,}×{X.shape[1]}",
+        "scikit-learn",
+        lambda: ClusterBasedEnhancement(k, 12, **options).fit_transform(X),
+        lambda: pca_removed(X, KMeans(k, n_init=1, **options).fit_predict(X)),
+    )
+    yield Comparison(
+        f"log10 of I(W), {len(X):,}×{X.shape[1]}",
+        "numpy.linalg.eig, exp",
+        lambda: np.log10(partition_isotropy(X)),
+        lambda: np.log10(isotropy_by_numpy(X.astype(np.float64))),
+    )
+
+
+def isotropy_by_numpy(X: np.ndarray) -> float:
+    """Compute I(W) as in the authors' notebook."""
+    _, vectors = np.linalg.eig(X.T @ X)
+    f = np.exp(X @ vectors).sum(axis=0)
+    return float(f.min() / f.max())
 
 
 def gradient(X: torch.Tensor, score: torch.Tensor) -> np.ndarray:
@@ -416,18 +459,20 @@ def pca_removed(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def interleaved(
     ours: Function, peer: Function, rounds: int
-) -> tuple[list[float], list[float], float]:
-    """Time two functions alternately, after a warm-up; return the seconds of each, and the largest
-    difference of their values.
+) -> tuple[list[float], list[float], float, float]:
+    """Time two functions alternately, after a warm-up; return the seconds of each, the largest
+    difference of their values, and the peak memory before the peer's first call, in GB.
     """
-    difference = float(np.max(np.abs(np.asarray(ours()) - np.asarray(peer()))))
+    value = np.asarray(ours())
+    gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    difference = float(np.max(np.abs(value - np.asarray(peer()))))
     times: tuple[list[float], list[float]] = ([], [])
     repeats = [max(1, int(MIN_SECONDS / seconds(function, 1))) for function in (ours, peer)]
     for _ in range(rounds):
         for function, taken, n in zip((ours, peer), times, repeats, strict=True):
             time.sleep(PAUSE_SECONDS)
             taken.append(seconds(function, n))
-    return *times, difference
+    return *times, difference, gigabytes
 
 
 def seconds(function: Function, n: int) -> float:
@@ -459,6 +504,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument(
+        "--results", type=Path, default=Path("results"), help="results with token vectors"
+    )
     parser.add_argument("--only", default="", help="run comparisons whose name contains this text")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -471,24 +519,24 @@ def main() -> None:
     )
     print(
         "| what | peer | ours (ms) | peer (ms) | ratio (least to largest) | difference | share of "
-        "the floor |"
+        "the floor | memory (GB) |"
     )
-    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     rng = np.random.default_rng(0)
-    for c in chain.from_iterable(
-        make(rng)
-        for make in (isoscores, silhouettes, interpolated, clusters, neighbours, means, removals)
-    ):
+    drawn = (isoscores, silhouettes, interpolated, clusters, neighbours, means, removals)
+    comparisons = chain.from_iterable(make(rng) for make in drawn)
+    for c in chain(comparisons, enhancements(options.results)):
         if options.only not in c.what:
             continue
-        a, b, difference = interleaved(c.ours, c.peer, c.rounds or options.rounds)
+        a, b, difference, gigabytes = interleaved(c.ours, c.peer, c.rounds or options.rounds)
         ratios = sorted(y / x for x, y in zip(a, b, strict=True))
         ours, theirs = statistics.median(a), statistics.median(b)
         floor = c.operations / operations + c.bytes_read / read
         print(
             f"| {c.what} | {c.peer_name} | {ours * 1e3:,.1f} | {theirs * 1e3:,.1f} | "
             f"{theirs / ours:.1f} "
-            f"({ratios[0]:.1f} to {ratios[-1]:.1f}) | {difference:.0e} | {floor / ours:.0%} |",
+            f"({ratios[0]:.1f} to {ratios[-1]:.1f}) | {difference:.0e} | {floor / ours:.0%} | "
+            f"{gigabytes:.1f} |",
             flush=True,
         )
 

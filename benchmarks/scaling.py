@@ -14,6 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,6 +82,12 @@ def curves() -> Iterator[Curve]:
     )
     yield Curve("TwoNN", f"points, d = {D}", points, lambda n: _metric(two_nn, n))
     yield Curve("local dimension", f"points, d = {D}", points, lambda n: _metric(lid_mle, n))
+    yield Curve(
+        "local dimension at 10,000 points",
+        f"points, d = {D}",
+        (25_000, 50_000, 100_000, 200_000),
+        lambda n: _metric(partial(lid_mle, n_queries=10_000), n),
+    )
     yield Curve(
         "mean cosine", f"points, d = {D}", (*points, 80_000), lambda n: _metric(mean_cosine, n)
     )
