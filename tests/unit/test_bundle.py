@@ -142,12 +142,14 @@ def test_members_that_are_read_whole_have_a_size_limit(bundle: Path, name: str) 
 
 
 def test_verifier_rejects_what_is_not_a_bundle(tmp_path: Path, project: Path) -> None:
-    """A pipe, on which reading would block, a folder, a missing file, another file: exit code 2
+    """A pipe, on which reading would block, a folder, a missing file, other files: exit code 2
     and one line."""
     os.mkfifo(tmp_path / "pipe.zip")
     (tmp_path / "folder.zip").mkdir()
     (tmp_path / "text.zip").write_text("PK")
-    for name in ("pipe.zip", "folder.zip", "text.zip", "nothing.zip"):
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("a", "b")
+    for name in ("pipe.zip", "folder.zip", "text.zip", "nothing.zip", "other.zip"):
         done = subprocess.run(
             [sys.executable, str(project / CHECKER), str(tmp_path / name)],
             capture_output=True,
@@ -157,6 +159,7 @@ def test_verifier_rejects_what_is_not_a_bundle(tmp_path: Path, project: Path) ->
         assert (done.returncode, done.stderr) == (2, "")
         assert len(done.stdout.splitlines()) == 1
         assert "cannot be checked" in done.stdout
+        assert name != "other.zip" or "not a bundle of results" in done.stdout
 
 
 def test_line_breaks_in_member_names_cannot_forge_output(bundle: Path, project: Path) -> None:

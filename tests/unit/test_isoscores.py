@@ -302,7 +302,7 @@ def test_invalid_input_of_streams_is_rejected() -> None:
     with pytest.raises(ValueError, match="does not fit"):
         stream.merge(StreamingCovariance(2))
     constant = StreamingIsoScore(3)
-    constant.update(np.ones((5, 3)))
+    constant.update(np.full((7, 3), 0.1))  # whose mean is rounded
     with pytest.raises(ValueError, match="variance is zero"):
         constant.compute()
 
@@ -428,11 +428,7 @@ def test_one_constant_dimension_with_a_large_mean() -> None:
     assert stream.compute() == pytest.approx(expected, abs=1e-3)
 
 
-def test_streams_of_equal_points_and_in_half_precision_modules() -> None:
-    constant = StreamingIsoScore(3)
-    constant.update(np.full((7, 3), 0.1))
-    with pytest.raises(ValueError, match="variance is zero"):
-        constant.compute()
+def test_streams_in_half_precision_modules() -> None:
     stream = StreamingIsoScore(20)
     stream.update(cloud(2, 100, 20))
     before = stream.compute()

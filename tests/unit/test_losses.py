@@ -1,5 +1,4 @@
-"""I-STAR and CosReg against the authors' formulas, on random hidden states and on a real
-transformer."""
+"""I-STAR and CosReg against the authors' formulas, on random hidden states."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from IsoScore import IsoScore as published_package
-from transformers import BertConfig, BertModel
 
 from isotropy.losses import CosRegLoss, IStarLoss
 from isotropy.metrics import isoscore, isoscore_star
@@ -89,46 +87,12 @@ def test_gradients(loss: IStarLoss) -> None:
     assert states.grad[1:, 0].abs().min() > 0
 
 
-def test_sign_of_the_strength_decides_whether_isotropy_rises() -> None:
-    """Ten steps on the penalty alone, with a randomly initialized BERT."""
-    scores_by_strength = {}
-    for strength in (1.0, -1.0):
-        torch.manual_seed(0)
-        config = BertConfig(
-            vocab_size=50,
-            hidden_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=64,
-            hidden_dropout_prob=0,
-            attention_probs_dropout_prob=0,
-        )
-        model = BertModel(config)
-        ids, mask = torch.randint(0, 50, (8, 12)), torch.ones(8, 12, dtype=torch.int64)
-        mask[::2, 8:] = 0
-        loss = IStarLoss(32, strength=strength, zeta=0.2)
-        given = {"input_ids": ids, "attention_mask": mask, "output_hidden_states": True}
-        states = lambda model=model, given=given: model(**given).hidden_states  # noqa: E731
-        seen = loss.update_shrinkage(states(), mask)
-        assert seen == 2 * int(mask.sum())
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-        scores = []
-        for _ in range(10):
-            penalty = loss(states(), mask)
-            scores.append(1 - penalty.item() / strength)
-            optimizer.zero_grad()
-            penalty.backward()
-            optimizer.step()
-        scores_by_strength[strength] = scores
-    assert scores_by_strength[1.0][-1] > scores_by_strength[1.0][0] + 0.01
-    assert scores_by_strength[-1.0][-1] < scores_by_strength[-1.0][0] - 0.01
-
-
 def test_shrinkage_estimate_is_streamed_reset_and_saved() -> None:
     """Batches give the covariance of all tokens; the estimate is part of the state dict."""
     loss = IStarLoss(D, strength=1.0)
     for i in range(B):
-        loss.update_shrinkage(STATES[:, i : i + 1], MASK[i : i + 1])
+        n_tokens = loss.update_shrinkage(STATES[:, i : i + 1], MASK[i : i + 1])
+        assert n_tokens == 3 * MASK[: i + 1].sum()
     all_tokens = torch.cat([STATES[i][MASK.bool()] for i in (1, 2, 3)])
     assert loss.shrinkage.covariance().numpy() == pytest.approx(np.cov(all_tokens.T), abs=1e-10)
     first = loss(STATES, MASK)

@@ -405,18 +405,10 @@ def test_missing_temporary_outputs_are_no_damage(
     assert (result["results/brief.txt"], result["results/note.txt"]) == ("temporary", "missing")
 
 
-def test_changed_comments_and_infrastructure_are_no_findings(
-    run: Path, project: Path, tmp_path: Path
-) -> None:
-    """Changed infrastructure is reported, but results stay intact."""
+def test_changed_infrastructure_is_no_finding(run: Path, project: Path, tmp_path: Path) -> None:
+    """It is reported, but results stay intact."""
     checkout = tmp_path / "checkout"
     shutil.copytree(project, checkout, ignore=NOT_COPIED)
-    for name in ("isotropy/files.py", "scripts/prepare/prepare_sentences.py"):
-        with (checkout / name).open("a") as stream:
-            stream.write('# edited\n"""And a text."""\n')
-    edited = Checkout(checkout)
-    assert {f.state for f in verify_all(run, edited)} == {"intact"}
-    assert not edited.changed_infrastructure
     with (checkout / "isotropy/job.py").open("a") as stream:
         stream.write("EDITED = True\n")
     (checkout / "isotropy/locks.py").unlink()
@@ -442,13 +434,8 @@ def test_finding_of_a_stale_result_names_the_module(
     script = snakemake_object(project, "loaded", modules=[module])
     with Job(script, NoteSpec) as job, job.write("note") as path:
         path.write_text(job.load("palette").REHEARSAL)
-        with pytest.raises(IsotropyError, match="expected one module diff"):
-            job.load("diff")
     assert read_record(run / "results/loaded.record.json").code.modules == [module]
     loaded = [Path("results/loaded.txt")]
-    with (checkout / "isotropy/palette.py").open("a") as stream:
-        stream.write("# a remark\n")
-    assert {f.state for f in verify(run, loaded, Checkout(checkout))} == {"intact"}
     with (checkout / "isotropy/palette.py").open("a") as stream:
         stream.write("EDITED = True\n")
     stale = verify(run, loaded, Checkout(checkout))[0]

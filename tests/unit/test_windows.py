@@ -8,15 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import load_file
 
 from isotropy.errors import IsotropyError
 from isotropy.optimize.descent import Items
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import NODES, Evaluation
 from isotropy.optimize.windows import MIN_WIDTH, interpolation_weights, place_nodes
-from isotropy.prepare.table import read_items, targets, text_rows
-from tests.conftest import Workflow
 from tests.unit.test_optimize import CPU, DIRECT, spec
 
 RNG = np.random.default_rng(0)
@@ -106,18 +103,3 @@ def test_error_names_a_sample_without_a_score(tmp_path: Path) -> None:
             CPU,
             tmp_path,
         )
-
-
-def test_windows_equal_direct_evaluation_on_real_sentences(smoke: Workflow, tmp_path: Path) -> None:
-    """Sentence vectors of the real model, two classes, 400 updates; every tenth step is
-    compared."""
-    results = smoke.folder / "results"
-    table, dataset = read_items(results / "prepare/polarity.items.parquet")
-    vectors = load_file(results / "embed/polarity/all-MiniLM-L6-v2.safetensors")["vectors"]
-    items = Items(vectors, text_rows(table), targets(table, dataset))
-    measure = Evaluation(tolerance=1e-5, sample_size=None)
-    windowed, facts, _ = optimize(spec(updates=400, measure=measure), items, 2, CPU, tmp_path / "w")
-    direct, _, _ = optimize(spec(updates=400, measure=DIRECT), items, 2, CPU, tmp_path / "d")
-    tenth = windowed["step"] % 10 == 0
-    assert (windowed - direct).loc[tenth, SCORES].abs().to_numpy().max() < 1e-6
-    assert facts["evaluations"] < 200

@@ -149,8 +149,9 @@ def _require_complete(folder: Path) -> None:
 
     from isotropy.embed.loading import load_weights
 
-    _architecture(folder)
-    load_weights(AutoModel, folder)
+    config, _ = _architecture(folder)
+    if not config.is_encoder_decoder:  # refused for what it is
+        load_weights(AutoModel, folder)
 
 
 def _architecture(folder: Path) -> tuple[Any, Any]:
