@@ -24,15 +24,18 @@ from isotropy.embed.tokens import Extraction, extract
 from isotropy.finetune import train
 from isotropy.finetune.data import Inputs, TaskData, collate
 from isotropy.finetune.measure import Reader, measure
-from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
+from isotropy.finetune.spec import FinetuneSpec, Method
 from isotropy.losses import CosRegLoss, IStarLoss
 from isotropy.optimize.descent import Items
 from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Evaluation, OptimizeSpec
+from isotropy.optimize.spec import Evaluation
 from isotropy.prepare.table import Dataset
 from isotropy.sources.encoder import Encoder
 from tests.rehearsal import models
 from tests.rehearsal.texts import Writer
+from tests.unit import factories
+from tests.unit.factories import ISTAR
+from tests.unit.interruption import interrupted_at
 
 DEVICE, CPU = pick_device("auto"), torch.device("cpu")
 EPSILON = {d: torch.finfo(d).eps for d in (torch.float64, torch.float32, torch.bfloat16)}
@@ -173,23 +176,8 @@ def test_trajectories(n_labels: int, pairs: bool, tmp_path: Path) -> None:
     tables = {}
     for device in (CPU, DEVICE):
         for tolerance in (None, 1e-5):
-            spec = OptimizeSpec(
-                paper="mickus2024",
-                setup="s",
-                group="section3",
-                base="s",
-                variant=None,
-                dataset="d",
-                embedding="e",
-                loss="cross_entropy",
-                bias=True,
-                mean_norm=None,
-                seed=0,
-                updates=60,
-                learning_rate=0.001,
-                measure=Evaluation(tolerance=tolerance, sample_size=None),
-                device="auto",
-            )
+            evaluation = Evaluation(tolerance=tolerance, sample_size=None)
+            spec = factories.optimize_spec(bias=True, seed=0, updates=60, measure=evaluation)
             work = tmp_path / str(len(list(tmp_path.iterdir())))
             rows, facts, _ = optimize(spec, items, n_labels, device, work)
             tables[device.type, tolerance] = rows[["loss", "isoscore", "silhouette"]].to_numpy()
@@ -199,45 +187,16 @@ def test_trajectories(n_labels: int, pairs: bool, tmp_path: Path) -> None:
         assert np.abs(table - exact).max() < 2e-5
 
 
-ISTAR = Method(kind="istar", strength=-1.0, zeta=0.3)
 METHODS = {
     "none": Method(kind="none"),
     "istar": ISTAR,
     "cosreg": Method(kind="cosreg", strength=-1.0),
 }
-TRAINING = Training(
-    learning_rate=0.001,
-    batch_size=4,
-    epochs=2,
-    n_train=None,
-    max_length=16,
-    token_types=False,
-    keep_padding=False,
-    pad_to_max_length=False,
-    schedule="linear",
-    warmup=0.1,
-    weight_decay=0.01,
-    max_grad_norm=1.0,
-    shrinkage_tokens=60,
-    precision="float32",
-)
 
 
 def finetune_spec(method: Method = ISTAR, **changes: Any) -> FinetuneSpec:
-    return FinetuneSpec(
-        paper="rudman2024",
-        run="r",
-        task="t",
-        train="a",
-        validation="b",
-        metric="accuracy",
-        model="m",
-        method=method,
-        training=TRAINING.model_copy(update=changes),
-        measure=GeometrySettings(zeta=0.75, tokens=200),
-        seed=3,
-        device="auto",
-    )
+    chosen = {"schedule": "linear", "warmup": 0.1, "weight_decay": 0.01} | changes
+    return factories.finetune_spec(method, **chosen)
 
 
 def classifier(seed: int = 0, dropout: float = 0.0) -> Any:
@@ -291,20 +250,10 @@ def test_killed_fine_tuning_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
-    step, made = train._Run.step, []
-
-    def interrupted(run: Any) -> None:
-        if len(made) == 17:
-            raise KeyboardInterrupt
-        made.append(1)
-        step(run)
-
-    monkeypatch.setattr(train._Run, "step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_at(17, train._Run, "step"):
         train.finetune(
             finetune_spec(), classifier(dropout=0.1), learnable(), 0, DEVICE, tmp_path / "b"
         )
-    monkeypatch.setattr(train._Run, "step", step)
     resumed, facts = train.finetune(
         finetune_spec(), classifier(9, dropout=0.1), learnable(), 0, DEVICE, tmp_path / "b"
     )

@@ -13,11 +13,12 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from isotropy.errors import IsotropyError
+from tests.unit.hub import Hub
 
 PORT = 8421
 RESOLVED = re.compile(
@@ -25,23 +26,15 @@ RESOLVED = re.compile(
 )
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Serves the files of one folder."""
+class FolderHub(Hub):
+    """A hub with all files of one folder, without answers of the API."""
 
-    protocol_version = "HTTP/1.1"
-    folder: Path
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder.resolve()
+        super().__init__({}, port)
 
-    def do_HEAD(self) -> None:
-        self._answer(with_body=False)
-
-    def do_GET(self) -> None:
-        self._answer(with_body=True)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def _answer(self, *, with_body: bool) -> None:
-        path = unquote(urlsplit(self.path).path)
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        path = unquote(urlsplit(request.path).path)
         headers = {}
         if match := RESOLVED.match(path):
             kind = "datasets" if match["datasets"] else "models"
@@ -49,24 +42,11 @@ class Handler(BaseHTTPRequestHandler):
             headers["X-Repo-Commit"] = match["at"]
         else:
             file = self.folder / path.lstrip("/")
-        inside = file.resolve().is_relative_to(self.folder)
-        if not inside or not file.is_file():
-            self.send_response(404)
-            self.send_header("X-Error-Code", "EntryNotFound")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
+        if not file.resolve().is_relative_to(self.folder) or not file.is_file():
+            return self._send(request, 404, b"", {"X-Error-Code": "EntryNotFound"})
         data = file.read_bytes()
-        self.send_response(200)
-        headers |= {
-            "ETag": f'"{hashlib.sha256(data).hexdigest()}"',
-            "Content-Length": str(len(data)),
-        }
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if with_body:
-            self.wfile.write(data)
+        headers["ETag"] = f'"{hashlib.sha256(data).hexdigest()}"'
+        return self._send(request, 200, data, headers)
 
 
 @contextmanager
@@ -83,20 +63,16 @@ def served(folder: Path, port: int = PORT) -> Iterator[str]:
     Raises:
         IsotropyError: the port is taken.
     """
-    handler = type("Handler", (Handler,), {"folder": folder.resolve()})
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+        hub = FolderHub(folder, port)
     except OSError as error:
         raise IsotropyError(
             f"port {port} cannot be used ({error.strerror}): does another rehearsal run here?"
         ) from error
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield hub.url
     finally:
-        server.shutdown()
-        server.server_close()
+        hub.close()
 
 
 if __name__ == "__main__":

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from isotropy.job import Job
 from isotropy.provenance.lineage import Lineage
+from tests.conftest import once
 from tests.rehearsal import models
 from tests.unit.jobs import NoteSpec, snakemake_object, write_note
 
 
 @pytest.fixture(scope="session")
-def synthetic_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def synthetic_models(shared: Path) -> Path:
     """A folder with a small model of each architecture of the papers, named by registry id."""
-    base = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:  # processes of pytest share it
-        base = base.parent
-    folder = base / "synthetic-models"
-    with FileLock(base / "synthetic-models.lock"):
-        if not folder.is_dir():
-            for name in models.ARCHITECTURES:
-                models.write(name, base / "being-made" / name)
-            (base / "being-made").rename(folder)
+    folder = shared / "synthetic-models"
+    with once(folder) as made:
+        for name in () if made else models.ARCHITECTURES:
+            models.write(name, folder / name)
     return folder
 
 

@@ -37,7 +37,7 @@ class Hub:
     """Serves `files` of one repository; the next `times` requests for a file show `fault`, with
     `heads` also requests for headers."""
 
-    def __init__(self, files: dict[str, bytes]) -> None:
+    def __init__(self, files: dict[str, bytes], port: int = 0) -> None:
         self.files, self.fault, self.times, self.requests = files, "", 0, 0
         self.heads = False
         self.api: tuple[int, str] | None = None  # status, error code of all API answers
@@ -55,7 +55,7 @@ class Hub:
             def do_GET(self) -> None:
                 hub.answer(self)
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

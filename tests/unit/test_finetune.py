@@ -31,7 +31,7 @@ from isotropy.finetune.measure import Reader, measure, probes, projection
 from isotropy.finetune.model import load_model, load_tokenizer, task_loss
 from isotropy.finetune.question_answering import Window, best_answers, exact_match, f1, windows
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
-from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
+from isotropy.finetune.spec import GeometrySettings, Method
 from isotropy.finetune.train import finetune, make_penalty
 from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
@@ -41,43 +41,11 @@ from isotropy.sources.registry import Source, load_registry
 from isotropy.transforms import ClusterBasedEnhancement
 from isotropy.workflow.config import load_study, read_configuration
 from isotropy.workflow.plan import Plan
+from tests.unit.factories import ISTAR, TRAINING
+from tests.unit.factories import finetune_spec as spec
 from tests.unit.interruption import interrupted_at
 
 CPU = torch.device("cpu")
-ISTAR = Method(kind="istar", strength=-1.0, zeta=0.3)
-TRAINING = Training(
-    learning_rate=0.001,
-    batch_size=4,
-    epochs=2,
-    n_train=None,
-    max_length=16,
-    token_types=False,
-    keep_padding=False,
-    pad_to_max_length=False,
-    schedule="constant",
-    warmup=0.0,
-    weight_decay=0.0,
-    max_grad_norm=1.0,
-    shrinkage_tokens=60,
-    precision="float32",
-)
-
-
-def spec(method: Method = ISTAR, **changes: Any) -> FinetuneSpec:
-    return FinetuneSpec(
-        paper="rudman2024",
-        run="r",
-        task="t",
-        train="a",
-        validation="b",
-        metric="accuracy",
-        model="m",
-        method=method,
-        training=TRAINING.model_copy(update=changes),
-        measure=GeometrySettings(zeta=0.75, tokens=200),
-        seed=3,
-        device="cpu",
-    )
 
 
 def tiny(kind: str = "bert", seed: int = 0) -> Any:

@@ -19,7 +19,7 @@ from isotropy.errors import IsotropyError
 from isotropy.finetune.data import TaskData, collate, read_task_data
 from isotropy.finetune.measure import Reader, measure
 from isotropy.finetune.model import load_model, load_tokenizer, task_loss
-from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method
+from isotropy.finetune.spec import FinetuneSpec, Method
 from isotropy.finetune.train import finetune
 from isotropy.losses import IStarLoss
 from isotropy.prepare.datasets import prepare_sentences
@@ -28,31 +28,21 @@ from isotropy.prepare.table import write_items
 from isotropy.sources.rows import Row
 from tests.rehearsal import models
 from tests.rehearsal.texts import Writer
-from tests.unit.test_finetune import TRAINING as TWO_EPOCHS
+from tests.unit.factories import finetune_spec
 
 CPU = torch.device("cpu")
 NAMES = list(models.ARCHITECTURES)
 WITH_SPANS = [name for name in NAMES if name != "openai-gpt"]
 """Architectures for which transformers has a head for spans."""
-TRAINING = TWO_EPOCHS.model_copy(update={"epochs": 1, "max_length": 64, "token_types": True})
 ISTAR = Method(kind="istar", strength=-1.0, zeta=0.2)
 
 
 def spec(method: Method, **changes: Any) -> FinetuneSpec:
-    return FinetuneSpec(
-        paper="p",
-        run="r",
-        task="t",
-        train="a",
-        validation="b",
-        metric="accuracy",
-        model="m",
-        method=method,
-        training=TRAINING.model_copy(update=changes),
-        measure=GeometrySettings(zeta=0.75, tokens=200),
-        seed=3,
-        device="cpu",
-    )
+    chosen = {"epochs": 1, "max_length": 64, "token_types": True} | changes
+    return finetune_spec(method, **chosen)
+
+
+TRAINING = spec(ISTAR).training
 
 
 def rows(kind: str, n: int = 10) -> list[Row]:

@@ -16,33 +16,13 @@ from isotropy.errors import IsotropyError
 from isotropy.optimize import optimize as module
 from isotropy.optimize.descent import Classifier, Items
 from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Evaluation, OptimizeSpec
+from isotropy.optimize.spec import Evaluation
+from tests.unit.factories import DIRECT
+from tests.unit.factories import optimize_spec as spec
 from tests.unit.interruption import interrupted_at
 
 CPU = torch.device("cpu")
-DIRECT = Evaluation(tolerance=None, sample_size=None)
 WINDOWS = Evaluation(tolerance=1e-5, sample_size=None)
-
-
-def spec(**changes: object) -> OptimizeSpec:
-    values = {
-        "paper": "mickus2024",
-        "setup": "polarity",
-        "group": "section3",
-        "base": "polarity",
-        "variant": None,
-        "dataset": "polarity",
-        "embedding": "all-MiniLM-L6-v2",
-        "loss": "cross_entropy",
-        "bias": False,
-        "mean_norm": None,
-        "seed": 3,
-        "updates": 12,
-        "learning_rate": 0.001,
-        "measure": DIRECT,
-        "device": "cpu",
-    }
-    return OptimizeSpec(**(values | changes))
 
 
 def points(n: int = 90, d: int = 16) -> np.ndarray:

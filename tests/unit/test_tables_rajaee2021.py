@@ -15,6 +15,7 @@ from isotropy.finetune.spec import FinetuneFacts, Method
 from isotropy.papers.rajaee2021 import tables
 from isotropy.papers.registry import paper
 from isotropy.similarity.spec import ClassificationFacts, Parameters, SimilarityFacts, TuningFacts
+from tests.unit.factories import finetune_facts
 
 PARAMETERS = Parameters(n_clusters=27, n_components=12, n_components_global=15)
 LEVEL = {
@@ -317,31 +318,8 @@ def fine_tuned(
 ) -> tuple[FinetuneFacts, pd.DataFrame]:
     changed = {} if kind == "none" else {"n_clusters": 3, "n_components": 1}
     method = Method.model_validate({"kind": kind, **changed})
-    facts = FinetuneFacts(
-        run="r",
-        task="rte",
-        model="bert-base-uncased",
-        method=method,
-        seed=seed,
-        data="data",
-        embedding="model",
-        status="original",
-        metric="accuracy",
-        performance=performance,
-        metrics={},
-        chance=52.7,
-        isoscore=0.1,
-        isoscore_star=0.1,
-        mean_cosine=0.1,
-        zeta=0.75,
-        n_train=10,
-        n_validation=6,
-        n_tokens=60,
-        n_layers=2,
-        updates=5,
-        final_loss=0.1,
-        activations=[],
-        probes=[],
+    facts = finetune_facts(
+        model="bert-base-uncased", method=method, seed=seed, performance=performance
     )
     layers = {
         "layer": [1, 2],

@@ -11,6 +11,7 @@ from isotropy.geometry.spec import PointCloud, StabilityFacts
 from isotropy.papers.rudman2024 import tables
 from isotropy.tables.answers import performance_draws
 from isotropy.tables.items import has_learned
+from tests.unit.factories import finetune_facts
 
 SCORE = {-5: 0.1, -1: 0.2, 0: 0.3, 2: 0.6}
 
@@ -21,27 +22,14 @@ def run(
     facts = {
         "run": f"{task}--m--{method.name}",
         "task": task,
-        "model": "m",
         "method": method,
         "seed": seed,
         "data": f"data of {task}",
-        "embedding": "model",
-        "status": "original",
-        "metric": "accuracy",
         "performance": performance,
         "metrics": {"accuracy": performance, "matthews": 1.0},
-        "chance": 50.0,
         "isoscore": score,
         "isoscore_star": score,
-        "mean_cosine": 0.5,
-        "zeta": 0.75,
-        "n_train": 10,
         "n_validation": 600,
-        "n_tokens": 60,
-        "n_layers": 2,
-        "updates": 5,
-        "final_loss": 0.1,
-        "probes": [],
         "activations": [0.5, -0.25],
     }
     layers = pd.DataFrame(
@@ -53,7 +41,7 @@ def run(
             "sentence_silhouette": -score,
         }
     )
-    return FinetuneFacts.model_validate(facts | changes), layers
+    return finetune_facts(**(facts | changes)), layers
 
 
 def study(

@@ -25,9 +25,10 @@ from isotropy.metrics.moving import interpolated_silhouettes
 from isotropy.optimize.descent import Descent, Items
 from isotropy.optimize.evaluator import Evaluator
 from isotropy.optimize.windows import Windows
+from tests.unit.factories import ISTAR, optimize_spec
+from tests.unit.factories import finetune_spec as spec
 from tests.unit.test_architectures import make_encoder
-from tests.unit.test_finetune import CPU, ISTAR, learnable_inputs, spec, tiny
-from tests.unit.test_optimize import spec as descent_spec
+from tests.unit.test_finetune import CPU, learnable_inputs, tiny
 
 COSREG = Method(kind="cosreg", strength=1.0)
 READING = {"cpu", "numpy", "tolist"}
@@ -184,7 +185,7 @@ def test_a_window_of_a_trajectory_reads_per_node_not_per_step(
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((300, 12)).astype(np.float32)
     items = Items(vectors, np.arange(300)[:, None], rng.integers(0, 2, 300))
-    descent = Descent(descent_spec(updates=400), items, 2, CPU)
+    descent = Descent(optimize_spec(updates=400), items, 2, CPU)
     with Waits() as waits:
         for _ in range(20):
             descent.evaluate()

@@ -14,7 +14,9 @@ from isotropy.optimize.descent import Items
 from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import NODES, Evaluation
 from isotropy.optimize.windows import MIN_WIDTH, interpolation_weights, place_nodes
-from tests.unit.test_optimize import CPU, DIRECT, spec
+from tests.unit.factories import DIRECT
+from tests.unit.factories import optimize_spec as spec
+from tests.unit.test_optimize import CPU
 
 RNG = np.random.default_rng(0)
 SCORES = ["isoscore", "silhouette"]
