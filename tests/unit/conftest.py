@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from isotropy.job import Job
 from isotropy.provenance.lineage import Lineage
 from tests.conftest import once
 from tests.rehearsal import models
 from tests.unit.jobs import NoteSpec, snakemake_object, write_note
+
+
+@pytest.fixture(autouse=True)
+def restored_threads() -> Iterator[None]:
+    """Give torch its number of threads back after each test."""
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from typer.testing import CliRunner
+
+from isotropy.cli import app
 from isotropy.job import Job
 from isotropy.provenance.code import code_param
 from isotropy.spec import Spec
@@ -65,3 +68,11 @@ def write_note(
 
 def states(findings: list[Any]) -> dict[str, str]:
     return {f.path: f.state for f in findings}
+
+
+def audit(*arguments: object, code: int = 0) -> str:
+    """Run `isotropy audit`, check its exit code, and return its output."""
+    result = CliRunner().invoke(app, ["audit", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.output

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from isotropy.errors import IsotropyError
 from isotropy.provenance import code
 from isotropy.provenance.code import code_identity, code_param, load
 from isotropy.provenance.infrastructure import INFRASTRUCTURE
-from tests.conftest import NOT_COPIED
+from tests.conftest import copy_checkout
 
 SMALL = {
     "rules/make.smk": (
@@ -218,11 +217,9 @@ def params(root: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout whose files a test may change temporarily (see `appended`)."""
-    folder = tmp_path_factory.mktemp("code") / "checkout"
-    shutil.copytree(project, folder, ignore=NOT_COPIED)
-    return folder
+    return copy_checkout(tmp_path_factory.mktemp("code") / "checkout")
 
 
 @pytest.fixture(scope="module")

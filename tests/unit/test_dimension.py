@@ -146,23 +146,20 @@ def test_neighbour_distances_equal_faiss(k: int, monkeypatch: pytest.MonkeyPatch
     cloud = torch.from_numpy(RNG.integers(-6, 7, (700, 5)).astype(np.float32))
     rows = torch.from_numpy(RNG.permutation(700)[:300])
     expected = faiss.knn(cloud[rows].numpy(), cloud.numpy(), k + 1)[0]
-    threads_before, results = torch.get_num_threads(), []
-    try:
-        for threads, queries, points in ((1, 512, 2048), (2, 64, 100), (3, 7, 33)):
-            torch.set_num_threads(threads)
-            monkeypatch.setattr(neighbours, "QUERIES", queries)
-            monkeypatch.setattr(neighbours, "POINTS", points)
-            squared, neighbour_rows = neighbours.search_on_cpu(cloud, rows, k)
-            results.append(squared)
-            with_self = torch.cat([torch.zeros(300, 1), squared], dim=1)
-            repeated = expected[:, 1] == 0  # a repeated row may be missing among its copies
-            assert np.allclose(with_self[~repeated].numpy(), expected[~repeated], rtol=0, atol=1e-4)
-            recomputed = (cloud[rows, None] - cloud[neighbour_rows]).square().sum(dim=2)
-            assert np.allclose(recomputed.numpy(), squared.numpy(), rtol=0, atol=1e-4)
-            assert (neighbour_rows != rows[:, None]).all()
-            assert all(len(set(row)) == k for row in neighbour_rows.tolist())
-    finally:
-        torch.set_num_threads(threads_before)
+    results = []
+    for threads, queries, points in ((1, 512, 2048), (2, 64, 100), (3, 7, 33)):
+        torch.set_num_threads(threads)
+        monkeypatch.setattr(neighbours, "QUERIES", queries)
+        monkeypatch.setattr(neighbours, "POINTS", points)
+        squared, neighbour_rows = neighbours.search_on_cpu(cloud, rows, k)
+        results.append(squared)
+        with_self = torch.cat([torch.zeros(300, 1), squared], dim=1)
+        repeated = expected[:, 1] == 0  # a repeated row may be missing among its copies
+        assert np.allclose(with_self[~repeated].numpy(), expected[~repeated], rtol=0, atol=1e-4)
+        recomputed = (cloud[rows, None] - cloud[neighbour_rows]).square().sum(dim=2)
+        assert np.allclose(recomputed.numpy(), squared.numpy(), rtol=0, atol=1e-4)
+        assert (neighbour_rows != rows[:, None]).all()
+        assert all(len(set(row)) == k for row in neighbour_rows.tolist())
     assert torch.equal(results[0], results[1])
     assert torch.equal(results[0], results[2])
 

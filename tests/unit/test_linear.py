@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -18,12 +18,9 @@ if not torch.backends.mkldnn.is_available():
 
 
 @pytest.fixture(autouse=True)
-def on_onednn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def on_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (linear, matmul):
         monkeypatch.setattr(module, "onednn_is_faster", lambda: True)
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 def model(*, bias: bool) -> torch.nn.Module:

@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 from isotropy.cli import app
-from tests.unit.tiny_models import sentences, write_tiny_bert
+from tests.unit.tiny_models import changed_config, sentences, write_tiny_bert
 
 X = np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)
 GLOVE = "".join(f"w{i} {' '.join(map(str, row))}\n" for i, row in enumerate(X))
@@ -63,14 +63,6 @@ def folder(change: Callable[[Path], object], safe: bool = True) -> Callable[[], 
         change(Path("model"))
 
     return write
-
-
-def config(**fields: object) -> Callable[[Path], object]:
-    def change(model: Path) -> None:
-        fields_before = json.loads((model / "config.json").read_text())
-        (model / "config.json").write_text(json.dumps(fields_before | fields))
-
-    return change
 
 
 def pooled(mode: str) -> Callable[[Path], object]:
@@ -210,7 +202,7 @@ MODELS: list[Case] = [
         folder(lambda model: (model / "model.safetensors").write_bytes(b"\x10" * 60)),
         "transformers cannot load it",
     ),
-    ("model --texts t.txt", folder(config(hidden_size=20)), "do not fit config.json"),
+    ("model --texts t.txt", folder(changed_config(hidden_size=20)), "do not fit config.json"),
     ("model --texts t.txt", folder(pooled("weightedmean")), "pools by 'weightedmean'"),
     (
         "model --texts t.txt",

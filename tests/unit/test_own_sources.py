@@ -21,7 +21,7 @@ from isotropy.sources.fetch import FetchSpec, fetch
 from isotropy.sources.registry import LOCAL, Registry, load_registry
 from isotropy.workflow.config import load_study, read_configuration
 from tests.unit.hub import REVISION, Hub, use
-from tests.unit.tiny_models import sentences, write_tiny_bert
+from tests.unit.tiny_models import changed_config, sentences, write_tiny_bert
 
 TEXTS = sentences(40)
 ROWS = [{"review": text, "stars": "good" if i % 2 else "bad"} for i, text in enumerate(TEXTS)]
@@ -263,14 +263,6 @@ def model_case(change: Callable[[Path], object], *arguments: str) -> Change:
     return arrange
 
 
-def config(**fields: object) -> Callable[[Path], object]:
-    def change(folder: Path) -> object:
-        path = folder / "config.json"
-        return path.write_text(json.dumps(json.loads(path.read_text()) | fields))
-
-    return change
-
-
 GOOD = "review,stars\ngood film,1\nbad film,0\n"
 LABELLED = ("--text", "review", "--label", "stars")
 REJECTED: list[tuple[Change, str]] = [
@@ -287,8 +279,8 @@ REJECTED: list[tuple[Change, str]] = [
     (model_case(lambda m: None, "--label", "x"), "read as a model; --label is for data sets"),
     (model_case(lambda m: None, "--name", "a b"), "--name: expected letters, digits, _ and single"),
     (model_case(lambda m: None, "--name", "a--b"), "letters, digits, _ and single -, got 'a--b'"),
-    (model_case(config(hidden_size="abc")), "transformers cannot use config.json"),
-    (model_case(config(hidden_act="nope")), "transformers cannot use config.json"),
+    (model_case(changed_config(hidden_size="abc")), "transformers cannot use config.json"),
+    (model_case(changed_config(hidden_act="nope")), "transformers cannot use config.json"),
     (
         model_case(lambda m: (m / "config.json").write_text('{"model_type": "t5", "d_model": 8}')),
         "'t5' is an encoder-decoder",
@@ -301,8 +293,8 @@ REJECTED: list[tuple[Change, str]] = [
     (model_case(lambda m: (m / "config.json").write_text("{")), "expected JSON"),
     (model_case(lambda m: (m / "config.json").write_text("[]")), "expected an object with fields"),
     (model_case(lambda m: (m / "modules.json").write_text("{}")), "expected a list of modules"),
-    (model_case(config(model_type="x")), "model_type 'x' is not in transformers"),
-    (model_case(config(model_type="x", auto_map={"a": "b"})), "needs code of its own"),
+    (model_case(changed_config(model_type="x")), "model_type 'x' is not in transformers"),
+    (model_case(changed_config(model_type="x", auto_map={"a": "b"})), "needs code of its own"),
     (
         model_case(lambda m: (m / "model.safetensors").rename(m / "pytorch_model.bin")),
         "its weights are pickled",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from isotropy.cli import app
 from isotropy.cli.audit import study_plan
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json, record_path, write_json
@@ -23,8 +22,8 @@ from isotropy.provenance.format import MAX_RECORD_BYTES, line_sha256
 from isotropy.provenance.ledger import append_job, append_run
 from isotropy.provenance.lineage import Lineage
 from isotropy.provenance.record import find_record, read_record
-from tests.conftest import NOT_COPIED
-from tests.unit.jobs import RULE, NoteSpec, snakemake_object, states, write_note
+from tests.conftest import copy_checkout
+from tests.unit.jobs import RULE, NoteSpec, audit, snakemake_object, states, write_note
 
 
 def test_configuration_paths_below_home_are_resolved(
@@ -112,36 +111,26 @@ def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Pa
 
 def test_exit_codes_of_the_verify_command(run: Path) -> None:
     """0: no finding, 1: a finding, 2: no conclusion possible; the last line has the counts."""
-    cli = CliRunner()
-    good = cli.invoke(app, ["audit", "verify", "--all", "--digests-only"])
-    assert (good.exit_code, good.output.splitlines()[-1].split(";")[0]) == (
-        0,
+    everything = ("verify", "--all", "--digests-only")
+    good = audit(*everything)
+    assert good.splitlines()[-1].split(";")[0] == (
         "2 files: 2 intact, 0 temporary, 0 other version, 0 other environment, 0 stale, "
-        "0 input changed, 0 without record, 0 missing, 0 altered",
+        "0 input changed, 0 without record, 0 missing, 0 altered"
     )
-    head = good.output.split()[-1]
-    assert (
-        cli.invoke(app, ["audit", "verify", "--all", "--digests-only", "--head", head]).exit_code
-        == 0
-    )
-    forged = cli.invoke(app, ["audit", "verify", "--all", "--digests-only", "--head", "0" * 64])
-    assert (forged.exit_code, "not the digest of one of its lines" in forged.output) == (1, True)
-    nowhere = cli.invoke(app, ["audit", "verify", "--all", "--project", "nowhere"])
-    assert (nowhere.exit_code, "nowhere is not a checkout" in nowhere.output) == (2, True)
+    audit(*everything, "--head", good.split()[-1])
+    assert "not the digest of one of its lines" in audit(*everything, "--head", "0" * 64, code=1)
+    assert "nowhere is not a checkout" in audit("verify", "--all", "--project", "nowhere", code=2)
     (run / "results/note.txt").write_text("HELLO")
-    bad = cli.invoke(app, ["audit", "verify", "results/note.txt", "--digests-only"])
-    assert bad.exit_code == 1
-    assert "altered" in bad.output
-    assert cli.invoke(app, ["audit", "verify"]).exit_code == 2
-    assert cli.invoke(app, ["audit", "verify", "--all", "--root", "nowhere"]).exit_code == 2
+    assert "altered" in audit("verify", "results/note.txt", "--digests-only", code=1)
+    audit("verify", code=2)
+    audit("verify", "--all", "--root", "nowhere", code=2)
 
 
 def test_verify_finds_changed_code_and_packages(run: Path, project: Path, tmp_path: Path) -> None:
     """A stale result's finding names the file or the rule, one of another version names package and
     versions; damage takes precedence."""
     note = Path("results/note.txt")
-    checkout = tmp_path / "checkout"
-    shutil.copytree(project, checkout, ignore=NOT_COPIED)
+    checkout = copy_checkout(tmp_path / "checkout")
     assert {f.state for f in verify(run, [note], Checkout(checkout))} == {"intact"}
     lock = checkout / "requirements.lock"
     lock.write_text(re.sub(r"numpy==.*", "numpy==1.0.0", lock.read_text()))
@@ -164,22 +153,36 @@ def test_verify_finds_changed_code_and_packages(run: Path, project: Path, tmp_pa
         "results/note.txt": "altered",
         "results/source.txt": "stale",
     }
-    result = CliRunner().invoke(app, ["audit", "verify", "--all", "--project", str(checkout)])
-    assert result.exit_code == 1
-    assert (
-        "stale: results/source.txt (prepare_sentences: isotropy/prepare/table.py" in result.output
-    )
-    assert (
-        result.output.splitlines()[-1]
-        .split(";")[0]
-        .endswith("1 stale, 0 input changed, 0 without record, 0 missing, 1 altered")
-    )
-    assert "incomplete: specs were not compared: results/ledger.jsonl lists no run" in result.output
+    output = audit("verify", "--all", "--project", checkout, code=1)
+    assert "stale: results/source.txt (prepare_sentences: isotropy/prepare/table.py" in output
+    counts = "1 stale, 0 input changed, 0 without record, 0 missing, 1 altered"
+    assert output.splitlines()[-1].split(";")[0].endswith(counts)
+    assert "incomplete: specs were not compared: results/ledger.jsonl lists no run" in output
+
+
+def edited(edit: Callable[[dict[str, Any]], object]) -> Callable[[str], str]:
+    """Return the function that edits the content of a record's text."""
+
+    def damage(text: str) -> str:
+        content = json.loads(text)
+        edit(content)
+        return json.dumps(content)
+
+    return damage
+
+
+LONG_NAMES = ("results/" + "a" * 300, "results/" + "a/" * 600 + "b", "results/\ud800")
+OUTSIDE = ("x" * 300, "/etc/passwd", "../../etc/passwd", "a\0b")
 
 
 @pytest.mark.parametrize(
     "damage",
     [
+        *(edited(lambda c, n=n: c["outputs"][0].update(path=n)) for n in LONG_NAMES),
+        *(
+            edited(lambda c, f=field, n=name: c["code"][f].update({n: "0" * 64}))
+            for field, name in itertools.product(("files", "sha256", "infrastructure"), OUTSIDE)
+        ),
         lambda text: text.replace('"prefix"', '"prefiy"'),
         lambda text: text.replace('"files"', '"fils"'),
         lambda text: text.replace('"hello"', '"\\ud800"'),
@@ -192,21 +195,18 @@ def test_verify_finds_changed_code_and_packages(run: Path, project: Path, tmp_pa
     ],
 )
 def test_damaged_records_are_named(run: Path, project: Path, damage: Callable[[str], str]) -> None:
-    """The audit names any damaged record and continues with the others."""
+    """The audit names any damaged record in one line and continues with the others. No file
+    outside the checkout is read."""
     record = run / "results/note.record.json"
     record.write_text(damage(record.read_text()))
-    result = states(verify_all(run, Checkout(project)))
+    (run / "results/extra.txt").write_text("?")
+    findings = verify_all(run, Checkout(project))
+    result = states(findings)
     assert result["results/note.record.json"] == "altered"
     assert result["results/source.txt"] == "intact"
-    assert not [
-        f for f in verify_all(run, Checkout(project)) if "\n" in f"{f.path} {f.detail}"
-    ]  # one line each
-    assert (
-        CliRunner()
-        .invoke(app, ["audit", "rerun", "results/note.record.json", "--project", str(project)])
-        .exit_code
-        == 2
-    )
+    assert result["results/extra.txt"] == "without record"
+    assert not [f for f in findings if "\n" in f"{f.path} {f.detail}"]
+    audit("rerun", "results/note.record.json", "--project", project, code=2)
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"[" * 200_000, b'{"n":0}\n', b"null\n", b""])
@@ -269,48 +269,16 @@ def test_malformed_ledger_entries_are_named(
     ledger.write_bytes(
         b"\n".join([*lines, json.dumps(head | entry, separators=(",", ":")).encode(), b""])
     )
-    command = ["audit", "verify", "--all", "--root", str(run), "--project", str(project)]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 1, result.output
-    assert f"line {len(lines) + 1} is not an entry" in result.output
-    assert "3 files: " in result.output
-
-
-def test_records_with_impossible_file_names_are_altered(run: Path, project: Path) -> None:
-    """Such records count as damaged; the others are checked."""
-    record = run / "results/note.record.json"
-    for name in ("results/" + "a" * 300, "results/" + "a/" * 600 + "b", "results/\ud800"):
-        content = read_json(record)
-        content["outputs"][0]["path"] = name
-        record.write_text(json.dumps(content))
-        result = states(verify_all(run, Checkout(project)))
-        assert result["results/note.record.json"] == "altered"
-        assert result["results/source.txt"] == "intact"
-
-
-@pytest.mark.parametrize("field", ["files", "sha256", "infrastructure"])
-@pytest.mark.parametrize("name", ["x" * 300, "/etc/passwd", "../../etc/passwd", "a\0b"])
-def test_records_with_code_outside_the_checkout_are_altered(
-    run: Path, project: Path, field: str, name: str
-) -> None:
-    """Such a record counts as damaged, and no file outside the checkout is read."""
-    record = run / "results/note.record.json"
-    content = read_json(record)
-    content["code"][field][name] = "0" * 64
-    record.write_text(json.dumps(content))
-    (run / "results/extra.txt").write_text("?")
-    result = states(verify_all(run, Checkout(project)))
-    assert result["results/note.record.json"] == "altered"
-    assert result["results/extra.txt"] == "without record"
+    output = audit("verify", "--all", "--root", run, "--project", project, code=1)
+    assert f"line {len(lines) + 1} is not an entry" in output
+    assert "3 files: " in output
 
 
 def test_an_oversized_ledger_is_not_read(run: Path) -> None:
     with (run / "results/ledger.jsonl").open("ab") as stream:
         stream.truncate(3_000_000_000)  # sparse: none of it is on the disk
-    command = ["audit", "verify", "--all", "--digests-only", "--root", str(run)]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 1
-    assert "altered: results/ledger.jsonl (it has 3,000,000,000 bytes" in result.output
+    output = audit("verify", "--all", "--digests-only", "--root", run, code=1)
+    assert "altered: results/ledger.jsonl (it has 3,000,000,000 bytes" in output
 
 
 def test_configuration_outside_the_checkout_is_read_only_if_unchanged(
@@ -321,10 +289,9 @@ def test_configuration_outside_the_checkout_is_read_only_if_unchanged(
     secret.write_text("topsecret: [a ^ b\n")
     append_run(run / "results", project, [project / "config.yaml", secret], {})
     secret.write_text("topsecret: [c ^ d\n")
-    command = ["audit", "verify", "--all", "--root", str(run), "--project", str(project)]
-    result = CliRunner().invoke(app, command)
-    assert "secret is not what configured the last run: name it with --configfile" in result.output
-    assert "c ^ d" not in result.output
+    output = audit("verify", "--all", "--root", run, "--project", project, code=2)
+    assert "secret is not what configured the last run: name it with --configfile" in output
+    assert "c ^ d" not in output
 
 
 def test_a_job_entry_that_contains_a_run_is_no_run(run: Path, project: Path) -> None:
@@ -347,8 +314,7 @@ def test_trace_accepts_incomplete_sources(run: Path) -> None:
     content = read_json(record)
     content["lineage"]["sources"] = [{"content": 5}]
     record.write_text(json.dumps(content))
-    result = CliRunner().invoke(app, ["audit", "trace", "results/source.txt", "--root", str(run)])
-    assert result.exit_code == 0, result.output
+    audit("trace", "results/source.txt", "--root", run)
 
 
 def test_pipes_and_folders_among_the_results_are_found(run: Path) -> None:
@@ -377,21 +343,17 @@ def test_control_characters_in_file_names_are_escaped(run: Path, project: Path) 
     """Line breaks, colours and direction marks in names cannot forge output lines."""
     for name in ("a\n44 files: 44 intact", "b\x1b[32m", "c\u202etxt.a", "d\r44 files"):
         (run / "results" / name).write_text("x")
-    result = CliRunner().invoke(
-        app, ["audit", "verify", "--all", "--digests-only", "--root", str(run)]
-    )
-    assert result.exit_code == 1
+    output = audit("verify", "--all", "--digests-only", "--root", run, code=1)
     for shown in ("a\\n44 files: 44 intact", "b\\x1b[32m", "c\\u202etxt.a", "d\\r44 files"):
-        assert f"without record: results/{shown} (" in result.output
-    assert len(result.output.splitlines()) == 5
+        assert f"without record: results/{shown} (" in output
+    assert len(output.splitlines()) == 5
 
 
 def test_missing_temporary_outputs_are_no_damage(
     run: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only those that the rule declares as temporary; others count as missing."""
-    checkout = tmp_path / "checkout"
-    shutil.copytree(project, checkout, ignore=NOT_COPIED)
+    checkout = copy_checkout(tmp_path / "checkout")
     rules = checkout / "rules/prepare.smk"
     texts = 'texts="results/prepare/{dataset}.texts.parquet"'
     rules.write_text(
@@ -407,20 +369,18 @@ def test_missing_temporary_outputs_are_no_damage(
 
 def test_changed_infrastructure_is_no_finding(run: Path, project: Path, tmp_path: Path) -> None:
     """It is reported, but results stay intact."""
-    checkout = tmp_path / "checkout"
-    shutil.copytree(project, checkout, ignore=NOT_COPIED)
+    checkout = copy_checkout(tmp_path / "checkout")
     with (checkout / "isotropy/job.py").open("a") as stream:
         stream.write("EDITED = True\n")
     (checkout / "isotropy/locks.py").unlink()
     edited = Checkout(checkout)
     assert {f.state for f in verify_all(run, edited)} == {"intact"}
     assert edited.changed_infrastructure == {"isotropy/job.py": 2, "isotropy/locks.py": 2}
-    arguments = ["audit", "verify", "--all", "--project", str(checkout)]
     append_run(run / "results", checkout, [checkout / "config.yaml"], {})
-    result = CliRunner().invoke(app, arguments)
-    assert "infrastructure changed since: isotropy/job.py (2 files)" in result.output
-    assert "infrastructure changed since: isotropy/locks.py (2 files)" in result.output
-    assert "2 stale" in result.output  # the notes are no results of the configured study
+    output = audit("verify", "--all", "--project", checkout, code=1)
+    assert "infrastructure changed since: isotropy/job.py (2 files)" in output
+    assert "infrastructure changed since: isotropy/locks.py (2 files)" in output
+    assert "2 stale" in output  # the notes are no results of the configured study
     assert "isotropy/job.py" not in [f.path for f in verify_all(run, edited)]
 
 
@@ -428,8 +388,7 @@ def test_finding_of_a_stale_result_names_the_module(
     run: Path, project: Path, tmp_path: Path
 ) -> None:
     """Also a module that the script loads by name."""
-    checkout = tmp_path / "checkout"
-    shutil.copytree(project, checkout, ignore=NOT_COPIED)
+    checkout = copy_checkout(tmp_path / "checkout")
     module = "isotropy.palette"
     script = snakemake_object(project, "loaded", modules=[module])
     with Job(script, NoteSpec) as job, job.write("note") as path:
@@ -455,7 +414,6 @@ def make_old_format(record: Path) -> None:
 
 def test_results_of_an_old_record_format_give_one_error(run: Path, project: Path) -> None:
     """Each command prints one error line; if only some records are old, these are stale."""
-    cli = CliRunner()
     make_old_format(Path("results/note.record.json"))
     result = {f.path: f for f in verify_all(run, Checkout(project))}
     assert result["results/source.txt"].state == "intact"
@@ -465,18 +423,15 @@ def test_results_of_an_old_record_format_give_one_error(run: Path, project: Path
     make_old_format(Path("results/source.record.json"))
     for command in (
         ["verify", "--all", "--digests-only"],
-        ["verify", "results/note.txt", "--project", str(project)],
+        ["verify", "results/note.txt", "--project", project],
         ["trace", "results/note.txt"],
         ["identify", "results/note.txt"],
         ["diff", ".", "."],
-        ["export", "--project", str(project)],
+        ["export", "--project", project],
     ):
-        refused = cli.invoke(app, ["audit", *command])
-        assert (refused.exit_code, OLD_FORMAT_ERROR in refused.output) == (2, True), command
-        assert len(refused.output.splitlines()) == 1
-        assert isinstance(refused.exception, SystemExit)
-    again = cli.invoke(app, ["audit", "rerun", "results/note.txt", "--project", str(project)])
-    assert again.exit_code == 2
+        (line,) = audit(*command, code=2).splitlines()
+        assert OLD_FORMAT_ERROR in line, command
+    audit("rerun", "results/note.txt", "--project", project, code=2)
     assert find_record(Path("results/note.record.json")) is None
     assert find_record(Path("results/none.record.json")) is None
 
@@ -491,8 +446,7 @@ def test_record_of_a_newer_format_is_rejected(run: Path) -> None:
 def test_trace_leads_from_a_result_to_its_source(run: Path, project: Path) -> None:
     """With jobs, seeds, code and origin; a job that is listed already is named, not repeated."""
     write_note(project, "end", inputs={"note": "results/note.txt", "source": "results/source.txt"})
-    cli = CliRunner()
-    lineage = json.loads(cli.invoke(app, ["audit", "trace", "results/end.txt", "--json"]).output)
+    lineage = json.loads(audit("trace", "results/end.txt", "--json"))
     assert lineage["status"] == "stand-in"
     note, source = lineage["inputs"]
     assert (note["path"], note["spec"], note["sources"]) == (
@@ -505,10 +459,8 @@ def test_trace_leads_from_a_result_to_its_source(run: Path, project: Path) -> No
     assert "isotropy/job.py" in note["infrastructure"]
     assert set(source) == {"path", "sha256", "record"}
     assert source["sha256"] == note["inputs"][0]["sha256"]
-    shown = cli.invoke(app, ["audit", "trace", "results/end.txt"])
-    assert shown.exit_code == 0
-    assert "results/source.txt" in shown.output
-    assert "(by a job above)" in shown.output
+    shown = audit("trace", "results/end.txt")
+    assert "results/source.txt" in shown
+    assert "(by a job above)" in shown
     for missing in ("results/none.txt", "elsewhere"):
-        refused = cli.invoke(app, ["audit", "trace", missing])
-        assert (refused.exit_code, "no record lists" in refused.output) == (2, True)
+        assert "no record lists" in audit("trace", missing, code=2)

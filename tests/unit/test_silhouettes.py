@@ -148,17 +148,13 @@ def test_distance_sums_equal_scipy(name: str) -> None:
 
 def test_number_of_threads_does_not_change_a_bit() -> None:
     X, labels = CLOUDS["one large and many small classes"]
-    threads = torch.get_num_threads()
-    try:
-        result = []
-        for n in (1, 2, 3):
-            torch.set_num_threads(n)
-            result.append(silhouette_samples(X.astype(np.float32), labels))
-            assert torch.get_num_threads() == n
-        assert torch.equal(result[0], result[1])
-        assert torch.equal(result[0], result[2])
-    finally:
-        torch.set_num_threads(threads)
+    result = []
+    for n in (1, 2, 3):
+        torch.set_num_threads(n)
+        result.append(silhouette_samples(X.astype(np.float32), labels))
+        assert torch.get_num_threads() == n
+    assert torch.equal(result[0], result[1])
+    assert torch.equal(result[0], result[2])
 
 
 def test_single_precision_sums_of_many_classes_are_accurate(

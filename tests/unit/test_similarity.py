@@ -7,7 +7,6 @@ import io
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -432,12 +431,9 @@ def classify_spec(**changes: Any) -> ClassifySpec:
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def one_thread() -> None:
     """Limit torch to one thread, as in a job: more are slower on such small products."""
-    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def items(n: int, seed: int) -> Features:

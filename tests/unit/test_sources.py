@@ -15,7 +15,7 @@ from isotropy.errors import IsotropyError
 from isotropy.sources import clients
 from isotropy.sources.fetch import mirror_digests
 from isotropy.sources.spec import Tier
-from tests.unit.hub import REVISION, Hub
+from tests.unit.hub import REVISION, Hub, use
 from tests.unit.reviews import FILES, HUB, MIRROR, NEGATIVE, POSITIVE, run, source, zipped
 
 
@@ -30,19 +30,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A local hub, which huggingface_hub uses."""
-    from huggingface_hub import constants
-
     server = Hub(dict(FILES))
-    monkeypatch.setattr(constants, "ENDPOINT", server.url)
-    monkeypatch.setattr(
-        constants,
-        "HUGGINGFACE_CO_URL_TEMPLATE",
-        server.url + "/{repo_id}/resolve/{revision}/{filename}",
-    )
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.01)
+    use(server, tmp_path / "cache", monkeypatch)
     yield server
     server.close()
 

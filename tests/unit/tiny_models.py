@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -54,3 +56,13 @@ def sentences(n: int) -> list[str]:
     generator = torch.Generator().manual_seed(1)
     picks = torch.randint(len(WORDS), (n, 9), generator=generator).tolist()
     return [" ".join(WORDS[i] for i in row[: 3 + k % 7]) for k, row in enumerate(picks)]
+
+
+def changed_config(**fields: object) -> Callable[[Path], object]:
+    """Return the function that changes fields of a model folder's config.json."""
+
+    def change(folder: Path) -> object:
+        path = folder / "config.json"
+        return path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+    return change
