@@ -290,12 +290,11 @@ def embed(
     parts = _group_into_parts(batches([len(row) for row in ids], token_budget))
     files = [work / f"part{number:05d}.safetensors" for number in range(len(parts))]
     work.mkdir(parents=True, exist_ok=True)
-    vectors = np.empty((len(texts), encoder.dim), dtype=np.float32)
     n_computed, quiet = 0, not sys.stderr.isatty()
+    vectors = np.empty((len(texts), encoder.dim), dtype=np.float32)
 
-    def start(number: int) -> Callable[[], list[torch.Tensor]] | None:
-        is_done = files[number].is_file()
-        return None if is_done else _start_part(encoder, ids, parts[number], workers)
+    def start(i: int) -> Callable[[], list[torch.Tensor]] | None:
+        return None if files[i].is_file() else _start_part(encoder, ids, parts[i], workers)
 
     with tqdm(total=len(texts), unit="text", disable=quiet, desc="embed") as bar:
         for number, results in start_ahead(start, range(len(parts)), encoder.device):
