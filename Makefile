@@ -30,9 +30,9 @@ test: $(READY)
 	@echo "All tests passed. What each one shows is in its docstring under tests/; timings are in .pytest_cache/report.xml."
 
 # The computation of each stage on a GPU beside the CPU, in less than five minutes; on the CPU alone
-# where torch sees no GPU. GPU_PYTHON: another interpreter, which has torch already.
-test-gpu: $(READY)
-	$(VENV)/bin/python -m tests.gpu --python $(GPU_PYTHON)
+# where torch sees no GPU. GPU_PYTHON: another interpreter, which has torch already; then nothing is installed.
+test-gpu: $(if $(filter $(VENV)/bin/python,$(GPU_PYTHON)),$(READY))
+	$(GPU_PYTHON) -m tests.gpu
 
 # Tests on a SLURM of its own, for which it installs Debian's packages and needs root; elsewhere it says so and skips them.
 test-slurm: $(READY)
