@@ -1,7 +1,7 @@
 """Changes to private parts of Snakemake 9.27 and its SLURM executor 2.8, each with its reason.
 
-Nothing else of the project touches them. Each is proposed upstream (`docs/upstream/`) and goes when
-it is no longer needed.
+Nothing else of the project touches them. Those that mend a fault are proposed upstream
+(`docs/upstream/`); each goes when it is no longer needed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,17 @@ def apply(workflow: Any) -> None:
     if slurm is not None:
         settings = workflow.executor_settings
         slurm.query_job_status = with_known_states(slurm.query_job_status, settings)
+
+
+def limit_gpu_jobs(workflow: Any, n: int) -> None:
+    """Let at most `n` jobs with a GPU run on this machine at a time, unless `--resources gpu=N`
+    sets a limit; 0: there is no GPU. A cluster gives each job a GPU of its own.
+
+    Snakemake reads limits before it knows whether jobs run here or on a cluster.
+    """
+    scheduler = workflow.scheduler
+    if n and workflow.local_exec and "gpu" not in scheduler.global_resources:
+        scheduler.global_resources["gpu"] = scheduler.resources["gpu"] = n
 
 
 def limit_scheduler_timers(scheduler: Any) -> None:

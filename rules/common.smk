@@ -225,18 +225,6 @@ def gpus():
     return 1 if device == "cuda" or (device == "auto" and count_gpus()) else 0
 
 
-def limit_gpu_jobs():
-    """Limit the jobs that compute on this machine's GPUs at a time, unless `--resources gpu=N`
-    does. Nothing limits jobs on a cluster: the executor submits each with a GPU of its own.
-    """
-    is_local = workflow.executor_plugin is None or workflow.local_exec
-    if count_gpus() and is_local and "gpu" not in workflow.global_resources:
-        workflow.register_resource("gpu", count_gpus() * CONFIG.compute.jobs_per_gpu)
-
-
-limit_gpu_jobs()
-
-
 def shards(wildcards):
     """Return the shards of token vectors. For finished and unchanged token vectors, these are the
     shards that they were made from, so that another `compute.shards` does not trigger a rerun.
@@ -303,6 +291,7 @@ def minutes_for(stem):
 def start_run():
     """Record the start of a run and its configuration in the ledger."""
     patches.apply(workflow)
+    patches.limit_gpu_jobs(workflow, count_gpus() * CONFIG.compute.jobs_per_gpu)
     overlays = workflow.config_settings.configfiles
     files = [f for f in workflow.configfiles if f not in overlays] + list(overlays)
     append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
