@@ -61,7 +61,9 @@ def read_text_vectors(path: Path, target: Path) -> TextVectors:
 def _convert(path: Path, stream: Any, target: Path, file: Any) -> TextVectors:
     lines = enumerate(stream, start=1)
     block = _fields(islice(lines, LINES_PER_BLOCK))
-    layout = _find_format(path, block)
+    if not block:
+        raise IsotropyError(f"{path}: the file has only blank lines")
+    layout = _find_format(path, [fields for _, fields in block])
     if layout.n is not None:
         block = block[1:]
     n = 0
@@ -79,33 +81,30 @@ def _fields(lines: Iterable[tuple[int, str]]) -> list[tuple[int, list[str]]]:
     return [(number, fields) for number, fields in split if fields]
 
 
-def _find_format(path: Path, block: list[tuple[int, list[str]]]) -> _Format:
+def _find_format(path: Path, rows: list[list[str]]) -> _Format:
     """Decide from the first lines how all are read.
 
     Raises:
         IsotropyError: the header promises another number of columns than the lines have.
     """
-    first = block[0][1]
-    header = len(first) == 2 and all(field.isdecimal() for field in first)
-    rows = [fields for _, fields in block[1:]] if header else [fields for _, fields in block]
-    if header and (not rows or all(_n_numbers(r) == len(r) == 2 for r in rows)):
-        header = bool(not rows)  # a matrix of two columns of integers
-        rows = [fields for _, fields in block[1 - (not header) :]]
-    if not header:
-        counts = [_n_numbers(row) for row in rows]
-        if all(n == len(row) for n, row in zip(counts, rows, strict=True)):
-            return _Format(_most_frequent(counts), False, None)
-        # A word that is a number counts as one more, so most lines decide by their length as well.
-        d = min(_most_frequent(counts), _most_frequent([len(row) for row in rows]) - 1)
-        return _Format(d, True, None)
-    n, d = int(first[0]), int(first[1])
-    numbers = [_n_numbers(row) for row in rows]
-    if rows and min(numbers) > d:
-        raise IsotropyError(
-            f"{path}: line 1 promises {n} vectors of {d} numbers, but lines have at least "
-            f"{min(numbers)} numbers: correct it, or remove it"
-        )
-    return _Format(d, True, n)
+    counts = [_n_numbers(row) for row in rows]
+    all_numbers = all(n == len(row) for n, row in zip(counts, rows, strict=True))
+    is_header = len(rows[0]) == 2 and all(field.isdecimal() for field in rows[0])
+    if is_header and all_numbers and set(counts[1:]) == {2}:
+        is_header = False  # a matrix of two columns
+    if is_header:
+        n, d = int(rows[0][0]), int(rows[0][1])
+        if min(counts[1:], default=d) > d:
+            raise IsotropyError(
+                f"{path}: line 1 promises {n} vectors of {d} numbers, but lines have at least "
+                f"{min(counts[1:])} numbers: correct it, or remove it"
+            )
+        return _Format(d, True, n)
+    if all_numbers:
+        return _Format(_most_frequent(counts), False, None)
+    # A word that is a number counts as one more, so most lines decide by their length as well.
+    d = min(_most_frequent(counts), _most_frequent([len(row) for row in rows]) - 1)
+    return _Format(d, True, None)
 
 
 def _most_frequent(counts: list[int]) -> int:

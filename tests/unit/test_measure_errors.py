@@ -136,6 +136,7 @@ FILES: list[Case] = [
     ("x.txt", lambda: text("x.txt", GLOVE + "w nan 1 2 3\n"), "row 41 holds NaN"),
     ("x.txt", lambda: text("x.txt", b"\xff\xfe" + GLOVE.encode()), "expected UTF-8"),
     ("x.txt", lambda: text("x.txt", "5 4\n"), "promises 5 vectors, the file has 0"),
+    ("x.txt", lambda: text("x.txt", " \n\n"), "the file has only blank lines"),
     ("x.txt", lambda: text("x.txt", "40 3\n" + GLOVE), "lines have at least 4 numbers"),
     ("x.txt", lambda: text("x.txt", "90 4\n" + GLOVE), "promises 90 vectors, the file has 40"),
     ("x.txt", lambda: text("x.txt", "9 4\n" + GLOVE), "promises 9 vectors, the file has 40"),
