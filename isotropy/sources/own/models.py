@@ -33,16 +33,22 @@ def entry_from_folder(
     """Make the entry of a model in a folder.
 
     Raises:
-        IsotropyError: no model, or one that cannot be read safely.
+        IsotropyError: no model, one that cannot be read safely, or one whose weights are not those
+            of its configuration.
     """
+    from transformers import AutoModel
+
+    from isotropy.embed.loading import load_weights
+
     layout = read_layout(folder)
-    _require_complete(layout.transformer)
     names = sorted(p.name for p in layout.transformer.iterdir() if p.is_file())
     files = _required_files(str(folder), names)
     digests = {file: sha256_file(layout.transformer / file) for file in files}
     size = sum((layout.transformer / file).stat().st_size for file in files)
     origin = {"type": "file", "folder": str(layout.transformer.resolve()), "files": files}
-    return _make_entry(name, layout, digests, size, origin, pooling, licence or "not stated")
+    entry = _make_entry(name, layout, digests, size, origin, pooling, licence or "not stated")
+    load_weights(AutoModel, layout.transformer)  # refuses weights that are not the model's
+    return entry
 
 
 def entry_from_hub(
@@ -141,17 +147,6 @@ def _make_entry(
     if layout.left_out:
         sentences.append(f"not applied to hidden layers: {', '.join(layout.left_out)}")
     return NewEntry(entry, sentences)
-
-
-def _require_complete(folder: Path) -> None:
-    """Refuse a folder whose weights are not those of its configuration."""
-    from transformers import AutoModel
-
-    from isotropy.embed.loading import load_weights
-
-    config, _ = _architecture(folder)
-    if not config.is_encoder_decoder:  # refused for what it is
-        load_weights(AutoModel, folder)
 
 
 def _architecture(folder: Path) -> tuple[Any, Any]:
