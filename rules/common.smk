@@ -269,11 +269,11 @@ def memory_for(stem):
     estimated, and 1 GB; doubled with each attempt.
     """
 
-    def resource(wildcards, attempt):
+    def memory(wildcards):
         estimate = estimated_cost(fill_wildcards(stem, wildcards)).memory / 10**6
-        return 500 * ceil((1.5 * estimate + 1000) / 500) * 2 ** (attempt - 1)
+        return 500 * ceil((1.5 * estimate + 1000) / 500)
 
-    return resource
+    return doubles_with_attempt(memory)
 
 
 def minutes_for(stem):
@@ -281,11 +281,11 @@ def minutes_for(stem):
     estimate, but no more than half a day unless that is needed; doubled with each attempt.
     """
 
-    def resource(wildcards, attempt):
+    def minutes(wildcards):
         estimate = estimated_cost(fill_wildcards(stem, wildcards)).seconds / 60
-        return ceil(max(30, estimate, min(3 * estimate, 720))) * 2 ** (attempt - 1)
+        return ceil(max(30, estimate, min(3 * estimate, 720)))
 
-    return resource
+    return doubles_with_attempt(minutes)
 
 
 def start_run():
