@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 import torch
 from IsoScore import IsoScore as published_package
-from transformers import BertConfig, BertForSequenceClassification
 
 from isotropy import metrics
 from isotropy.device import HostCopy, pick_device
@@ -145,7 +144,7 @@ def model_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "gpt2", "all-mpnet-base-v2"])
 def test_embeddings(name: str, dtype: torch.dtype, model_folders: Path, tmp_path: Path) -> None:
-    """Of sentences and tokens, in several parts, beside float32 on the CPU."""
+    """Vectors of sentences and tokens, in several parts, beside float32 on the CPU."""
     texts = Writer(40).sentences(60)
     settings = Encoder(pooling="mean", normalize=True, max_length=24)
     sentences, tokens, layers = [], [], []
@@ -200,25 +199,12 @@ def finetune_spec(method: Method = ISTAR, **changes: Any) -> FinetuneSpec:
 
 
 def classifier(seed: int = 0, dropout: float = 0.0) -> Any:
-    torch.manual_seed(seed)
-    return BertForSequenceClassification(
-        BertConfig(
-            vocab_size=50,
-            hidden_size=16,
-            num_hidden_layers=3,
-            num_attention_heads=2,
-            intermediate_size=32,
-            num_labels=2,
-            hidden_dropout_prob=dropout,
-            attention_probs_dropout_prob=dropout,
-        )
-    )
+    names = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    return factories.tiny(seed=seed, **dict.fromkeys(names, dropout))
 
 
-def learnable(n: int = 60) -> Inputs:
-    generator = np.random.default_rng(0)
-    ids = [[1, *generator.integers(5, 50, generator.integers(3, 12)).tolist()] for _ in range(n)]
-    return Inputs("single-label", ids, None, np.array([row[1] % 2 for row in ids]), [], [])
+def learnable() -> Inputs:
+    return factories.learnable_inputs(60)
 
 
 PRECISIONS = ["float32", "bfloat16", *(["float16"] if DEVICE.type == "cuda" else [])]

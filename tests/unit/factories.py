@@ -1,9 +1,14 @@
-"""Specs and facts of jobs, with values for the fields that a test does not state."""
+"""Tiny models and their inputs, and specs and facts of jobs: values that a test does not state."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
+from isotropy.finetune.data import Inputs
 from isotropy.finetune.spec import FinetuneFacts, FinetuneSpec, GeometrySettings, Method, Training
 from isotropy.optimize.spec import Evaluation, OptimizeSpec
 
@@ -96,3 +101,21 @@ def optimize_spec(**changes: Any) -> OptimizeSpec:
         "device": "cpu",
     }
     return OptimizeSpec.model_validate(values | changes)
+
+
+def tiny(kind: str = "bert", seed: int = 0, **changes: Any) -> Any:
+    """Return a tiny classifier of an architecture with random weights, with changed fields of its
+    configuration.
+    """
+    torch.manual_seed(seed)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}
+    sizes |= {"intermediate_size": 32, "hidden_dim": 32, "embedding_size": 8, "vocab_size": 50}
+    config = AutoConfig.for_model(kind, **sizes, num_labels=2, pad_token_id=0, **changes)
+    return AutoModelForSequenceClassification.from_config(config)
+
+
+def learnable_inputs(n: int = 22, seed: int = 0) -> Inputs:
+    """Return inputs of different lengths; the class depends on the second word piece."""
+    generator = np.random.default_rng(seed)
+    ids = [[1, *generator.integers(5, 50, generator.integers(3, 12)).tolist()] for _ in range(n)]
+    return Inputs("single-label", ids, None, np.array([row[1] % 2 for row in ids]), [], [])

@@ -17,9 +17,7 @@ from IsoScore import IsoScore as published_package
 from safetensors import safe_open
 from sklearn.metrics import silhouette_score
 from transformers import (
-    AutoConfig,
     AutoModelForQuestionAnswering,
-    AutoModelForSequenceClassification,
 )
 
 from isotropy.embed.deviations import PUBLISHED, encoder_deviations
@@ -41,27 +39,11 @@ from isotropy.sources.registry import Source, load_registry
 from isotropy.transforms import ClusterBasedEnhancement
 from isotropy.workflow.config import load_study, read_configuration
 from isotropy.workflow.plan import Plan
-from tests.unit.factories import ISTAR, TRAINING
+from tests.unit.factories import ISTAR, TRAINING, learnable_inputs, tiny
 from tests.unit.factories import finetune_spec as spec
 from tests.unit.interruption import interrupted_at
 
 CPU = torch.device("cpu")
-
-
-def tiny(kind: str = "bert", seed: int = 0) -> Any:
-    """Return a tiny classifier of an architecture with random weights."""
-    torch.manual_seed(seed)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}
-    sizes |= {"intermediate_size": 32, "hidden_dim": 32, "embedding_size": 8, "vocab_size": 50}
-    config = AutoConfig.for_model(kind, **sizes, num_labels=2, pad_token_id=0)
-    return AutoModelForSequenceClassification.from_config(config)
-
-
-def learnable_inputs(n: int = 22, seed: int = 0) -> Inputs:
-    """Return inputs of different lengths; the class depends on the second word piece."""
-    generator = np.random.default_rng(seed)
-    ids = [[1, *generator.integers(5, 50, generator.integers(3, 12)).tolist()] for _ in range(n)]
-    return Inputs("single-label", ids, None, np.array([row[1] % 2 for row in ids]), [], [])
 
 
 def parameters(model: Any) -> dict[str, bytes]:

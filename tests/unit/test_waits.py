@@ -25,11 +25,11 @@ from isotropy.metrics.moving import interpolated_silhouettes
 from isotropy.optimize.descent import Descent, Items
 from isotropy.optimize.evaluator import Evaluator
 from isotropy.optimize.windows import Windows
-from tests.unit.factories import ISTAR, optimize_spec
+from tests.unit.factories import ISTAR, learnable_inputs, optimize_spec, tiny
 from tests.unit.factories import finetune_spec as spec
 from tests.unit.test_architectures import make_encoder
-from tests.unit.test_finetune import CPU, learnable_inputs, tiny
 
+CPU = torch.device("cpu")
 COSREG = Method(kind="cosreg", strength=1.0)
 READING = {"cpu", "numpy", "tolist"}
 """Methods of tensors that copy from the device, without an operator."""
