@@ -74,11 +74,11 @@ class SentenceEncoder:
         transformers_logging.disable_progress_bar()
         gguf = next(folder.glob("*.gguf"), None)
         self._dequantized = gguf is not None
-        load_options: dict[str, Any] = {"local_files_only": True}
-        if gguf is not None:
-            load_options["gguf_file"] = gguf.name
-        self.tokenizer = AutoTokenizer.from_pretrained(folder, **load_options)
-        self.config: Any = AutoConfig.from_pretrained(folder, **load_options)
+        load_options: dict[str, Any] = {} if gguf is None else {"gguf_file": gguf.name}
+        self.tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, **load_options
+        )
+        self.config: Any = AutoConfig.from_pretrained(folder, local_files_only=True, **load_options)
         if encoder.max_length > self.longest:
             raise IsotropyError(
                 f"encoder.max_length {encoder.max_length}: the model reads at most {self.longest} "
@@ -91,7 +91,7 @@ class SentenceEncoder:
             folder,
             dtype=dtype,
             use_safetensors=None if gguf else True,
-            **({} if gguf is None else {"gguf_file": gguf.name}),
+            **load_options,
         )
         self._loading = Lock()  # batches run in threads
         self._model: Any = None

@@ -265,35 +265,35 @@ def _symmetric_sums_by_torch(
     for label in {c.first for c in chunks if c.pure}:
         rows = slice(int(starts[label]), int(starts[label] + counts[label]))
         centred_cloud[rows] -= cloud[rows].mean(dim=0)
-    indicators = [
-        torch.nn.functional.one_hot(codes[c.rows] - c.first, c.last - c.first + 1).to(cloud.dtype)
+    indicators = {
+        c: torch.nn.functional.one_hot(codes[c.rows] - c.first, c.last - c.first + 1)
         for c in chunks
-    ]
-    pairs = list(itertools.combinations_with_replacement(range(len(chunks)), 2))
+        if not c.pure
+    }
+    pairs = list(itertools.combinations_with_replacement(chunks, 2))
     sums = torch.zeros(len(cloud), len(counts), dtype=torch.float64, device=cloud.device)
 
-    def over_columns(tile: torch.Tensor, j: int) -> torch.Tensor:
-        return tile.sum(dim=1, keepdim=True) if chunks[j].pure else tile @ indicators[j]
+    def over_columns(tile: torch.Tensor, chunk: Chunk) -> torch.Tensor:
+        if chunk.pure:
+            return tile.sum(dim=1, keepdim=True)
+        return tile @ indicators[chunk].to(tile.dtype)
 
-    def tile_sums(i: int, j: int, tile: torch.Tensor) -> list[tuple[Chunk, Chunk, torch.Tensor]]:
-        parts = [(chunks[i], chunks[j], over_columns(tile, j))]
-        return parts if i == j else [*parts, (chunks[j], chunks[i], over_columns(tile.T, i))]
-
-    def add(parts: list[tuple[Chunk, Chunk, torch.Tensor]]) -> None:
-        for rows, columns, part in parts:
-            sums[rows.rows, columns.classes] += part
+    def tile_sums(a: Chunk, b: Chunk, tile: torch.Tensor) -> list[torch.Tensor]:
+        return [over_columns(tile, b), *([] if a is b else [over_columns(tile.T, a)])]
 
     quick, n_close = [], []
-    for i, j in pairs:
-        same_class = chunks[i].pure and chunks[j].pure and chunks[i].first == chunks[j].first
+    for a, b in pairs:
+        same_class = a.pure and b.pure and a.first == b.first
         points = centred_cloud if same_class else cloud
-        tile, close = unchecked_distances(points[chunks[i].rows], points[chunks[j].rows], i == j)
-        quick.append(tile_sums(i, j, tile))
+        tile, close = unchecked_distances(points[a.rows], points[b.rows], a is b)
+        quick.append(tile_sums(a, b, tile))
         n_close.append(close)
-    for (i, j), parts, close in zip(pairs, quick, torch.stack(n_close).tolist(), strict=True):
+    for (a, b), parts, close in zip(pairs, quick, torch.stack(n_close).tolist(), strict=True):
         if close:
-            parts = tile_sums(i, j, distances(cloud[chunks[i].rows], cloud[chunks[j].rows]))
-        add(parts)
+            parts = tile_sums(a, b, distances(cloud[a.rows], cloud[b.rows]))
+        sums[a.rows, b.classes] += parts[0]
+        if a is not b:
+            sums[b.rows, a.classes] += parts[1]
     return sums
 
 

@@ -174,9 +174,8 @@ class Windows:
         clouds, rows = [descent.model.points().clone()], []
         for _ in range(n):
             descent.update()
-            (row,) = read_evaluations(
-                [descent.evaluate()]
-            )  # first, to stop if the loss is not finite
+            # The loss first, to stop if it is not finite
+            (row,) = read_evaluations([descent.evaluate()])
             rows.append(row | {"isoscore": self.evaluator.isoscore(descent.model)})
             clouds.append(descent.model.points().clone())
         self.facts["evaluations"] += n
