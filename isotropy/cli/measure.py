@@ -33,12 +33,24 @@ Texts = Annotated[
 Layers = Annotated[
     str | None,
     typer.Option(
-        help="Layers of a model (default: the last) or arrays of a file: all, or a list as 0,6,-1."
+        help="Layers of a model (0,6,-1, output, or all; default: the output of a model of "
+        "sentence-transformers, else the last) or arrays of a file."
     ),
 ]
 Pool = Annotated[
     str | None,
     typer.Option(help="mean, cls, last, or tokens (a row per token); default: the model's own."),
+]
+Prompt = Annotated[
+    str | None,
+    typer.Option(help="Text before each text; default: the model's own default prompt."),
+]
+PromptName = Annotated[
+    str | None, typer.Option(help="One of the prompts of a sentence-transformers model.")
+]
+TruncateDim = Annotated[
+    int | None,
+    typer.Option(help="Dimensions of a sentence-transformers model's output to keep."),
 ]
 Labels = Annotated[
     str | None,
@@ -95,6 +107,9 @@ def measure(
     texts: Texts = None,
     layers: Layers = None,
     pooling: Pool = None,
+    prompt: Prompt = None,
+    prompt_name: PromptName = None,
+    truncate_dim: TruncateDim = None,
     labels: Labels = None,
     types: Types = None,
     sentences: Sentences = None,

@@ -7,13 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
+def batches(
+    lengths: Sequence[int], token_budget: int, *, same_length: bool = False
+) -> list[list[int]]:
     """Group texts, shortest first, into batches of at most `token_budget` tokens, padding included
     (but at least one text); return the indices of the texts in each batch.
+
+    Args:
+        lengths: number of tokens of each text.
+        token_budget: maximum number of tokens in a batch.
+        same_length: put only texts of the same length into a batch, which needs no padding.
     """
     result: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
-        if not result or lengths[i] * (len(result[-1]) + 1) > token_budget:
+        full = not result or lengths[i] * (len(result[-1]) + 1) > token_budget
+        if full or (same_length and lengths[i] != lengths[result[-1][0]]):
             result.append([])
         result[-1].append(i)
     return result

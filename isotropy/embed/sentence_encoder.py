@@ -22,14 +22,14 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from tqdm import tqdm
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from isotropy.device import HostCopy, to_device
 from isotropy.embed.attention import avoid_reading_masks
 from isotropy.embed.batches import batches, pad_rows
 from isotropy.embed.linear import use_onednn_where_faster
-from isotropy.embed.loading import load_weights
+from isotropy.embed.loading import HiddenStates, inspect_hidden_states, load_text_model
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.metrics.matmul import worker_threads
@@ -78,7 +78,8 @@ class SentenceEncoder:
         self.tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, **load_options
         )
-        self.config: Any = AutoConfig.from_pretrained(folder, local_files_only=True, **load_options)
+        config: Any = AutoConfig.from_pretrained(folder, local_files_only=True, **load_options)
+        self.config: Any = config.get_text_config()
         if encoder.max_length > self.longest:
             raise IsotropyError(
                 f"encoder.max_length {encoder.max_length}: the model reads at most {self.longest} "
@@ -86,9 +87,9 @@ class SentenceEncoder:
             )
         # transformers takes the fastest attention of the architecture: torch's, or MPNet's own.
         self._load = partial(
-            load_weights,
-            AutoModel,
+            load_text_model,
             folder,
+            config,
             dtype=dtype,
             use_safetensors=None if gguf else True,
             **load_options,
@@ -135,6 +136,7 @@ class SentenceEncoder:
         ids: list[list[int]] = self.tokenizer(
             list(texts), truncation=True, max_length=self.encoder.max_length
         )["input_ids"]
+        self._require_known(ids)
         return ids
 
     def tokenize_pieces(self, texts: Sequence[str], *, cut: bool = True) -> Pieces:
@@ -153,6 +155,7 @@ class SentenceEncoder:
         encoded = self.tokenizer(
             list(texts), return_special_tokens_mask=True, return_offsets_mapping=True, **truncation
         )
+        self._require_known(encoded["input_ids"])
         special = encoded["special_tokens_mask"]
         words = [
             _word_indices(*row)
@@ -184,11 +187,7 @@ class SentenceEncoder:
         (tokens, d), float32, on the model's device.
         """
         input_ids, mask = self._pad(ids)
-        states = self.model(
-            input_ids=to_device(input_ids, self.device),
-            attention_mask=self._mask_input(mask),
-            output_hidden_states=True,
-        ).hidden_states
+        states = self._hidden_states(input_ids, mask)
         tokens = to_device(np.flatnonzero(mask), self.device)
         return [states[layer].flatten(0, 1).index_select(0, tokens).float() for layer in layers]
 
@@ -214,19 +213,49 @@ class SentenceEncoder:
         optional = {}
         if types is not None:
             optional["token_type_ids"] = to_device(pad_rows(types, 0, length)[0], self.device)
-        states = self.model(
+        return self._hidden_states(input_ids, mask, **optional)[layer].float()
+
+    @torch.inference_mode()
+    def inspect(self) -> HiddenStates:
+        """Find out by two short texts what the hidden layers are, and whether padding changes
+        them.
+        """
+        short = self.tokenize(["a"])[0] or [0]
+        return inspect_hidden_states(lambda ids: self._hidden_states(*self._pad(ids)), short)
+
+    def _hidden_states(
+        self, input_ids: np.ndarray, mask: np.ndarray, **options: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        """Compute the states of all layers of padded texts, shape (texts, tokens, d) each."""
+        states: tuple[torch.Tensor, ...] = self.model(
             input_ids=to_device(input_ids, self.device),
             attention_mask=self._mask_input(mask),
             output_hidden_states=True,
-            **optional,
+            **options,
         ).hidden_states
-        return states[layer].float()  # type: ignore[no-any-return]
+        return states
 
     def _pad(
         self, ids: Sequence[Sequence[int]], length: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Pad rows of ids by the padding token, as `pad_rows` does."""
-        return pad_rows(ids, self.tokenizer.pad_token_id or 0, length)
+        pad = self.tokenizer.pad_token_id or 0
+        # The mask hides padding: any id serves if the model has no embedding for the tokenizer's.
+        return pad_rows(ids, pad if pad < self._n_embeddings else 0, length)
+
+    @property
+    def _n_embeddings(self) -> int:
+        return int(self.config.vocab_size)
+
+    def _require_known(self, ids: list[list[int]]) -> None:
+        """Raise an IsotropyError if a token has no embedding in the model."""
+        for number, row in enumerate(ids):
+            if row and (largest := max(row)) >= self._n_embeddings:
+                token = self.tokenizer.convert_ids_to_tokens(largest)
+                raise IsotropyError(
+                    f"text {number + 1}: token {token!r} has id {largest}, and the model has "
+                    f"{self._n_embeddings} embeddings: the tokenizer is not the model's"
+                )
 
     def _mask_input(self, mask: np.ndarray) -> torch.Tensor | None:
         """Return the attention mask for the model; on a GPU None if nothing is padding, which
@@ -237,6 +266,23 @@ class SentenceEncoder:
         return to_device(mask, self.device)
 
 
+POSITIONS_START_AFTER_PADDING = (
+    "camembert",
+    "data2vec-text",
+    "esm",
+    "ibert",
+    "longformer",
+    "luke",
+    "mpnet",
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "xmod",
+)
+"""Types of models that number positions from the id of the padding token plus one."""
+
+
 def max_input_tokens(config: Any) -> int:
     """Return the maximum number of input tokens of a model, special tokens included; 10**9 for a
     model without position embeddings.
@@ -244,12 +290,14 @@ def max_input_tokens(config: Any) -> int:
     Args:
         config: the model's configuration in transformers.
     """
-    n_positions = getattr(config, "max_position_embeddings", None)
-    if not isinstance(n_positions, int):
+    text = config.get_text_config()
+    n_positions = getattr(text, "max_position_embeddings", None)
+    if not isinstance(n_positions, int) or n_positions < 1:
         return 10**9
-    # These models number positions from the id of the padding token plus one.
-    starts_after_padding = config.model_type in ("mpnet", "roberta", "xlm-roberta", "camembert")
-    return n_positions - (config.pad_token_id + 1 if starts_after_padding else 0)
+    if text.model_type in POSITIONS_START_AFTER_PADDING:
+        # MPNet's position of padding is 1, whatever its configuration says
+        n_positions -= (1 if text.model_type == "mpnet" else text.pad_token_id) + 1
+    return n_positions
 
 
 def _word_indices(

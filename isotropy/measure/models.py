@@ -1,27 +1,53 @@
-"""Embed texts with a model: one point cloud per hidden layer, stored in files on disk."""
+"""Embed texts with a model: one point cloud per layer, stored in files on disk."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from isotropy.errors import IsotropyError, format_value
+from isotropy.errors import IsotropyError
 from isotropy.measure.clouds import PointCloud, StoredArray, cloud_from_file
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.model_folder import DEFAULT_MAX_LENGTH, Layout, read_layout
 
 if TYPE_CHECKING:
     from isotropy.embed.sentence_encoder import SentenceEncoder
+    from isotropy.measure.sentence_models import SentenceModel
 
 Pooling = Literal["mean", "cls", "last", "tokens"]
+OUTPUT = "output"
+"""Name of the layer of the output of a sentence-transformers model, after all of its modules."""
 TOKENS_PER_BATCH = 2048
 BATCHES_AT_ONCE = 16
 """Batches whose states are in memory together, for one layer; fewer for several layers."""
+
+
+class ModelOptions(NamedTuple):
+    """How a model embeds texts.
+
+    Attributes:
+        layers: numbers of hidden layers, 0 is the embedding layer, -1 the last; "output"; or "all".
+            None: the output of a sentence-transformers model, else the last hidden layer.
+        pooling: how token vectors become the row of a text; "tokens": no pooling, a row per token
+            without special ones; None: as the model's folder says, else mean.
+        device: auto, cpu or cuda.
+        prompt: text before each text; None: the model's own, if it has a default.
+        prompt_name: name of one of the prompts of a sentence-transformers model.
+        truncate_dim: number of leading dimensions of the output to keep.
+    """
+
+    layers: list[str] | None = None
+    pooling: Pooling | None = None
+    device: str = "auto"
+    prompt: str | None = None
+    prompt_name: str | None = None
+    truncate_dim: int | None = None
 
 
 class Embedded(NamedTuple):
@@ -32,23 +58,52 @@ class Embedded(NamedTuple):
         texts: for each row, the number of its text.
         types: for each row, its word piece; None where rows are whole texts.
         notes: sentences for the user.
+        model: what was loaded: library, weights, prompt, pooling, longest text.
     """
 
     clouds: list[PointCloud]
     texts: np.ndarray
     types: np.ndarray | None
     notes: list[str]
+    model: dict[str, Any]
+
+
+class _Reader(Protocol):
+    """A model and the texts that it reads.
+
+    Attributes:
+        layers: the layers that are read.
+        widths: dimension of each.
+        counts: number of rows of each text, shape (n,).
+        batches: numbers of the texts of each batch.
+        types: for each row, its word piece; None where rows are whole texts.
+    """
+
+    layers: list[int | str]
+    widths: list[int]
+    counts: np.ndarray
+    batches: list[list[int]]
+    types: np.ndarray | None
+    device: Any
+
+    def prepare(self, batch: list[int]) -> Any:
+        """Tokenize a batch. Not called by several threads at once."""
+
+    def encode(self, prepared: Any) -> Any:
+        """Compute a tensor for each layer."""
+
+    def rows(self, batch: list[int], layer: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the rows of each text of a batch from the computed layer."""
+
+    def describe(self) -> dict[str, Any]:
+        """Describe what was loaded."""
+
+    def notes(self) -> list[str]:
+        """Return sentences for the user."""
 
 
 def embed_texts(
-    title: str,
-    folder: Path,
-    texts: Sequence[str],
-    *,
-    layers: list[str] | None,
-    pooling: Pooling | None,
-    device: str,
-    work: Path,
+    title: str, folder: Path, texts: Sequence[str], options: ModelOptions, work: Path
 ) -> Embedded:
     """Embed texts into one file per layer.
 
@@ -56,132 +111,301 @@ def embed_texts(
         title: what the user calls the model.
         folder: its files.
         texts: n strings.
-        layers: numbers of hidden layers, 0 is the embedding layer, -1 the last; None: the last.
-        pooling: how token vectors become the row of a text; "tokens": no pooling, a row per token
-            without special ones; None: as the model's folder says, else mean.
-        device: auto, cpu or cuda.
+        options: how.
         work: folder for the files of the layers.
+
+    Raises:
+        IsotropyError: a model that cannot be read, invalid options, or a text that it cannot read.
     """
     layout = read_layout(folder)
-    mode, normalize = _resolve_pooling(title, layout, pooling)
-    encoder = _load(title, layout, device)
-    numbers = _parse_layers(title, layers, encoder.n_layers)
-    pieces = encoder.tokenize_pieces(texts)
-    kept = [np.flatnonzero(np.array(special) == 0) for special in pieces.special]
-    counts = np.array([len(k) if mode == "tokens" else 1 for k in kept])
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    shape = (int(starts[-1]), encoder.dim)
-    if shape[0] < 2:
-        raise IsotropyError(f"{title}: the texts have {shape[0]} tokens besides special ones")
+    with _errors_in_one_sentence(f"{title}: the model cannot be read"):
+        reader: _Reader
+        if layout.modules is not None and options.pooling is None:
+            reader = _SentenceReader(title, folder, layout, texts, options)
+        else:
+            reader = _TransformerReader(title, layout, texts, options)
+    starts = np.concatenate([[0], np.cumsum(reader.counts)])
+    if starts[-1] < 2:
+        raise IsotropyError(f"{title}: the texts have {starts[-1]} tokens besides special ones")
     name, single = f"{len(list(work.iterdir()))}.layer", np.dtype(np.float32)
-    stored = [StoredArray(work / f"{name}{layer}", single, 0, shape) for layer in numbers]
-    for i, rows in _encode(encoder, pieces.ids, numbers):
-        for array, states in zip(stored, rows, strict=True):
-            vectors = states[kept[i]] if mode == "tokens" else _pool(states, mode)
-            norms = np.linalg.norm(vectors, axis=1, keepdims=True) if normalize else np.float32(1)
-            array.write(int(starts[i]), vectors / np.where(norms == 0, 1, norms))
-    types = None
-    if mode == "tokens":
-        ids = np.concatenate([np.array(r)[k] for r, k in zip(pieces.ids, kept, strict=True)])
-        types = np.array(encoder.tokenizer.convert_ids_to_tokens(ids.tolist()))
+    stored = [
+        StoredArray(work / f"{name}{layer}", single, 0, (int(starts[-1]), width))
+        for layer, width in zip(reader.layers, reader.widths, strict=True)
+    ]
+    for batch, layers in _encode(title, reader):
+        for array, layer in zip(stored, layers, strict=True):
+            for i, rows in zip(batch, reader.rows(batch, layer), strict=True):
+                array.write(int(starts[i]), rows)
     return Embedded(
-        [cloud_from_file(title, n, array) for n, array in zip(numbers, stored, strict=True)],
-        np.repeat(np.arange(len(texts)), counts),
-        types,
-        _notes(layout, encoder, mode, normalize, pieces.ids),
+        [cloud_from_file(title, n, a) for n, a in zip(reader.layers, stored, strict=True)],
+        np.repeat(np.arange(len(texts)), reader.counts),
+        reader.types,
+        reader.notes(),
+        reader.describe(),
     )
 
 
-def _resolve_pooling(title: str, layout: Layout, requested: Pooling | None) -> tuple[str, bool]:
-    """How to pool, and whether to normalize: as requested, else as the model does."""
-    if requested is not None:
-        return requested, False
-    declared = layout.pooling or "mean"
-    if declared not in get_args(Pooling):
-        raise IsotropyError(
-            f"{title}: the model pools by {format_value(declared)}, which is not supported: "
-            "choose with --pooling mean, cls, last or tokens"
+def _encode(title: str, reader: _Reader) -> Iterator[tuple[list[int], list[np.ndarray]]]:
+    """Yield the texts of each batch and, per layer, what the model computes for them."""
+    from tqdm import tqdm
+
+    from isotropy.embed.sentence_encoder import map_batches
+
+    workers = os.cpu_count() or 1
+    step = max(workers, BATCHES_AT_ONCE // len(reader.layers))
+    n, quiet = len(reader.counts), not sys.stderr.isatty()
+    with tqdm(total=n, unit="text", disable=quiet, desc="embed") as bar:
+        for first in range(0, len(reader.batches), step):
+            chunk = reader.batches[first : first + step]
+            prepared = [reader.prepare(batch) for batch in chunk]
+
+            def encode(k: list[int], prepared: list[Any] = prepared) -> Any:
+                return reader.encode(prepared[k[0]])
+
+            try:
+                layers = map_batches(
+                    encode, [[k] for k in range(len(chunk))], workers, reader.device
+                )
+            except (RuntimeError, IndexError, ValueError, TypeError) as error:
+                raise _name_text(title, reader, chunk, error) from None
+            for batch, computed in zip(chunk, layers, strict=True):
+                yield batch, [layer.numpy() for layer in computed]
+            bar.update(sum(map(len, chunk)))
+
+
+def _name_text(
+    title: str, reader: _Reader, chunk: list[list[int]], error: Exception
+) -> IsotropyError:
+    """Find the first text that the model cannot read."""
+    where = "a batch of texts"
+    for i in sorted(i for batch in chunk for i in batch):
+        try:
+            reader.encode(reader.prepare([i]))
+        except (RuntimeError, IndexError, ValueError, TypeError) as failure:
+            where, error = f"text {i + 1}", failure
+            break
+    return IsotropyError(f"{title}: {where}: the model fails: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    more = len(lines) > 1 and lines[0].rstrip().endswith(":")
+    return " ".join(line.strip() for line in lines[: 2 if more else 1])
+
+
+@contextmanager
+def _errors_in_one_sentence(start: str) -> Iterator[None]:
+    """Turn the errors of the libraries that load models, which have many classes, into one."""
+    try:
+        yield
+    except IsotropyError:
+        raise
+    except Exception as error:
+        raise IsotropyError(f"{start}: {_first_line(error)}") from None
+
+
+class _SentenceReader:
+    """A model of sentence-transformers, which pools by its own modules."""
+
+    types: np.ndarray | None = None
+
+    def __init__(
+        self,
+        title: str,
+        folder: Path,
+        layout: Layout,
+        texts: Sequence[str],
+        options: ModelOptions,
+    ) -> None:
+        from isotropy.device import pick_device
+        from isotropy.embed.batches import batches
+        from isotropy.measure.sentence_models import SentenceModel
+
+        self.model: SentenceModel = SentenceModel(
+            folder,
+            layout,
+            pick_device(options.device),
+            prompt=options.prompt,
+            prompt_name=options.prompt_name,
+            truncate_dim=options.truncate_dim,
         )
-    return declared, layout.normalize
+        self.device, self.texts, self.layout = self.model.device, texts, layout
+        hidden = self.model.hidden
+        widths = [] if hidden is None else hidden.widths
+        self.layers = _parse_layers(title, options.layers or [OUTPUT], widths, has_output=True)
+        numbers = [layer for layer in self.layers if isinstance(layer, int)]
+        if numbers and layout.pooling is None:
+            raise IsotropyError(
+                f"{title}: it has no pooling: name that of hidden layers with --pooling"
+            )
+        self.widths = self.model.widths(self.layers)
+        self.counts = np.ones(len(texts), dtype=int)
+        self.lengths = self.model.lengths(texts)
+        same_length = self.model.depends_on_padding(texts, self.layers)
+        if same_length and hidden is None:  # lengths are not known
+            self.batches = [[i] for i in range(len(texts))]
+        else:
+            self.batches = batches(self.lengths, TOKENS_PER_BATCH, same_length=same_length)
+
+    def prepare(self, batch: list[int]) -> Any:
+        return self.model.features([self.texts[i] for i in batch])
+
+    def encode(self, prepared: Any) -> Any:
+        return self.model.encode(prepared, self.layers)
+
+    def rows(self, batch: list[int], layer: np.ndarray) -> Iterator[np.ndarray]:
+        return iter(layer[:, None])
+
+    def describe(self) -> dict[str, Any]:
+        return self.model.describe() | {"pooling": self.layout.pooling}
+
+    def notes(self) -> list[str]:
+        facts = self.describe()
+        notes = [f"{facts['library']}: {', '.join(facts['modules'])}"]
+        if self.layout.pooling is not None:
+            notes[0] += f", pooled by {self.layout.pooling}"
+        if self.model.prompt:
+            notes.append(f"prompt before each text: {self.model.prompt!r}")
+        if self.model.truncate_dim is not None:
+            notes.append(f"output cut to its first {self.model.truncate_dim} dimensions")
+        longest = self.model.library.max_seq_length
+        if self.model.hidden is not None and longest:
+            notes.append(_length_note(longest, self.lengths))
+        if self.layout.extras and any(isinstance(layer, int) for layer in self.layers):
+            modules = [extra for extra in self.layout.extras if extra.startswith("module ")]
+            if modules:
+                notes.append(f"not applied to hidden layers: {', '.join(modules)}")
+        return notes + _weight_notes(self.model.weights)
+
+
+class _TransformerReader:
+    """A transformer, whose hidden states are pooled here, or measured token by token."""
+
+    def __init__(
+        self, title: str, layout: Layout, texts: Sequence[str], options: ModelOptions
+    ) -> None:
+        from isotropy.embed.batches import batches
+
+        for name in ("prompt_name", "truncate_dim"):
+            if getattr(options, name) is not None:
+                hint = " without --pooling" if layout.modules else ""
+                raise IsotropyError(
+                    f"{title}: --{name.replace('_', '-')} is for models of sentence-transformers"
+                    f"{hint}"
+                )
+        self.mode, self.layout = options.pooling or "mean", layout
+        self.encoder = _load(title, layout, options.device)
+        self.device, self.prompt = self.encoder.device, options.prompt or ""
+        hidden = self.encoder.inspect()
+        self.layers = _parse_layers(title, options.layers or ["-1"], hidden.widths)
+        self.widths = [int(hidden.widths[int(n)] or 0) for n in self.layers]
+        texts = [f"{self.prompt}{text}" for text in texts]
+        pieces = self.encoder.tokenize_pieces([t.lower() for t in texts] if layout.lower else texts)
+        self.ids = pieces.ids
+        self.kept = [np.flatnonzero(np.array(special) == 0) for special in pieces.special]
+        if self.prompt and self.mode == "tokens":  # rows are the tokens of the texts
+            (prompt,) = self.encoder.tokenize_pieces([self.prompt]).special
+            self.kept = [kept[len(prompt) - sum(prompt) :] for kept in self.kept]
+        tokens = self.mode == "tokens"
+        self.counts = np.array([len(kept) if tokens else 1 for kept in self.kept])
+        same_length = hidden.depend_on_padding
+        lengths = [len(row) for row in self.ids]
+        self.batches = batches(lengths, TOKENS_PER_BATCH, same_length=same_length)
+        self.types = None
+        if tokens:
+            ids = [np.array(row)[kept] for row, kept in zip(self.ids, self.kept, strict=True)]
+            names = self.encoder.tokenizer.convert_ids_to_tokens(np.concatenate(ids).tolist())
+            self.types = np.array(names)
+
+    def prepare(self, batch: list[int]) -> Any:
+        return [self.ids[i] for i in batch]
+
+    def encode(self, prepared: Any) -> Any:
+        return self.encoder.encode_tokens(prepared, [int(n) for n in self.layers])
+
+    def rows(self, batch: list[int], layer: np.ndarray) -> Iterator[np.ndarray]:
+        ends = np.cumsum([len(self.ids[i]) for i in batch])
+        for i, end in zip(batch, ends, strict=True):
+            states = layer[int(end) - len(self.ids[i]) : int(end)]
+            yield states[self.kept[i]] if self.mode == "tokens" else _pool(states, self.mode)
+
+    def describe(self) -> dict[str, Any]:
+        weights = dict(self.encoder.weights)
+        return {
+            "library": weights.pop("library"),
+            "pooling": self.mode,
+            "prompt": self.prompt,
+            "max_length": self.encoder.encoder.max_length,
+            "dtype": "float32",
+            "weights": weights,
+        }
+
+    def notes(self) -> list[str]:
+        row_note = "one row per token" if self.mode == "tokens" else f"pooled by {self.mode}"
+        longest = self.encoder.encoder.max_length
+        notes = [f"{row_note}; {_length_note(longest, [len(row) for row in self.ids])}"]
+        if self.prompt:
+            notes.append(f"prompt before each text: {self.prompt!r}")
+        if self.layout.extras or self.layout.normalize:
+            normalization = ["normalization"] if self.layout.normalize else []
+            notes.append(f"not applied: {', '.join([*normalization, *self.layout.extras])}")
+        return notes + _weight_notes(self.encoder.weights)
 
 
 def _load(title: str, layout: Layout, device: str) -> SentenceEncoder:
+    """Load the transformer of a folder; texts are cut at the length that it declares."""
     import torch  # noqa: F401  heavy: only where a model is read
 
     from isotropy.device import pick_device
     from isotropy.embed.sentence_encoder import SentenceEncoder
 
+    if layout.transformer is None:
+        raise IsotropyError(f"{title}: it has no transformer: leave --pooling out")
     settings = Encoder(pooling="mean", normalize=False, max_length=3)
-    try:
-        encoder = SentenceEncoder(layout.transformer, settings, pick_device(device))
-        has_positions = hasattr(encoder.config, "max_position_embeddings")
-        length = layout.max_length or (encoder.longest if has_positions else DEFAULT_MAX_LENGTH)
-        max_length = min(length, encoder.longest)
-        encoder.encoder = settings.model_copy(update={"max_length": max_length})
-        encoder.model  # noqa: B018  loads the weights, here rather than in a thread
-    except IsotropyError:
-        raise
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, TypeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise IsotropyError(f"{title}: transformers cannot load it: {reason}") from None
-    except Exception as error:  # safetensors and tokenizers have errors of their own
-        if type(error).__module__.split(".")[0] not in (
-            "builtins",
-            "safetensors",
-            "safetensors_rust",
-        ):
-            raise
-        raise IsotropyError(f"{title}: transformers cannot load it: {error}") from None
+    encoder = SentenceEncoder(layout.transformer, settings, pick_device(device))
+    length = layout.max_length or (
+        encoder.longest if encoder.longest < 10**9 else DEFAULT_MAX_LENGTH
+    )
+    max_length = min(length, encoder.longest)
+    encoder.encoder = settings.model_copy(update={"max_length": max_length})
+    encoder.model  # noqa: B018  loads the weights, here rather than in a thread
     if not encoder.tokenizer.is_fast:
         raise IsotropyError(f"{title}: needs a tokenizer.json (a fast tokenizer)")
     return encoder
 
 
-def _parse_layers(title: str, requested: list[str] | None, n: int) -> list[int]:
-    """Parse the option --layers into numbers of hidden layers."""
-    if requested is None:
-        return [n]
+def _parse_layers(
+    title: str,
+    requested: list[str],
+    widths: Sequence[int | None],
+    *,
+    has_output: bool = False,
+) -> list[int | str]:
+    """Parse the option --layers into numbers of hidden layers, and "output"."""
+    n = len(widths) - 1
+    expected = " or ".join([f"0 to {n}"] * bool(widths) + [OUTPUT] * has_output)
     if requested == ["all"]:
-        return list(range(n + 1))
-    layers = []
+        usable = [layer for layer, width in enumerate(widths) if width is not None]
+        return [*usable, *([OUTPUT] if has_output else [])]
+    layers: list[int | str] = []
     for text in requested:
+        if text == OUTPUT and has_output:
+            layers.append(OUTPUT)
+            continue
         try:
             layer = int(text)
         except ValueError:
             raise IsotropyError(
-                f"{title}: --layers: expected numbers or all, got {text!r}"
+                f"{title}: --layers: expected {expected}, or all, got {text!r}"
             ) from None
         if not -n - 1 <= layer <= n:
-            raise IsotropyError(f"{title}: --layers: expected 0 to {n}, got {layer}")
+            raise IsotropyError(f"{title}: --layers: expected {expected}, got {layer}")
+        if widths[layer] is None:
+            raise IsotropyError(
+                f"{title}: --layers: layer {layer % (n + 1)} has not one vector per token"
+            )
         layers.append(layer % (n + 1))
     return layers
-
-
-def _encode(encoder: SentenceEncoder, ids: list[list[int]], layers: list[int]) -> Any:
-    """Yield the number of each text and, per layer, its token vectors, shape (tokens, d)."""
-    from tqdm import tqdm
-
-    from isotropy.embed.batches import batches
-    from isotropy.embed.sentence_encoder import map_batches
-
-    workers = os.cpu_count() or 1
-    batch_list = batches([len(row) for row in ids], TOKENS_PER_BATCH)
-    step = max(workers, BATCHES_AT_ONCE // len(layers))
-    with tqdm(total=len(ids), unit="text", disable=not sys.stderr.isatty(), desc="embed") as bar:
-        for first in range(0, len(batch_list), step):
-            chunk = batch_list[first : first + step]
-            encoded = map_batches(
-                lambda batch: encoder.encode_tokens([ids[i] for i in batch], layers),
-                chunk,
-                workers,
-                encoder.device,
-            )
-            for batch, states in zip(chunk, encoded, strict=True):
-                token_ends = np.cumsum([len(ids[i]) for i in batch])
-                for k, i in enumerate(batch):
-                    rows = slice(int(token_ends[k]) - len(ids[i]), int(token_ends[k]))
-                    yield i, [layer[rows].numpy() for layer in states]
-            bar.update(sum(map(len, chunk)))
 
 
 def _pool(states: np.ndarray, mode: str) -> np.ndarray:
@@ -194,22 +418,16 @@ def _pool(states: np.ndarray, mode: str) -> np.ndarray:
     return mean
 
 
-def _notes(
-    layout: Layout,
-    encoder: SentenceEncoder,
-    mode: str,
-    normalize: bool,
-    ids: list[list[int]],
-) -> list[str]:
-    unit = ", normalized to length 1" if normalize else ""
-    row_note = "one row per token" if mode == "tokens" else f"pooled by {mode}{unit}"
-    longest = encoder.encoder.max_length
-    n_cut = sum(len(row) >= longest for row in ids)
-    notes = [f"{row_note}; texts of at most {longest} tokens"]
-    if n_cut:
-        notes[0] += f", {n_cut} of {len(ids)} reach that or are cut"
-    if unused := encoder.weights.get("unused"):
-        notes.append(f"not used: {len(unused)} weights of the file, the first is {unused[0]}")
-    if layout.left_out:
-        notes.append(f"not applied to hidden layers: {', '.join(layout.left_out)}")
-    return notes
+def _length_note(longest: int, lengths: Sequence[int]) -> str:
+    note = f"texts of at most {longest} tokens"
+    if n_cut := sum(length >= longest for length in lengths):
+        note += f", {n_cut} of {len(lengths)} reach that or are cut"
+    return note
+
+
+def _weight_notes(weights: dict[str, Any]) -> list[str]:
+    """Say which weights of the file are not used."""
+    unused = weights.get("unused")
+    if not unused:
+        return []
+    return [f"not used: {len(unused)} weights of the file, the first is {unused[0]}"]

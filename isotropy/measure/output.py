@@ -172,6 +172,7 @@ def write_record(path: Path, options: Mapping[str, Any], result: Result) -> None
         "command": sys.argv,
         "options": options,
         "inputs": files,
+        "models": result.models,
         "environment": describe_environment(torch.get_num_threads()),
         "result": json.loads(to_json(result)),
     }

@@ -11,7 +11,7 @@ from isotropy.errors import IsotropyError, suggest
 from isotropy.measure.arrays import open_file
 from isotropy.measure.clouds import PointCloud
 from isotropy.measure.hub import fetch_model, is_hub_id
-from isotropy.measure.models import Pooling, embed_texts
+from isotropy.measure.models import ModelOptions, Pooling, embed_texts
 from isotropy.measure.scores import METRICS, Groups, measure_cloud
 from isotropy.metrics.validation import sample_rows
 from isotropy.sources.text_files import Column, parse_column, read_labels, read_texts
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 GROUPS = Groups._fields
+MINIMA = {"sample": 3, "clusters": 1, "components": 0, "seed": 0, "truncate_dim": 2}
+"""Smallest values of options."""
+MODEL_OPTIONS = ("texts", "pooling", "prompt", "prompt_name", "truncate_dim")
 
 
 class Request(NamedTuple):
@@ -30,6 +33,9 @@ class Request(NamedTuple):
     texts: str | None = None
     layers: str | None = None
     pooling: str | None = None
+    prompt: str | None = None
+    prompt_name: str | None = None
+    truncate_dim: int | None = None
     labels: str | None = None
     types: str | None = None
     sentences: str | None = None
@@ -50,11 +56,13 @@ class Result(NamedTuple):
         rows: one per layer, and one per layer and transform.
         notes: sentences for the user.
         read: files and folders that were read.
+        models: of each model, what was loaded: library, weights, prompt, pooling, longest text.
     """
 
     rows: list[Row]
     notes: list[str]
     read: list[Path]
+    models: dict[str, dict[str, Any]]
 
 
 class _Opened(NamedTuple):
@@ -62,6 +70,7 @@ class _Opened(NamedTuple):
     groups: Groups
     notes: list[str]
     read: list[Path]
+    model: dict[str, Any] | None = None
 
 
 def print_metrics() -> None:
@@ -90,10 +99,13 @@ def run(request: Request, work: Path) -> Result:
     rows: list[Row] = []
     notes: list[str] = []
     read: list[Path] = []
+    models: dict[str, dict[str, Any]] = {}
     for name in request.inputs:
         opened = _open(name, request, texts, work)
         notes += opened.notes
         read += opened.read
+        if opened.model is not None:
+            models[name] = opened.model
         if request.save_transform and len(opened.clouds) * len(request.inputs) > 1:
             raise IsotropyError("--save-transform: name one layer of one input with --layers")
         note_layers: dict[str, list[str]] = {}
@@ -105,7 +117,7 @@ def run(request: Request, work: Path) -> Result:
         notes += [
             _prefix_layers(note, layers, len(opened.clouds)) for note, layers in note_layers.items()
         ]
-    return Result(rows, list(dict.fromkeys(notes)), list(dict.fromkeys(read)))
+    return Result(rows, list(dict.fromkeys(notes)), list(dict.fromkeys(read)), models)
 
 
 def _prefix_layers(note: str, layers: list[str], n: int) -> str:
@@ -116,10 +128,13 @@ def _prefix_layers(note: str, layers: list[str], n: int) -> str:
 
 
 def _validate(request: Request) -> None:
-    for name, minimum in (("sample", 3), ("clusters", 1), ("components", 0), ("seed", 0)):
+    for name, minimum in MINIMA.items():
         value = getattr(request, name)
         if value is not None and value < minimum:
-            raise IsotropyError(f"--{name}: expected {minimum} or more, got {value}")
+            option = name.replace("_", "-")
+            raise IsotropyError(f"--{option}: expected {minimum} or more, got {value}")
+    if request.prompt is not None and request.prompt_name is not None:
+        raise IsotropyError("--prompt and --prompt-name: give one of them")
     if request.pooling is not None and request.pooling not in get_args(Pooling):
         hint = suggest(request.pooling, get_args(Pooling), "in the help")
         raise IsotropyError(f"--pooling: expected {', '.join(get_args(Pooling))}; {hint}")
@@ -147,8 +162,10 @@ def _open(input_name: str, request: Request, texts: Column | None, work: Path) -
     if path.is_file() or (not path.exists() and path.suffix and not is_hub_id(input_name)):
         if not path.is_file():
             raise IsotropyError(f"{path}: no such file")
-        if request.texts is not None or request.pooling is not None:
-            raise IsotropyError(f"{path}: --texts and --pooling are for models, this is a file")
+        for option in MODEL_OPTIONS:
+            if getattr(request, option) is not None:
+                name = option.replace("_", "-")
+                raise IsotropyError(f"{path}: --{name} is for models, this is a file")
         clouds = open_file(path, None if layers == ["all"] else layers, work)
         groups = {name: _read_group(request, name, path, None, clouds[0].n) for name in GROUPS}
         return _Opened(clouds, Groups(**groups), [], [path])
@@ -183,10 +200,15 @@ def _open_model(
         input_name,
         folder,
         [lines[i] for i in chosen],
-        layers=layers,
-        pooling=request.pooling,  # type: ignore[arg-type]
-        device=request.device,
-        work=work,
+        ModelOptions(
+            layers,
+            request.pooling,  # type: ignore[arg-type]
+            request.device,
+            request.prompt,
+            request.prompt_name,
+            request.truncate_dim,
+        ),
+        work,
     )
     groups = Groups(
         **{
@@ -199,7 +221,7 @@ def _open_model(
             types=embedded.types if groups.types is None else groups.types,
             sentences=embedded.texts if groups.sentences is None else groups.sentences,
         )
-    return _Opened(embedded.clouds, groups, embedded.notes, [folder, texts.path])
+    return _Opened(embedded.clouds, groups, embedded.notes, [folder, texts.path], embedded.model)
 
 
 def _read_group(

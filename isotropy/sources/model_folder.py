@@ -12,23 +12,34 @@ from isotropy.files import read_json
 DEFAULT_MAX_LENGTH = 512
 """Longest text in tokens, where neither the model nor its tokenizer states one."""
 
+PICKLED = (
+    "its weights are pickled (pytorch_model.bin), which is never read here: convert them once "
+    "where you trust them, by save_pretrained, or take a revision with model.safetensors"
+)
+
 
 class Layout(NamedTuple):
     """The layout of a model folder of transformers or sentence-transformers.
 
     Attributes:
-        transformer: the folder with config.json and weights.
-        pooling: how sentence-transformers pools token vectors; None: the folder does not say.
+        transformer: the folder with config.json and weights; None: a model of sentence-transformers
+            without a transformer.
+        modules: names of the modules of sentence-transformers, in order; None: not a model of it.
+        pooling: how sentence-transformers pools token vectors, "mean+max" if it concatenates
+            several; None: the folder does not say.
         normalize: whether sentence-transformers divides the pooled vector by its norm.
         max_length: longest text in tokens; None: the folder does not say.
-        left_out: further modules of sentence-transformers, which are not applied to hidden layers.
+        lower: whether sentence-transformers makes texts lower case.
+        extras: what else sentence-transformers does to texts or vectors, for messages.
     """
 
-    transformer: Path
+    transformer: Path | None
+    modules: tuple[str, ...] | None
     pooling: str | None
     normalize: bool
     max_length: int | None
-    left_out: tuple[str, ...]
+    lower: bool
+    extras: tuple[str, ...]
 
 
 def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
@@ -43,20 +54,94 @@ def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
         IsotropyError: no configuration, no weights that can be read safely, a model that needs
             custom code, or invalid JSON.
     """
-    modules = _read_json(folder / "modules.json") if (folder / "modules.json").is_file() else []
-    if not isinstance(modules, list) or not all(isinstance(m, dict) for m in modules):
-        raise IsotropyError(f"{folder / 'modules.json'}: expected a list of modules")
-    kinds = {str(m.get("type", "")).rpartition(".")[2]: str(m.get("path", "")) for m in modules}
-    transformer = folder / kinds.get("Transformer", "")
-    _require_model(transformer, weights)
-    pooling = _pooling(folder / kinds["Pooling"]) if "Pooling" in kinds else None
+    if not (folder / "modules.json").is_file():
+        _require_model(folder, weights)
+        return Layout(folder, None, None, False, _max_length(folder, {}), False, ())
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    modules = _read_modules(folder)
+    extras, pooling, transformer = _settings(folder), None, None
+    config: dict[str, Any] = {}
+    for kind, path in modules:
+        if kind in ("Transformer", "CLIPModel"):
+            _require_model(transformer := folder / path, weights)
+            config = Transformer.load_config(str(folder), subfolder=path)
+        elif kind == "Pooling":
+            pooling = _join(Pooling.load_config(str(folder), subfolder=path))
+        elif kind not in ("Normalize", "Dropout"):
+            extras.append(f"module {kind}")
+        if weights is None:
+            _require_no_pickle(folder / path)
     return Layout(
         transformer,
+        tuple(kind for kind, _ in modules),
         pooling,
-        "Normalize" in kinds,
-        _max_length(transformer),
-        tuple(kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")),
+        any(kind == "Normalize" for kind, _ in modules),
+        None if transformer is None else _max_length(transformer, config),
+        bool(config.get("do_lower_case")),
+        tuple(extras),
     )
+
+
+def _read_modules(folder: Path) -> list[tuple[str, str]]:
+    """Read the kinds and folders of the modules of a model of sentence-transformers."""
+    path = folder / "modules.json"
+    modules = _read_json(path)
+    if not isinstance(modules, list) or not all(isinstance(m, dict) for m in modules):
+        raise IsotropyError(f"{path}: expected a list of modules")
+    result = []
+    for module in modules:
+        package, _, kind = str(module.get("type", "")).rpartition(".")
+        if package.split(".")[0] != "sentence_transformers":
+            raise IsotropyError(
+                f"{path}: module {format_value(module.get('type'))} needs code of its own, which "
+                "is never run here: embed with it yourself and measure the vectors, saved by "
+                "numpy.save"
+            )
+        if ".." in Path(inner := str(module.get("path", ""))).parts or Path(inner).is_absolute():
+            raise IsotropyError(f"{path}: expected a path in the folder, got {format_value(inner)}")
+        result.append((kind, inner))
+    if not result:
+        raise IsotropyError(f"{path}: expected a list of modules, got an empty one")
+    return result
+
+
+def _settings(folder: Path) -> list[str]:
+    """Name what the settings of sentence-transformers do to texts and vectors.
+
+    Raises:
+        IsotropyError: the model gives scores of pairs or sparse vectors, not embeddings.
+    """
+    path = folder / "config_sentence_transformers.json"
+    settings = _read_json(path) if path.is_file() else {}
+    if not isinstance(settings, dict):
+        raise IsotropyError(f"{path}: expected an object with fields")
+    kind = settings.get("model_type", "SentenceTransformer")
+    if kind != "SentenceTransformer":
+        raise IsotropyError(
+            f"{folder}: expected a SentenceTransformer, which gives a vector for a text, got "
+            f"{format_value(kind)}"
+        )
+    result = []
+    if (name := settings.get("default_prompt_name")) is not None:
+        result.append(f"default prompt {format_value(name)}")
+    if (d := settings.get("truncate_dim")) is not None:
+        result.append(f"truncate_dim {d}")
+    return result
+
+
+def _join(config: dict[str, Any]) -> str:
+    """Name the modes of pooling in a configuration of sentence-transformers."""
+    modes = config.get("pooling_mode") or "mean"
+    names = [modes] if isinstance(modes, str) else [str(mode) for mode in modes]
+    return "+".join({"lasttoken": "last"}.get(name, name) for name in names)
+
+
+def _require_no_pickle(folder: Path) -> None:
+    """Refuse a module whose weights are a pickle only; sentence-transformers would read it."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if "pytorch_model.bin" in names and not any(n.endswith(".safetensors") for n in names):
+        raise IsotropyError(f"{folder}: {PICKLED}")
 
 
 def _read_json(path: Path) -> Any:
@@ -80,11 +165,7 @@ def _require_model(folder: Path, complete: Sequence[str] | None) -> None:
     if suffixes & {".safetensors", ".gguf"}:
         return
     if suffixes & {".bin", ".pt"}:
-        raise IsotropyError(
-            f"{folder}: its weights are pickled (pytorch_model.bin), which is never read here: "
-            "convert them once where you trust them, by transformers' "
-            "save_pretrained(…, safe_serialization=True), or take a revision with model.safetensors"
-        )
+        raise IsotropyError(f"{folder}: {PICKLED}")
     raise IsotropyError(f"{folder}: no weights (model.safetensors) in the folder")
 
 
@@ -109,29 +190,14 @@ def require_supported(folder: Path, config: dict[str, Any]) -> None:
         )
 
 
-def _pooling(folder: Path) -> str:
-    """How sentence-transformers pools: newer versions write a name, older ones flags."""
-    config = _read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-    name = str(config.get("pooling_mode", ""))
-    flags = {
-        "pooling_mode_mean_tokens": "mean",
-        "pooling_mode_cls_token": "cls",
-        "pooling_mode_lasttoken": "last",
-    }
-    on = [key for key, value in config.items() if key.startswith("pooling_mode_") and value]
-    if not name and len(on) == 1:
-        name = flags.get(on[0], on[0].removeprefix("pooling_mode_"))
-    return {"lasttoken": "last"}.get(name, name or "mean")
-
-
-def _max_length(folder: Path) -> int | None:
-    """Longest text in tokens, as declared in the folder."""
-    for name, key in (
-        ("sentence_bert_config.json", "max_seq_length"),
-        ("tokenizer_config.json", "model_max_length"),
-    ):
-        config = _read_json(folder / name) if (folder / name).is_file() else {}
-        value = config.get(key) if isinstance(config, dict) else None
+def _max_length(folder: Path, config: dict[str, Any]) -> int | None:
+    """Longest text in tokens, as the configuration of sentence-transformers or of the tokenizer
+    declares it.
+    """
+    path = folder / "tokenizer_config.json"
+    tokenizer = _read_json(path) if path.is_file() else {}
+    for fields, key in ((config, "max_seq_length"), (tokenizer, "model_max_length")):
+        value = fields.get(key) if isinstance(fields, dict) else None
         if isinstance(value, int) and 3 <= value < 10**6:
             return value
     return None

@@ -76,7 +76,8 @@ def pooled(mode: str) -> Callable[[Path], object]:
         ]
         (model / "modules.json").write_text(json.dumps(modules))
         (model / "1_Pooling").mkdir()
-        (model / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode": mode}))
+        settings = {"pooling_mode": mode, "embedding_dimension": 16}
+        (model / "1_Pooling/config.json").write_text(json.dumps(settings))
 
     return change
 
@@ -104,8 +105,8 @@ FILES: list[Case] = [
     ("x.npy --metrics isoscore", lambda: save(np.ones((9, 3))), "isoscore: all points are equal"),
     ("x.npy --layers 3", lambda: save(X), "the file holds one array: leave --layers out"),
     ("x.npy --layers 2", lambda: save(np.stack([X, X])), "--layers 2: expected 0 to 1"),
-    ("x.npy --texts t.txt", lambda: (save(X), text("t.txt", "a\nb\n")), "are for models"),
-    ("x.npy --pooling mean", lambda: save(X), "are for models"),
+    ("x.npy --texts t.txt", lambda: (save(X), text("t.txt", "a\nb\n")), "--texts is for models"),
+    ("x.npy --pooling mean", lambda: save(X), "--pooling is for models"),
     ("x.npz", lambda: np.savez("x.npz", a=X), "expected one array per file"),
     ("x.pt", lambda: text("x.pt", "x"), "may hold pickled code, which is never run"),
     ("x.bin", lambda: text("x.bin", "x"), "may hold pickled code, which is never run"),
@@ -201,17 +202,17 @@ MODELS: list[Case] = [
     (
         "model --texts t.txt",
         folder(lambda model: (model / "model.safetensors").write_bytes(b"\x10" * 60)),
-        "transformers cannot load it",
+        "the model cannot be read",
     ),
     ("model --texts t.txt", folder(changed_config(hidden_size=20)), "do not fit config.json"),
-    ("model --texts t.txt", folder(pooled("weightedmean")), "pools by 'weightedmean'"),
+    ("model --texts t.txt", folder(pooled("median")), "Invalid pooling mode: 'median'"),
     (
         "model --texts t.txt",
         folder(lambda model: (model / "tokenizer.json").unlink()),
-        "transformers cannot load it",
+        "the model cannot be read",
     ),
     ("model --texts t.txt --layers 99", folder(nothing), "--layers: expected 0 to 2, got 99"),
-    ("model --texts t.txt --layers last", folder(nothing), "expected numbers or all, got 'last'"),
+    ("model --texts t.txt --layers last", folder(nothing), "expected 0 to 2, or all, got 'last'"),
     ("model --texts t.txt --pooling max", folder(nothing), "--pooling: expected mean, cls, last"),
     ("model --texts e.txt:a", folder(lambda _: text("e.txt", "a\nb")), "have no field 'a'"),
     (

@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from isotropy.errors import IsotropyError
-from isotropy.measure.models import Embedded, embed_texts, read_layout
+from isotropy.measure.models import Embedded, ModelOptions, embed_texts, read_layout
 from isotropy.measure.run import Request, Result, run
 from isotropy.metrics import isoscore, self_similarity, type_cosines
 from tests.unit.hub import REVISION, Hub, use
@@ -41,10 +41,8 @@ def states(model: Path) -> list[list[np.ndarray]]:
 
 
 def embedded(model: Path, work: Path, pooling: str | None, layers: str = "all") -> Embedded:
-    return embed_texts(
-        "model", model, TEXTS, layers=layers.split(","), pooling=pooling,  # type: ignore[arg-type]
-        device="cpu", work=work,
-    )  # fmt: skip
+    options = ModelOptions(layers.split(","), pooling, "cpu")  # type: ignore[arg-type]
+    return embed_texts("model", model, TEXTS, options, work)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "last", None])
@@ -117,12 +115,10 @@ def test_saved_sentence_transformer_gives_the_same_embeddings(minilm: Path, tmp_
     assert (layout.pooling, layout.normalize, layout.max_length) == ("cls", True, 32)
     texts = ["A good film.", "A bad plot, and far too long: " + "word " * 60, "The cat sat."]
     (tmp_path / "work").mkdir()
-    result = embed_texts(
-        "saved", tmp_path / "saved", texts, layers=None, pooling=None, device="cpu",
-        work=tmp_path / "work",
-    )  # fmt: skip
+    options = ModelOptions(device="cpu")
+    result = embed_texts("saved", tmp_path / "saved", texts, options, tmp_path / "work")
     assert np.abs(result.clouds[0].rows(np.arange(3)) - peer.encode(texts)).max() < 1e-6
-    assert "1 of 3 reach that or are cut" in result.notes[0]
+    assert "texts of at most 32 tokens, 1 of 3 reach that or are cut" in result.notes
 
 
 @pytest.fixture

@@ -13,13 +13,8 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "ran", "far", "and", "not", "good", "film"]
 
 
-def write_tiny_bert(folder: Path, *, safe: bool = True) -> Path:
-    """Write a BERT with random weights and two layers of 16 dimensions; return its folder.
-
-    Args:
-        folder: where to write it.
-        safe: save weights as safetensors; otherwise as a pickle.
-    """
+def write_tiny_tokenizer(folder: Path) -> dict[str, int]:
+    """Write a tokenizer of whole words; return its vocabulary."""
     vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -33,6 +28,17 @@ def write_tiny_bert(folder: Path, *, safe: bool = True) -> Path:
         "sep_token": "[SEP]",
     }
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special_tokens).save_pretrained(folder)
+    return vocabulary
+
+
+def write_tiny_bert(folder: Path, *, safe: bool = True) -> Path:
+    """Write a BERT with random weights and two layers of 16 dimensions; return its folder.
+
+    Args:
+        folder: where to write it.
+        safe: save weights as safetensors; otherwise as a pickle.
+    """
+    vocabulary = write_tiny_tokenizer(folder)
     torch.manual_seed(0)
     model = BertModel(
         BertConfig(

@@ -36,19 +36,58 @@ def entry_from_folder(
         IsotropyError: no model, one that cannot be read safely, or one whose weights are not those
             of its configuration.
     """
-    from transformers import AutoModel
-
-    from isotropy.embed.loading import load_weights
-
     layout = read_layout(folder)
-    names = sorted(p.name for p in layout.transformer.iterdir() if p.is_file())
+    transformer = _require_transformer(name, layout)
+    names = sorted(p.name for p in transformer.iterdir() if p.is_file())
     files = _required_files(str(folder), names)
-    digests = {file: sha256_file(layout.transformer / file) for file in files}
-    size = sum((layout.transformer / file).stat().st_size for file in files)
-    origin = {"type": "file", "folder": str(layout.transformer.resolve()), "files": files}
-    entry = _make_entry(name, layout, digests, size, origin, pooling, licence or "not stated")
-    load_weights(AutoModel, layout.transformer)  # refuses weights that are not the model's
-    return entry
+    digests = {file: sha256_file(transformer / file) for file in files}
+    size = sum((transformer / file).stat().st_size for file in files)
+    origin = {"type": "file", "folder": str(transformer.resolve()), "files": files}
+    new = _make_entry(name, layout, digests, size, origin, pooling, licence or "not stated")
+    _run(name, transformer, new.entry)
+    return new
+
+
+def _require_transformer(name: str, layout: Layout) -> Path:
+    if layout.transformer is None:
+        raise IsotropyError(
+            f"{name}: a model without a transformer ({', '.join(layout.modules or ())}): measure "
+            "its output with `isotropy measure`"
+        )
+    return layout.transformer
+
+
+def _run(name: str, folder: Path, entry: Mapping[str, Any]) -> None:
+    """Load a model, and read two short texts with it.
+
+    Raises:
+        IsotropyError: its weights are not those of its configuration, it fails, or its hidden
+            states are not what the workflow needs.
+    """
+    import torch
+
+    from isotropy.embed.sentence_encoder import SentenceEncoder
+    from isotropy.sources.encoder import Encoder
+
+    encoder = Encoder.model_validate(entry["encoder"])
+    try:
+        hidden = SentenceEncoder(folder, encoder, torch.device("cpu")).inspect()
+    except IsotropyError:
+        raise
+    except Exception as error:  # transformers and tokenizers have errors of many classes
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise IsotropyError(f"{name}: the model cannot read a text: {reason}") from None
+    size = entry["size"]
+    if hidden.widths != [size["width"]] * (size["layers"] + 1):
+        raise IsotropyError(
+            f"{name}: the workflow needs {size['layers'] + 1} hidden layers with a vector of "
+            f"{size['width']} dimensions per token; `isotropy measure` reads single layers"
+        )
+    if hidden.depend_on_padding:
+        raise IsotropyError(
+            f"{name}: its hidden states depend on the padding of texts, which the workflow adds; "
+            "`isotropy measure` reads it without"
+        )
 
 
 def entry_from_hub(
@@ -63,7 +102,8 @@ def entry_from_hub(
     small = [f for f in repository.files if f.endswith((".json", ".txt", ".model", ".jinja"))]
     folder = repository.folder(small)
     layout = read_layout(folder, weights=list(repository.files))
-    prefix = Path(os.path.relpath(layout.transformer, folder)).as_posix()
+    transformer = _require_transformer(name, layout)
+    prefix = Path(os.path.relpath(transformer, folder)).as_posix()
     prefix = "" if prefix == "." else f"{prefix}/"
     names = [f.removeprefix(prefix) for f in repository.files if f.startswith(prefix)]
     files = _required_files(repository.id, names)
@@ -107,12 +147,7 @@ def _make_entry(
     licence: str,
 ) -> NewEntry:
     """Make the entry from the model's configuration."""
-    config, model = _architecture(layout.transformer)
-    if config.is_encoder_decoder:
-        raise IsotropyError(
-            f"{name}: {format_value(config.model_type)} is an encoder-decoder: the workflow "
-            "reads only encoders and decoders"
-        )
+    config, model = _architecture(_require_transformer(name, layout))
     encoder = {
         "pooling": _pooling(name, layout, pooling),
         "normalize": layout.normalize,
@@ -144,8 +179,8 @@ def _make_entry(
         f"pooled by {encoder['pooling']}{', normalized' if layout.normalize else ''}, texts of at "
         f"most {encoder['max_length']} tokens",
     ]
-    if layout.left_out:
-        sentences.append(f"not applied to hidden layers: {', '.join(layout.left_out)}")
+    if layout.extras:
+        sentences.append(f"not applied: {', '.join(layout.extras)}")
     return NewEntry(entry, sentences)
 
 
@@ -160,9 +195,12 @@ def _architecture(folder: Path) -> tuple[Any, Any]:
 
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        _require_text_model(folder, config)
         with torch.device("meta"):
             model = AutoModel.from_config(config)
         _positions(config)
+    except IsotropyError:
+        raise
     except Exception as error:  # transformers has errors of its own, of many classes
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise IsotropyError(f"{folder}: transformers cannot use config.json: {reason}") from None
@@ -172,7 +210,27 @@ def _architecture(folder: Path) -> tuple[Any, Any]:
     return config, model
 
 
+def _require_text_model(folder: Path, config: Any) -> None:
+    from isotropy.embed.loading import has_encoder_class
+
+    several = config.get_text_config() is not config
+    if config.is_encoder_decoder or several or has_encoder_class(config):
+        kind = "a model of several modalities" if several else "an encoder-decoder"
+        part = "text part" if several else "encoder"
+        raise IsotropyError(
+            f"{folder}: {format_value(config.model_type)} is {kind}: the workflow reads only "
+            f"encoders and decoders; `isotropy measure` reads its {part}"
+        )
+
+
 def _pooling(name: str, layout: Layout, requested: str | None) -> str:
+    extras = [*layout.extras, *(["lower case"] if layout.lower else [])]
+    if extras and requested is None:
+        raise IsotropyError(
+            f"{name}: the workflow does not apply {', '.join(extras)}, which belongs to the "
+            "model's sentence vectors: measure them with `isotropy measure`, or choose --pooling "
+            "mean or cls of the transformer alone"
+        )
     pooling = requested or layout.pooling or "mean"
     if pooling not in ("mean", "cls"):
         raise IsotropyError(

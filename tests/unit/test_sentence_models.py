@@ -1,0 +1,358 @@
+"""`isotropy measure` runs models of sentence-transformers as the library does: for each module that
+it ships, prompts, truncation, and folders of older versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import (
+    CNN,
+    LSTM,
+    BoW,
+    Dense,
+    Dropout,
+    LayerNorm,
+    Normalize,
+    Pooling,
+    Router,
+    StaticEmbedding,
+    Transformer,
+    WeightedLayerPooling,
+    WordEmbeddings,
+    WordWeights,
+)
+from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
+from tokenizers import Tokenizer
+from transformers import AutoModel, AutoTokenizer
+from typer.testing import CliRunner
+
+from isotropy.cli import app
+from isotropy.errors import IsotropyError
+from isotropy.measure.models import Embedded, ModelOptions, embed_texts
+from isotropy.sources.own.models import entry_from_folder
+from tests.unit.tiny_architectures import write_tiny_model
+from tests.unit.tiny_models import WORDS, sentences
+
+TEXTS = [*sentences(40), "The CAT sat", " ".join(WORDS * 4), "cat"]
+Modules = Callable[[Path], list[torch.nn.Module]]
+
+
+def transformer(kind: str = "bert", **options: Any) -> Modules:
+    return lambda folder: [Transformer(str(write_tiny_model(kind, folder)), **options)]
+
+
+def with_pooling(*modules: torch.nn.Module, mode: Any = "mean", **options: Any) -> Modules:
+    pooling = Pooling(16, pooling_mode=mode, **options)
+    return lambda folder: [*transformer()(folder), pooling, *modules]
+
+
+def deep_layers(folder: Path) -> list[torch.nn.Module]:
+    model = transformer(config_kwargs={"output_hidden_states": True})(folder)
+    return [*model, WeightedLayerPooling(16, num_hidden_layers=2, layer_start=1), Pooling(16)]
+
+
+def static(folder: Path) -> list[torch.nn.Module]:
+    write_tiny_model("bert", folder)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return [StaticEmbedding(tokenizer, embedding_dim=12)]
+
+
+def word_vectors(_: Path) -> list[torch.nn.Module]:
+    tokenizer = WhitespaceTokenizer(WORDS, stop_words=["the"])
+    weights = np.random.default_rng(0).normal(size=(len(WORDS), 8))
+    return [WordEmbeddings(tokenizer, weights), Pooling(8)]
+
+
+def weighted_words(folder: Path) -> list[torch.nn.Module]:
+    first, pooling = word_vectors(folder)
+    return [first, WordWeights(WORDS, {word: 1 + i for i, word in enumerate(WORDS)}), pooling]
+
+
+def convolution(folder: Path) -> list[torch.nn.Module]:
+    return [word_vectors(folder)[0], CNN(8, out_channels=5, kernel_sizes=[1, 3]), Pooling(10)]
+
+
+def recurrent(folder: Path) -> list[torch.nn.Module]:
+    return [word_vectors(folder)[0], LSTM(8, hidden_dim=6), Pooling(12)]
+
+
+def bag_of_words(_: Path) -> list[torch.nn.Module]:
+    return [BoW(WORDS, word_weights={"cat": 3.0}), Dense(len(WORDS), 6)]
+
+
+def routed(folder: Path) -> list[torch.nn.Module]:
+    routes = {"a": static(folder / "a"), "b": [*transformer()(folder / "b"), Pooling(16)]}
+    return [Router(routes, default_route="a")]
+
+
+CASES: dict[str, Modules] = {
+    "mean": with_pooling(),
+    "cls": with_pooling(mode="cls"),
+    "max": with_pooling(mode="max"),
+    "last": with_pooling(mode="lasttoken"),
+    "weighted mean": with_pooling(mode="weightedmean"),
+    "square root": with_pooling(mode="mean_sqrt_len_tokens"),
+    "two poolings": with_pooling(mode=("mean", "max")),
+    "normalize": with_pooling(Normalize()),
+    "dense": with_pooling(Dense(16, 9), Normalize()),
+    "layer norm": with_pooling(LayerNorm(16), Dropout(0.3)),
+    "lower case": lambda f: [*transformer(do_lower_case=True)(f), Pooling(16)],
+    "cut": lambda f: [*transformer(max_seq_length=6)(f), Pooling(16)],
+    "t5": lambda f: [*transformer("t5")(f), Pooling(16), Dense(16, 12, bias=False), Normalize()],
+    "bart": lambda f: [*transformer("bart")(f), Pooling(16)],
+    "marian": lambda f: [*transformer("marian")(f), Pooling(16)],
+    "fnet": lambda f: [*transformer("fnet")(f), Pooling(16)],
+    "roberta": lambda f: [*transformer("roberta")(f), Pooling(16)],
+    "qwen3": lambda f: [*transformer("qwen3")(f), Pooling(16, pooling_mode="lasttoken")],
+    "weighted layers": deep_layers,
+    "static": static,
+    "word vectors": word_vectors,
+    "word weights": weighted_words,
+    "convolution": convolution,
+    "recurrent": recurrent,
+    "bag of words": bag_of_words,
+    "router": routed,
+}
+
+
+def saved(modules: Modules, folder: Path, **options: Any) -> tuple[Path, SentenceTransformer]:
+    """Save a model; return its folder, and the model as the library loads it."""
+    torch.manual_seed(0)
+    model = SentenceTransformer(modules=modules(folder / "parts"), device="cpu", **options)
+    model.save_pretrained(str(folder / "model"))
+    return folder / "model", SentenceTransformer(str(folder / "model"), device="cpu")
+
+
+def embedded(folder: Path, work: Path, **options: Any) -> Embedded:
+    work.mkdir()
+    return embed_texts("m", folder, TEXTS, ModelOptions(**({"device": "cpu"} | options)), work)
+
+
+def vectors(result: Embedded) -> list[np.ndarray]:
+    return [cloud.rows(np.arange(cloud.n)) for cloud in result.clouds]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_output_equals_encode(case: str, tmp_path: Path) -> None:
+    folder, peer = saved(CASES[case], tmp_path)
+    if case == "roberta":  # of its 40 positions the first is not used
+        peer.max_seq_length = 39
+    if case in ("fnet", "convolution"):  # vectors depend on padding: the peer reads single texts
+        expected = np.concatenate([peer.encode([text]) for text in TEXTS])
+    else:
+        expected = peer.encode(TEXTS)
+    result = embedded(folder, tmp_path / "work")
+    assert [cloud.layer for cloud in result.clouds] == ["output"]
+    (obtained,) = vectors(result)
+    assert obtained.shape == expected.shape
+    assert np.abs(obtained - expected).max() < 2e-6 * max(1, np.abs(expected).max())
+    assert result.model["modules"] == [type(module).__name__ for module in peer]
+    assert result.model["library"].startswith("sentence-transformers ")
+
+
+@pytest.mark.parametrize("case", ["mean", "two poolings", "normalize", "lower case", "cut", "t5"])
+def test_hidden_layers_are_pooled_by_the_models_own_modules(case: str, tmp_path: Path) -> None:
+    folder, peer = saved(CASES[case], tmp_path)
+    result = embedded(folder, tmp_path / "work", layers=["0", "2", "output"])
+    assert [cloud.layer for cloud in result.clouds] == [0, 2, "output"]
+    rows = []
+    for text in TEXTS:
+        features = peer.preprocess([text])
+        part = {k: features[k] for k in ("input_ids", "attention_mask")}
+        with torch.inference_mode():
+            states = peer[0].model(**part, output_hidden_states=True).hidden_states
+            pooled = peer[1]({**features, "token_embeddings": states[0]})
+            pooled = peer[2](pooled) if case == "normalize" else pooled
+        rows.append(pooled["sentence_embedding"][0].numpy())
+    first, last, output = vectors(result)
+    expected = np.stack(rows)
+    if case != "t5":
+        assert np.abs(first - expected).max() < 2e-6
+    if case in ("mean", "two poolings", "normalize"):
+        assert np.abs(last - output).max() < 2e-6
+    assert ("not applied to hidden layers: module Dense" in result.notes) == (case == "t5")
+
+
+def test_prompts(tmp_path: Path) -> None:
+    prompts = {"query": "the cat ", "passage": "far dog "}
+    folder, peer = saved(CASES["mean"], tmp_path, prompts=prompts, default_prompt_name="query")
+    options: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {}),
+        ({"prompt_name": "passage"}, {"prompt_name": "passage"}),
+        ({"prompt": "good film "}, {"prompt": "good film "}),
+        ({"prompt": ""}, {"prompt": ""}),
+    ]
+    results = []
+    for i, (ours, theirs) in enumerate(options):
+        result = embedded(folder, tmp_path / str(i), **ours)
+        results.append(vectors(result)[0])
+        assert np.abs(results[-1] - peer.encode(TEXTS, **theirs)).max() < 2e-6
+        expected = theirs.get("prompt", prompts[theirs.get("prompt_name", "query")])
+        assert result.model["prompt"] == expected
+        assert any(expected.strip() in note for note in result.notes) or not expected
+    assert all(np.abs(a - b).max() > 1e-3 for a, b in pairwise(results))
+    with pytest.raises(IsotropyError, match="no prompt 'qurey'; did you mean 'query'"):
+        embedded(folder, tmp_path / "unknown", prompt_name="qurey")
+
+
+def test_prompt_left_out_of_the_mean(tmp_path: Path) -> None:
+    modules = with_pooling(include_prompt=False)
+    folder, peer = saved(modules, tmp_path, prompts={"q": "the cat "}, default_prompt_name="q")
+    last, output = vectors(embedded(folder, tmp_path / "w", layers=["2", "output"]))
+    assert np.abs(output - peer.encode(TEXTS)).max() < 2e-6
+    assert np.abs(last - output).max() < 2e-6
+
+
+def test_truncation(tmp_path: Path) -> None:
+    folder, peer = saved(CASES["dense"], tmp_path, truncate_dim=7)
+    assert (
+        json.loads((folder / "config_sentence_transformers.json").read_text())["truncate_dim"] == 7
+    )
+    result = embedded(folder, tmp_path / "a", layers=["2", "output"])
+    assert [cloud.d for cloud in result.clouds] == [16, 7]
+    assert np.abs(vectors(result)[1] - peer.encode(TEXTS)).max() < 2e-6
+    (cut,) = vectors(embedded(folder, tmp_path / "b", truncate_dim=3))
+    assert np.abs(cut - peer.encode(TEXTS, truncate_dim=3)).max() < 2e-6
+    with pytest.raises(IsotropyError, match="--truncate-dim: expected 2 to 9, got 10"):
+        embedded(folder, tmp_path / "c", truncate_dim=10)
+
+
+@pytest.mark.parametrize("name", ["sentence_bert_config", "sentence_xlm-roberta_config"])
+def test_folders_of_older_versions(name: str, tmp_path: Path) -> None:
+    """Flags for pooling, two of them set; settings in a file named after the architecture."""
+    folder, _ = saved(CASES["mean"], tmp_path)
+    for file in folder.glob("sentence_*_config.json"):
+        file.unlink()
+    settings = {"max_seq_length": 7, "do_lower_case": True}
+    (folder / f"{name}.json").write_text(json.dumps(settings))
+    flags = {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}
+    pooling = {"word_embedding_dimension": 16, "pooling_mode_cls_token": False} | flags
+    (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
+    modules = json.loads((folder / "modules.json").read_text())
+    for module in modules:
+        module["type"] = f"sentence_transformers.models.{module['type'].rpartition('.')[2]}"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    peer = SentenceTransformer(str(folder), device="cpu")
+    result = embedded(folder, tmp_path / "work")
+    (obtained,) = vectors(result)
+    assert obtained.shape[1] == 32
+    assert np.abs(obtained - peer.encode(TEXTS)).max() < 2e-6
+    assert result.model["pooling"] == "max+mean"
+    assert result.model["max_length"] == 7
+
+
+def test_explicit_pooling_reads_the_transformer_alone(tmp_path: Path) -> None:
+    """Lower case and the longest text are the model's own also then."""
+    modules = lambda f: [  # noqa: E731
+        *transformer(do_lower_case=True, max_seq_length=6)(f), Pooling(16), Normalize()
+    ]  # fmt: skip
+    folder, _ = saved(modules, tmp_path)
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    expected = []
+    for text in TEXTS:
+        inputs = tokenizer(text.lower(), truncation=True, max_length=6, return_tensors="pt")
+        with torch.inference_mode():
+            expected.append(model.eval()(**inputs).last_hidden_state[0].mean(dim=0).numpy())
+    result = embedded(folder, tmp_path / "work", pooling="mean")
+    assert np.abs(vectors(result)[0] - np.stack(expected)).max() < 2e-6
+    assert "not applied: normalization" in result.notes
+
+
+def test_rows_per_token_leave_out_the_prompt(tmp_path: Path) -> None:
+    folder = write_tiny_model("bert", tmp_path / "m")
+    result = embedded(folder, tmp_path / "w", pooling="tokens", prompt="the dog ")
+    assert result.types is not None
+    cut = [text.split()[: 40 - 4] for text in TEXTS]
+    known = ["[UNK]" if word not in WORDS else word for words in cut for word in words]
+    assert result.types.tolist() == known
+
+
+def prefix_weights(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = folder / "model.safetensors"
+    tensors = {f"_orig_mod.{name}": value for name, value in load_file(path).items()}
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def own_code(folder: Path) -> None:
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["type"] = "modeling_mine.Pooling"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "modeling_mine.py").write_text("raise SystemExit('run')")
+
+
+def pickled_dense(folder: Path) -> None:
+    path = folder / "2_Dense/model.safetensors"
+    path.rename(path.with_name("pytorch_model.bin"))
+
+
+def sparse(folder: Path) -> None:
+    path = folder / "config_sentence_transformers.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "SparseEncoder"}))
+
+
+def renamed_dense(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = folder / "2_Dense/model.safetensors"
+    save_file({f"x.{name}": value for name, value in load_file(path).items()}, path)
+
+
+def outside(folder: Path) -> None:
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["path"] = "../../1_Pooling"
+    (folder / "modules.json").write_text(json.dumps(modules))
+
+
+REFUSED: dict[Callable[[Path], None], str] = {
+    prefix_weights: r"lacks \d+ of the model: .*_orig_mod",
+    own_code: "module 'modeling_mine.Pooling' needs code of its own",
+    pickled_dense: "its weights are pickled",
+    sparse: "expected a SentenceTransformer, which gives a vector for a text, got 'SparseEncoder'",
+    renamed_dense: "the model cannot be read: ",
+    outside: "expected a path in the folder, got",
+}
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_damaged_models_are_refused_in_one_sentence(
+    change: Callable[[Path], None], tmp_path: Path
+) -> None:
+    folder, _ = saved(CASES["dense"], tmp_path)
+    change(folder)
+    with pytest.raises(IsotropyError, match=REFUSED[change]) as refused:
+        embedded(folder, tmp_path / "work")
+    assert "\n" not in str(refused.value)
+
+
+def test_workflow_refuses_what_it_would_not_apply(tmp_path: Path) -> None:
+    folder, _ = saved(
+        CASES["dense"], tmp_path, prompts={"q": "the "}, default_prompt_name="q", truncate_dim=4
+    )
+    message = "does not apply default prompt 'q', truncate_dim 4, module Dense, which belongs"
+    with pytest.raises(IsotropyError, match=message):
+        entry_from_folder(folder, "mine", None, None)
+    new = entry_from_folder(folder, "mine", "mean", None)
+    assert "not applied: default prompt 'q', truncate_dim 4, module Dense" in new.about
+
+
+def test_record_says_what_was_loaded(tmp_path: Path) -> None:
+    folder, _ = saved(CASES["dense"], tmp_path, prompts={"q": "the "}, default_prompt_name="q")
+    (tmp_path / "t.txt").write_text("\n".join(TEXTS))
+    arguments = ["measure", str(folder), "--texts", str(tmp_path / "t.txt"), "--device", "cpu"]
+    arguments += ["--truncate-dim", "5", "--record", str(tmp_path / "record.json")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    (model,) = json.loads((tmp_path / "record.json").read_text())["models"].values()
+    assert model["modules"] == ["Transformer", "Pooling", "Dense", "Normalize"]
+    assert (model["prompt"], model["truncate_dim"], model["pooling"]) == ("the ", 5, "mean")
+    assert model["weights"]["missing"] == []
