@@ -154,6 +154,7 @@ CASES: dict[str, Callable[[Input], Any]] = {
     ),
     "intra_sentence_similarity": lambda i: metrics.intra_sentence_similarity(i.X, i.types),
     "isoscore": lambda i: metrics.isoscore(i.X),
+    "isoscore_standard_error": lambda i: metrics.isoscore_standard_error(i.X),
     "isoscore_from_covariance": lambda i: metrics.isoscore_from_covariance(i.covariance),
     "isoscore_star": lambda i: _isoscore_star(i, i.covariance),
     "isotropy_defect": lambda i: metrics.isotropy_defect(i.X),

@@ -91,7 +91,9 @@ Components = Annotated[
 ]
 SaveTransform = Annotated[
     Path | None,
-    typer.Option(help="File (.safetensors) for the transform with the largest IsoScore."),
+    typer.Option(
+        help="File (.safetensors) for the transform that raises IsoScore most, beyond its error."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with all digits, and no table.")]
 RowsFile = Annotated[Path | None, typer.Option(help="File for the rows.")]
@@ -126,7 +128,8 @@ def measure(
     record: RecordFile = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """Measure embeddings: a row per layer with IsoScore, cosines, I(W), dimensions, silhouettes.
+    """Measure embeddings: a row per layer with IsoScore and its standard error, cosines,
+    I(W), dimensions, silhouettes.
 
     Files are streamed: memory is bounded, whatever their size. No pickle is read, and no code of a
     model is run.

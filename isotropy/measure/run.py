@@ -274,7 +274,7 @@ def _measure_cloud(
     from isotropy.measure.enhancement import advice, candidates, enhance  # loads scikit-learn: 2 s
 
     transforms = candidates(cloud.d, request.clusters, request.components, request.seed)
-    results = enhance(cloud, transforms, request.seed)
+    results = enhance(cloud, transforms, request.seed, groups.sentences)
     if request.save_transform is not None:
         _save(results, request.save_transform)
     rows = [facts | {"transform": row.transform} | _result_columns(row) for row in results]
@@ -283,7 +283,8 @@ def _measure_cloud(
 
 
 def _result_columns(row: Enhanced) -> Row:
-    return {"isoscore": row.isoscore, "log10_isotropy_matched": row.matched}
+    scores = {"isoscore": row.isoscore, "isoscore_error": row.error}
+    return scores | {"log10_isotropy_matched": row.matched}
 
 
 def _save(results: list[Enhanced], path: Path) -> None:
@@ -292,5 +293,7 @@ def _save(results: list[Enhanced], path: Path) -> None:
 
     top = best(results)
     if top.fitted is None:
-        raise IsotropyError("--save-transform: no transform raises IsoScore: nothing to save")
+        raise IsotropyError(
+            "--save-transform: no transform raises IsoScore by more than its error: nothing to save"
+        )
     save_transform(top.fitted, path)

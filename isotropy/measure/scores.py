@@ -22,7 +22,7 @@ from isotropy.metrics.contextuality import (
 )
 from isotropy.metrics.cosines import StreamingMeanCosine, type_cosines
 from isotropy.metrics.dimension import lid_mle, two_nn
-from isotropy.metrics.isoscores import StreamingIsoScore
+from isotropy.metrics.isoscores import StreamingIsoScore, standard_error
 from isotropy.metrics.partition import StreamingPartition
 from isotropy.metrics.silhouettes import silhouette
 from isotropy.metrics.validation import sample_rows
@@ -120,7 +120,7 @@ def _largest_contribution(X: np.ndarray, _: Groups) -> dict[str, float]:
 
 
 METRICS: dict[str, Metric] = {
-    "isoscore": Metric("IsoScore: 1 isotropic, 0 in one direction", "pass"),
+    "isoscore": Metric("IsoScore: 1 isotropic, 0 in one direction; its standard error", "pass"),
     "mean_cosine": Metric("mean cosine over all pairs", "pass"),
     "partition_isotropy": Metric("log10 of I(W), by the partition function", "pass"),
     "two_nn": Metric(
@@ -207,7 +207,7 @@ def measure_cloud(
         cloud = cloud_from_array(cloud.input, cloud.layer, cloud.rows(chosen))
     scores = Scores({}, [])
     keep = partial(_add_scores, scores, cloud.title, required)
-    _measure_passes(cloud, metrics, keep)
+    _measure_passes(cloud, groups, metrics, keep)
     samples: dict[int, tuple[np.ndarray, Groups]] = {}
     for name in metrics:
         metric = METRICS[name]
@@ -247,10 +247,11 @@ def _max_rows(cost: str, d: int, sample: int | None) -> int:
 
 def _measure_passes(
     cloud: PointCloud,
+    groups: Groups,
     metrics: Sequence[str],
     keep: Callable[[str, Callable[[], dict[str, float]]], None],
 ) -> None:
-    """Compute the metrics of one pass over the rows, and I(W) in a second pass."""
+    """Compute the metrics of one pass over the rows; I(W) and the error of IsoScore in a second."""
     requested = [name for name in metrics if METRICS[name].cost == "pass"]
     if not requested:
         return
@@ -261,7 +262,7 @@ def _measure_passes(
         if "mean_cosine" in requested:
             cosine.update(block)
     if "isoscore" in requested:
-        keep("isoscore", lambda: {"isoscore": moments.compute()})
+        keep("isoscore", lambda: _isoscore(cloud, moments, groups.sentences))
     if "mean_cosine" in requested:
         keep("mean_cosine", lambda: {"mean_cosine": cosine.compute()})
     if "partition_isotropy" in requested:
@@ -269,6 +270,22 @@ def _measure_passes(
             "partition_isotropy",
             lambda: {"log10_isotropy": log10_isotropy(cloud, moments)},
         )
+
+
+def _isoscore(cloud: PointCloud, moments: StreamingIsoScore, sentences: Any) -> dict[str, float]:
+    """IsoScore and its standard error; rows of one sentence may depend on each other."""
+    columns = {"isoscore": moments.compute()}
+    try:
+        columns["isoscore_error"] = standard_error(influences(cloud, moments), sentences)
+    except ValueError as error:
+        warnings.warn(f"isoscore_error not measured: sentences: {error}", stacklevel=1)
+    return columns
+
+
+def influences(cloud: PointCloud, moments: StreamingIsoScore) -> torch.Tensor:
+    """Influence of each row on IsoScore, shape (n,), in a second pass over a cloud."""
+    blocks = _with_progress(cloud, "error of IsoScore")
+    return torch.cat([moments.influences(block) for block in blocks])
 
 
 def second_moment(moments: StreamingIsoScore) -> torch.Tensor:

@@ -46,6 +46,7 @@ _MODULES = {
         "StreamingIsoScore",
         "isoscore",
         "isoscore_from_covariance",
+        "isoscore_standard_error",
         "isoscore_star",
     ],
     "partition": ["StreamingPartition", "partition_isotropy"],

@@ -92,6 +92,9 @@ from isotropy.metrics.isoscores import (
     isoscore_from_covariance as isoscore_from_covariance,
 )
 from isotropy.metrics.isoscores import (
+    isoscore_standard_error as isoscore_standard_error,
+)
+from isotropy.metrics.isoscores import (
     isoscore_star as isoscore_star,
 )
 from isotropy.metrics.partition import StreamingPartition as StreamingPartition

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -20,8 +21,10 @@ from isotropy.metrics import (
     StreamingIsoScore,
     isoscore,
     isoscore_from_covariance,
+    isoscore_standard_error,
     isoscore_star,
 )
+from isotropy.metrics.isoscores import standard_error
 
 
 def algorithm_1(X: np.ndarray) -> float:
@@ -434,3 +437,113 @@ def test_streams_in_half_precision_modules() -> None:
     before = stream.compute()
     assert stream.half().compute() == before
     assert stream.mean.dtype == torch.float64
+
+
+def influences_by_definition(X: np.ndarray) -> np.ndarray:
+    """The influence of each point, by a numerical derivative: the score of a cloud that has a
+    little more weight at that point."""
+    n, d = X.shape
+    values, step = np.empty(n), 1e-6
+
+    def score(weights: np.ndarray) -> float:
+        S = np.cov(X.T, aweights=weights, ddof=0)
+        return float((np.trace(S) ** 2 / (S**2).sum() - 1) / (d - 1))
+
+    for i in range(n):
+        direction = np.eye(n)[i] - 1 / n
+        weights = np.full(n, 1 / n)
+        values[i] = (score(weights + step * direction) - score(weights - step * direction)) / (
+            2 * step
+        )
+    return values
+
+
+def normal(rng: np.random.Generator, n: int, spread: np.ndarray) -> np.ndarray:
+    return rng.normal(size=(n, len(spread))) * spread
+
+
+def heavy_tailed(rng: np.random.Generator, n: int, spread: np.ndarray) -> np.ndarray:
+    return normal(rng, n, spread) / np.sqrt(rng.chisquare(10, size=(n, 1)) / 10)
+
+
+LINEAR, SPIKED = np.linspace(0.2, 2, 12), np.r_[5, 3, np.ones(10)]
+
+
+@pytest.mark.parametrize(("n", "d"), [(40, 5), (25, 60)])
+@pytest.mark.parametrize("far", [0, 1000])
+def test_standard_error_equals_the_definition(n: int, d: int, far: float) -> None:
+    X = cloud(0, n, d) + far
+    influences = influences_by_definition(X - far)
+    expected = np.sqrt((influences**2).sum() / (n * (n - 1)))
+    assert isoscore_standard_error(X) == pytest.approx(expected, rel=1e-6)
+    assert isoscore_standard_error(torch.tensor(X)) == isoscore_standard_error(X)
+    assert isoscore_standard_error(X * 1e-30) == pytest.approx(expected, rel=1e-6)
+    single = X.astype(np.float32)
+    assert isoscore_standard_error(single) == pytest.approx(
+        isoscore_standard_error(single.astype(np.float64)), rel=1e-4
+    )
+    groups = np.arange(n) % 7
+    sums = np.bincount(groups, influences)
+    by_group = np.sqrt((sums**2).sum() * 7 / 6) / n
+    assert isoscore_standard_error(X, [f"text {g}" for g in groups]) == pytest.approx(by_group)
+
+
+@pytest.mark.parametrize("draw", [normal, heavy_tailed])
+@pytest.mark.parametrize("spread", [LINEAR, SPIKED])
+def test_standard_error_agrees_with_jackknife_and_bootstrap(
+    draw: Callable[..., np.ndarray], spread: np.ndarray
+) -> None:
+    rng = np.random.default_rng(0)
+    X = draw(rng, 600, spread)
+    obtained, n = isoscore_standard_error(X), len(X)
+    left_out = np.array([algorithm_1(np.delete(X, i, axis=0)) for i in range(n)])
+    assert obtained == pytest.approx(np.sqrt((n - 1) * left_out.var()), rel=0.05)
+    drawn = [algorithm_1(X[rng.integers(n, size=n)]) for _ in range(400)]
+    assert obtained == pytest.approx(np.std(drawn), rel=0.12)
+
+
+@pytest.mark.parametrize("draw", [normal, heavy_tailed])
+@pytest.mark.parametrize("spread", [LINEAR, SPIKED])
+def test_intervals_of_two_standard_errors_cover_the_expected_score(
+    draw: Callable[..., np.ndarray], spread: np.ndarray
+) -> None:
+    """Also of the difference between two scores of the same points."""
+    rng = np.random.default_rng(0)
+    scores, errors, differences, paired = [], [], [], []
+    for _ in range(300):
+        X = draw(rng, 1000, spread)
+        halved = X * np.where(np.arange(len(spread)) == len(spread) - 1, 0.5, 1)
+        streams = [StreamingIsoScore(len(spread)) for _ in range(2)]
+        for stream, points in zip(streams, (X, halved), strict=True):
+            stream.update(points)
+        influences = [s.influences(x) for s, x in zip(streams, (X, halved), strict=True)]
+        scores.append(streams[0].compute())
+        errors.append(standard_error(influences[0]))
+        differences.append(streams[1].compute() - scores[-1])
+        paired.append(standard_error(influences[1] - influences[0]))
+    for values, of_values in ((scores, errors), (differences, paired)):
+        covered = np.abs(values - np.mean(values)) < 2 * np.array(of_values)
+        assert 0.92 < covered.mean() < 0.99
+
+
+def test_standard_error_by_group_is_larger_if_groups_are_alike() -> None:
+    """Copies of a point are no new information: ten of each do not make the error smaller."""
+    X = cloud(0, 200, 6)
+    copies, texts = np.repeat(X, 10, axis=0), np.repeat(np.arange(200), 10)
+    assert isoscore_standard_error(copies, texts) == pytest.approx(isoscore_standard_error(X))
+    assert isoscore_standard_error(copies) < 0.4 * isoscore_standard_error(X)
+
+
+def test_invalid_input_of_standard_errors_is_rejected() -> None:
+    X = cloud(0, 20, 3)
+    for arguments, message in (
+        ((np.ones((20, 3)),), "all points are equal"),
+        ((X, np.zeros(20)), "at least 2 classes"),
+        ((X, np.arange(19)), r"groups must have shape \(20,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            isoscore_standard_error(*arguments)
+    with pytest.raises(ValueError, match="does not fit a stream of 2"):
+        stream = StreamingIsoScore(2)
+        stream.update(X[:, :2])
+        stream.influences(X)

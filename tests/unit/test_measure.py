@@ -22,6 +22,7 @@ from isotropy.measure.arrays import open_file
 from isotropy.metrics import (
     explainable_variance,
     isoscore,
+    isoscore_standard_error,
     lid_mle,
     mean_cosine,
     partition_isotropy,
@@ -211,6 +212,37 @@ def test_the_best_transform_is_saved(cloud: np.ndarray) -> None:
     loaded = load_transform("best.safetensors")
     assert type(loaded).__name__ == best["transform"]
     assert isoscore(loaded.transform(cloud)) == pytest.approx(best["isoscore"], rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_transform_is_advised_for_an_isotropic_cloud(tmp_path: Path, dtype: str) -> None:
+    """Center cannot change IsoScore: a difference of rounding is no advice."""
+    X = np.random.default_rng(0).normal(size=(2000, 30)) + 3
+    path, best = tmp_path / "x.npy", tmp_path / "best.safetensors"
+    np.save(path, X.astype(dtype))
+    shown = " ".join(measure(path, "--transforms").stdout.split())
+    assert "no transform raises IsoScore (0.98" in shown
+    assert "by more than the error of the difference (2 standard errors)" in shown
+    assert "nothing to save" in measure(path, "--save-transform", best, code=2).stdout
+    assert not best.exists()
+
+
+def test_standard_error_of_isoscore(cloud: np.ndarray) -> None:
+    """Rows of a sentence may depend on each other; if all are of one, there is no error."""
+    np.save("x.npy", cloud)
+    sentences = [f"sentence {i // 7}" for i in range(600)]
+    Path("s.txt").write_text("\n".join(sentences))
+    Path("one.txt").write_text("the same\n" * 600)
+    (row,) = rows("x.npy", "--metrics", "isoscore")
+    assert list(row)[-2:] == ["isoscore", "isoscore_error"]
+    assert row["isoscore_error"] == pytest.approx(isoscore_standard_error(cloud), rel=1e-4)
+    for options in (["--metrics", "isoscore"], ["--transforms"]):
+        row, *_ = rows("x.npy", "--sentences", "s.txt", *options)
+        expected = isoscore_standard_error(cloud, sentences)
+        assert row["isoscore_error"] == pytest.approx(expected, rel=1e-4)
+        one = json.loads(measure("x.npy", "--sentences", "one.txt", *options, "--json").stdout)
+        assert one["rows"][0].get("isoscore_error") is None
+        assert any(note.startswith("isoscore_error not measured") for note in one["notes"])
 
 
 def test_output_files_hold_the_printed_values(cloud: np.ndarray) -> None:
