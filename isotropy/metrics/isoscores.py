@@ -79,7 +79,7 @@ def isoscore_standard_error(X: Points, groups: Any = None) -> float:
     if not _TINY < float(largest) < _HUGE:  # the score does not depend on scale, but squares do
         points = points.double() / torch.where(largest > 0, largest, 1)
     stream = StreamingIsoScore(points.shape[1]).to(points.device)
-    for block in points.split(ROWS_PER_BLOCK):
+    for block in torch.split(points, ROWS_PER_BLOCK):
         stream.update(block)
     return standard_error(stream.influences(points), groups)
 
