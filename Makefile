@@ -43,6 +43,7 @@ test-slurm: $(READY)
 # short forms. Alterations are of a copy of the finished study in this folder.
 campaign: $(READY)
 	$(VENV)/bin/python -m tests.campaign.mutations
+	$(VENV)/bin/python -m tests.campaign.inputs
 	$(VENV)/bin/python -m tests.campaign.faults
 	$(VENV)/bin/python -m tests.campaign.places
 	$(VENV)/bin/python -m tests.campaign.kills

@@ -188,6 +188,8 @@ def _name_text(
 
 
 def _first_line(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"missing {error}"
     lines = (str(error).strip() or type(error).__name__).splitlines()
     more = len(lines) > 1 and lines[0].rstrip().endswith(":")
     return " ".join(line.strip() for line in lines[: 2 if more else 1])

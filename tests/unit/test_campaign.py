@@ -7,7 +7,7 @@ from pathlib import Path
 from isotropy.errors import IsotropyError
 from isotropy.workflow.config import load_study, read_configuration
 from isotropy.workflow.plan import Plan
-from tests.campaign import faults, kills, mutations
+from tests.campaign import faults, inputs, kills, mutations
 from tests.unit.hub import FAULTS
 
 
@@ -17,6 +17,13 @@ def test_no_mutation_is_missed() -> None:
     counts, missed = mutations.campaign(n=50, seed=0)
     assert missed == []
     assert set(counts.values()) == {10}
+
+
+def test_no_mutation_of_an_input_is_missed() -> None:
+    """Each mutated model, array or table is measured right, or refused in one sentence."""
+    counts, missed = inputs.campaign(n=10 * len(inputs.KINDS), seed=1)
+    assert missed == []
+    assert sum(count for kind, count in counts.items() if "readable" in kind) > 20
 
 
 def test_no_fault_of_a_hub_is_missed() -> None:
