@@ -1,5 +1,5 @@
 """`python -m isotropy` is the console command."""
 
-from isotropy.cli import app
+from isotropy.cli import run
 
-app()
+run()

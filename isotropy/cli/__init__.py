@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+import isotropy
 from isotropy.cli.audit import app as audit_app
 from isotropy.cli.audit import one_sentence, study_plan
 from isotropy.cli.measure import measure
@@ -23,6 +24,33 @@ if TYPE_CHECKING:
 
     from isotropy.workflow.costs import Total
 
+IN_TRAINING = ("accelerate", "gguf", "huggingface_hub", "safetensors", "transformers")
+"""Packages of the extra `training`, with sentence_transformers; others are in `workflow`."""
+
+
+def run() -> None:
+    """Run the console command. Where a package of an extra is missing, one sentence says which."""
+    try:
+        app()
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package in ("", "isotropy"):
+            raise
+        extra = "training" if package in (*IN_TRAINING, "sentence_transformers") else "workflow"
+        print(
+            f"this needs the package {package}, which is not installed: "
+            f"pip install 'isotropy[{extra}]'",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
+def _version(requested: bool) -> None:
+    if requested:
+        print(f"isotropy {isotropy.__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results."
 )
@@ -31,8 +59,13 @@ app.add_typer(sources_app, name="sources")
 app.command()(measure)
 
 
+Version = Annotated[
+    bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
+]
+
+
 @app.callback()
-def main() -> None:
+def main(version: Version = False) -> None:
     """Measure embedding spaces, and audit results."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
