@@ -28,6 +28,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 if not __package__:  # run as a script without an installed project: import from the folder above
     sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
@@ -212,7 +213,7 @@ def _list_of_files(metadata: dict[str, Any]) -> dict[str, str]:
         for e in metadata["@graph"]
     )
     return {
-        str(e["@id"]): str(e["sha256"]) for e, kind in kinds if "File" in kind and "sha256" in e
+        unquote(e["@id"]): str(e["sha256"]) for e, kind in kinds if "File" in kind and "sha256" in e
     }
 
 

@@ -80,6 +80,15 @@ def test_verifier_runs_from_the_bundle_alone(bundle: Path, tmp_path: Path) -> No
         assert done.stdout.startswith("INTACT: ")
 
 
+def test_names_that_urls_escape_are_found_in_the_list(bundle: Path, project: Path) -> None:
+    """The metadata has file names as URLs."""
+    write_note(project, "50% noise")
+    export(bundle.parent, project, bundle, with_data=False)
+    with zipfile.ZipFile(bundle) as archive:
+        assert b'"results/50%25%20noise.txt"' in archive.read(METADATA)
+    assert verify(str(bundle))[0] == []
+
+
 @pytest.mark.parametrize(
     ("victim", "old", "new", "finding"),
     [
