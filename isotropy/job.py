@@ -42,7 +42,7 @@ from isotropy.provenance.environment import describe_environment, peak_memory_by
 from isotropy.provenance.identity import MARK, File, describe_files, record_id
 from isotropy.provenance.ledger import append_job
 from isotropy.provenance.lineage import Lineage
-from isotropy.provenance.record import Code, Determinism, Environment, Record, producers
+from isotropy.provenance.record import Determinism, Environment, Record, producers
 from isotropy.scrub import scrub
 from isotropy.spec import Spec, canonical_json, digest
 from isotropy.threads import limit_threads
@@ -280,7 +280,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             rule=self._snakemake.rule,
             wildcards=self._wildcards,
             spec=self._recorded_spec,
-            code=Code(**self.code._asdict()),
+            code=self.code,
             inputs=self._inputs,
             input_records={path: record.identity() for path, record in self._producers.items()},
             outputs=outputs,

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -79,8 +79,9 @@ def verify(
         str | None,
         typer.Option(help="A head of the ledger that was made public: it must be in the chain."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads that digest files.")] = os.cpu_count()
-    or 1,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads that digest files.", show_default=False)
+    ] = None,
 ) -> None:
     """Recompute every sha256 from results to sources, and compare spec, code and packages with the
     checkout.
@@ -139,7 +140,7 @@ def _report(
     for reason in dict.fromkeys(incomplete):
         _print(f"incomplete: {reason}", "yellow")
     counts = Counter(f.state for f in findings)
-    summary = ", ".join(f"{counts[state]} {state}" for state in get_args(audit.State))
+    summary = ", ".join(f"{counts[state]} {state}" for state in audit.STATES)
     _print(
         f"{len(findings)} files: {summary}; head of the ledger: {lines[-1] if lines else 'none'}",
         "red" if bad else "green",

@@ -66,12 +66,13 @@ def _resolve_rows(
     keys = {k: table[k].iloc[0] for k in KEYS if k in table.columns and table[k].nunique() == 1}
     cells = table[[*conditions, *columns]] if columns else table
     # Specs have seeds as numbers; a table with rows for the mean has them as text.
-    parsed = {k: int(v) if k == "seed" and str(v).isdigit() else v for k, v in keys.items()}
-    usable = {k: v for k, v in parsed.items() if k != "seed" or isinstance(v, int)}
+    if not str(keys.get("seed", 0)).isdigit():
+        del keys["seed"]
+    parsed = {k: int(v) if k == "seed" else v for k, v in keys.items()}
     return ResolvedAddress(
         Path(path).as_posix(),
-        cells.astype(object).where(cells.notna(), None).to_dict("records"),
-        usable,
+        _rows(cells),
+        parsed,
     )
 
 
@@ -107,11 +108,15 @@ def _resolve_claim(root: Path, name: str, conditions: dict[str, str]) -> Resolve
         "table",
         "column",
     ]
-    cells = (
-        matching[columns].astype(object).where(matching[columns].notna(), None).to_dict("records")
-    )
+    cells = _rows(matching[columns])
     keys = {"setup": row["setup"]} if row["setup"] and matching["setup"].nunique() == 1 else {}
     return ResolvedAddress(f"results/tables/{row['table']}.parquet", cells, keys)
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    """Return the rows of a table, with None for missing values."""
+    rows: list[dict[str, Any]] = table.astype(object).where(table.notna(), None).to_dict("records")
+    return rows
 
 
 def _read_table(root: Path, path: str) -> Any:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, record_path, sha256_file
-from isotropy.provenance.chain import Chain
+from isotropy.provenance.chain import Chain, cached_method
 from isotropy.provenance.format import LEDGER, ledger_bytes, producer, read_ledger
 from isotropy.provenance.identity import MARK, File
 from isotropy.provenance.record import Record
@@ -33,17 +33,20 @@ State = Literal[
     "missing",
     "altered",
 ]
-SEVERITY: dict[State, int] = {
-    "intact": 0,
-    "temporary": 0,
-    "other version": 1,
-    "other environment": 2,
-    "stale": 3,
-    "input changed": 4,
-    "without record": 5,
-    "missing": 5,
-    "altered": 6,
-}
+"""States of a file, the most severe last:
+
+- intact: its bytes are those that its job wrote, each job upstream read the bytes that are there
+  now, and the records of its inputs have not changed since;
+- temporary: removed, as its rule declares;
+- other version: a package had another version than in the checkout's lock file;
+- other environment: it was made outside the declared environment;
+- stale: its spec or the code that made it differs from the checkout's, or its record has another
+  format;
+- input changed: it was made from other bytes than the job of its input wrote, or the record of an
+  input has changed since;
+- without record, missing, altered.
+"""
+STATES: tuple[State, ...] = get_args(State)
 GOOD: set[State] = {"intact", "temporary"}
 
 LINK = "a symbolic link: results must be regular files"
@@ -71,30 +74,19 @@ def verify(
         root: the folder of the run, to which the paths in records are relative.
         paths: files or folders of results, relative to `root`.
         checkout: checkout to compare specs, code and packages with; None: they are not compared.
-        threads: number of threads that digest files; None: one per processor.
+        threads: number of threads that digest files; None: the executor's default.
 
     Raises:
         IsotropyError: all records have another format.
 
     Returns:
         One finding per file, sorted by path; records and the ledger are included only if something
-        is wrong with them. States of a file:
-
-        - intact: its bytes are those that its job wrote, each job upstream read the bytes that are
-          there now, and the records of its inputs have not changed since;
-        - temporary: removed, as its rule declares;
-        - other version: a package had another version than in the checkout's lock file;
-        - other environment: it was made outside the declared environment;
-        - stale: its spec or the code that made it differs from the checkout's, or its record has
-          another format;
-        - input changed: it was made from other bytes than the job of its input wrote, or the record
-          of an input has changed since;
-        - without record, missing, altered.
+        is wrong with them.
     """
     audit = _Audit(root, checkout)
     for path in paths:
         audit.start(path)
-    return audit.findings(threads or os.cpu_count() or 1, covers_all_results=False)
+    return audit.findings(threads, covers_all_results=False)
 
 
 def verify_all(
@@ -112,7 +104,7 @@ def verify_all(
         )
     audit = _Audit(root, checkout)
     audit.start(RESULTS)
-    return audit.findings(threads or os.cpu_count() or 1, covers_all_results=True)
+    return audit.findings(threads, covers_all_results=True)
 
 
 class _Audit:
@@ -124,33 +116,29 @@ class _Audit:
         self._folders: list[Path] = []
         self._seen: list[str] = []
         self._unread: dict[str, str] = {}
-        self._links: dict[Path, bool] = {}
         self._findings: dict[str, Finding] = {}
 
     def start(self, path: Path) -> None:
         """Add a file, or all files of a folder, to the audit."""
-        file = self.root / path
+        name, file = path.as_posix(), self.root / path
+        is_record = name.endswith(RECORD_SUFFIX) and file.is_file()
+        record_name = name if is_record else self.chain.producer(name)
         if self._is_link(path):
-            self._note(path.as_posix(), "altered", LINK)
-        elif not file.exists():
-            if (record_name := self.chain.producer(path.as_posix())) is not None:
-                self._starts.append(record_name)
-            else:
-                self._note(path.as_posix(), "missing", "there is no such file")
-        elif file.is_dir():
-            self._start_folder(path)
-        elif path.name.endswith(RECORD_SUFFIX):
-            self._starts.append(path.as_posix())
-        elif (record_name := self.chain.producer(path.as_posix())) is not None:
+            self._note(name, "altered", LINK)
+            return
+        if record_name is not None:
             self._starts.append(record_name)
-        else:
-            self._note_unlisted(path.as_posix(), f"{record_path(path)} does not list it")
+        if file.is_dir():
+            self._start_folder(path)
+        elif record_name is None and file.exists():
+            self._note_unlisted(name, f"{record_path(path)} does not list it")
+        elif record_name is None:
+            self._note(name, "missing", "there is no such file")
 
     def _start_folder(self, path: Path) -> None:
-        if record_name := self.chain.producer(path.as_posix()):  # a folder that is itself an output
-            self._starts.append(record_name)
+        records = self.chain.names(path)
         self._folders.append(path)
-        self._starts += self.chain.names(path)
+        self._starts += records
         files = self._files_below(path)
         for file in files:
             parts = file.relative_to(RESULTS).parts if file.is_relative_to(RESULTS) else file.parts
@@ -160,7 +148,7 @@ class _Audit:
                 self._note(file.as_posix(), "altered", LINK)
             elif not file.name.endswith(RECORD_SUFFIX):
                 self._seen.append(file.as_posix())
-        for name in self.chain.names(path):
+        for name in records:
             if not (self.root / name).is_file():
                 self._note(name, "altered", NO_FILE)
         if not files:
@@ -177,12 +165,12 @@ class _Audit:
         ]
         return [p for p in files if not any(_is_temporary(part) for part in p.parts)]
 
-    def findings(self, threads: int, covers_all_results: bool) -> list[Finding]:
+    def findings(self, threads: int | None, covers_all_results: bool) -> list[Finding]:
         """Judge all files, and return the findings sorted by path."""
         records = self.chain.below(self._starts)
-        self._digests = self._digest(
-            [*(f.path for r in records.values() for f in r.outputs), *self._names(records)], threads
-        )
+        outputs = [f.path for record in records.values() for f in record.outputs]
+        names = [*records, *self.chain.unreadable, *self.chain.other_format]
+        self._digests = self._digest([*outputs, *names], threads)
         if self.chain.other_format and not records:
             raise IsotropyError(next(iter(self.chain.other_format.values())))
         for name, reason in self.chain.unreadable.items():
@@ -200,10 +188,7 @@ class _Audit:
                 self._note_unlisted(path, "no record lists it")
         return [self._findings[path] for path in sorted(self._findings)]
 
-    def _names(self, records: dict[str, Record]) -> list[str]:
-        return [*records, *self.chain.unreadable, *self.chain.other_format]
-
-    def _digest(self, paths: list[str], threads: int) -> dict[str, str | None]:
+    def _digest(self, paths: list[str], threads: int | None) -> dict[str, str | None]:
         """Digest each file once, the largest first, so that no thread has a large one left at the
         end.
         """
@@ -254,8 +239,7 @@ class _Audit:
     def _judge_inputs(self, record: Record) -> None:
         for file in record.inputs:
             record_name = self.chain.producer(file.path)
-            input_record = None if record_name is None else self.chain.record(record_name)
-            if record_name is None or input_record is None:
+            if record_name is None:
                 if _size(self.root / file.path) is None:
                     self._note(file.path, "missing", f"{record.rule} read it")
                 else:
@@ -263,7 +247,7 @@ class _Audit:
             elif self.chain.written(record_name).get(file.path) != file.sha256:
                 self._note_input_changed(
                     record,
-                    f"made from another {file.path} than {input_record.rule} wrote: "
+                    f"made from another {file.path} than {record_name} lists: "
                     "run the workflow again",
                 )
         for name, identity in record.input_records.items():
@@ -315,15 +299,14 @@ class _Audit:
             ):
                 self._note(name, "missing", "the ledger names it")
 
+    @cached_method
     def _is_link(self, path: Path) -> bool:
         """Return whether a path, or a folder above it, is a symbolic link, so that its bytes are
         elsewhere. The results folder itself may be one, for instance to a cluster's scratch space.
         """
-        if path not in self._links:
-            self._links[path] = bool(path != RESULTS and path.name) and (
-                os.path.islink(self.root / path) or self._is_link(path.parent)
-            )
-        return self._links[path]
+        return bool(path != RESULTS and path.name) and (
+            os.path.islink(self.root / path) or self._is_link(path.parent)
+        )
 
     def _note_input_changed(self, consumer: Record, detail: str) -> None:
         for output in consumer.outputs:
@@ -339,7 +322,8 @@ class _Audit:
 
     def _note(self, path: str, state: State, detail: str = "") -> None:
         """Record a finding, unless a more severe one is known for the file."""
-        if path not in self._findings or SEVERITY[self._findings[path].state] < SEVERITY[state]:
+        known = self._findings.get(path)
+        if known is None or STATES.index(known.state) < STATES.index(state):
             self._findings[path] = Finding(path, state, detail)
 
 
@@ -410,17 +394,12 @@ def identify(root: Path, file: Path) -> Identity:
     if not chain.names():
         raise IsotropyError(f"{root} has no records: name the folder of a run with --root")
     by_mark = None
-    for name in chain.names():
-        record = chain.record(name)
-        if record is None:
-            continue
+    for name, record in chain.records().items():
         if path := next((f.path for f in record.outputs if f.sha256 == sha256), None):
             return Identity(name, path, [])
         if record.id == mark:
-            suffix = "".join(file.suffixes[-1:])
-            by_mark = Identity(
-                name, None, [f.path for f in record.outputs if f.path.endswith(suffix)]
-            )
+            outputs = [f.path for f in record.outputs if f.path.endswith(file.suffix)]
+            by_mark = Identity(name, None, outputs)
     if by_mark is not None:
         return by_mark
     for reason in chain.other_format.values():

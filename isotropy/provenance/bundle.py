@@ -7,7 +7,6 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, atomic, sha256_file
@@ -36,18 +35,9 @@ CODE = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
 )
-CODE_SUFFIXES = {".py", ".pyi", ".smk", ".rst", ".yaml", ".html", ".css", ".js", ".csv", ".json"}
-CODE_SUFFIXES |= {".md", ".png"}
-CODE_FOLDERS = (
-    "rules",
-    "scripts",
-    "isotropy",
-    "envs",
-    "config",
-    "profiles",
-    "schemas",
-    "docs",
-)
+CODE_SUFFIXES = {".py", ".pyi", ".smk", ".md", ".rst", ".html", ".css", ".js", ".png"}
+CODE_SUFFIXES |= {".csv", ".json", ".yaml"}
+CODE_FOLDERS = ("rules", "scripts", "isotropy", "envs", "config", "profiles", "schemas", "docs")
 
 
 def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple[int, int, str]:
@@ -77,20 +67,20 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
             f"{len(bad)} findings, such as {bad[0].path}: {bad[0].state}; isotropy audit verify "
             "--all lists them"
         )
-    chain = Chain(root)
-    records = {name: record for name in chain.names() if (record := chain.record(name)) is not None}
+    records = Chain(root).records()
     if not records:
         raise IsotropyError(f"{root / RESULTS} holds no records: run the workflow first")
     files = _code(project) | _results(root, records, with_data)
     digests = {name: sha256_file(path) for name, path in files.items()}
     ledger = (root / RESULTS / LEDGER).read_bytes()
     ended = max(record.ended for record in records.values())
-    metadata = _pretty(Crate(records, files, digests, project, ended).metadata())
+    metadata = Crate(records, files, digests, project, ended).metadata()
+    text = json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"
     with (
         atomic(bundle) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
-        archive.writestr(_entry(METADATA), metadata)
+        archive.writestr(_entry(METADATA), text)
         for name in sorted(files):
             if _copy(archive, name, files[name]) != digests[name]:
                 raise IsotropyError(
@@ -132,15 +122,13 @@ def _code(project: Path) -> dict[str, Path]:
     """Find the files of the project by name and suffix; other files in its folders are left out."""
     files = [project / name for name in CODE]
     for folder in CODE_FOLDERS:
-        in_folder = [
-            p for p in (project / folder).rglob("*") if p.is_file() and p.suffix in CODE_SUFFIXES
-        ]
-        files += [
-            p
-            for p in in_folder
-            if not any(part.startswith(".") for part in p.relative_to(project).parts)
-        ]
-    return {p.relative_to(project).as_posix(): p for p in files if p.is_file()}
+        files += [p for p in (project / folder).rglob("*") if p.suffix in CODE_SUFFIXES]
+    relative = {p.relative_to(project): p for p in files if p.is_file()}
+    return {
+        name.as_posix(): p
+        for name, p in relative.items()
+        if not any(part.startswith(".") for part in name.parts)
+    }
 
 
 def _results(root: Path, records: Mapping[str, Record], with_data: bool) -> dict[str, Path]:
@@ -149,7 +137,3 @@ def _results(root: Path, records: Mapping[str, Record], with_data: bool) -> dict
         if with_data or stem_of(name).split("/")[0] not in DATA:
             names += [f.path for f in record.outputs]
     return {name: root / name for name in names if (root / name).is_file()}
-
-
-def _pretty(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()

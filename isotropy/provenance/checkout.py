@@ -9,7 +9,7 @@ from typing import Protocol
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
-from isotropy.provenance.chain import stem_of
+from isotropy.provenance.chain import cached_method, stem_of
 from isotropy.provenance.code import conda_packages, rule_sha256
 from isotropy.provenance.compare import shown, spec_differences
 from isotropy.provenance.environment import normalized_name
@@ -56,10 +56,6 @@ class Checkout:
         self.project, self._expected = project, expected
         self.incomplete: list[str] = []
         self.changed_infrastructure: Counter[str] = Counter()
-        self._digests: dict[str, str | None] = {}
-        self._byte_digests: dict[str, str | None] = {}
-        self._rules: dict[str, str | None] = {}
-        self._declared: dict[str, list[str]] = {}
         lock = project / LOCK
         if not lock.is_file():
             self.incomplete.append(f"packages were not compared: there is no {LOCK}")
@@ -74,10 +70,8 @@ class Checkout:
         if self._expected is None:
             return []
         try:
-            expected_spec, inputs = (
-                self._expected.spec(stem_of(name)).recorded(),
-                self._expected.inputs(stem_of(name)),
-            )
+            expected_spec = self._expected.spec(stem_of(name)).recorded()
+            inputs = self._expected.inputs(stem_of(name))
         except LookupError:
             return ["the study does not have this result"]
         except (IsotropyError, OSError) as error:
@@ -87,14 +81,12 @@ class Checkout:
             f"{field} was {shown(old)}, is {shown(new)}"
             for field, old, new in spec_differences(record.spec, expected_spec)
         ]
-        recorded_paths, expected_paths = (
+        old_paths, new_paths = (
             {p for paths in names.values() for p in paths} for names in (record.input_names, inputs)
         )
-        differences += [
-            f"it no longer reads {path}" for path in sorted(recorded_paths - expected_paths)[:2]
-        ]
+        differences += [f"it no longer reads {path}" for path in sorted(old_paths - new_paths)[:2]]
         return differences + [
-            f"it would read {path}, too" for path in sorted(expected_paths - recorded_paths)[:2]
+            f"it would read {path}, too" for path in sorted(new_paths - old_paths)[:2]
         ]
 
     def code_differs(self, record: Record) -> list[str]:
@@ -104,10 +96,10 @@ class Checkout:
         ]
         rule = self._rule(record.rule)
         if rule is None:
-            return [*changed, f"there is no rule {record.rule}"]
-        return (
-            changed if rule == record.code.rule else [*changed, f"the text of rule {record.rule}"]
-        )
+            changed.append(f"there is no rule {record.rule}")
+        elif rule != record.code.rule:
+            changed.append(f"the text of rule {record.rule}")
+        return changed
 
     def note_infrastructure(self, record: Record) -> None:
         """Count the files that a job wrote, for each infrastructure file that has changed."""
@@ -135,30 +127,28 @@ class Checkout:
                 "in the system's Python, neither in the rule's conda environment nor in the "
                 "locked one"
             ]
-        if record.rule not in self._declared:
-            self._declared[record.rule] = conda_packages(self.project, record.rule)
-        missing_packages = [
-            p for p in self._declared[record.rule] if p not in record.environment.packages
-        ]
+        declared = self._conda_packages(record.rule)
+        missing_packages = [p for p in declared if p not in record.environment.packages]
         return [f"without {', '.join(missing_packages)}"] if missing_packages else []
 
+    @cached_method
+    def _conda_packages(self, rule: str) -> list[str]:
+        return conda_packages(self.project, rule)
+
+    @cached_method
     def _digest(self, name: str) -> str | None:
         """Digest a code file without comments and layout; None if missing or not valid Python."""
-        if name not in self._digests:
-            file = self.project / name
-            self._digests[name] = file_digest(name, file.read_bytes()) if file.is_file() else None
-        return self._digests[name]
+        file = self.project / name
+        return file_digest(name, file.read_bytes()) if file.is_file() else None
 
+    @cached_method
     def _sha256(self, name: str) -> str | None:
-        if name not in self._byte_digests:
-            file = self.project / name
-            self._byte_digests[name] = sha256_file(file) if file.is_file() else None
-        return self._byte_digests[name]
+        file = self.project / name
+        return sha256_file(file) if file.is_file() else None
 
+    @cached_method
     def _rule(self, rule: str) -> str | None:
-        if rule not in self._rules:
-            try:
-                self._rules[rule] = rule_sha256(self.project, rule)
-            except LookupError:
-                self._rules[rule] = None
-        return self._rules[rule]
+        try:
+            return rule_sha256(self.project, rule)
+        except LookupError:
+            return None

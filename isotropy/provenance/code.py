@@ -15,11 +15,14 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.provenance.environment import PYPI_NAME, normalized_name
+from isotropy.provenance.format import name_problem
 from isotropy.provenance.infrastructure import INFRASTRUCTURE
 from isotropy.provenance.syntax import file_digest, rule_digest, rule_text, tree_digest
 from isotropy.spec import digest
@@ -32,14 +35,26 @@ TEMPLATES = (".html", ".css", ".js", ".yaml", ".csv")
 module's name and a dot."""
 
 
-class CodeIdentity(NamedTuple):
-    """The code that a job depends on."""
+def _validate_path(name: str) -> str:
+    """Validate a relative path in the checkout."""
+    if problem := name_problem(name):
+        raise ValueError(problem)
+    return name
 
-    files: dict[str, str]
+
+CodePath = Annotated[str, AfterValidator(_validate_path)]
+
+
+class Code(BaseModel):
+    """The code that a job depends on, as its record has it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    files: dict[CodePath, str]
     """Path in the project -> digest without comments, docstrings and layout."""
-    sha256: dict[str, str]
+    sha256: dict[CodePath, str]
     """Path of the same files -> SHA-256 of their bytes."""
-    infrastructure: dict[str, str]
+    infrastructure: dict[CodePath, str]
     """Path of files that cannot change outputs -> SHA-256 of their bytes."""
     rule: str
     """Digest of the rule's text."""
@@ -55,7 +70,7 @@ class CodeIdentity(NamedTuple):
         return " ".join([self.digest(), *self.modules])
 
 
-def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> CodeIdentity:
+def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> Code:
     """Find and digest the code that a rule depends on.
 
     Args:
@@ -69,21 +84,17 @@ def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> CodeIde
     """
     text, files = _files(root, rule, modules)
     infrastructure = files & _infrastructure(root)
-    return CodeIdentity(
+    return Code(
         files=_digests(root, files - infrastructure),
-        sha256={
-            _relative(root, file): sha256_file(file) for file in sorted(files - infrastructure)
-        },
-        infrastructure={
-            _relative(root, file): sha256_file(file) for file in sorted(infrastructure)
-        },
+        sha256=_sha256(root, files - infrastructure),
+        infrastructure=_sha256(root, infrastructure),
         rule=rule_digest(text),
         modules=list(modules),
     )
 
 
 def code_param(root: Path, rule: str, *modules: str) -> str:
-    """Compute `CodeIdentity.param` without hashing bytes of files, fast enough for large plans."""
+    """Compute `Code.param` without hashing bytes of files, fast enough for large plans."""
     text, files = _files(root, rule, modules)
     digests = _digests(root, files - _infrastructure(root))
     return " ".join([digest([digests, rule_digest(text)]), *modules])
@@ -177,6 +188,10 @@ def _infrastructure(root: Path) -> frozenset[Path]:
 
 def _digests(root: Path, files: set[Path]) -> dict[str, str]:
     return {_relative(root, file): _digest(file, _stamp(file)) for file in sorted(files)}
+
+
+def _sha256(root: Path, files: Iterable[Path]) -> dict[str, str]:
+    return {_relative(root, file): sha256_file(file) for file in sorted(files)}
 
 
 def _module_file(root: Path, module: str) -> Path | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS
 from isotropy.provenance.chain import Chain, stem_of
 from isotropy.provenance.compare import changed_names, differences, shown, spec_differences
-from isotropy.provenance.identity import File, digests
+from isotropy.provenance.identity import digests
 from isotropy.provenance.record import Environment, Record
 from isotropy.provenance.verify_bundle import ZIP_ERRORS, require_sizes
 
@@ -67,7 +67,7 @@ def diff(a: Path, b: Path) -> Comparison:
     first = [
         name
         for name in sorted(differing)
-        if not _input_records(before[name], after[name]) & (differing | in_one_run)
+        if not {*before[name].input_records, *after[name].input_records} & (differing | in_one_run)
     ]
     diverging = [Divergence(stem_of(name), _causes(before[name], after[name])) for name in first]
     only_in_one, n_downstream = _only_in_one(before, after)
@@ -88,13 +88,10 @@ def _run_folder(run: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             with zipfile.ZipFile(run) as archive:
-                records = [
-                    entry for entry in archive.infolist() if entry.filename.endswith(RECORD_SUFFIX)
-                ]
+                records = [e for e in archive.infolist() if e.filename.endswith(RECORD_SUFFIX)]
                 require_sizes({entry.filename: entry.file_size for entry in records})
-                for member in records:
-                    # extract() keeps the member inside the folder, whatever its name
-                    archive.extract(member, folder)
+                # extractall() keeps members inside the folder, whatever their names
+                archive.extractall(folder, records)
         except (OSError, ValueError, *ZIP_ERRORS) as error:
             raise IsotropyError(
                 f"{run} is neither the folder of a run nor a bundle: {error}"
@@ -104,7 +101,7 @@ def _run_folder(run: Path) -> Iterator[Path]:
 
 def _records(folder: Path, run: Path) -> dict[str, Record]:
     chain = Chain(folder)
-    records = {name: record for name in chain.names() if (record := chain.record(name)) is not None}
+    records = chain.records()
     for reason in (*chain.other_format.values(), *chain.unreadable.values()):
         raise IsotropyError(reason)
     if not records:
@@ -114,22 +111,19 @@ def _records(folder: Path, run: Path) -> dict[str, Record]:
     return records
 
 
-def _input_records(before: Record, after: Record) -> set[str]:
-    return {*before.input_records, *after.input_records}
-
-
 def _causes(before: Record, after: Record) -> list[str]:
     """Return causes why the same inputs gave different outputs."""
     by_kind = {
         "source": _sources(before, after),
-        "spec": [
-            f"{f} {shown(x)} → {shown(y)}" for f, x, y in spec_differences(before.spec, after.spec)
-        ],
+        "spec": _changes(spec_differences(before.spec, after.spec)),
         "inputs": _inputs(before, after),
         "code": _code(before, after),
         "infrastructure": changed_names(before.code.infrastructure, after.code.infrastructure),
-        "environment": _versions(before.environment, after.environment),
-        "hardware": _hardware(before.environment, after.environment),
+        "environment": [
+            *_changes(differences(before.environment.packages, after.environment.packages)),
+            *_environment(before.environment, after.environment, ("python", "prefix")),
+        ],
+        "hardware": _environment(before.environment, after.environment, HARDWARE),
     }
     causes = [f"{kind}: {_join(items)}" for kind, items in by_kind.items() if items]
     return causes or [
@@ -137,13 +131,13 @@ def _causes(before: Record, after: Record) -> list[str]:
     ]
 
 
-def _fields(before: Any, after: Any) -> list[str]:
-    return [f"{field} {shown(x)} → {shown(y)}" for field, x, y in differences(before, after)]
+def _changes(changes: Iterable[tuple[str, Any, Any]]) -> list[str]:
+    return [f"{field} {shown(old)} → {shown(new)}" for field, old, new in changes]
 
 
 def _sources(before: Record, after: Record) -> list[str]:
     """List differences of the fetched sources; empty for jobs that fetch nothing."""
-    sources = _fields(before.lineage.sources, after.lineage.sources)
+    sources = _changes(differences(before.lineage.sources, after.lineage.sources))
     if not sources or before.inputs:
         return []
     changed = changed_names(digests(before.outputs), digests(after.outputs))
@@ -151,7 +145,7 @@ def _sources(before: Record, after: Record) -> list[str]:
 
 
 def _inputs(before: Record, after: Record) -> list[str]:
-    names = changed_names(_paths(before.inputs), _paths(after.inputs))
+    names = sorted(digests(before.inputs).keys() ^ digests(after.inputs).keys())
     return [f"only one of the runs reads {_join(names)}"] if names else []
 
 
@@ -162,19 +156,11 @@ def _code(before: Record, after: Record) -> list[str]:
     return files + rule
 
 
-def _versions(before: Environment, after: Environment) -> list[str]:
-    """List differences of packages, Python version and kind of environment."""
-    x, y = before.packages, after.packages
-    fields = ((k, getattr(before, k), getattr(after, k)) for k in ("python", "prefix"))
-    return [
-        *(f"{p} {x.get(p)} → {y.get(p)}" for p in changed_names(x, y)),
-        *(f"{k} {old} → {new}" for k, old, new in fields if old != new),
-    ]
-
-
-def _hardware(before: Environment, after: Environment) -> list[str]:
-    x, y = (e.model_dump() for e in (before, after))
-    return [f"{k} {shown(x.get(k))} → {shown(y.get(k))}" for k in HARDWARE if x.get(k) != y.get(k)]
+def _environment(before: Environment, after: Environment, fields: Iterable[str]) -> list[str]:
+    x, y = before.model_dump(), after.model_dump()
+    return _changes(
+        (name, x.get(name), y.get(name)) for name in fields if x.get(name) != y.get(name)
+    )
 
 
 def _only_in_one(
@@ -195,15 +181,11 @@ def _only_in_one(
             continue
         nearest = min(differences_of, key=lambda n: (len(differences_of[n]), n))
         unpaired.remove(nearest)
-        fields = [f"{f} {shown(x)} → {shown(y)}" for f, x, y in differences_of[nearest]]
-        cause = f"spec: {_join(fields)} (only in the first run; the other has {stem_of(nearest)})"
+        fields = _join(_changes(differences_of[nearest]))
+        cause = f"spec: {fields} (only in the first run; the other has {stem_of(nearest)})"
         diverging.append(Divergence(stem_of(name), [cause]))
     diverging += [Divergence(stem_of(name), ["only in the second run"]) for name in unpaired]
     return diverging, len(only_before) - len(first) + len(only_after) - len(second)
-
-
-def _paths(files: list[File]) -> dict[str, bool]:
-    return {f.path: True for f in files}
 
 
 def _join(items: list[str]) -> str:

@@ -1,6 +1,6 @@
 """The format of records and of the ledger: names, digests and validation.
 
-This module uses nothing but the standard library, because the checker of bundles imports it.
+This module needs nothing but the standard library, because the checker of bundles imports it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import json
 import os
 import re
 from collections.abc import Callable
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import Any, Final
+
+from isotropy.files import record_path
 
 FORMAT: Final = 4
 """Version of the format of records."""
 LEDGER = "ledger.jsonl"
-RECORD_SUFFIX = ".record.json"
 MAX_RECORD_BYTES = 64 << 20
 """Maximum size of a record, and of the metadata of a bundle. A full study needs 2 MB."""
 MAX_LEDGER_BYTES = 256 << 20
@@ -85,24 +86,13 @@ def line_sha256(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def record_name(path: str) -> str:
-    """Return the path of the record for a file: in the same folder, with the file's name up to the
-    first dot.
-    """
-    parent, _, name = path.rpartition("/")
-    return (parent + "/" if parent else "") + name.split(".")[0] + RECORD_SUFFIX
-
-
 def producer(path: str, exists: Callable[[str], bool]) -> str | None:
-    """Return the path of the existing record for a file, or for a folder
-    above it; None if there is none.
+    """Return the path of the existing record for a file, or for a folder above it; None if there is
+    none.
     """
-    candidate = PurePosixPath(path)
-    while candidate.name:
-        if exists(record_name(candidate.as_posix())):
-            return record_name(candidate.as_posix())
-        candidate = candidate.parent
-    return None
+    named = [candidate for candidate in (Path(path), *Path(path).parents) if candidate.name]
+    records = (record_path(candidate).as_posix() for candidate in named)
+    return next(filter(exists, records), None)
 
 
 def is_sha256(value: Any) -> bool:

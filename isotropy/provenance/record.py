@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json, record_path
-from isotropy.provenance.code import CodeIdentity
+from isotropy.provenance.code import Code
 from isotropy.provenance.format import (
     FORMAT,
     IDENTITY_FIELDS,
     MAX_RECORD_BYTES,
     identity,
-    name_problem,
     other_format,
 )
 from isotropy.provenance.identity import File, ResultPath, digests
@@ -29,32 +28,6 @@ single run, so that a rerun is meaningless."""
 
 class OtherFormat(IsotropyError):
     """A record has another format, such as that of an earlier version of the project."""
-
-
-def _validate_code_path(name: str) -> str:
-    """Validate a relative path in the checkout."""
-    if problem := name_problem(name):
-        raise ValueError(problem)
-    return name
-
-
-CodePath = Annotated[str, AfterValidator(_validate_code_path)]
-
-
-class Code(BaseModel):
-    """The code that a job depends on; fields as in `isotropy.provenance.code.CodeIdentity`."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    files: dict[CodePath, str]
-    sha256: dict[CodePath, str]
-    infrastructure: dict[CodePath, str]
-    rule: str
-    modules: list[str]
-
-    def param(self) -> str:
-        """Return the parameter `code` that the rule had for this code."""
-        return CodeIdentity(**dict(self)).param()
 
 
 class Environment(BaseModel):

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,18 +124,14 @@ def _copy_inputs(root: Path, record: Record, folder: Path) -> None:
         if not (root / path).is_file():
             raise IsotropyError(f"its input {path} does not exist")
         shutil.copyfile(root / path, target)
-    for input_file in record.inputs:
-        if sha256_file(folder / input_file.path) != input_file.sha256:
-            raise IsotropyError(
-                f"its input {input_file.path} has changed since the job read it: "
-                "see isotropy audit verify"
-            )
-    for output in record.outputs:
-        if (root / output.path).is_file() and sha256_file(root / output.path) != output.sha256:
-            raise IsotropyError(
-                f"its output {output.path} has changed since the job wrote it: "
-                "see isotropy audit verify"
-            )
+    copies = [
+        (f"input {f.path} has changed since the job read it", folder, f) for f in record.inputs
+    ]
+    outputs = [f for f in record.outputs if (root / f.path).is_file()]
+    copies += [(f"output {f.path} has changed since the job wrote it", root, f) for f in outputs]
+    for change, parent, file in copies:
+        if sha256_file(parent / file.path) != file.sha256:
+            raise IsotropyError(f"its {change}: see isotropy audit verify")
 
 
 def ordered_inputs(record: Record) -> list[tuple[str, list[str]]]:
@@ -173,27 +170,19 @@ def _execute(
     }
     write_json(folder / "job.json", job)
     path = os.pathsep.join([str(project), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
-    }
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     command = [sys.executable, "-P", "-m", "isotropy.provenance.execute", "job.json"]
     process = subprocess.run(
         command,
         cwd=folder,
-        env=environment,
+        env={**os.environ, **offline, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
     )
     if process.returncode != 0:
-        lines = [
-            line
-            for line in (process.stderr or process.stdout).strip().splitlines()
-            if "For further information" not in line
-        ]
+        lines = (process.stderr or process.stdout).strip().splitlines()
+        lines = [line for line in lines if "For further information" not in line]
         raise IsotropyError(lines[-1].strip() if lines else f"exit code {process.returncode}")
     return read_record(folder / name)
 
@@ -204,15 +193,10 @@ def _spec(
     """Return the recorded spec, with the fields that records leave out (paths on this machine)
     taken from the expected spec, relative to the job's folder.
     """
-    try:
-        expected_spec = None if expected is None else expected.spec(stem)
-    except LookupError:
-        expected_spec = None
-    machine_values = (
-        {name: getattr(expected_spec, name) for name in expected_spec.machine_fields}
-        if expected_spec is not None
-        else {}
-    )
+    machine_values: dict[str, Any] = {}
+    with suppress(LookupError):
+        spec = None if expected is None else expected.spec(stem)
+        machine_values = {n: getattr(spec, n) for n in (spec.machine_fields if spec else ())}
     if isinstance(machine_values.get("mirror"), str):
         machine_values["mirror"] = os.path.relpath(root / machine_values["mirror"], folder)
     return {**record.spec, **machine_values}
@@ -220,30 +204,25 @@ def _spec(
 
 def _judge(root: Path, record: Record, new_record: Record, folder: Path) -> Outcome:
     before, after = digests(record.outputs), digests(new_record.outputs)
-    changed = [p for p in sorted(before.keys() | after.keys()) if before.get(p) != after.get(p)]
+    changed = changed_names(before, after)
     if not changed:
-        return Outcome(
-            "", "reproduced", f"bitwise, {len(after)} file{'s' if len(after) != 1 else ''}"
-        )
+        plural = "s" if len(after) != 1 else ""
+        return Outcome("", "reproduced", f"bitwise, {len(after)} file{plural}")
     deviations = [d for p in changed if (d := largest_deviation(root / p, folder / p)) is not None]
     worst = max(deviations, key=lambda d: d.relative, default=None)
     worst_text = (
         f"; largest relative deviation {worst.relative:.2g}, in {worst.where}" if worst else ""
     )
-    comparable = len(deviations) == len(changed) and all(
-        p in before and p in after for p in changed
-    )
+    comparable = before.keys() == after.keys() and len(deviations) == len(changed)
     if record.determinism != "bitwise" and comparable and agree(record.determinism, deviations):
         return Outcome("", "reproduced", f"{AGREEMENT[record.determinism]}{worst_text}")
-    edited = [
-        f for f, digest in record.code.files.items() if new_record.code.files.get(f) != digest
-    ]
-    infrastructure = changed_names(record.code.infrastructure, new_record.code.infrastructure)
-    reasons = f"; code differs: {', '.join(edited[:3])}" if edited else ""
-    reasons += (
-        f"; infrastructure differs: {', '.join(infrastructure[:3])}" if infrastructure else ""
-    )
-    packages = changed_names(record.environment.packages, new_record.environment.packages)
-    reasons += f"; packages differ: {', '.join(packages[:3])}" if packages else ""
+    reasons = ""
+    for reason, old, new in (
+        ("code differs", record.code.files, new_record.code.files),
+        ("infrastructure differs", record.code.infrastructure, new_record.code.infrastructure),
+        ("packages differ", record.environment.packages, new_record.environment.packages),
+    ):
+        names = changed_names(old, new)
+        reasons += f"; {reason}: {', '.join(names[:3])}" if names else ""
     others = f" and {len(changed) - 1} more" if changed[1:] else ""
     return Outcome("", "changed", f"{changed[0]}{others}{worst_text}{reasons}")

@@ -17,7 +17,7 @@ from isotropy.printable import escape_for_markdown, escape_for_terminal
 from isotropy.provenance.address import resolve_address
 from isotropy.provenance.chain import Chain
 from isotropy.provenance.identity import digests
-from isotropy.provenance.record import Record, read_record
+from isotropy.provenance.record import read_record
 
 
 def trace(root: Path, address: str) -> dict[str, Any]:
@@ -131,8 +131,8 @@ def _title(content: Any) -> Any:
 
 def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict[str, Any]:
     name = chain.producer(path)
-    record = None if name is None else chain.record(name)
-    sha256 = next((f.sha256 for f in record.outputs if f.path == path), None) if record else None
+    record = chain.record_of(path)
+    sha256 = None if name is None else chain.written(name).get(path)
     if record is None or name is None or sha256 is None:
         for reason in chain.other_format.values():
             raise IsotropyError(reason)
@@ -176,8 +176,7 @@ def _is_relevant(chain: Chain, path: str, keys: dict[str, Any]) -> bool:
     """Return whether a file is relevant for the requested rows of a table: not if the spec of its
     job has other values for `keys`.
     """
-    name = chain.producer(path)
-    record: Record | None = None if name is None else chain.record(name)
+    record = chain.record_of(path)
     return record is None or all(
         record.spec.get(name, value) == value for name, value in keys.items()
     )

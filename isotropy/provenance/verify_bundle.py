@@ -27,17 +27,17 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
 if not __package__:  # run as a script without an installed project: import from the folder above
     sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
 
+from isotropy.files import RECORD_SUFFIX
 from isotropy.printable import escape_for_terminal
 from isotropy.provenance.format import (
     LEDGER,
     MAX_RECORD_BYTES,
-    RECORD_SUFFIX,
     UNREADABLE,
     identity,
     other_format,
@@ -50,7 +50,6 @@ METADATA = "ro-crate-metadata.json"
 DATA = ("fetch", "prepare", "embed")
 """Stages whose outputs contain texts and models of third parties, or data derived from them row by
 row: a bundle may leave them out."""
-CHUNK = 1 << 20
 MAX_READ_BYTES = 1 << 30
 """Maximum size of records and code together."""
 ZIP_ERRORS = (
@@ -99,7 +98,7 @@ def verify(bundle: str, head: str | None = None) -> tuple[list[str], str]:
         OSError, zipfile.BadZipFile, ValueError: the file cannot be read, or is not a bundle.
     """
     contents = _read(bundle)
-    digests, ledger = contents.digests, contents.ledger
+    digests = contents.digests
     records, findings = _parse_records(contents.records)
     findings = [*_check_names(contents.names), *_check_list(contents), *findings]
     findings += [
@@ -114,13 +113,10 @@ def verify(bundle: str, head: str | None = None) -> tuple[list[str], str]:
         if n.startswith("results/")
         and n not in listed | contents.records.keys() | {f"results/{LEDGER}"}
     ]
-    findings += _check_ledger(ledger, {n: digests[n] for n in contents.records})
-    lines = read_ledger(ledger)[2] if ledger else []
-    if head is not None and head not in lines:
-        findings.append(
-            f"results/{LEDGER}: {head} is not the digest of one of its lines: it is not the "
-            "published ledger"
-        )
+    ledger_findings, lines = _check_ledger(
+        contents.ledger, {n: digests[n] for n in contents.records}, head
+    )
+    findings += ledger_findings
     changed = {
         path
         for record in records.values()
@@ -199,21 +195,16 @@ def _check_names(names: list[str]) -> list[str]:
 
 
 def _sha256(archive: zipfile.ZipFile, name: str) -> str:
-    digest = hashlib.sha256()
-    with archive.open(name) as stream:
-        while chunk := stream.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+    with cast(zipfile.ZipExtFile, archive.open(name)) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _list_of_files(metadata: dict[str, Any]) -> dict[str, str]:
     """Extract the list of files with digests from the metadata."""
-    kinds = (
-        (e, e["@type"] if isinstance(e["@type"], list) else [e["@type"]])
-        for e in metadata["@graph"]
-    )
     return {
-        unquote(e["@id"]): str(e["sha256"]) for e, kind in kinds if "File" in kind and "sha256" in e
+        unquote(e["@id"]): str(e["sha256"])
+        for e in metadata["@graph"]
+        if "File" in e["@type"] and "sha256" in e
     }
 
 
@@ -311,19 +302,26 @@ def _check_code(records: Mapping[str, Recorded], code: Mapping[str, bytes]) -> l
     return findings
 
 
-def _check_ledger(data: bytes | None, records: dict[str, str]) -> Iterable[str]:
-    """Compare the ledger with the digests of the records."""
+def _check_ledger(
+    data: bytes | None, records: dict[str, str], head: str | None
+) -> tuple[list[str], list[str]]:
+    """Compare the ledger with the digests of the records; return findings, and digests of lines."""
+    recorded, breaks, lines = read_ledger(data or b"")
     if data is None:
-        return [f"results/{LEDGER}: missing"]
-    recorded, breaks, _ = read_ledger(data)
+        breaks = ["missing"]
+    if head is not None and head not in lines:
+        breaks.append(
+            f"{head} is not the digest of one of its lines: it is not the published ledger"
+        )
     findings = [f"results/{LEDGER}: {text}" for text in breaks]
     findings += [f"{n}: not in the ledger" for n in records if n not in recorded]
     findings += [f"{n}: missing, though the ledger names it" for n in recorded if n not in records]
-    return findings + [
+    findings += [
         f"{n}: not what the ledger says was written"
         for n in records
         if recorded.get(n, records[n]) != records[n]
     ]
+    return findings, lines
 
 
 def main(arguments: list[str]) -> int:
