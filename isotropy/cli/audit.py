@@ -35,11 +35,12 @@ Project = Annotated[
     Path | None,
     typer.Option(help="Checkout to compare with; default: the run's folder, if it is one."),
 ]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads that digest files.")]
 
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """End with the sentence of an error, and exit code 2."""
+    """Print the message of an error, and exit with code 2."""
     try:
         yield
     except (IsotropyError, OSError) as error:
@@ -48,13 +49,13 @@ def one_sentence() -> Iterator[None]:
 
 
 def _refuse(reason: str) -> NoReturn:
-    """End with a sentence, and exit code 2."""
+    """Print a message, and exit with code 2."""
     _print(reason, "red")
     raise typer.Exit(2)
 
 
 def _print(text: str, style: str | None = None) -> None:
-    """Print one line: not cut, not coloured by what it says, without control characters."""
+    """Print one line without markup or line breaks, with control characters escaped."""
     console.print(escape_for_terminal(text), style=style, markup=False, soft_wrap=True)
 
 
@@ -79,9 +80,7 @@ def verify(
         str | None,
         typer.Option(help="A head of the ledger that was made public: it must be in the chain."),
     ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads that digest files.", show_default=False)
-    ] = None,
+    threads: Threads = None,
 ) -> None:
     """Recompute every sha256 from results to sources, and compare spec, code and packages with the
     checkout.
@@ -107,8 +106,8 @@ def verify(
         if everything:
             findings = audit.verify_all(root, checkout, threads)
         else:
-            inside = [_relative(p, root) for p in paths or []]
-            findings = audit.verify(root, inside, checkout, threads)
+            relative = [_relative(p, root) for p in paths or []]
+            findings = audit.verify(root, relative, checkout, threads)
     raise typer.Exit(_report(root, findings, checkout, incomplete, head))
 
 
@@ -119,20 +118,20 @@ def _report(
     incomplete: list[str],
     head: str | None,
 ) -> int:
-    """Print what was found. Returns the exit code."""
+    """Print the findings and a summary; return the exit code."""
     bad = [f for f in findings if f.state not in audit.GOOD]
     for finding in bad:
-        # One line each, never cut: a path that cannot be copied is of no use.
+        # Lines are not truncated, so that paths can be copied
         _print(f"{finding.state}: {finding.path} ({finding.detail})")
-    chain = root / RESULTS / LEDGER
+    ledger = root / RESULTS / LEDGER
     try:
-        lines = read_ledger(ledger_bytes(chain))[2] if chain.is_file() else []
-    except (OSError, ValueError):  # a finding, above
+        lines = read_ledger(ledger_bytes(ledger))[2] if ledger.is_file() else []
+    except (OSError, ValueError):  # reported as a finding
         lines = []
     forged = head is not None and head not in lines
     if forged:
-        what = f"{head} is not the digest of one of its lines: it is not the published ledger"
-        _print(f"altered: {chain} ({what})")
+        reason = f"{head} is not the digest of one of its lines: it is not the published ledger"
+        _print(f"altered: {ledger} ({reason})")
     if checkout is not None:
         for name, n_files in sorted(checkout.changed_infrastructure.items()):
             _print(f"infrastructure changed since: {name} ({n_files} files)")
@@ -167,8 +166,8 @@ def trace(
     path, mark, query = address.partition("#")
     with one_sentence():
         is_file = "/" in path or Path(path).is_file()  # else the id of a claim
-        inside = _relative(Path(path), root).as_posix() if is_file else path
-        lineage = tracing.trace(root, inside + mark + query)
+        relative = _relative(Path(path), root).as_posix() if is_file else path
+        lineage = tracing.trace(root, relative + mark + query)
         if html is not None:
             html.write_text(tracing.html(lineage), "utf8")
     if html is not None:
@@ -186,7 +185,7 @@ def trace(
 @app.command()
 def diff(
     first: Annotated[Path, typer.Argument(help="Folder of a run, or a bundle.")],
-    second: Annotated[Path, typer.Argument(help="Another.")],
+    second: Annotated[Path, typer.Argument(help="The run or bundle to compare with.")],
 ) -> None:
     """Name the first jobs in which two runs part, and why. Exit 0: the same bytes, 1: they differ,
     2: inconclusive.
@@ -194,28 +193,28 @@ def diff(
     from isotropy.provenance.diff import diff as compare
 
     with one_sentence():
-        found = compare(first, second)
-    for divergence in found.first:
+        comparison = compare(first, second)
+    for divergence in comparison.first:
         _print(f"{divergence.name}: {'; '.join(divergence.causes)}")
     _print(
-        f"{found.n_same} jobs gave the same bytes, {len(found.first)} differ, "
-        f"{found.n_following} more differ only because their inputs do",
-        "red" if found.first else "green",
+        f"{comparison.n_same} jobs gave the same bytes, {len(comparison.first)} differ, "
+        f"{comparison.n_following} more differ only because their inputs do",
+        "red" if comparison.first else "green",
     )
-    raise typer.Exit(1 if found.first else 0)
+    raise typer.Exit(1 if comparison.first else 0)
 
 
 @app.command()
 def rerun(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Results, or folders of results, whose jobs are done again."),
+        typer.Argument(help="Results, or folders of results, whose jobs are run again."),
     ],
     sample: Annotated[
-        int | None, typer.Option(min=1, help="That many of the jobs, drawn at random.")
+        int | None, typer.Option(min=1, help="Number of jobs to draw at random.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, help="Jobs at a time.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for sampling.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Jobs to run in parallel.")] = 1,
     root: Root = Path(),
     project: Project = None,
     scratch: Annotated[
@@ -223,7 +222,7 @@ def rerun(
         typer.Option(
             exists=True,
             file_okay=False,
-            help="Where to work; default: the place for temporary files.",
+            help="Folder to work in; default: the system's folder for temporary files.",
         ),
     ] = None,
 ) -> None:
@@ -231,7 +230,7 @@ def rerun(
     2: one could not be done.
     """
     from isotropy.provenance.rerun import choose
-    from isotropy.provenance.rerun import rerun as do_again
+    from isotropy.provenance.rerun import rerun as rerun_jobs
 
     checkout = project or root
     if not (checkout / "rules").is_dir():
@@ -243,7 +242,7 @@ def rerun(
             expected = study_plan(checkout, root, None)
         except (IsotropyError, OSError):  # only a mirror needs it
             expected = None
-        for outcome in do_again(root, names, checkout, expected, jobs=jobs, scratch=scratch):
+        for outcome in rerun_jobs(root, names, checkout, expected, jobs=jobs, scratch=scratch):
             counts[outcome.verdict] += 1
             _print(
                 f"{outcome.verdict}: {outcome.name} ({outcome.detail}; {outcome.seconds:.1f} s)",
@@ -258,9 +257,7 @@ def rerun(
 
 @app.command()
 def identify(
-    files: Annotated[
-        list[Path], typer.Argument(help="Files, whatever they are called and wherever they lie.")
-    ],
+    files: Annotated[list[Path], typer.Argument(help="Files with any names, in any folders.")],
     root: Root = Path(),
 ) -> None:
     """Find the record of a stray file, and say if it was altered. Exit 0: found and intact, 1:
@@ -269,18 +266,18 @@ def identify(
     worst = 0
     for file in files:
         try:
-            found = audit.identify(root, file)
+            identity = audit.identify(root, file)
         except (IsotropyError, OSError) as error:
             _print(str(error), "red")
             worst = 2
             continue
-        if found.path is not None:
-            _print(f"{file}: intact, it is {found.path} of {found.record}", "green")
+        if identity.path is not None:
+            _print(f"{file}: intact, it is {identity.path} of {identity.record}", "green")
         else:
-            outputs = ", ".join(found.outputs) or "another form of its outputs"
+            outputs = ", ".join(identity.outputs) or "another form of its outputs"
             _print(
                 f"{file}: altered, or of another run of the same job; it carries the id of "
-                f"{found.record}, which has {outputs}",
+                f"{identity.record}, which has {outputs}",
                 "red",
             )
             worst = max(worst, 1)
@@ -291,7 +288,7 @@ def identify(
 def forget(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Results, or folders of results, that are not there any more."),
+        typer.Argument(help="Results, or folders of results, that were removed."),
     ],
     root: Root = Path(),
 ) -> None:
@@ -338,18 +335,19 @@ def export(
 def _checkout(
     project: Path, root: Path, configfiles: list[Path] | None, incomplete: list[str]
 ) -> Checkout:
-    """The checkout to compare with; without its plan, and saying so, where that cannot be had."""
+    """Return the checkout to compare with. Without its plan if that cannot be made; the reason is
+    added to `incomplete`.
+    """
     try:
-        plan = study_plan(project, root, configfiles)
+        return Checkout(project, study_plan(project, root, configfiles))
     except (IsotropyError, OSError) as error:
         checkout = Checkout(project)
         incomplete.append(f"specs were not compared: {error}")
         return checkout
-    return Checkout(project, plan)
 
 
 def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
-    """What the checkout would make now, configured as in the last run, unless files are given."""
+    """Return the plan of a checkout with the given configuration files, or that of the last run."""
     from isotropy.workflow.config import load_study, read_configuration
     from isotropy.workflow.plan import Plan
 
@@ -370,17 +368,17 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
 
 
 def _files_of(run: dict[str, Any], project: Path) -> list[Path]:
-    """Configuration files of a run.
+    """Return the paths of the configuration files of a run.
 
     Raises:
-        IsotropyError: one outside the checkout that is not what it was: a ledger of someone else
+        IsotropyError: a file outside the checkout has changed since: a ledger of someone else
             could name any file of this machine.
     """
     files = []
-    for named in run["configfiles"]:
-        file = project / restore_path(named["path"])
+    for entry in run["configfiles"]:
+        file = project / restore_path(entry["path"])
         inside = file.resolve().is_relative_to(project.resolve())
-        if not inside and file.is_file() and sha256_file(file) != named["sha256"]:
+        if not inside and file.is_file() and sha256_file(file) != entry["sha256"]:
             raise IsotropyError(
                 f"{file} is not what configured the last run: name it with --configfile"
             )
@@ -389,8 +387,8 @@ def _files_of(run: dict[str, Any], project: Path) -> list[Path]:
 
 
 def _relative(path: Path, root: Path) -> Path:
-    """A path as records name it: one that begins with results/ is the run's own, others are seen
-    from here.
+    """Return a path relative to the folder of the run, as in records. A path that begins with
+    results/ is relative to that folder already, another to the working folder.
     """
     return (
         Path(os.path.normpath(path))
