@@ -20,7 +20,7 @@ from time import perf_counter
 PROJECT = Path(__file__).resolve().parents[1]
 
 
-def dry_run(folder: Path, overlay: Path) -> tuple[int, float, float, float, float]:
+def dry_run(folder: Path, configfile: Path) -> tuple[int, float, float, float, float]:
     """Make a dry run with the SLURM profile. Return the number of jobs, seconds until they are
     counted and in total, CPU seconds and peak memory (GB).
     """
@@ -38,7 +38,7 @@ def dry_run(folder: Path, overlay: Path) -> tuple[int, float, float, float, floa
         "--directory",
         str(folder),
         "--configfile",
-        str(overlay),
+        str(configfile),
     ]
     began = perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

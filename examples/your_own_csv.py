@@ -33,8 +33,8 @@ run("isotropy", "sources", "add", str(given.csv), *of_texts, "--replace")
 run("isotropy", "sources", "add", str(given.model), "--name", "example-model", "--replace")
 
 # 2. The study: these lines are all of it.
-overlay = Path("config/local/example.yaml")
-overlay.write_text(
+configfile = Path("config/local/example.yaml")
+configfile.write_text(
     "study: example\n"
     "extension:\n"
     "  models: [example-model]\n"
@@ -43,11 +43,19 @@ overlay.write_text(
 )
 
 # 3. The workflow, in a folder of its own.
-configuration = ["config/smoke.yaml", str(overlay)] if given.quick else [str(overlay)]
+configuration = ["config/smoke.yaml"] if given.quick else []
 folder = Path("studies/example")
 folder.mkdir(parents=True, exist_ok=True)
 arguments = ["--cores", "2", "--directory", str(folder), "--quiet", "rules"]
-run("snakemake", *arguments, "--configfile", *configuration, "--", "results/scorecard.csv")
+run(
+    "snakemake",
+    *arguments,
+    "--configfile",
+    *configuration,
+    str(configfile),
+    "--",
+    "results/scorecard.csv",
+)
 
 # 4. Which claims hold for this model, on these texts?
 with (folder / "results/scorecard.csv").open(encoding="utf8", newline="") as stream:

@@ -292,8 +292,8 @@ def start_run():
     """Record the start of a run and its configuration in the ledger."""
     patches.apply(workflow)
     patches.limit_gpu_jobs(workflow, count_gpus() * CONFIG.compute.jobs_per_gpu)
-    overlays = workflow.config_settings.configfiles
-    files = [f for f in workflow.configfiles if f not in overlays] + list(overlays)
+    given = list(workflow.config_settings.configfiles)  # by --configfile
+    files = [f for f in workflow.configfiles if f not in given] + given
     append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
 
 

@@ -60,7 +60,7 @@ class Workflow:
     """A checkout in which Snakemake is run for real."""
 
     folder: Path
-    overlays: list[str] = field(default_factory=lambda: ["config/smoke.yaml"])
+    configfiles: list[str] = field(default_factory=lambda: ["config/smoke.yaml"])
 
     def command(self, *args: str, cores: int = 2) -> list[str]:
         return [
@@ -70,7 +70,7 @@ class Workflow:
             "--cores",
             str(cores),
             "--configfile",
-            *self.overlays,
+            *self.configfiles,
             "--quiet",
             "rules",
             "--scheduler",  # one that needs no solver, for jobs of seconds
@@ -103,7 +103,7 @@ class Workflow:
         """Return the output of a dry run, which lists the jobs that a run would execute now."""
         command = [sys.executable, "-m", "snakemake", "--dry-run", *args]
         shown = subprocess.run(
-            [*command, "--configfile", *self.overlays],
+            [*command, "--configfile", *self.configfiles],
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -118,7 +118,7 @@ class Workflow:
 
     def plan(self) -> Plan:
         """Return the plan of what the configuration asks for."""
-        files = [self.folder / name for name in ("config.yaml", *self.overlays)]
+        files = [self.folder / name for name in ("config.yaml", *self.configfiles)]
         study = load_study(read_configuration(files, {}), self.folder)
         return Plan(study, self.folder, self.folder)
 

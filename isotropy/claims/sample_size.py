@@ -51,8 +51,8 @@ def runs_needed(claim: str, verdicts: pd.DataFrame) -> tuple[int, str]:
     return max(MIN_RUNS, int(needed.max())), str(undecided["table"].iloc[0])
 
 
-def overlay(section: str, path: str, n: int, current: Any) -> dict[str, Any]:
-    """Make a configuration overlay that sets the number of runs.
+def runs_configuration(section: str, path: str, n: int, current: Any) -> dict[str, Any]:
+    """Make the content of a configuration file that sets the number of runs.
 
     Args:
         section: section of the paper.

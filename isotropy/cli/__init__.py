@@ -83,15 +83,15 @@ def plan(
     decide: Annotated[
         str | None, typer.Option(help="Id of an undecided claim: add the runs to decide it.")
     ] = None,
-    overlay: Annotated[
-        Path, typer.Option(help="Where --decide writes the configuration with more runs.")
+    output: Annotated[
+        Path, typer.Option(help="Where --decide writes the configuration file.")
     ] = Path("decide.yaml"),
 ) -> None:
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage,
     assuming that no result exists yet.
 
-    With --decide it reads results/claims.parquet, writes an overlay with as many runs as would
-    decide the claim with a power of 80 %, and prints what a study with it costs.
+    With --decide it reads results/claims.parquet, writes a configuration file with as many runs as
+    would decide the claim with a power of 80 %, and prints what a study with it costs.
     """
     from rich.console import Console
 
@@ -102,8 +102,8 @@ def plan(
         speeds = read_rates(rates or project / "config/rates.yaml")
         files = configfile or []
         if decide is not None:
-            files = [*files, _write_overlay(decide, overlay, project, files)]
-            console.print(f"{overlay}: use it with --configfile", markup=False, soft_wrap=True)
+            files = [*files, _write_configuration(decide, output, project, files)]
+            console.print(f"{output}: use it with --configfile", markup=False, soft_wrap=True)
         costs = CostModel(study_plan(project, Path(), files), speeds)
         stage_totals = totals(costs)
     console.print(_cost_table(stage_totals))
@@ -116,12 +116,12 @@ def plan(
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
-def _write_overlay(claim: str, path: Path, project: Path, configfiles: list[Path]) -> Path:
-    """Write a configuration that decides a claim; returns its path from the checkout."""
+def _write_configuration(claim: str, path: Path, project: Path, configfiles: list[Path]) -> Path:
+    """Write a configuration file with the runs that decide a claim; return its absolute path."""
     import pandas as pd
     import yaml
 
-    from isotropy.claims.sample_size import overlay, runs_field, runs_needed
+    from isotropy.claims.sample_size import runs_configuration, runs_field, runs_needed
     from isotropy.errors import IsotropyError
     from isotropy.files import RESULTS
     from isotropy.papers.registry import paper
@@ -135,7 +135,8 @@ def _write_overlay(claim: str, path: Path, project: Path, configfiles: list[Path
     current = getattr(study_plan(project, Path(), configfiles).study.config, key)
     for name in field.split("."):
         current = getattr(current, name)
-    path.write_text(yaml.safe_dump(overlay(key, field, n, current), sort_keys=False), "utf8")
+    configuration = runs_configuration(key, field, n, current)
+    path.write_text(yaml.safe_dump(configuration, sort_keys=False), "utf8")
     return path.absolute()
 
 

@@ -24,7 +24,7 @@ from tests.rehearsal.serve import served
 
 FOLDER = PROJECT / ".rehearsal"
 STUDY = FOLDER / "study"
-OVERLAYS = ["config/paper.yaml", "config/rehearsal.yaml"]
+CONFIGFILES = ["config/paper.yaml", "config/rehearsal.yaml"]
 
 
 def main(cores: str, mirror: Path | None, arguments: list[str]) -> int:
@@ -65,7 +65,7 @@ def snakemake(cores: str, *arguments: str) -> list[str]:
     """Return the Snakemake command that runs the study."""
     command = [sys.executable, "-m", "snakemake", "--cores", cores, "--quiet", "rules"]
     command += ["--directory", str(STUDY), "--scheduler", "greedy", *arguments]
-    return [*command, "--configfile", *OVERLAYS]
+    return [*command, "--configfile", *CONFIGFILES]
 
 
 if __name__ == "__main__":

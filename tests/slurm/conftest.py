@@ -93,7 +93,7 @@ def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
     that still run at the end of the session are killed."""
 
     def start(
-        folder: Path, *args: str, overlays: tuple[str, ...] = (), programs: tuple[Path, ...] = ()
+        folder: Path, *args: str, configfiles: tuple[str, ...] = (), programs: tuple[Path, ...] = ()
     ) -> Driver:
         command = [sys.executable, "-m", "snakemake", *args, "--profile", "slurm", *SHORT_WAITS]
         defaults = folder / "profiles/default/config.yaml"
@@ -104,7 +104,7 @@ def submit(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
         environment["PATH"] = os.pathsep.join([*map(str, programs), environment["PATH"]])
         with out.open("wb") as file:
             process = subprocess.Popen(
-                [*command, "--configfile", "config/smoke.yaml", *overlays],
+                [*command, "--configfile", "config/smoke.yaml", *configfiles],
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -168,6 +168,6 @@ def started(
     asked = sorted({*covering_jobs(plan), *seeds, "figures/mickus2024/figure1"})
     return StartedRuns(
         submit(study, *(f"results/{stem}.record.json" for stem in asked)),
-        submit(faults, *faulty, overlays=("cuda.yaml",)),
+        submit(faults, *faulty, configfiles=("cuda.yaml",)),
         asked,
     )

@@ -22,7 +22,7 @@ from isotropy.provenance.audit import GOOD, verify_all
 from tests.conftest import PROJECT, Workflow, digests
 from tests.rehearsal.kinds import combinations_of, covering_jobs
 from tests.rehearsal.make_hub import make
-from tests.rehearsal.run import FOLDER, OVERLAYS, STUDY, snakemake
+from tests.rehearsal.run import CONFIGFILES, FOLDER, STUDY, snakemake
 from tests.rehearsal.serve import served
 from tests.slurm.cluster import Cluster, reason_unavailable, running
 from tests.slurm.settings import SHORT_WAITS
@@ -40,7 +40,7 @@ def main(jobs: int) -> int:
     if reason := reason_unavailable():
         sys.exit(f"no SLURM: {reason}")
     make(FOLDER, None)
-    stems = covering_jobs(Workflow(PROJECT, OVERLAYS).plan(), combinations_of)
+    stems = covering_jobs(Workflow(PROJECT, CONFIGFILES).plan(), combinations_of)
     targets = ["--", *(f"results/{stem}.record.json" for stem in stems)]
     for folder in (STUDY, ON_SLURM):
         folder.mkdir(exist_ok=True)
@@ -70,7 +70,7 @@ def _slurm_command(jobs: int, *targets: str) -> list[str]:
     command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--jobs", str(jobs)]
     command += ["--directory", str(ON_SLURM), "--quiet", "rules", "--set-resources", *gpus]
     command += ["--default-resources", "slurm_account=test", "disk_mb=1000", "mem_mb=1000"]
-    return [*command, "runtime=30", *SHORT_WAITS, "--configfile", *OVERLAYS, *targets]
+    return [*command, "runtime=30", *SHORT_WAITS, "--configfile", *CONFIGFILES, *targets]
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:

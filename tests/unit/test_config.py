@@ -1,4 +1,5 @@
-"""Configuration: errors name the path, the value and what is allowed; overlays; derived runs."""
+"""Configuration: errors name the path, the value and what is allowed; files are merged; derived
+runs."""
 
 from __future__ import annotations
 
@@ -296,13 +297,13 @@ def test_configuration_errors_name_the_path(
 def test_null_drops_an_entry(
     raw: dict[str, Any], project: Path, tmp_path: Path, path: tuple[str, ...], name: str
 ) -> None:
-    """An overlay can remove a named entry of the default study by the value null."""
-    overlay: dict[str, Any] = {name: None}
+    """A configuration file can remove a named entry of the default study by the value null."""
+    change: dict[str, Any] = {name: None}
     for key in reversed(path):
-        overlay = {key: overlay}
-    (tmp_path / "overlay.yaml").write_text(yaml.safe_dump(overlay))
+        change = {key: change}
+    (tmp_path / "change.yaml").write_text(yaml.safe_dump(change))
     section: Any = load_study(
-        read_configuration([project / "config.yaml", tmp_path / "overlay.yaml"], {}), project
+        read_configuration([project / "config.yaml", tmp_path / "change.yaml"], {}), project
     ).config
     for key in path:
         section, raw = getattr(section, key), raw[key]

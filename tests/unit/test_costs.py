@@ -20,17 +20,17 @@ from isotropy.workflow.plan import Plan
 TOKENS, MODEL = "embed/brown", "all-MiniLM-L6-v2"
 
 
-def estimate(project: Path, *overlays: str, **overrides: Any) -> CostModel:
-    files = [project / "config.yaml", *(project / "config" / name for name in overlays)]
+def estimate(project: Path, *configfiles: str, **overrides: Any) -> CostModel:
+    files = [project / "config.yaml", *(project / "config" / name for name in configfiles)]
     study = load_study(read_configuration(files, overrides), project)
     return CostModel(Plan(study, project, project), read_rates(project / "config/rates.yaml"))
 
 
 def test_every_source_of_the_studies_has_a_size(project: Path) -> None:
-    for overlays in ([], ["smoke.yaml"], ["paper.yaml"]):
-        costs = estimate(project, *overlays)
+    for configfiles in ([], ["smoke.yaml"], ["paper.yaml"]):
+        costs = estimate(project, *configfiles)
         rows = totals(costs)
-        assert not costs.unknown, overlays
+        assert not costs.unknown, configfiles
         assert rows["all"].jobs == sum(row.jobs for stage, row in rows.items() if stage != "all")
         assert all(row.disk > 0 and row.memory > 0 for row in rows.values())
 

@@ -73,8 +73,8 @@ def sha256(path: Path) -> str:
 
 
 def test_add_a_model_from_a_folder(checkout_folder: Path, tiny: Path) -> None:
-    """The entry has the model's width, layers, weights and digests; the printed overlay configures
-    a study of it."""
+    """The entry has the model's width, layers, weights and digests; the printed configuration
+    is that of a study of it."""
     printed = run("add", str(tiny))
     entry = registry(checkout_folder).sources["tiny-bert"]
     size: Any = registry(checkout_folder).sizes["tiny-bert"]
@@ -90,8 +90,8 @@ def test_add_a_model_from_a_folder(checkout_folder: Path, tiny: Path) -> None:
     assert content.status == "stand-in"
     assert content.files["model.safetensors"] == sha256(tiny / "model.safetensors")
     lines = [line[2:] for line in printed.splitlines() if line.startswith("  ")]
-    overlay = "\n".join(lines[lines.index("study: tiny-bert") : -1])
-    (checkout_folder / "mine.yaml").write_text(overlay)
+    configuration = "\n".join(lines[lines.index("study: tiny-bert") : -1])
+    (checkout_folder / "mine.yaml").write_text(configuration)
     merged = read_configuration(
         [checkout_folder / "config.yaml", checkout_folder / "mine.yaml"], {}
     )

@@ -1,4 +1,4 @@
-"""Number of runs needed to decide a claim, and the configuration overlay with these runs."""
+"""Number of runs needed to decide a claim, and the configuration file with these runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from isotropy.claims.read import read_claims
-from isotropy.claims.sample_size import overlay, runs_field, runs_needed
+from isotropy.claims.sample_size import runs_configuration, runs_field, runs_needed
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
 from isotropy.papers.registry import papers
@@ -56,9 +56,9 @@ def test_claims_that_runs_cannot_decide_are_rejected(
         runs_needed("rudman2024-performance", verdicts(**changes))
 
 
-def test_overlays_keep_the_type_of_the_field() -> None:
-    assert overlay("a", "seeds", 4, [0]) == {"a": {"seeds": [0, 1, 2, 3]}}
-    assert overlay("a", "b.repeats", 4, 2) == {"a": {"b": {"repeats": 4}}}
+def test_runs_keep_the_type_of_the_field() -> None:
+    assert runs_configuration("a", "seeds", 4, [0]) == {"a": {"seeds": [0, 1, 2, 3]}}
+    assert runs_configuration("a", "b.repeats", 4, 2) == {"a": {"b": {"repeats": 4}}}
 
 
 def test_table_without_repeats_is_rejected() -> None:
@@ -67,17 +67,17 @@ def test_table_without_repeats_is_rejected() -> None:
 
 
 def test_command_writes_a_configuration_that_loads(project: Path, tmp_path: Path) -> None:
-    """In a checkout of links: the overlay has the needed runs, and the cost is printed."""
+    """In a checkout of links: the configuration file has the needed runs; the cost is printed."""
     for name in ("config.yaml", "config", "isotropy", "envs"):
         (tmp_path / name).symlink_to(project / name)
     (tmp_path / "results").mkdir()
     out = tmp_path / "decide.yaml"
     asked = ["plan", "--project", str(tmp_path), "--decide", "rudman2024-performance"]
-    before = CliRunner().invoke(app, [*asked, "--overlay", str(out)])
+    before = CliRunner().invoke(app, [*asked, "--output", str(out)])
     assert before.exit_code == 2
     assert "no verdicts yet; run the study first" in before.output.replace("\n", " ")
     verdicts().to_parquet(tmp_path / "results/claims.parquet")
-    done = CliRunner().invoke(app, [*asked, "--overlay", str(out)])
+    done = CliRunner().invoke(app, [*asked, "--output", str(out)])
     assert done.exit_code == 0, done.output
     assert yaml.safe_load(out.read_text()) == {"rudman2024": {"seeds": list(range(7))}}
     assert "finetune" in done.output

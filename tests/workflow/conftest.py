@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import Planned, Workflow, copy_checkout, once, read_dry_run
 
 PlannedJobs = Callable[[str], list[Planned]]
-OVERLAYS = {
+CONFIGFILES = {
     "smoke": ["config/smoke.yaml"],
     "cuda": ["config/smoke.yaml", "cuda.yaml"],
     "shards": ["config/smoke.yaml", "cuda.yaml", "shards.yaml"],
@@ -29,7 +29,7 @@ def fresh(shared: Path) -> PlannedJobs:
         with once(folder) as made:
             if not made:
                 shutil.rmtree(folder / "checkout", ignore_errors=True)
-                workflow = Workflow(copy_checkout(folder / "checkout"), OVERLAYS[name])
+                workflow = Workflow(copy_checkout(folder / "checkout"), CONFIGFILES[name])
                 (workflow.folder / "cuda.yaml").write_text("compute: {device: cuda}\n")
                 (workflow.folder / "shards.yaml").write_text("compute: {shards: 2}\n")
                 (folder / "shown").write_text(workflow.dry_run("--profile", "slurm"))

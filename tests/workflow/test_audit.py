@@ -25,10 +25,10 @@ POLARITY = "results/optimize/mickus2024/polarity/seed0"
 def test_finding_of_a_stale_result_names_the_changed_field(smoke_copy: Workflow) -> None:
     """Specs are compared with the current state of the last run's configuration files; if one of
     them is missing, the exit code is 2."""
-    overlay = smoke_copy.folder / "config/smoke.yaml"
-    config = yaml.safe_load(overlay.read_text())
+    configfile = smoke_copy.folder / "config/smoke.yaml"
+    config = yaml.safe_load(configfile.read_text())
     config["datasets"]["polarity"]["sample"]["seed"] = 5
-    overlay.write_text(yaml.safe_dump(config))
+    configfile.write_text(yaml.safe_dump(config))
     result = audit(smoke_copy, "verify", POLARITY + ".parquet")
     assert result.returncode == 1
     assert (
@@ -37,12 +37,12 @@ def test_finding_of_a_stale_result_names_the_changed_field(smoke_copy: Workflow)
     )
     assert f"stale: {POLARITY}" not in result.stdout  # its spec has not changed
     config["mickus2024"]["updates"] = 41
-    overlay.write_text(yaml.safe_dump(config))
+    configfile.write_text(yaml.safe_dump(config))
     assert (
         f"stale: {POLARITY}.parquet (optimize_embeddings: updates was 40, is 41)"
         in audit(smoke_copy, "verify", POLARITY + ".parquet").stdout
     )
-    overlay.unlink()
+    configfile.unlink()
     incomplete = audit(smoke_copy, "verify", POLARITY + ".parquet")
     assert incomplete.returncode == 2
     assert "incomplete: specs were not compared: " in incomplete.stdout
@@ -51,8 +51,8 @@ def test_finding_of_a_stale_result_names_the_changed_field(smoke_copy: Workflow)
 
 def test_finding_of_a_stale_result_names_new_inputs(smoke_copy: Workflow) -> None:
     """An additional seed changes the inputs of the tables, but not their specs."""
-    overlay = smoke_copy.folder / "config/smoke.yaml"
-    overlay.write_text(overlay.read_text().replace("  seeds: [0, 1]", "  seeds: [0, 1, 2]"))
+    configfile = smoke_copy.folder / "config/smoke.yaml"
+    configfile.write_text(configfile.read_text().replace("  seeds: [0, 1]", "  seeds: [0, 1, 2]"))
     table = "results/tables/mickus2024/trajectories.csv"
     result = audit(smoke_copy, "verify", table)
     assert result.returncode == 1

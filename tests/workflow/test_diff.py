@@ -29,9 +29,9 @@ def first(before: Workflow, after: Workflow) -> dict[str, str]:
 
 def test_diff_names_a_changed_hyperparameter(smoke: Workflow, smoke_copy: Workflow) -> None:
     assert first(smoke, smoke_copy) == {}
-    overlay = smoke_copy.folder / "config/smoke.yaml"
-    overlay.write_text(
-        overlay.read_text().replace("updates: 40", "updates: 40\n  learning_rate: 0.01")
+    configfile = smoke_copy.folder / "config/smoke.yaml"
+    configfile.write_text(
+        configfile.read_text().replace("updates: 40", "updates: 40\n  learning_rate: 0.01")
     )
     remake(smoke_copy, POLARITY + ".parquet")
     result = first(smoke, smoke_copy)
@@ -112,9 +112,9 @@ def test_diff_names_a_changed_source(smoke: Workflow, smoke_copy: Workflow) -> N
         }
     ]
     registry.write_text(yaml.safe_dump(data))
-    overlay = folder / "config/smoke.yaml"
-    overlay.write_text(
-        overlay.read_text() + "\nsources: {mirror: mine, trust_on_first_use: true}\n"
+    configfile = folder / "config/smoke.yaml"
+    configfile.write_text(
+        configfile.read_text() + "\nsources: {mirror: mine, trust_on_first_use: true}\n"
     )
     smoke_copy.done("--", "results/fetch/polarity")
     result = first(smoke, smoke_copy)
@@ -127,7 +127,7 @@ def test_diff_names_a_changed_seed(smoke: Workflow, smoke_copy: Workflow) -> Non
     for file in (smoke_copy.folder / "results/optimize/mickus2024/polarity").glob("seed1.*"):
         file.unlink()
     (smoke_copy.folder / "seeds.yaml").write_text("mickus2024: {seeds: [0, 2]}\n")
-    other = Workflow(smoke_copy.folder, [*smoke_copy.overlays, "seeds.yaml"])
+    other = Workflow(smoke_copy.folder, [*smoke_copy.configfiles, "seeds.yaml"])
     other.done("--", POLARITY.replace("seed0", "seed2") + ".parquet")
     assert first(smoke, smoke_copy) == {
         "optimize/mickus2024/polarity/seed1": (

@@ -19,7 +19,7 @@ from isotropy.report.draw import draw
 from tests.conftest import Workflow, copy_checkout
 from tests.rehearsal.kinds import covering_jobs, kinds_of
 from tests.rehearsal.make_hub import STATUS, make
-from tests.rehearsal.run import OVERLAYS, statuses
+from tests.rehearsal.run import CONFIGFILES, statuses
 from tests.rehearsal.serve import served
 from tests.workflow.study import audit_by_command
 
@@ -43,7 +43,7 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedRehe
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     make(folder / ".rehearsal", None, port)
-    workflow = Workflow(folder, OVERLAYS)
+    workflow = Workflow(folder, CONFIGFILES)
     stems = covering_jobs(workflow.plan())
     with served(folder / ".rehearsal", port) as address:
         env = {"HF_ENDPOINT": address, "HF_HOME": str(base / "hub")}

@@ -51,14 +51,14 @@ def test_touched_files_and_an_edited_readme_rerun_nothing(clone: Workflow) -> No
 def test_swapping_two_configuration_values_reruns_their_jobs(smoke_copy: Workflow) -> None:
     """The same set of numbers under other names is another spec. GLUE setups have their own values
     and do not rerun."""
-    overlay = smoke_copy.folder / "config/smoke.yaml"
-    config = yaml.safe_load(overlay.read_text())
+    configfile = smoke_copy.folder / "config/smoke.yaml"
+    config = yaml.safe_load(configfile.read_text())
     paper = config["mickus2024"]
     paper["updates"], paper["measure"] = (
         paper["measure"]["sample_size"],
         {"sample_size": paper["updates"]},
     )
-    overlay.write_text(yaml.safe_dump(config))
+    configfile.write_text(yaml.safe_dump(config))
     swapped = {
         stem
         for stem in stems_made_by(smoke_copy.folder, "optimize_embeddings")
@@ -100,7 +100,7 @@ def test_shards_do_not_change_token_vectors(smoke_copy: Workflow) -> None:
     folder = smoke_copy.folder / "results/embed/brown"
     shutil.rmtree(folder / "tokens")
     (smoke_copy.folder / "three.yaml").write_text("compute: {shards: 3}\n")
-    three = Workflow(smoke_copy.folder, [*smoke_copy.overlays, "three.yaml"])
+    three = Workflow(smoke_copy.folder, [*smoke_copy.configfiles, "three.yaml"])
     three.done("--", "results/embed/brown/tokens/all-MiniLM-L6-v2")
     assert digests(smoke_copy.folder) == before
     remaining_files = [path.name for path in (folder / "shards").rglob("*") if path.is_file()]
@@ -145,14 +145,14 @@ def test_jobs_fail_without_the_requested_gpu(smoke_copy: Workflow) -> None:
 
 def test_configuration_errors_end_the_run_before_the_first_job(checkout: Workflow) -> None:
     """An unknown key, text for a number, a misspelt source: one error message without traceback."""
-    overlay = checkout.folder / "config/smoke.yaml"
+    configfile = checkout.folder / "config/smoke.yaml"
     mistakes = [
         ({"mickus2024": {"updatse": 3}}, "mickus2024.updatse: unknown key; did you mean 'updates'"),
         ({"mickus2024": {"learning_rate": "0.1"}}, "valid number, got '0.1'"),
         ({"datasets": {"polarity": {"source": "polarty"}}}, "did you mean 'polarity'"),
     ]
     for change, message in mistakes:
-        overlay.write_text(yaml.safe_dump(change))
+        configfile.write_text(yaml.safe_dump(change))
         with pytest.raises(IsotropyError, match=re.escape(message)):
             checkout.plan()
     result = checkout.run("--dry-run")
@@ -174,7 +174,7 @@ def test_jobs_take_turns_on_a_gpu(smoke_copy: Workflow) -> None:
     stems = sorted(stems_made_by(smoke_copy.folder, "optimize_embeddings"))[:3]
     for stem in stems:
         (smoke_copy.folder / f"results/{stem}.parquet").unlink()
-    turns = Workflow(smoke_copy.folder, [*smoke_copy.overlays, "turns.yaml"])
+    turns = Workflow(smoke_copy.folder, [*smoke_copy.configfiles, "turns.yaml"])
     turns.done("--", *(f"results/{stem}.parquet" for stem in stems), cores=4)
     records = [
         json.loads((smoke_copy.folder / f"results/{stem}.record.json").read_text())
