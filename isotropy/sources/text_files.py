@@ -1,19 +1,28 @@
-"""Read texts and labels from files: lines, JSON lines, CSV, Parquet."""
+"""Read texts and labels from files: lines, JSON, CSV, TSV, Parquet; labels also from NumPy."""
 
 from __future__ import annotations
 
 import csv
-import json
+import gzip
+import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from isotropy.errors import IsotropyError, format_value, suggest
-from isotropy.sources.table_text import read_csv
+from isotropy.sources.table_text import (
+    format_suffix,
+    open_text,
+    read_csv,
+    read_header,
+    read_json_objects,
+)
 
-FORMATS = (".txt", ".jsonl", ".csv", ".parquet")
+FORMATS = (".txt", ".jsonl", ".json", ".csv", ".tsv", ".parquet", ".npy", ".npz")
+_DAMAGED = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError)
 
 
 class Column(NamedTuple):
@@ -84,62 +93,86 @@ def read_values(column: Column, default: str) -> list[object]:
     if not path.stat().st_size:
         raise IsotropyError(f"{path}: the file is empty")
     try:
-        match path.suffix.lower():
-            case ".csv":
+        match format_suffix(path):
+            case ".csv" | ".tsv":
                 return _read_csv(column, default)
             case ".jsonl" | ".json" | ".ndjson":
-                return _read_json_lines(column, default)
+                return _read_json(column, default)
             case ".parquet":
                 return _read_parquet(column, default)
+            case ".npy" | ".npz":
+                return _read_numpy(column, default)
             case ".txt":
-                if column.field is not None:
-                    raise IsotropyError(f"{path}: lines of text have no field {column.field!r}")
-                lines = path.read_text("utf-8-sig").split("\n")
-                return list(lines[:-1] if lines[-1] == "" else lines)
+                return _read_lines(column)
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise IsotropyError(
             f"{path}: expected UTF-8, got byte {byte:#04x} at {error.start}: save it as UTF-8"
         ) from None
+    except _DAMAGED as error:
+        raise IsotropyError(f"{path}: it is damaged or incomplete: {error}") from None
     except (ValueError, csv.Error) as error:
         message = str(error) if path.name in str(error) else f"{path.name}: {error}"
         raise IsotropyError(str(path.parent / message)) from None
-    raise IsotropyError(
-        f"{path}: expected one of {', '.join(FORMATS)}, got {path.suffix or 'no suffix'}"
-    )
+    got = path.suffix or "no suffix"
+    raise IsotropyError(f"{path}: expected one of {', '.join(FORMATS)}, got {got}")
+
+
+def _read_lines(column: Column) -> list[object]:
+    if column.field is not None:
+        raise IsotropyError(f"{column.path}: lines of text have no field {column.field!r}")
+    with open_text(column.path) as stream:
+        lines = stream.read().replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return list(lines[:-1] if lines[-1] == "" else lines)
 
 
 def _read_csv(column: Column, default: str) -> list[object]:
-    with column.path.open(encoding="utf-8-sig", newline="") as stream:
-        names = next(csv.reader(stream), [])
-    field = _choose_field(column, names, default)
+    field = _choose_field(column, read_header(column.path)[1], default)
     return [row[field] for _, row in read_csv(column.path, [field])]
 
 
-def _read_json_lines(column: Column, default: str) -> list[object]:
+def _read_json(column: Column, default: str) -> list[object]:
     values: list[object] = []
-    with column.path.open(encoding="utf-8-sig") as stream:
-        for number, line in enumerate(stream, start=1):
-            if not line.strip():
-                continue
-            place = f"{column.path.name}, line {number}"
-            try:
-                row = json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise ValueError(f"{place}: expected a line of JSON: {error}") from None
-            if not isinstance(row, dict):
-                raise ValueError(
-                    f"{place}: expected an object with fields, got {format_value(row)}"
-                )
-            field = _choose_field(column, list(row), default, f", line {number}")
-            values.append(row[field])
+    for place, row in read_json_objects(column.path):
+        location = place.removeprefix(column.path.name)
+        values.append(row[_choose_field(column, list(row), default, location)])
     return values
+
+
+def _read_numpy(column: Column, default: str) -> list[object]:
+    """An array of shape (n,), alone or by its name among several; never a pickle."""
+    path = column.path
+    if path.suffix.lower() not in (".npy", ".npz"):
+        raise IsotropyError(f"{path}: expected .npy or .npz, not compressed again: unpack it")
+    try:
+        loaded: Any = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            if column.field is not None:
+                raise IsotropyError(f"{path}: one array has no field {column.field!r}")
+        else:
+            with loaded as arrays:
+                loaded = arrays[_choose_field(column, list(arrays), default)]
+    except ValueError as error:
+        if "pickle" not in str(error) and "Object" not in str(error):
+            raise
+        raise IsotropyError(
+            f"{path}: expected an array of numbers or texts, got Python objects, which are never "
+            "unpickled, or no array: save it as with numpy.save(file, labels.astype(str))"
+        ) from None
+    if loaded.ndim != 1 or loaded.dtype.kind not in "biufSU":
+        raise IsotropyError(
+            f"{column}: expected numbers or texts of shape (n,), got {loaded.dtype} of shape "
+            f"{loaded.shape}"
+        )
+    return list(loaded.astype(str) if loaded.dtype.kind == "S" else loaded.tolist())
 
 
 def _read_parquet(column: Column, default: str) -> list[object]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if column.path.suffix.lower() == ".gz":
+        raise IsotropyError(f"{column.path}: expected .parquet, not compressed again: unpack it")
     try:
         field = _choose_field(column, pq.read_schema(column.path).names, default)
         values: list[object] = pq.read_table(column.path, columns=[field])[field].to_pylist()
@@ -155,4 +188,8 @@ def _choose_field(column: Column, names: Sequence[str], default: str, location: 
     if field not in names:
         hint = suggest(field, names, "in the file")
         raise IsotropyError(f"{column.path}{location}: no field {field!r}; {hint}")
+    if list(names).count(field) > 1:
+        raise IsotropyError(
+            f"{column.path}: expected one field {field!r}, got several: rename them"
+        )
     return field

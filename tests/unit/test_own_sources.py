@@ -309,7 +309,7 @@ REJECTED: list[tuple[Change, str]] = [
     (data_set_case(GOOD + ",1\n", *LABELLED), "text 3 is empty"),
     (data_set_case(GOOD + "x,\n", *LABELLED), "row 3: no value in field 'stars'"),
     (data_set_case(b"review,stars\n\xff,1\nb,0\n", *LABELLED), "expected UTF-8, got byte 0xff"),
-    (data_set_case("review;stars\na;1\nb;0\n", *LABELLED), "no field 'review'"),
+    (data_set_case("review|stars\na|1\nb|0\n", *LABELLED), "no field 'review'; did you mean"),
     (data_set_case("review,stars\na,1\nb,1\n", *LABELLED), "expected 2 to 50 classes, got 1"),
     (
         data_set_case("review,stars\na,0.5\nb,1\n", *LABELLED),
@@ -334,10 +334,16 @@ REJECTED: list[tuple[Change, str]] = [
         ),
         "row 1: expected a text",
     ),
+    (data_set_case("tea 0.5 -1\ncoffee 1 2e-1\n", name="x.txt"), "vectors cannot be added"),
+    (data_set_case("2 2\ntea 0.5 -1\ncup 1 2\n", name="x.txt"), "vectors cannot be added"),
+    (data_set_case("0.5 -1\n1 2e-1\n", name="x.txt"), "as word vectors: vectors cannot be added"),
+    (data_set_case("2 2\ntea 0.5 -1\n", name="x.vec"), "got .vec: vectors cannot be added"),
+    (data_set_case("2 2\n", name="x.bin"), "got .bin: vectors cannot be added"),
+    (data_set_case(GOOD, *LABELLED, name="x.csv.gz"), "expected one of .csv, .tsv, .jsonl"),
     (data_set_case(GOOD, "--text", "review", "--text", "stars"), "a pair needs a class or a score"),
     (
         data_set_case(GOOD, *LABELLED, name="x.xlsx"),
-        "expected one of .csv, .jsonl, .parquet, .txt, .ndjson",
+        "expected one of .csv, .tsv, .jsonl, .parquet, .txt, .ndjson",
     ),
     (data_set_case("PAR1", *LABELLED, name="x.parquet"), "not readable as .parquet"),
     (
@@ -395,6 +401,19 @@ def test_unusual_labels_and_lines_are_read(checkout_folder: Path) -> None:
     assert "3 rows" in run("add", "book.txt")
     for name in ("signs", "mixed", "book"):
         fetched(name, checkout_folder)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.json"])
+def test_other_separators_and_arrays_are_read(checkout_folder: Path, name: str) -> None:
+    """The workflow reads the rows that were added: semicolons, tabs, an array, long texts."""
+    frame = pd.DataFrame({"t": [*TEXTS[:-1], "long " * 40_000], "y": [0, 1] * 20})
+    if name == "x.json":
+        frame.to_json(name, orient="records")
+    else:
+        frame.to_csv(name, index=False, sep="\t" if name == "x.tsv" else ";")
+    assert "40 rows, 40 different texts" in run("add", name, "--text", "t", "--label", "y")
+    fetched("x", checkout_folder)
+    run("add", name, "--text", "t", "--replace")
 
 
 def test_recorded_spec_does_not_contain_the_folder(checkout_folder: Path, tiny: Path) -> None:

@@ -258,8 +258,8 @@ def test_csv_with_and_without_a_byte_order_mark(tmp_path: Path, mark: str) -> No
     ("text", "message"),
     [
         ("sentence,label,source\nx,1,a\n", "expected a column 'text', got 'sentence', 'label'"),
-        ("text;label;source\nx;1;a\n", "its fields must be separated by commas"),
-        ("text\tlabel\tsource\n", "its fields must be separated by commas"),
+        ("text|label|source\nx|1|a\n", "its fields must be separated by commas"),
+        ("text;label;text;source\n", "expected one column 'text', got several"),
         ("", "expected a column 'text', got an empty file"),
         (HEADER + "x,1,a\ny,1\n", "line 3: expected 3 fields, got 2"),
         (HEADER + "x,1,a,b,c\n", "line 2: expected 3 fields, got 5"),

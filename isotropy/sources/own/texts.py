@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from isotropy.sources.text_files import Column, read_texts, read_values
 
 READERS = {
     ".csv": "csv-table",
+    ".tsv": "csv-table",
     ".jsonl": "jsonl-table",
     ".parquet": "parquet-table",
     ".txt": "lines",
@@ -25,6 +27,9 @@ READERS = {
 """Format of each suffix."""
 JSON_LINES = (".ndjson", ".json")
 PAYLOAD = {".txt": "lines.txt"}
+VECTORS = (".vec", ".glove", ".w2v", ".bin", ".npy", ".npz", ".safetensors")
+NO_VECTORS = "vectors cannot be added, `isotropy measure` reads them"
+LINES_LOOKED_AT = 100
 MAX_CLASSES = 50
 
 
@@ -95,6 +100,8 @@ def entry_from_hub(
 def _payload_name(path: Path) -> str:
     """The name of a file in the payload of its source."""
     suffix = _suffix(path)
+    if suffix in VECTORS:
+        raise IsotropyError(f"{path}: expected texts, got {suffix}: {NO_VECTORS}")
     if suffix not in READERS:
         got = path.suffix or "no suffix"
         kinds = ", ".join([*READERS, *JSON_LINES])
@@ -115,6 +122,8 @@ def _make_entry(
         raise IsotropyError(f"{path}: name one or two fields of texts with --text, got none")
     if fields.label is None and len(fields.texts) > 1:
         raise IsotropyError(f"{path}: a pair needs a class or a score: name its field with --label")
+    if payload == "lines.txt":
+        _refuse_vectors(path)
     for field in fields.texts if fields.label is not None else []:
         read_texts(Column(path, field))
     classes = None if fields.label is None else _classes(path, fields)
@@ -144,6 +153,21 @@ def _make_entry(
         "origins": [origin],
     }
     return NewEntry(entry, _describe(facts, fields, rows, classes))
+
+
+def _refuse_vectors(path: Path) -> None:
+    """Refuse word vectors, or a matrix: each of the first lines ends in two numbers or more.
+
+    Raises:
+        IsotropyError: the lines are vectors.
+    """
+    with path.open(encoding="utf-8-sig", errors="replace") as stream:
+        lines = [line.split() for line in islice(stream, LINES_LOOKED_AT) if line.strip()]
+    n_vectors = sum(len(x) > 1 and None not in map(_number, x[-2:]) for x in lines)
+    if n_vectors == len(lines) > 1:
+        raise IsotropyError(
+            f"{path}: expected texts, got lines that end in numbers, as word vectors: {NO_VECTORS}"
+        )
 
 
 def _rows(content: Content, path: Path, payload: str) -> list[Row]:

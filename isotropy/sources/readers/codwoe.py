@@ -29,6 +29,6 @@ def read(_: Content, folder: Path) -> Iterator[Row]:
     }
     senses = [
         (row["word"].strip().lower(), row["pos"].strip().lower())
-        for _, row in read_csv(folder / "en.complete.csv", ("word", "pos"))
+        for _, row in read_csv(folder / "en.complete.csv", ("word", "pos"), strict=False)
     ]
     return group_by_word((word, names[pos]) for word, pos in senses if pos in names)

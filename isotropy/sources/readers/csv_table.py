@@ -1,4 +1,4 @@
-"""A user's CSV files with a header: named columns of texts and label."""
+"""A user's tables with a header, .csv or .tsv: named columns of texts and label."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isotropy.sources.table_text import parse_label, read_csv
 def read(content: Content, folder: Path) -> Iterator[Row]:
     """A row per record. A label is a class name where the content lists classes, else a score."""
     label = [] if content.label_field is None else [content.label_field]
-    for path in sorted(folder.glob("*.csv")):
+    for path in sorted(folder.glob("*.[ct]sv")):
         for line, row in read_csv(path, [*content.text_fields, *label]):
             texts = tuple(row[field] for field in content.text_fields)
             yield Row(texts, parse_label(content, row, f"{path.name}, line {line}"))

