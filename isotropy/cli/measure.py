@@ -22,19 +22,28 @@ Inputs = Annotated[
     list[str],
     typer.Argument(
         metavar="INPUT…",
-        help=".npy, .safetensors, .parquet, word vectors as .txt or .vec, a model's folder, or "
-        "ORG/NAME[@REVISION] of a hub.",
+        help=".npy, .npz, .safetensors, .parquet, .csv, .tsv, word vectors as .txt, .vec or .bin, "
+        "these with .gz, a model's folder, or ORG/NAME[@REVISION] of a hub.",
     ),
 ]
 Texts = Annotated[
     str | None,
-    typer.Option(help="Texts for a model, FILE[:FIELD]: .txt, .jsonl, .csv, .parquet."),
+    typer.Option(
+        help="Texts for a model, FILE[:FIELD]: .txt, .jsonl, .json, .csv, .tsv, .parquet."
+    ),
 ]
 Layers = Annotated[
     str | None,
     typer.Option(
         help="Layers of a model (0,6,-1, output, or all; default: the output of a model of "
         "sentence-transformers, else the last) or arrays of a file."
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns of a table that are dimensions: names or globs, separated by commas; "
+        "default: those with numbered names, if all other numbers are labels, types or the index."
     ),
 ]
 Pool = Annotated[
@@ -54,7 +63,7 @@ TruncateDim = Annotated[
 ]
 Labels = Annotated[
     str | None,
-    typer.Option(help="Classes for silhouettes: a field of the texts, or FILE[:FIELD]."),
+    typer.Option(help="Classes for silhouettes: a field of the texts or table, or FILE[:FIELD]."),
 ]
 Types = Annotated[
     str | None,
@@ -108,6 +117,7 @@ def measure(
     inputs: Inputs,
     texts: Texts = None,
     layers: Layers = None,
+    columns: Columns = None,
     pooling: Pool = None,
     prompt: Prompt = None,
     prompt_name: PromptName = None,

@@ -1,28 +1,34 @@
-"""Read point clouds from files: NumPy, safetensors, Parquet, vectors as text; no pickles."""
+"""Read point clouds from files: NumPy, safetensors, tables, word vectors; no pickles."""
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 import zipfile
-from collections.abc import Callable, Iterator
-from functools import partial
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.measure.clouds import (
-    PointCloud,
-    StoredArray,
-    as_floats,
-    cloud_from_array,
-    cloud_from_file,
-    rows_per_block,
-)
+from isotropy.measure.clouds import PointCloud, StoredArray, cloud_from_array, cloud_from_file
+from isotropy.measure.inputs import Input, first_line, require_matrix
+from isotropy.measure.number_tables import read_number_table
+from isotropy.measure.parquet_tables import read_parquet
 from isotropy.measure.text_vectors import read_text_vectors
+from isotropy.measure.word2vec import read_word2vec
+from isotropy.sources.archives import DISK_ERRORS, unpack_gzip
+from isotropy.sources.table_text import format_suffix
 
 TEXT_SUFFIXES = (".txt", ".vec", ".glove", ".w2v")
+TABLES = (".parquet", ".csv", ".tsv")
+OBJECTS = (
+    "the array holds Python objects, which would have to be unpickled: save numbers, as with "
+    "numpy.save(file, array.astype('float32'))"
+)
 SAFETENSORS: dict[str, Any] = {
     "BF16": "bfloat16",
     **{
@@ -42,41 +48,62 @@ SAFETENSORS: dict[str, Any] = {
 """Types of numbers in safetensors files, and their NumPy types."""
 
 
-def open_file(path: Path, layers: list[str] | None, work: Path) -> list[PointCloud]:
+_UNREADABLE = (
+    *(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error),
+    *(RuntimeError, NotImplementedError),  # encrypted members of a zip, unknown compression
+)
+
+
+def open_file(
+    path: Path,
+    layers: list[str] | None,
+    work: Path,
+    columns: list[str] | None = None,
+    groups: frozenset[str] = frozenset(),
+) -> list[PointCloud]:
     """Read the point clouds of a file, in the format of its suffix.
 
     Args:
-        path: the file.
+        path: the file; it may be compressed by gzip.
         layers: names of arrays in it, or numbers along its first axis; None: all.
         work: a folder for temporary files.
+        columns: names or globs of a table's columns that are dimensions; None: found by name.
+        groups: names of its columns that hold labels, types or sentences.
 
     Raises:
         IsotropyError: no such file, an unknown or dangerous format, or no vectors in it.
     """
-    reader = READERS.get(path.suffix.lower())
+    suffix = format_suffix(path)
+    reader = READERS.get(suffix)
     if reader is None:
-        raise IsotropyError(_describe_unknown(path))
+        raise IsotropyError(_describe_unknown(path, suffix))
+    if columns is not None and suffix not in TABLES:
+        raise IsotropyError(f"{path}: --columns is for tables ({', '.join(TABLES)})")
     if not path.stat().st_size:
         raise IsotropyError(f"{path}: the file is empty")
+    file = Input(path, str(path), work, layers, columns, groups)
     try:
-        clouds = reader(path, work)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise IsotropyError(
-            f"{path}: not readable as {path.suffix}: {_first_line(error)}"
-        ) from None
+        if path.suffix.lower() == ".gz":
+            file = file._replace(path=file.new_file())
+            unpack_gzip(path, file.path)
+            if not file.path.stat().st_size:
+                raise IsotropyError(f"{path}: the file is empty")
+        clouds = reader(file)
+    except _UNREADABLE as error:
+        if isinstance(error, OSError) and error.errno in (*DISK_ERRORS, errno.EFBIG):
+            raise
+        raise IsotropyError(f"{path}: not readable as {suffix}: {first_line(error)}") from None
     return _select_layers(path, clouds, layers)
 
 
-def _describe_unknown(path: Path) -> str:
+def _describe_unknown(path: Path, suffix: str) -> str:
     suffixes = ", ".join(READERS)
-    if path.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"):
+    if suffix in (".pt", ".pth", ".ckpt", ".pkl", ".pickle"):
         return (
-            f"{path}: {path.suffix} files may hold pickled code, which is never run; save the "
+            f"{path}: {suffix} files may hold pickled code, which is never run; save the "
             "vectors with numpy.save or safetensors.numpy.save_file"
         )
-    if path.suffix == ".npz":
-        return f"{path}: expected one array per file; save each array of it with numpy.save"
-    got = path.suffix or "no suffix"
+    got = suffix or "no suffix"
     return f"{path}: expected a folder of a model, or one of {suffixes}, got {got}"
 
 
@@ -94,181 +121,170 @@ def _select_layers(
                 )
             if names[0] == "0":
                 raise IsotropyError(f"{path}: --layers {name}: expected 0 to {len(names) - 1}")
-            raise IsotropyError(f"{path}: no array {name!r}; {suggest(name, names, 'in the file')}")
+            raise _no_array(str(path), name, names)
     return [clouds[name] for name in layers]
 
 
-def _npy(path: Path, _: Path) -> dict[str, PointCloud]:
+def _no_array(title: str, name: str, names: Iterable[str]) -> IsotropyError:
+    return IsotropyError(f"{title}: no array {name!r}; {suggest(name, names, 'in the file')}")
+
+
+def _npy(file: Input) -> dict[str, PointCloud]:
     """An array (n, d), or (layers, n, d), mapped into memory."""
-    with path.open("rb") as file:
-        if file.read(6) != b"\x93NUMPY":
+    array = _map_array(file.title, file.path)
+    if array.ndim != 3:
+        require_matrix(file.title, array.shape)
+        return {"": _cloud_from_mapped(file, "", array)}
+    require_matrix(file.title, array.shape[1:])
+    return {str(i): _cloud_from_mapped(file, i, array[i]) for i in range(len(array))}
+
+
+def _map_array(title: str, path: Path) -> np.ndarray:
+    with path.open("rb") as stream:
+        if stream.read(6) != b"\x93NUMPY":
             raise ValueError("it does not begin as NumPy's files do")
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
         if "pickle" in str(error) or "object" in str(error).lower():
-            raise IsotropyError(
-                f"{path}: the array holds Python objects, which would have to be unpickled: save "
-                "numbers, as with numpy.save(file, array.astype('float32'))"
-            ) from None
+            raise IsotropyError(f"{title}: {OBJECTS}") from None
         raise
     if array.dtype.kind not in "fiub":
-        raise IsotropyError(f"{path}: expected real numbers, got {array.dtype}")
-    if array.ndim != 3:
-        _require_matrix(str(path), array.shape)
-        return {"": _cloud_from_mapped(path, "", array)}
-    _require_matrix(str(path), array.shape[1:])
-    return {str(i): _cloud_from_mapped(path, i, array[i]) for i in range(len(array))}
+        raise IsotropyError(f"{title}: expected real numbers, got {array.dtype}")
+    return array
 
 
-def _cloud_from_mapped(path: Path, layer: int | str, array: np.ndarray) -> PointCloud:
+def _cloud_from_mapped(file: Input, layer: int | str, array: np.ndarray) -> PointCloud:
     """A cloud of a memory-mapped array; contiguous rows are read from the file instead."""
     n, d = array.shape
     if not array.flags.c_contiguous:
-        return cloud_from_array(str(path), layer, array)
+        return cloud_from_array(file.title, layer, array)
     mapped = array.base if isinstance(array.base, np.memmap) else array
     begin = array.__array_interface__["data"][0] - mapped.__array_interface__["data"][0]
     assert isinstance(mapped, np.memmap)
     return cloud_from_file(
-        str(path), layer, StoredArray(path, array.dtype, mapped.offset + begin, (n, d))
+        file.title, layer, StoredArray(file.path, array.dtype, mapped.offset + begin, (n, d))
     )
 
 
-def _require_matrix(title: str, shape: tuple[int, ...]) -> None:
-    if len(shape) != 2:
-        raise IsotropyError(f"{title}: expected an array of shape (n, d), got {shape}")
-    if shape[0] < 2 or shape[1] < 2:
-        raise IsotropyError(
-            f"{title}: expected at least 2 rows and 2 dimensions, got {shape[0]} and {shape[1]}"
-        )
+def _npz(file: Input) -> dict[str, PointCloud]:
+    """All two-dimensional arrays, or those that are asked for, each unpacked and mapped."""
+    with zipfile.ZipFile(file.path) as archive:
+        members = {n.removesuffix(".npy"): n for n in archive.namelist() if n.endswith(".npy")}
+        shapes = {name: _stored_shape(archive, members[name]) for name in sorted(members)}
+        objects = [name for name, shape in shapes.items() if shape is None]
+        wanted = list(members) if file.layers is None else file.layers
+        for name in wanted:
+            if name not in members:
+                raise _no_array(file.title, name, members)
+        if refused := [name for name in wanted if name in objects]:
+            others = ", ".join(name for name in shapes if name not in objects)
+            choice = f"; or name other arrays, as in --layers {others}" if others else ""
+            raise IsotropyError(f"{file.title}, {refused[0]}: {OBJECTS}{choice}")
+        arrays = {}
+        for name in _matrices(file, shapes):
+            if name in wanted:
+                target = file.new_file()
+                with archive.open(members[name]) as packed, target.open("wb") as unpacked:
+                    shutil.copyfileobj(packed, unpacked)
+                arrays[name] = _map_array(f"{file.title}, {name}", target)
+    clouds = {}
+    single = len(_matrices(file, shapes)) == 1
+    for name, array in arrays.items():
+        stored = file._replace(path=Path(str(array.filename)))  # type: ignore[attr-defined]
+        clouds[name] = _cloud_from_mapped(stored, "" if single else name, array)
+        clouds[name].notes = _note_arrays(file, shapes)
+    return clouds
 
 
-def _safetensors(path: Path, _: Path) -> dict[str, PointCloud]:
+def _stored_shape(archive: zipfile.ZipFile, member: str) -> tuple[int, ...] | None:
+    """Shape of an array in an archive, by its header; None: it holds Python objects."""
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0
+        read = read if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(stream)
+    return None if dtype.hasobject else shape
+
+
+def _matrices(file: Input, shapes: Mapping[str, Sequence[int] | None]) -> list[str]:
+    """Names of the arrays (n, d) of a file of several arrays.
+
+    Raises:
+        IsotropyError: there is none, or one has too few rows or dimensions.
+    """
+    names = [name for name, shape in shapes.items() if shape is not None and len(shape) == 2]
+    if not names:
+        listing = ", ".join(f"{name}: {shape}" for name, shape in shapes.items()) or "none"
+        raise IsotropyError(f"{file.title}: expected an array of shape (n, d), got {listing}")
+    for name in names:
+        require_matrix(f"{file.title}, {name}", tuple(shapes[name] or ()))
+    return names
+
+
+def _note_arrays(file: Input, shapes: Mapping[str, Sequence[int] | None]) -> list[str]:
+    """Say which arrays of a file are not point clouds, and are left out."""
+    used = _matrices(file, shapes)
+    rest = [name for name in shapes if name not in used]
+    if not rest:
+        return []
+    return [f"{file.title}: arrays (n, d) are {', '.join(used)}; left out: {', '.join(rest)}"]
+
+
+def _safetensors(file: Input) -> dict[str, PointCloud]:
     """All two-dimensional arrays, in the order of their names."""
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(path, framework="np"):  # checks the whole header
+        with safe_open(file.path, framework="np"):  # checks the whole header
             pass
     except SafetensorError as error:
-        raise IsotropyError(f"{path}: not readable as .safetensors: {error}") from None
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
+        raise IsotropyError(f"{file.title}: not readable as .safetensors: {error}") from None
+    with file.path.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(length))
     header.pop("__metadata__", None)
-    arrays = {}
-    for name, entry in sorted(header.items()):
-        if len(entry["shape"]) != 2:
-            continue
-        _require_matrix(f"{path}, {name}", tuple(entry["shape"]))
+    shapes = {name: entry["shape"] for name, entry in sorted(header.items())}
+    clouds = {}
+    for name in (names := _matrices(file, shapes)):
+        entry = header[name]
         if entry["dtype"] not in SAFETENSORS:
             supported = ", ".join(SAFETENSORS)
             raise IsotropyError(
-                f"{path}, {name}: expected one of {supported}, got {entry['dtype']}"
+                f"{file.title}, {name}: expected one of {supported}, got {entry['dtype']}"
             )
         begin = 8 + length + entry["data_offsets"][0]
-        shape = entry["shape"][0], entry["shape"][1]
-        arrays[name] = StoredArray(path, SAFETENSORS[entry["dtype"]], begin, shape)
-    if not arrays:
-        shapes = {name: entry["shape"] for name, entry in header.items()}
-        raise IsotropyError(f"{path}: expected an array of shape (n, d), got {shapes or 'none'}")
-    single = len(arrays) == 1
-    return {
-        name: cloud_from_file(str(path), "" if single else name, stored)
-        for name, stored in arrays.items()
-    }
-
-
-def _parquet(path: Path, _: Path) -> dict[str, PointCloud]:
-    """A cloud per column of lists of numbers, or one cloud of all columns of floats."""
-    import pyarrow as pa
-
-    try:
-        file = _open_parquet(path)
-    except pa.ArrowInvalid as error:
-        raise IsotropyError(f"{path}: not readable as .parquet: {_first_line(error)}") from None
-    n, schema = file.metadata.num_rows, file.schema_arrow
-    lists = [f.name for f in schema if _is_list(f.type)]
-    floats = [f.name for f in schema if pa.types.is_floating(f.type)]
-    if not lists and not floats:
-        raise IsotropyError(
-            f"{path}: expected a column of lists of numbers or columns of floats, got "
-            + ", ".join(f"{f.name}: {f.type}" for f in schema)
-        )
-    if not lists:
-        _require_matrix(str(path), (n, len(floats)))
-        return {
-            "": PointCloud(str(path), "", (n, len(floats)), lambda: _column_blocks(path, floats))
-        }
-    clouds = {}
-    for name in lists:
-        first = next(file.iter_batches(1, columns=[name]), None)
-        width = len(first.column(0)[0].as_py() or []) if first else 0
-        _require_matrix(f"{path}, {name}", (n, width))
-        clouds[name] = PointCloud(
-            str(path),
-            "" if len(lists) == 1 else name,
-            (n, width),
-            partial(_list_blocks, path, name, width),
-        )
+        n, d = entry["shape"]
+        stored = StoredArray(file.path, SAFETENSORS[entry["dtype"]], begin, (n, d))
+        clouds[name] = cloud_from_file(file.title, "" if len(names) == 1 else name, stored)
+        clouds[name].notes = _note_arrays(file, shapes)
     return clouds
 
 
-def _open_parquet(path: Path) -> Any:
-    """Open a Parquet file without read-ahead, so that memory stays bounded."""
-    import pyarrow.parquet as pq
-
-    return pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20)
-
-
-def _is_list(kind: Any) -> bool:
-    import pyarrow as pa
-
-    if not isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
-        return False
-    return bool(pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
-
-
-def _column_blocks(path: Path, names: list[str]) -> Iterator[np.ndarray]:
-    for batch in _open_parquet(path).iter_batches(rows_per_block(len(names)), columns=names):
-        columns = [batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(names))]
-        yield as_floats(np.stack(columns, axis=1))
-
-
-def _list_blocks(path: Path, name: str, width: int) -> Iterator[np.ndarray]:
-    n_read = 0
-    for batch in _open_parquet(path).iter_batches(rows_per_block(width), columns=[name]):
-        column = batch.column(0)
-        lengths = np.array([-1 if x is None else x for x in column.value_lengths().to_pylist()])
-        if (lengths != width).any():
-            row = int((lengths != width).argmax())
-            got = "no vector" if lengths[row] < 0 else f"{lengths[row]} numbers"
-            raise IsotropyError(
-                f"{path}, {name}: row {n_read + row + 1}: expected {width} numbers as in row 1, "
-                f"got {got}"
-            )
-        values = column.flatten().to_numpy(zero_copy_only=False)
-        yield as_floats(values.reshape(len(batch), width))
-        n_read += len(batch)
-
-
-def _text(path: Path, work: Path) -> dict[str, PointCloud]:
+def _text(file: Input) -> dict[str, PointCloud]:
     """Vectors as text, converted once to a binary array, which every pass reads."""
-    stored, notes = read_text_vectors(path, work / f"{len(list(work.iterdir()))}.vectors")
-    _require_matrix(str(path), stored.shape)
-    cloud = cloud_from_file(str(path), "", stored)
+    stored, notes = read_text_vectors(file.path, file.new_file(), file.title)
+    require_matrix(file.title, stored.shape)
+    cloud = cloud_from_file(file.title, "", stored)
     cloud.notes = notes
     return {"": cloud}
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+def _word2vec(file: Input) -> dict[str, PointCloud]:
+    """Vectors of word2vec's binary format, converted as those in text."""
+    stored = read_word2vec(file.path, file.new_file(), file.title)
+    require_matrix(file.title, stored.shape)
+    return {"": cloud_from_file(file.title, "", stored)}
 
 
-READERS: dict[str, Callable[[Path, Path], dict[str, PointCloud]]] = {
+READERS: dict[str, Callable[[Input], dict[str, PointCloud]]] = {
     ".npy": _npy,
+    ".npz": _npz,
     ".safetensors": _safetensors,
-    ".parquet": _parquet,
+    ".parquet": read_parquet,
+    ".csv": read_number_table,
+    ".tsv": read_number_table,
     **dict.fromkeys(TEXT_SUFFIXES, _text),
+    ".bin": _word2vec,
 }
 """Reader of each suffix."""

@@ -26,6 +26,7 @@ class PointCloud:
         select: reads the rows with some numbers, and no others; None: not possible.
 
     Attributes:
+        columns: the columns of a table that are its dimensions; "": not from a table.
         notes: sentences for the user on how the file was read.
     """
 
@@ -40,6 +41,7 @@ class PointCloud:
         self.input, self.layer = input, layer
         self.n, self.d = shape
         self._blocks, self._select = blocks, select
+        self.columns = ""
         self.notes: list[str] = []
 
     @property

@@ -54,8 +54,8 @@ def print_table(rows: Sequence[Row], notes: Sequence[str]) -> None:
     keys = [key for key in KEYS if key != "input" or several]
     layers = [row for row in rows if row.get("transform", "none") == "none"]
     compared = ("transform", "isoscore", "isoscore_error", "log10_isotropy_matched")
-    left_out = (*KEYS, "transform", "log10_isotropy_matched")
-    values = [name for name in columns(layers) if name not in left_out]
+    apart = (*KEYS, "columns", "transform", "log10_isotropy_matched")  # a note says the columns
+    values = [name for name in columns(layers) if name not in apart]
     _print_columns(console, layers, [k for k in keys if k in columns(layers)], values)
     if len(layers) < len(rows):
         keys = [key for key in keys if key in columns(rows) and key not in ("n", "d")]

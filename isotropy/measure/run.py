@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.measure.arrays import open_file
+from isotropy.measure.arrays import TABLES, open_file
 from isotropy.measure.clouds import PointCloud
 from isotropy.measure.hub import fetch_model, is_hub_id
 from isotropy.measure.models import ModelOptions, Pooling, embed_texts
 from isotropy.measure.scores import METRICS, Groups, measure_cloud
 from isotropy.metrics.validation import sample_rows
+from isotropy.sources.table_text import format_suffix
 from isotropy.sources.text_files import Column, parse_column, read_labels, read_texts
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Request(NamedTuple):
     inputs: list[str]
     texts: str | None = None
     layers: str | None = None
+    columns: str | None = None
     pooling: str | None = None
     prompt: str | None = None
     prompt_name: str | None = None
@@ -166,9 +168,9 @@ def _open(input_name: str, request: Request, texts: Column | None, work: Path) -
             if getattr(request, option) is not None:
                 name = option.replace("_", "-")
                 raise IsotropyError(f"{path}: --{name} is for models, this is a file")
-        clouds = open_file(path, None if layers == ["all"] else layers, work)
-        groups = {name: _read_group(request, name, path, None, clouds[0].n) for name in GROUPS}
-        return _Opened(clouds, Groups(**groups), [], [path])
+        return _open_file(path, None if layers == ["all"] else layers, request, work)
+    if request.columns is not None:
+        raise IsotropyError(f"{input_name}: --columns is for tables ({', '.join(TABLES)})")
     if path.is_dir():
         folder, note = path, []
     elif is_hub_id(input_name):
@@ -182,6 +184,27 @@ def _open(input_name: str, request: Request, texts: Column | None, work: Path) -
     return opened._replace(notes=note + opened.notes)
 
 
+def _open_file(path: Path, layers: list[str] | None, request: Request, work: Path) -> _Opened:
+    """Open a file: its clouds, and the groups of their rows, whose columns are no dimensions."""
+    sources = {name: _group_source(request, name, path, None) for name in GROUPS}
+    own = [
+        source.field or name
+        for name, source in sources.items()
+        if source is not None and source.path.samefile(path)
+    ]
+    columns = None
+    if request.columns is not None:
+        columns = [name.strip() for name in request.columns.split(",") if name.strip()]
+        if not columns:
+            raise IsotropyError("--columns: expected names or globs, as 'dim_*', got none")
+    groups = {name: _read_group(name, source) for name, source in sources.items()}
+    clouds = open_file(path, layers, work, columns, frozenset(own))
+    for name, values in groups.items():
+        for cloud in clouds:
+            _require_rows(name, sources[name], values, cloud.n)
+    return _Opened(clouds, Groups(**groups), [], [path])
+
+
 def _open_model(
     input_name: str,
     folder: Path,
@@ -192,7 +215,10 @@ def _open_model(
 ) -> _Opened:
     """Embed texts, or their tokens, with a model."""
     lines = read_texts(texts)
-    text_groups = {name: _read_group(request, name, None, texts, len(lines)) for name in GROUPS}
+    sources = {name: _group_source(request, name, None, texts) for name in GROUPS}
+    text_groups = {name: _read_group(name, source) for name, source in sources.items()}
+    for name, values in text_groups.items():
+        _require_rows(name, sources[name], values, len(lines))
     chosen = np.arange(len(lines))
     if request.sample is not None and request.pooling != "tokens":
         chosen = sample_rows(len(lines), request.sample, request.seed).numpy()
@@ -224,25 +250,30 @@ def _open_model(
     return _Opened(embedded.clouds, groups, embedded.notes, [folder, texts.path], embedded.model)
 
 
-def _read_group(
-    request: Request, name: str, input: Path | None, texts: Column | None, n: int
-) -> np.ndarray | None:
-    """Read a value per row (labels, types or sentences) from its file, the texts, or the input."""
+def _group_source(
+    request: Request, name: str, input: Path | None, texts: Column | None
+) -> Column | None:
+    """Where a value per row (labels, types or sentences) is: a file, the texts, or the input."""
     value = getattr(request, name)
     if value is None:
         return None
     if Path(value).is_file() or Path(value.rpartition(":")[0]).is_file():
-        source = parse_column(value)
-    elif texts is not None:
-        source = Column(texts.path, value)
-    elif input is not None and input.suffix == ".parquet":
-        source = Column(input, value)
-    else:
-        raise IsotropyError(f"--{name} {value}: no such file; give FILE or FILE:FIELD")
-    labels = read_labels(source, name)
-    if len(labels) != n:
-        raise IsotropyError(f"--{name}: {source} has {len(labels)} rows, the input has {n}")
-    return labels
+        return parse_column(value)
+    if texts is not None:
+        return Column(texts.path, value)
+    if input is not None and format_suffix(input) in (*TABLES, ".npz"):
+        return Column(input, value)
+    raise IsotropyError(f"--{name} {value}: no such file; give FILE or FILE:FIELD")
+
+
+def _read_group(name: str, source: Column | None) -> np.ndarray | None:
+    return None if source is None else read_labels(source, name)
+
+
+def _require_rows(name: str, source: Column | None, values: np.ndarray | None, n: int) -> None:
+    """Refuse values of another number of rows than the input's."""
+    if values is not None and len(values) != n:
+        raise IsotropyError(f"--{name}: {source} has {len(values)} rows, the input has {n}")
 
 
 def _measure_cloud(
@@ -267,6 +298,7 @@ def _measure_cloud(
         seed=request.seed,
     )
     facts: Row = {"input": cloud.input, "layer": cloud.layer, "n": cloud.n, "d": cloud.d}
+    facts |= {"columns": cloud.columns}
     if request.sample is not None:
         facts["n"] = min(cloud.n, request.sample)
     if not request.transforms and request.save_transform is None:

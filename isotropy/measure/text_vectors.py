@@ -42,8 +42,8 @@ class _Format(NamedTuple):
     n: int | None
 
 
-def read_text_vectors(path: Path, target: Path) -> TextVectors:
-    """Convert text vectors to a binary array in the file `target`.
+def read_text_vectors(path: Path, target: Path, title: str | None = None) -> TextVectors:
+    """Convert text vectors to a binary array in the file `target`; `title` is the name in messages.
 
     Raises:
         IsotropyError: not UTF-8, a line that does not fit the others, or counts in the first line
@@ -51,28 +51,28 @@ def read_text_vectors(path: Path, target: Path) -> TextVectors:
     """
     with path.open(encoding="utf-8-sig", newline="\n") as stream, target.open("wb") as file:
         try:
-            return _convert(path, stream, target, file)
+            return _convert(title or str(path), stream, target, file)
         except UnicodeDecodeError as error:
             raise IsotropyError(
-                f"{path}: expected UTF-8, got byte {error.object[error.start]:#04x}"
+                f"{title or path}: expected UTF-8, got byte {error.object[error.start]:#04x}"
             ) from None
 
 
-def _convert(path: Path, stream: Any, target: Path, file: Any) -> TextVectors:
+def _convert(title: str, stream: Any, target: Path, file: Any) -> TextVectors:
     lines = enumerate(stream, start=1)
     block = _fields(islice(lines, LINES_PER_BLOCK))
     if not block:
-        raise IsotropyError(f"{path}: the file has only blank lines")
-    layout = _find_format(path, [fields for _, fields in block])
+        raise IsotropyError(f"{title}: the file has only blank lines")
+    layout = _find_format(title, [fields for _, fields in block])
     if layout.n is not None:
         block = block[1:]
     n = 0
     while block:
-        file.write(_parse(path, block, layout).tobytes())
+        file.write(_parse(title, block, layout).tobytes())
         n += len(block)
         block = _fields(islice(lines, LINES_PER_BLOCK))
     stored = StoredArray(target, np.dtype(np.float32), 0, (n, layout.d))
-    return TextVectors(stored, _check_count(path, n, layout))
+    return TextVectors(stored, _check_count(title, n, layout))
 
 
 def _fields(lines: Iterable[tuple[int, str]]) -> list[tuple[int, list[str]]]:
@@ -81,7 +81,7 @@ def _fields(lines: Iterable[tuple[int, str]]) -> list[tuple[int, list[str]]]:
     return [(number, fields) for number, fields in split if fields]
 
 
-def _find_format(path: Path, rows: list[list[str]]) -> _Format:
+def _find_format(title: str, rows: list[list[str]]) -> _Format:
     """Decide from the first lines how all are read.
 
     Raises:
@@ -96,7 +96,7 @@ def _find_format(path: Path, rows: list[list[str]]) -> _Format:
         n, d = int(rows[0][0]), int(rows[0][1])
         if min(counts[1:], default=d) > d:
             raise IsotropyError(
-                f"{path}: line 1 promises {n} vectors of {d} numbers, but lines have at least "
+                f"{title}: line 1 promises {n} vectors of {d} numbers, but lines have at least "
                 f"{min(counts[1:])} numbers: correct it, or remove it"
             )
         return _Format(d, True, n)
@@ -122,7 +122,7 @@ def _n_numbers(fields: list[str]) -> int:
     return len(fields)
 
 
-def _parse(path: Path, block: list[tuple[int, list[str]]], layout: _Format) -> np.ndarray:
+def _parse(title: str, block: list[tuple[int, list[str]]], layout: _Format) -> np.ndarray:
     """Return the vectors of lines, shape (lines, d): their last d fields, since a word may contain
     blanks.
     """
@@ -131,7 +131,7 @@ def _parse(path: Path, block: list[tuple[int, list[str]]], layout: _Format) -> n
         if len(fields) < minimum or (not layout.has_words and len(fields) > d) or d < 1:
             word = "a word and " if layout.has_words else ""
             raise IsotropyError(
-                f"{path}, line {number}: expected {word}{max(d, 2)} numbers, got {len(fields)} "
+                f"{title}, line {number}: expected {word}{max(d, 2)} numbers, got {len(fields)} "
                 "fields"
             )
     try:
@@ -141,12 +141,12 @@ def _parse(path: Path, block: list[tuple[int, list[str]]], layout: _Format) -> n
             if _n_numbers(fields) < d:
                 wrong = fields[len(fields) - _n_numbers(fields) - 1]
                 raise IsotropyError(
-                    f"{path}, line {number}: expected a number, got {wrong[:40]!r}"
+                    f"{title}, line {number}: expected a number, got {wrong[:40]!r}"
                 ) from None
         raise
 
 
-def _check_count(path: Path, n: int, layout: _Format) -> list[str]:
+def _check_count(title: str, n: int, layout: _Format) -> list[str]:
     """Compare the number of lines with that of the header; return sentences for the user."""
     notes = [] if layout.has_words else [f"no words: each line is a vector of {layout.d} numbers"]
     if layout.n is None or layout.n == n:
@@ -154,6 +154,6 @@ def _check_count(path: Path, n: int, layout: _Format) -> list[str]:
     if n == layout.n - 1 and n > 1:  # as in an official file
         return [*notes, f"line 1 promises {layout.n} vectors, the file has one less"]
     raise IsotropyError(
-        f"{path}: line 1 promises {layout.n} vectors, the file has {n}: it is cut off, or not the "
+        f"{title}: line 1 promises {layout.n} vectors, the file has {n}: it is cut off, or not the "
         "whole file"
     )

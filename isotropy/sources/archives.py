@@ -94,6 +94,25 @@ def decompress(path: Path) -> bytes:
     return data
 
 
+def unpack_gzip(path: Path, target: Path) -> None:
+    """Decompress a gzip file into another file.
+
+    Raises:
+        IsotropyError: damaged file, or more bytes than MAX_RATIO allows.
+    """
+    try:
+        with gzip.open(path) as source, target.open("wb") as sink:
+            n = _write(source, sink, _limit(path))
+    except _DAMAGED as error:
+        if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+            raise
+        raise IsotropyError(
+            f"{path} cannot be unpacked ({error}): it is damaged or incomplete"
+        ) from error
+    if n > _limit(path):
+        raise _too_large(path)
+
+
 def _limit(archive: Path) -> int:
     """Most bytes that the members of an archive may have together."""
     return max(MIN_LIMIT, MAX_RATIO * archive.stat().st_size)
@@ -163,7 +182,7 @@ def _copy(
             raise _too_large(archive)
 
 
-def _write(source: IO[bytes], sink: IO[bytes], limit: int) -> int:
+def _write(source: IO[bytes] | gzip.GzipFile, sink: IO[bytes], limit: int) -> int:
     """Copy a stream, stop once more than `limit` bytes are copied, and return their number."""
     n = 0
     while n <= limit and (chunk := source.read(CHUNK)):

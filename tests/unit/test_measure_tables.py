@@ -1,0 +1,377 @@
+"""Tables and arrays of `isotropy measure`: the dimensions that are read are those that were
+written, every output says which they are, and what is unclear is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from typer.testing import CliRunner, Result
+
+from isotropy.cli import app
+from isotropy.errors import IsotropyError
+from isotropy.measure.arrays import open_file
+from isotropy.measure.columns import abbreviate
+from isotropy.metrics import isoscore, silhouette
+
+N = 60
+X = np.random.default_rng(0).standard_normal((N, 3))
+LABELS = np.arange(N) % 3
+NAMED = pd.DataFrame(X, columns=["dim_0", "dim_1", "dim_2"])
+XY = pd.DataFrame(X[:, :2], columns=["x", "y"])
+LABELLED = XY.assign(label=LABELS * 1.0)
+TEXTS = ["tea", "coffee"] * (N // 2)
+
+
+def measure(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, ["measure", *map(str, arguments), "--metrics", "isoscore"])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result
+
+
+def comma_text(*, header: bool = True, index: bool = False, **options: object) -> str:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    return str(frame.to_csv(header=header, index=index, **options))  # type: ignore[call-overload]
+
+
+def write_table(name: str, frame: pd.DataFrame | pa.Table | str) -> None:
+    """Write a table in the format of a file's suffix."""
+    if isinstance(frame, str):
+        data = frame.encode()
+        Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    elif isinstance(frame, pa.Table):
+        pq.write_table(frame, name)
+    elif name.endswith(".parquet"):
+        frame.to_parquet(name)
+    else:
+        frame.to_csv(name, index=False, sep="\t" if ".tsv" in name else ",")
+
+
+READ: dict[str, tuple[str, object, str, str]] = {
+    "labels are no dimension": ("x.parquet --labels label", LABELLED, "x, y", "label"),
+    "labels as FILE:FIELD": ("x.parquet --labels x.parquet:label", LABELLED, "x, y", "label"),
+    "labels of a CSV": ("x.csv --labels label", LABELLED, "x, y", "label"),
+    "types of a gzipped TSV": ("x.tsv.gz --types word", NAMED.assign(word=TEXTS), "dim_0…dim_2",
+                               "word"),
+    "texts": ("x.parquet", NAMED.assign(text="a"), "dim_0…dim_2", "text"),
+    "booleans": ("x.parquet", NAMED.assign(held_out=True), "dim_0…dim_2", "held_out"),
+    "dates": ("x.csv", NAMED.assign(day="2026-01-02"), "dim_0…dim_2", "day"),
+    "index": ("x.parquet", NAMED.set_index(pd.Index(LABELS)), "dim_0…dim_2", "__index_level_0__"),
+    "index without pandas": (
+        "x.parquet",
+        pa.table({**{n: NAMED[n] for n in NAMED}, "__index_level_0__": LABELS}),
+        "dim_0…dim_2",
+        "__index_level_0__",
+    ),
+    "named index": ("x.parquet", NAMED.set_index(pd.Index(LABELS, name="dim_9")), "dim_0…dim_2",
+                    "dim_9"),
+    "levels of an index": (
+        "x.parquet",
+        NAMED.set_index(pd.MultiIndex.from_arrays([LABELS, LABELS], names=["i", "j"])),
+        "dim_0…dim_2",
+        "i, j",
+    ),
+    "range index": ("x.parquet", NAMED[::-1], "dim_0…dim_2", ""),
+    "numbers as names": ("x.parquet", pd.DataFrame(X).rename(columns=str), "0…2", ""),
+    "an integer dimension": ("x.parquet", NAMED.assign(dim_2=LABELS), "dim_0…dim_2", ""),
+    "a boolean dimension": ("x.parquet", NAMED.assign(dim_2=LABELS > 1), "dim_0…dim_2", ""),
+    "decimal numbers": (
+        "x.parquet", pa.table({n: pa.array(LABELS).cast(pa.decimal128(22, 1)) for n in "xy"}),
+        "x, y", "",
+    ),
+    "named columns": ("x.parquet --columns dim_0,dim_2", NAMED.assign(score=1.0), "dim_0, dim_2",
+                      "dim_1, score"),
+    "globs": ("x.csv --columns dim_*", NAMED.assign(score=1.0), "dim_0…dim_2", "score"),
+    "a glob without labels": ("x.csv --columns * --labels label", LABELLED, "x, y", "label"),
+    "all numbers": ("x.csv --columns *", XY.assign(z_score=1.5, word="a"), "x, y, z_score", "word"),
+    "a column of lists": (
+        "x.parquet --columns vector", pa.table({"id": LABELS, "vector": list(X)}), "vector", None
+    ),
+    "pandas' array": ("x.csv", pd.DataFrame(X), "0…2", ""),
+    "pandas' array and index": ("x.csv", str(pd.DataFrame(X).to_csv()), "0…2", "(no name)"),
+    "no names": ("x.csv", comma_text(header=False), "0…2", ""),
+    "no names, words": ("x.tsv", str(pd.DataFrame(X, TEXTS).to_csv(sep="\t", header=False)),
+                        "1…3", "0"),
+    "names and index": ("x.csv", comma_text(index=True), "a, b, c", "(no name)"),
+    "quoted fields": ("x.csv", comma_text(quoting=1), "a, b, c", ""),
+    "byte order mark": ("x.csv", "\ufeff" + comma_text(), "a, b, c", ""),
+    "carriage returns": ("x.csv", comma_text(lineterminator="\r\n"), "a, b, c", ""),
+    "blanks after commas": ("x.csv", comma_text().replace(",", ", "), "a, b, c", ""),
+    "semicolons": ("x.csv", comma_text(sep=";"), "a, b, c", ""),
+    "decimal commas": ("x.csv.gz", comma_text(sep=";", decimal=","), "a, b, c", ""),
+    "tabs": ("x.tsv", comma_text(sep="\t"), "a, b, c", ""),
+    "a text of 200,000 characters": (
+        "x.csv --types word", NAMED.assign(word="long " * 40_000), "dim_0…dim_2", "word"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ)
+def test_every_output_says_which_columns_are_dimensions(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, frame, columns, left_out = READ[case]
+    name, *options = command.split()
+    write_table(name, frame)  # type: ignore[arg-type]
+    outputs = ("--csv", "o.csv", "--parquet", "o.parquet", "--record", "o.json")
+    document = json.loads(measure(name, *options, "--json", *outputs).stdout)
+    (row,) = document["rows"]
+    assert row["columns"] == columns
+    assert row["n"] == N
+    for shown in (document["notes"][0], " ".join(measure(name, *options).stdout.split())):
+        if left_out is not None:
+            assert f"{name}: dimensions are columns {columns}" in shown
+            assert (f"; left out: {left_out}" in shown) == bool(left_out)
+    assert pd.read_csv("o.csv", dtype=str)["columns"][0] == columns
+    assert pd.read_parquet("o.parquet")["columns"][0] == columns
+    assert json.loads(Path("o.json").read_text())["result"] == document
+    if "abc"[: row["d"]] == columns.replace(", ", "") or columns == "0…2":
+        assert row["isoscore"] == pytest.approx(isoscore(X), rel=1e-9)
+
+
+def test_labels_are_not_measured_with_the_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The silhouette of x and y, not the higher one of x, y and the label itself."""
+    monkeypatch.chdir(tmp_path)
+    LABELLED.to_parquet("x.parquet")
+    np.save("y.npy", LABELS)
+    np.savez("x.npz", x=X[:, :2], y=LABELS.astype(str))
+    np.save("x.npy", X[:, :2])
+    commands = ("x.parquet --labels label", "x.npy --labels y.npy", "x.npz --labels y")
+    for command in commands:
+        arguments = ["measure", *command.split(), "--json", "--metrics", "silhouette"]
+        (row,) = json.loads(CliRunner().invoke(app, arguments).stdout)["rows"]
+        assert row["d"] == 2
+        assert row["silhouette"] == pytest.approx(silhouette(X[:, :2], LABELS), rel=1e-9)
+
+
+UNCLEAR = "it is not clear which columns are dimensions"
+ROW_1 = "row 1 may be names or values"
+REFUSED: list[tuple[str, object, str]] = [
+    ("x.parquet", LABELLED, f"{UNCLEAR}: name them with --columns"),
+    ("x.parquet", NAMED.assign(score=0.5), "in columns dim_0…dim_2, score"),
+    ("x.parquet", NAMED.assign(id=range(N)), "in columns dim_0…dim_2, id"),
+    ("x.csv", NAMED.assign(id=range(N)), UNCLEAR),
+    ("x.csv", XY.assign(label=LABELS), UNCLEAR),
+    ("x.csv", pd.DataFrame(X, columns=["length", "width", "height"]), UNCLEAR),
+    ("x.csv", "0.5,0.25,1\n0.25,1.5,2\n0.5,1.5,1\n", "numbers of more than one type in columns"),
+    ("x.parquet", NAMED.assign(dim_3=TEXTS), "expected numbers in column 'dim_3' as in 'dim_0'"),
+    ("x.csv", NAMED.assign(dim_3="1,234.5"), "expected numbers in column 'dim_3' as in 'dim_0'"),
+    ("x.csv", "a,b,c\n1.5,2.5,3\n1,x,2\n1,3,2\n", "numbers in column 'b', got 'x'"),
+    ("x.csv", NAMED.assign(dim_2=None), "column 'dim_2' has no values"),
+    ("x.csv", "a,b\n1.5,2.5\n1,\n", "row 2 holds NaN or infinity"),
+    ("x.csv", "a,b\n1.5,2.5\n1,inf\n", "row 2 holds NaN or infinity"),
+    ("x.csv", "a,a\n1.5,2.5\n1,2\n", "expected different names of columns, got 'a' 2 times"),
+    ("x.parquet", pa.Table.from_arrays([X[:, 0]] * 2, ["a", "a"]), "got 'a' 2 times"),
+    ("x.csv", "0,1,2\n3,4,5\n6,7,8\n", ROW_1),
+    ("x.csv", "0,6,12\n0.5,0.1,0.2\n0.1,0.2,0.3\n", ROW_1),
+    ("x.csv", "a,b\n1,2\n3\n", "row 3: expected 2 fields as in row 1, got 1"),
+    ("x.csv", "a,b\n1,2\n3,4,5\n", "row 3: expected 2 fields as in row 1, got 3"),
+    ("x.csv", "a,b\n" + "1,2\n" * 2000 + "3\n", "not readable as .csv: CSV parse error"),
+    ("x.csv", "a,b\n" + "1,2\n" * 2000 + "3,x\n", "in column 'b', got values of type string"),
+    ("x.csv", "a,b\n", "expected at least 2 rows, got one line"),
+    ("x.csv", "a,b\n1,2\n", "expected at least 2 rows and 2 dimensions, got 1 and 2"),
+    ("x.csv", "a\n1\n2\n", "separated by commas, semicolons or tabs, got one column"),
+    ("x.csv", "a|b\n1|2\n2|3\n", "separated by commas, semicolons or tabs, got one column"),
+    ("x.csv", "a,b\nq,1\nr,2\n", "at least 2 rows and 2 dimensions, got 2 and 1"),
+    ("x.csv", "a,b\nq,r\nr,s\n", "a: string, b: string"),
+    ("x.csv", "a;b\n1,5;2.5\n1,5;2,5\n", "decimal points and decimal commas: use one"),
+    ("x.csv", "\n\n", "only blank lines"),
+    ("x.csv.gz", "", "the file is empty"),
+    ("x.parquet --columns dim", NAMED, "--columns dim: no such column; did you mean 'dim_"),
+    ("x.parquet --columns text", NAMED.assign(text="a"), "got column 'text' of type"),
+    ("x.parquet --columns dim_*", NAMED.assign(dim_x="a"), "got column 'dim_x' of type"),
+    ("x.parquet --columns x,y,label --labels label", LABELLED, "cannot be a dimension"),
+    ("x.parquet --columns ,", NAMED, "--columns: expected names or globs"),
+    ("x.parquet --labels lable", LABELLED, "no field 'lable'; did you mean 'label'?"),
+    ("x.parquet", pa.table({"ids": [[1, 2]] * N, "x": X[:, 0], "y": X[:, 1]}), "lists of numbers"),
+    (
+        "x.parquet --columns v,x",
+        pa.table({"v": [[1, 2]] * N, "x": X[:, 0]}),
+        "columns of lists, or columns of numbers, got both",
+    ),
+]
+
+
+@pytest.mark.parametrize(("command", "frame", "sentence"), REFUSED, ids=lambda value: "")
+def test_unclear_tables_are_refused(
+    command: str, frame: object, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name, *options = command.split()
+    write_table(name, frame)  # type: ignore[arg-type]
+    (line,) = measure(name, *options, code=2).output.strip().splitlines()
+    assert sentence in line
+
+
+def word2vec(vectors: np.ndarray, n: int | None = None, line_break: bytes = b"\n") -> bytes:
+    """Vectors in word2vec's binary format; the words are not UTF-8."""
+    rows = vectors.astype("<f4")
+    words = [b"\xff%d " % i + row.tobytes() + line_break for i, row in enumerate(rows)]
+    return b"%d %d\n" % (len(rows) if n is None else n, rows.shape[1]) + b"".join(words)
+
+
+def savez(**arrays: object) -> None:
+    np.savez("x.npz", **arrays)  # type: ignore[arg-type]
+
+
+def packed(data: bytes, name: str = "x.csv.gz") -> None:
+    Path(name).write_bytes(data)
+
+
+GZ = gzip.compress(comma_text().encode())
+OBJECTS = np.array(["a", None], dtype=object)
+BROKEN: list[tuple[str, Callable[[], object], str]] = [
+    ("x.npz", lambda: savez(x=X, y=OBJECTS), "y: the array holds Python objects"),
+    ("x.npz", lambda: savez(x=X, y=OBJECTS), "or name other arrays, as in --layers x"),
+    ("x.npz --layers y", lambda: savez(x=X, y=OBJECTS), "y: the array holds Python objects"),
+    ("x.npz --layers z", lambda: savez(x=X, y=X), "no array 'z'; known: 'x', 'y'"),
+    ("x.npz", lambda: savez(x=X[0], y=X[None]), "got x: (3,), y: (1, 60, 3)"),
+    ("x.npz", lambda: savez(), "expected an array of shape (n, d), got none"),
+    ("x.npz", lambda: packed(b"PK\3\4 no archive", "x.npz"), "not readable as .npz"),
+    ("x.npz --labels y", lambda: savez(x=X, z=X[:9], y=LABELS), "has 60 rows, the input has 9"),
+    ("x.npz --columns a", lambda: savez(x=X), "--columns is for tables"),
+    ("x.csv.gz", lambda: packed(GZ[:-20]), "it is damaged or incomplete"),
+    ("x.csv.gz", lambda: packed(comma_text().encode()), "it is damaged or incomplete"),
+    ("x.gz", lambda: packed(GZ, "x.gz"), "got no suffix"),
+    ("x.tar.gz", lambda: packed(GZ, "x.tar.gz"), "got .tar"),
+    ("x.bin", lambda: packed(word2vec(X, 61), "x.bin"), "ends after 60 of 61 words"),
+    ("x.bin", lambda: packed(word2vec(X)[:-9], "x.bin"), "ends after 59 of 60 words"),
+    ("x.bin", lambda: packed(word2vec(X, 59), "x.bin"), "promises 59 vectors of 3 numbers, but"),
+    ("x.bin", lambda: packed(b"60 2" + word2vec(X)[4:], "x.bin"), "but the file goes on"),
+    ("x.bin", lambda: packed(b"\x80\x04pickle", "x.bin"), "pickled code, which is never run"),
+    ("x.bin", lambda: packed(b"", "x.bin"), "the file is empty"),
+    ("x.npy --labels y.npy", lambda: labels(LABELS[:9]), "y.npy has 9 rows, the input has 60"),
+    ("x.npy --labels y.npy", lambda: labels(OBJECTS), "Python objects, which are never unpickled"),
+    ("x.npy --labels y.npy", lambda: labels(X), "numbers or texts of shape (n,), got float64"),
+    ("x.npy --labels y.npy", lambda: labels(X[:, 0] * np.nan), "labels 1 is missing"),
+    ("x.npy --labels y.npy:a", lambda: labels(LABELS), "one array has no field 'a'"),
+]
+
+
+def labels(values: np.ndarray) -> None:
+    np.save("x.npy", X)
+    np.save("y.npy", values, allow_pickle=True)
+
+
+@pytest.mark.parametrize(("command", "write", "sentence"), BROKEN, ids=lambda value: "")
+def test_broken_files_are_refused(
+    command: str,
+    write: Callable[[], object],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write()
+    (line,) = measure(*command.split(), code=2).output.strip().splitlines()
+    assert sentence in line
+
+
+def test_arrays_of_an_archive_are_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each array (n, d) is a row by its name; others are left out, which a note says."""
+    monkeypatch.chdir(tmp_path)
+    np.savez_compressed("x.npz", second=np.asfortranarray(X * [1, 2, 3]), first=X, y=LABELS)
+    document = json.loads(measure("x.npz", "--json").stdout)
+    assert [row["layer"] for row in document["rows"]] == ["first", "second"]
+    assert document["rows"][1]["isoscore"] == pytest.approx(isoscore(X * [1, 2, 3]))
+    assert document["notes"] == ["x.npz: arrays (n, d) are first, second; left out: y"]
+    (row,) = json.loads(measure("x.npz", "--json", "--layers", "second").stdout)["rows"]
+    assert row == document["rows"][1]
+
+
+def test_names_are_abbreviated_without_loss() -> None:
+    assert abbreviate(["x0", "x1", "x2", "x4", "y", "z1", "z2"]) == "x0…x2, x4, y, z1, z2"
+    assert abbreviate([]) == ""
+
+
+def write_random(name: str, values: np.ndarray, names: list[str] | None) -> None:
+    """Write vectors in a format; names of columns where it has such."""
+    frame = pd.DataFrame(values, columns=names)
+    kind = name.removesuffix(".gz")
+    separator, decimal = {"s.csv": (";", ","), "x.tsv": ("\t", ".")}.get(kind, (",", "."))
+    words = [f"w{i}" for i in range(len(values))]
+    if kind == "x.npy":
+        np.save(kind, values)
+    elif kind == "x.npz":
+        np.savez(kind, x=values)
+    elif kind == "x.parquet":
+        frame.rename(columns=str).to_parquet(kind)
+    elif kind == "l.parquet":
+        pq.write_table(pa.table({"word": words, "vector": list(values)}), kind)
+    elif kind == "x.bin":
+        Path(kind).write_bytes(word2vec(values, line_break=b""))
+    elif kind == "x.vec":
+        lines = [
+            f"{w} {' '.join(map(repr, v))}" for w, v in zip(words, values.tolist(), strict=True)
+        ]
+        Path(kind).write_text("\n".join([f"{len(values)} {values.shape[1]}", *lines, ""]))
+    else:
+        Path(kind).write_text(frame.to_csv(index=False, header=names is not None, sep=separator,
+                                           decimal=decimal))  # fmt: skip
+    if name.endswith(".gz"):
+        Path(name).write_bytes(gzip.compress(Path(kind).read_bytes()))
+
+
+KINDS = ("x.npy", "x.npz", "x.parquet", "l.parquet", "x.csv", "x.tsv", "s.csv", "x.vec", "x.bin")
+VALUES = st.one_of(
+    st.integers(-3, 3).map(float), st.floats(-1e6, 1e6, width=32, allow_subnormal=False)
+)
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.sampled_from([name + packed for name in KINDS for packed in ("", ".gz")]),
+    st.tuples(st.integers(1, 6), st.integers(1, 5)).flatmap(
+        lambda shape: st.lists(st.lists(VALUES, min_size=shape[1], max_size=shape[1]),
+                               min_size=shape[0], max_size=shape[0])
+    ),
+    st.sampled_from(["x{}", "dim_{}", "{}", None]),
+    st.booleans(),
+)  # fmt: skip
+def test_written_tables_are_read_or_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    values: list[list[float]],
+    template: str | None,
+    whole: bool,
+) -> None:
+    """Rows, dimensions and values are those that were written, whole numbers included."""
+    monkeypatch.chdir(tmp_path)
+    written = np.array(values)
+    written = np.round(written).astype(int) if whole else written
+    n, d = written.shape
+    write_random(
+        name, written, None if template is None else [template.format(i) for i in range(d)]
+    )
+    expected = written.astype(np.float32).tolist()
+    is_text = ".csv" in name or ".tsv" in name
+    possible = [expected if min(n, d) > 1 else "too small"]
+    if is_text and template in ("{}", None):  # names may look like values, and the reverse
+        possible.append("unclear")
+    assert read_values(name, tmp_path) in possible
+
+
+def read_values(name: str, work: Path) -> object:
+    """Values of a file, or in a word why it is refused."""
+    try:
+        (cloud,) = open_file(Path(name), None, work)
+        read = np.concatenate(list(cloud.blocks()))
+    except IsotropyError as error:
+        return "unclear" if ROW_1 in str(error) or UNCLEAR in str(error) else "too small"
+    assert (cloud.n, cloud.d) == read.shape
+    return read.astype(np.float32).tolist()
