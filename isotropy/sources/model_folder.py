@@ -65,9 +65,9 @@ def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
     for kind, path in modules:
         if kind in ("Transformer", "CLIPModel"):
             _require_model(transformer := folder / path, weights)
-            config = Transformer.load_config(str(folder), subfolder=path)
+            config = _load_config(Transformer, folder, path)
         elif kind == "Pooling":
-            pooling = _join(Pooling.load_config(str(folder), subfolder=path))
+            pooling = _join(_load_config(Pooling, folder, path))
         elif kind not in ("Normalize", "Dropout"):
             extras.append(f"module {kind}")
         if weights is None:
@@ -81,6 +81,16 @@ def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
         bool(config.get("do_lower_case")),
         tuple(extras),
     )
+
+
+def _load_config(module_class: Any, folder: Path, path: str) -> dict[str, Any]:
+    """Read the configuration of a module of sentence-transformers, of any version, by itself."""
+    try:
+        config = module_class.load_config(str(folder), subfolder=path, local_files_only=True)
+    except Exception as error:  # files that hold anything
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise IsotropyError(f"{folder / path}: no configuration of a module: {reason}") from None
+    return dict(config)
 
 
 def _read_modules(folder: Path) -> list[tuple[str, str]]:

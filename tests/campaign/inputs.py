@@ -45,6 +45,10 @@ from tests.unit.tiny_models import sentences, write_tiny_bert
 TEXTS = sentences(12)
 
 
+TOLERANCE = 1e-3
+"""Of IsoScore; damaged models can have little variance, of which single precision shows less."""
+
+
 class Case(NamedTuple):
     """A mutated input.
 
@@ -419,12 +423,12 @@ def check(case: Case) -> str | None:
     if case.expected is None:
         return f"{case.change}: measured: {row}"
     score, expected = row["isoscore"], isoscore(case.expected)
-    if (row["n"], row["d"]) != case.expected.shape or abs(score - expected) > 1e-4:
+    if (row["n"], row["d"]) != case.expected.shape or abs(score - expected) > TOLERANCE:
         return f"{case.change}: {row}, expected {case.expected.shape}, {expected}"
     return None
 
 
-KINDS = ("tensors", "configuration", "modules", "dense", "text", "array")
+KINDS = ("tensors", "configuration", "modules", "dense", "text", "array", "table")
 
 
 def campaign(n: int, seed: int) -> tuple[Counter[str], list[str]]:
