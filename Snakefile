@@ -5,7 +5,7 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-configfile: f"{workflow.basedir}/config.yaml"
+configfile: f"{workflow.current_basedir}/config.yaml"
 
 
 include: "rules/common.smk"
@@ -23,8 +23,7 @@ include: "rules/report.smk"
 include: "rules/audit.smk"
 
 
-onstart:
-    start_run()
+patches.call_at_start(workflow, start_run)
 
 
 # On a cluster these run on the machine of Snakemake: they need the network or are very short.

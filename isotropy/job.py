@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import traceback
 from collections.abc import Iterator, Mapping
@@ -37,7 +38,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_path, remove, write_json
 from isotropy.locks import lock_file
 from isotropy.printable import escape_for_terminal
-from isotropy.provenance.code import code_identity, load, temporary_outputs
+from isotropy.provenance.code import code_identity, load, name_of_rule, temporary_outputs
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
 from isotropy.provenance.identity import MARK, File, describe_files, record_id
 from isotropy.provenance.ledger import append_job
@@ -51,6 +52,7 @@ log = logging.getLogger("isotropy")
 
 PROJECT = Path(__file__).resolve().parents[1]
 LOCK = "lock"
+LOGS = f"{RESULTS}/logs/"
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
@@ -106,7 +108,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
     def __init__(
         self, snakemake: Any, spec: type[SpecT], shortcut_inputs: tuple[str, ...] = ()
     ) -> None:
-        self._snakemake = snakemake
+        self._snakemake = snakemake = as_in_own_workflow(snakemake)
         self.spec: SpecT = spec.parse(snakemake.params.spec)
         # A named input is one path or a list of paths.
         self._recorded_spec = self.spec.recorded()
@@ -332,6 +334,7 @@ def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
         snakemake: the object that Snakemake gives to the script.
         spec: the model of each result's spec.
     """
+    snakemake = as_in_own_workflow(snakemake)
     results = json.loads(snakemake.params.spec)
     if isinstance(results, dict):
         yield Job(snakemake, spec)
@@ -362,6 +365,37 @@ def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
             ),
             spec,
         )
+
+
+def as_in_own_workflow(snakemake: Any) -> Any:
+    """Return the object that Snakemake would give to the script if no other workflow used this one
+    as a module, and enter the folder above `results/`. A module's rules may have other names, and
+    its paths a prefix.
+
+    Args:
+        snakemake: the object that Snakemake gives to the script.
+    """
+    log = str(snakemake.log[0])
+    prefix = log[: log.find(LOGS)] if LOGS in log else ""
+
+    def strip(paths: Any) -> Any:
+        return (
+            paths.removeprefix(prefix)
+            if isinstance(paths, str)
+            else [strip(str(path)) for path in paths]
+        )
+
+    if prefix:
+        os.chdir(prefix)
+    return SimpleNamespace(
+        rule=name_of_rule(PROJECT, snakemake.rule),
+        params=snakemake.params,
+        input=NamedPaths({name: strip(paths) for name, paths in snakemake.input.items()}),
+        output=NamedPaths({name: strip(paths) for name, paths in snakemake.output.items()}),
+        wildcards=snakemake.wildcards,
+        log=[log.removeprefix(prefix)],
+        threads=snakemake.threads,
+    )
 
 
 def _cpu_seconds() -> float:

@@ -39,6 +39,31 @@ def limit_gpu_jobs(workflow: Any, n: int) -> None:
         scheduler.global_resources["gpu"] = scheduler.resources["gpu"] = n
 
 
+def is_module(workflow: Any) -> bool:
+    """Return whether another workflow uses this one as a module."""
+    return not workflow.modifier.is_main_snakefile()
+
+
+def module_prefix(workflow: Any) -> str:
+    """Return the prefix that another workflow, which uses this one as a module, puts before all
+    paths; empty if there is none.
+    """
+    return workflow.modifier.path_modifier.prefix or ""
+
+
+def call_at_start(workflow: Any, function: Callable[[], None]) -> None:
+    """Call a function when a run starts, also in a module, whose `onstart` Snakemake ignores. An
+    `onstart` of the other workflow that stands after the module takes its place.
+    """
+    previous = workflow._onstart
+
+    def start(log: Any) -> None:
+        previous(log)
+        function()
+
+    workflow._onstart = start
+
+
 def limit_scheduler_timers(scheduler: Any) -> None:
     """Let the scheduler wait for one timer instead of one for each job that has finished.
 

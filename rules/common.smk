@@ -14,11 +14,12 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-# Resolved, since --snakefile may contain a link or `..`.
-PROJECT = Path(workflow.basedir).resolve()
-if {"{", "}"} & set(workflow.basedir):
+# The folder above this file, also where another workflow uses this one as a module. Resolved, since
+# --snakefile may contain a link or `..`.
+PROJECT = Path(str(workflow.current_basedir)).resolve().parent
+if {"{", "}"} & set(str(PROJECT)):
     raise WorkflowError(
-        f"the path of the checkout, {workflow.basedir}, contains braces, which Snakemake "
+        f"the path of the checkout, {PROJECT}, contains braces, which Snakemake "
         "interprets as wildcards; move it to a folder without braces"
     )
 # Make the package importable, here and in scripts, whatever environment these run in.
@@ -53,9 +54,12 @@ from isotropy.workflow.config import load_study
 from isotropy.workflow.costs import CostModel, read_rates
 from isotropy.workflow.plan import Plan
 
+# Another workflow that uses this one as a module may put a prefix before all paths.
+RESULTS = Path(patches.module_prefix(workflow)) / "results"
+
 try:
     STUDY = load_study(config, PROJECT)
-    PLAN = Plan(STUDY, PROJECT, Path.cwd())
+    PLAN = Plan(STUDY, PROJECT, RESULTS.parent.absolute())
     COSTS = CostModel(PLAN, read_rates(PROJECT / "config/rates.yaml"))
     PLAN.batches()  # to find mistakes in the declarations of tables and figures
 except IsotropyError as error:
@@ -231,7 +235,7 @@ def shards(wildcards):
     """
     stem = f"embed/{wildcards.dataset}/tokens/{wildcards.model}"
     n = CONFIG.compute.shards
-    record = find_record(Path(f"results/{stem}.record.json"))
+    record = find_record(RESULTS / f"{stem}.record.json")
     if record is not None:
         same_spec = record.spec == PLAN.spec(stem).recorded()
         if same_spec and record.code.param() == code_param_once("embed_tokens"):
@@ -294,7 +298,7 @@ def start_run():
     patches.limit_gpu_jobs(workflow, count_gpus() * CONFIG.compute.jobs_per_gpu)
     given = list(workflow.config_settings.configfiles)  # by --configfile
     files = [f for f in workflow.configfiles if f not in given] + given
-    append_run(Path("results"), PROJECT, files, workflow.config_settings.config)
+    append_run(RESULTS, PROJECT, files, workflow.config_settings.config)
 
 
 def run_audit(log, *arguments):
@@ -305,6 +309,8 @@ def run_audit(log, *arguments):
         "isotropy",
         "audit",
         *arguments,
+        "--root",
+        str(RESULTS.parent),
         "--project",
         str(PROJECT),
     ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -148,6 +149,23 @@ def rule_sha256(root: Path, rule: str) -> str:
         LookupError: there is no such rule, or it has no script.
     """
     return rule_digest(_rule(root, rule)[0])
+
+
+def name_of_rule(root: Path, name: str) -> str:
+    """Find the name that a rule has in `rules/`, where another workflow that uses this one as a
+    module has renamed it (`use rule * from isotropy as isotropy_*`).
+
+    Raises:
+        LookupError: no part of the name at its beginning or end is that of a rule.
+    """
+    words = name.split("_")
+    ends = ["_".join(words[i:]) for i in range(len(words))]
+    beginnings = ["_".join(words[:i]) for i in range(len(words) - 1, 0, -1)]
+    for candidate in [*ends, *beginnings]:
+        with suppress(LookupError):
+            _rule(root, candidate)
+            return candidate
+    raise LookupError(f"no rule {name} in {root / 'rules'}")
 
 
 def _rule(root: Path, rule: str) -> tuple[str, Path]:

@@ -385,7 +385,7 @@ def encode_with_transformers(folder: Path) -> np.ndarray:
         folder, output_loading_info=True, dtype=torch.float32, local_files_only=True
     )
     missing = [name for name in info["missing_keys"] if "pooler" not in name]
-    if missing or info["mismatched_keys"]:
+    if missing or any("pooler" not in key[0] for key in info["mismatched_keys"]):
         raise ValueError(missing)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     rows = []
