@@ -8,6 +8,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,6 +55,11 @@ class Layout(NamedTuple):
         """Whether a field is a finite number."""
         return re.fullmatch(NUMBER.format(re.escape(self.decimal)), text) is not None
 
+    def is_whole(self, position: int) -> bool:
+        """Whether all numbers in a column of the sample are whole, as those of classes are."""
+        values = [row[position] for row in self.sample if self.is_number(row[position])]
+        return all(float(value.replace(self.decimal, ".")).is_integer() for value in values)
+
 
 def read_number_table(file: Input) -> dict[str, PointCloud]:
     """Convert the dimensions of a table once to a binary array, which every pass reads.
@@ -62,9 +68,11 @@ def read_number_table(file: Input) -> dict[str, PointCloud]:
         IsotropyError: rows of different lengths, an unclear layout, or unclear dimensions.
     """
     layout = find_layout(file.path, file.title)
+    _require_closed_quotes(file, layout.separator)
     table = _describe(file, layout)
     names = choose_dimensions(table, file.columns)
-    require_matrix(file.title, (2, len(names)))
+    if len(names) < 2:
+        raise IsotropyError(f"{file.title}: expected at least 2 dimensions, got {len(names)}")
     stored = _convert(file, layout, table, names)
     require_matrix(file.title, stored.shape)
     cloud = cloud_from_file(file.title, "", stored)
@@ -130,6 +138,25 @@ def _rows(title: str, head: str, separator: str) -> list[list[str]]:
         if not rows:
             raise IsotropyError(f"{title}: row 1 has more than {HEAD_CHARACTERS} characters")
     return rows
+
+
+def _require_closed_quotes(file: Input, separator: str) -> None:
+    """Refuse quotation marks that are not closed: all up to the next one would be one field, and
+    rows would be lost. Files without quotation marks are not parsed for it.
+    """
+    with file.path.open("rb") as stream:
+        if not any(b'"' in chunk for chunk in iter(partial(stream.read, 2**20), b"")):
+            return
+    with file.path.open(encoding="utf8", errors="replace", newline="") as text:
+        reader = csv.reader(text, delimiter=separator, strict=True)
+        try:
+            for _ in reader:
+                pass
+        except csv.Error as error:
+            raise IsotropyError(
+                f"{file.title}, line {reader.line_num}: expected quotation marks around whole "
+                f"fields ({error}): double or remove them; word vectors may be named .vec"
+            ) from None
 
 
 def _decimal_mark(title: str, separator: str, rows: list[list[str]]) -> str:
@@ -199,7 +226,8 @@ def _describe(file: Input, layout: Layout) -> Table:
             kind = "boolean"
         elif name not in excluded and (file.columns is None or "*" in file.columns):
             _refuse_broken_numbers(file.title, layout, position, str(column.type))
-        fields.append(Field(name, kind, str(column.type)))
+        is_whole = not layout.has_header and layout.is_whole(position)
+        fields.append(Field(name, kind, "whole numbers" if is_whole else str(column.type)))
     return Table(file.title, fields, frozenset(excluded), layout.has_header)
 
 
