@@ -32,11 +32,7 @@ def describe_environment(threads: int) -> dict[str, Any]:
     """
     return {
         "python": platform.python_version(),
-        "prefix": "conda"
-        if (Path(sys.prefix) / "conda-meta").is_dir()
-        else "venv"
-        if sys.prefix != sys.base_prefix
-        else "system",
+        "prefix": _prefix(),
         "packages": packages(),
         "threads": threads,
         "cpu": _cpu(),
@@ -46,6 +42,12 @@ def describe_environment(threads: int) -> dict[str, Any]:
         "host": remove_user(socket.gethostname()),
         "slurm_job": _slurm_job(),
     }
+
+
+def _prefix() -> str:
+    if (Path(sys.prefix) / "conda-meta").is_dir():
+        return "conda"
+    return "venv" if sys.prefix != sys.base_prefix else "system"
 
 
 def packages() -> dict[str, str]:

@@ -38,16 +38,11 @@ def append_run(
         configfiles: configuration files in the order in which they are merged.
         overrides: configuration values from the command line.
     """
-    files = [Path(file).resolve() for file in configfiles]
-    project_folder = project.resolve()
-    names = [
-        f.relative_to(project_folder).as_posix() if f.is_relative_to(project_folder) else str(f)
-        for f in files
-    ]
-    digested = [
-        {"path": scrub(name), "sha256": sha256_file(file)}
-        for name, file in zip(names, files, strict=True)
-    ]
+    digested = []
+    for file in (Path(configfile).resolve() for configfile in configfiles):
+        inside = file.is_relative_to(project.resolve())
+        name = file.relative_to(project.resolve()).as_posix() if inside else str(file)
+        digested.append({"path": scrub(name), "sha256": sha256_file(file)})
     entry = {"event": "run", "configfiles": digested, "overrides": scrub(dict(overrides))}
     try:
         last = last_run(results)

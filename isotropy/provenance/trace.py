@@ -55,11 +55,8 @@ def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
     """Render a lineage as a tree for the terminal."""
     label = f"[bold]{escape(node['path'])}[/] [dim]{node['sha256'][:12]}[/]"
     for cell in node.get("cells", []):
-        label += (
-            "\n[cyan]"
-            + escape(", ".join(f"{name} = {value}" for name, value in cell.items()))
-            + "[/]"
-        )
+        values = ", ".join(f"{name} = {value}" for name, value in cell.items())
+        label += f"\n[cyan]{escape(values)}[/]"
     if "rule" not in node:
         label += " [dim](by a job above)[/]"
         return Tree(label) if parent is None else parent.add(label)
@@ -91,14 +88,9 @@ def mermaid(node: dict[str, Any]) -> str:
         is_new = current["record"] not in boxes
         name = box_id(current)
         if is_new:
-            lines_of_box = (
-                Path(current["path"]).name,
-                f"{current['rule']}, {current['status']}",
-                current["sha256"][:12],
-            )
-            text = "<br/>".join(
-                escape_for_markdown(part).replace('"', "'") for part in lines_of_box
-            )
+            job = f"{current['rule']}, {current['status']}"
+            parts = (Path(current["path"]).name, job, current["sha256"][:12])
+            text = "<br/>".join(escape_for_markdown(part).replace('"', "'") for part in parts)
             lines.append(f'  {name}["{text}"]')
         for child in current.get("inputs", []):
             if "rule" in child:

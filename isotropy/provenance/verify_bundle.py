@@ -26,6 +26,7 @@ import os
 import sys
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
@@ -181,17 +182,14 @@ def _is_read_whole(name: str) -> bool:
 
 def _check_names(names: list[str]) -> list[str]:
     """Find names that would not unpack to separate files below the folder of the bundle."""
-    findings = [f"{n}: duplicate" for n in sorted({n for n in names if names.count(n) > 1})]
-    lower = [n.lower() for n in names]
-    findings += [
-        f"{n}: duplicate but for case" for n in names if lower.count(n.lower()) > names.count(n)
-    ]
-    unsafe = [
-        n
+    counts, lower = Counter(names), Counter(n.lower() for n in names)
+    findings = [f"{n}: duplicate" for n in sorted(counts) if counts[n] > 1]
+    findings += [f"{n}: duplicate but for case" for n in names if lower[n.lower()] > counts[n]]
+    return findings + [
+        f"{n!r}: not a plain name below the folder of the bundle"
         for n in names
-        if n.startswith("/") or ".." in n.split("/") or "\\" in n or ":" in n or "\0" in n
+        if n.startswith("/") or ".." in n.split("/") or {*"\\:\0"} & {*n}
     ]
-    return findings + [f"{n!r}: not a plain name below the folder of the bundle" for n in unsafe]
 
 
 def _sha256(archive: zipfile.ZipFile, name: str) -> str:
