@@ -6,14 +6,22 @@ they compare it with.
 
 from __future__ import annotations
 
+import math
+import reprlib
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Literal
 
 import torch
 from torch import nn
 
-from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingCovariance, isoscore_star
-from isotropy.metrics.validation import require_finite
+from isotropy.metrics.isoscores import (
+    ShrinkageCovariance,
+    StreamingCovariance,
+    isoscore_star,
+    require_share,
+)
+from isotropy.metrics.validation import require_dense, require_finite
 
 EPSILON = 1e-12  # smallest norm to divide by, torch's default
 # As returned by transformers: embedding layer first, each of shape (B, T, d)
@@ -27,8 +35,10 @@ class _HiddenStatePenalty(nn.Module):
         self, layers: Literal["all"] | Sequence[int], keep_padding: bool, validate: bool
     ) -> None:
         super().__init__()
-        if layers != "all" and (isinstance(layers, str) or not layers):
-            raise ValueError(f'layers must be "all" or a list of layer numbers, got {layers!r}')
+        if layers != "all" and not _are_layers(layers):
+            raise ValueError(
+                f'layers must be "all" or a list of layer numbers, got {reprlib.repr(layers)}'
+            )
         self.layers, self.keep_padding, self.validate = layers, keep_padding, validate
 
     def tokens(
@@ -49,9 +59,11 @@ class _HiddenStatePenalty(nn.Module):
 
         Raises:
             ValueError: no mask although padding is left out, a mask with values other than 0 and 1,
-                incompatible shapes, or a layer that does not exist.
+                positions that do not exist, incompatible shapes or devices, or a layer that does
+                not exist.
+            TypeError: not tensors, or hidden states that are not floating-point numbers.
         """
-        n_layers = len(hidden_states)
+        n_layers = _count_layers(hidden_states)
         layers = range(1, n_layers) if self.layers == "all" else self.layers
         if not layers or any(not -n_layers <= i < n_layers for i in layers):
             raise ValueError(
@@ -59,16 +71,31 @@ class _HiddenStatePenalty(nn.Module):
                 "the embeddings)"
             )
         chosen_states = [hidden_states[i] for i in layers]
-        if any(h.ndim != 3 for h in chosen_states):
-            raise ValueError(
-                f"hidden states must have shape (B, T, d), got {tuple(chosen_states[0].shape)}"
-            )
+        _require_states(chosen_states)
         if self.keep_padding:
             return torch.cat([h.flatten(0, 1) for h in chosen_states])
         if positions is not None:
+            self._require_positions(positions, chosen_states[0])
             return torch.cat([h.flatten(0, 1).index_select(0, positions) for h in chosen_states])
         is_token = self._token_mask(attention_mask, chosen_states[0].shape[:2])
         return torch.cat([h[is_token.to(h.device)] for h in chosen_states])
+
+    def _require_positions(self, positions: torch.Tensor, states: torch.Tensor) -> None:
+        """Check positions of tokens; with `validate` also their values."""
+        _require_tensor(positions, "positions")
+        if positions.dtype not in (torch.int32, torch.int64) or positions.ndim != 1:
+            raise ValueError(
+                "positions must be integers (int64) of shape (tokens,), got "
+                f"{positions.dtype} of shape {tuple(positions.shape)}"
+            )
+        if positions.device != states.device:
+            raise ValueError(
+                f"positions are on {positions.device}, the hidden states on {states.device}: move "
+                "one of them"
+            )
+        n = states.shape[0] * states.shape[1]
+        if self.validate and not bool(((positions >= 0) & (positions < n)).all()):
+            raise ValueError(f"positions must lie between 0 and {n - 1}, for {n} tokens")
 
     @staticmethod
     def _token_mask(attention_mask: torch.Tensor | None, expected: torch.Size) -> torch.Tensor:
@@ -78,6 +105,7 @@ class _HiddenStatePenalty(nn.Module):
                 "pass attention_mask, or keep_padding=True to count padding as tokens, as the "
                 "authors do"
             )
+        _require_tensor(attention_mask, "attention_mask")
         if attention_mask.shape != expected:
             shape = tuple(attention_mask.shape)
             raise ValueError(f"attention_mask must have shape {tuple(expected)}, got {shape}")
@@ -89,6 +117,53 @@ class _HiddenStatePenalty(nn.Module):
                 f"{lowest:g} to {highest:g}; for an additive mask, pass attention_mask == 0"
             )
         return is_token
+
+
+def _are_layers(layers: object) -> bool:
+    """Return whether an argument is a sequence of layer numbers, at least one."""
+    if isinstance(layers, str) or not isinstance(layers, Sequence) or not layers:
+        return False
+    return all(isinstance(i, Integral) and not isinstance(i, bool) for i in layers)
+
+
+def _require_tensor(values: object, name: str) -> None:
+    """Raise a TypeError for what is not a tensor: converted, it would have no gradient."""
+    if not isinstance(values, torch.Tensor):
+        raise TypeError(f"{name} must be a torch tensor, got {type(values).__name__}")
+    require_dense(values, name)
+
+
+def _count_layers(hidden_states: object) -> int:
+    """Return the number of layers of hidden states."""
+    is_stack = isinstance(hidden_states, torch.Tensor) and hidden_states.ndim > 0
+    if is_stack or isinstance(hidden_states, list | tuple):
+        return len(hidden_states)  # type: ignore[arg-type]
+    raise TypeError(
+        "hidden_states must be a sequence of tensors (B, T, d), or one tensor (L, B, T, d), got "
+        f"{type(hidden_states).__name__}; of a model's output, pass output.hidden_states"
+    )
+
+
+def _require_states(states: list[torch.Tensor]) -> None:
+    """Check the hidden states of the chosen layers: tensors of one shape on one device."""
+    first = states[0]
+    for h in states:
+        _require_tensor(h, "hidden states")
+        if h.ndim != 3:
+            raise ValueError(f"hidden states must have shape (B, T, d), got {tuple(h.shape)}")
+        if not h.is_floating_point():
+            raise TypeError(f"hidden states must be floating-point numbers, got {h.dtype}")
+        if h.shape != first.shape or h.device != first.device:
+            raise ValueError(
+                "hidden states must have one shape and device, got "
+                f"{tuple(first.shape)} on {first.device} and {tuple(h.shape)} on {h.device}"
+            )
+
+
+def _require_strength(strength: float) -> None:
+    """Raise a ValueError if the factor of a penalty is not a finite number."""
+    if not isinstance(strength, Real) or not math.isfinite(strength):
+        raise ValueError(f"strength must be a finite number, got {reprlib.repr(strength)}")
 
 
 class IStarLoss(_HiddenStatePenalty):
@@ -122,8 +197,8 @@ class IStarLoss(_HiddenStatePenalty):
         validate: bool = True,
     ) -> None:
         super().__init__(layers, keep_padding, validate)
-        if not 0 <= zeta <= 1:
-            raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
+        _require_strength(strength)
+        require_share(zeta)
         self.strength, self.zeta = strength, zeta
         self.shrinkage = StreamingCovariance(d)
         self._cached_shrinkage: tuple[object, ShrinkageCovariance] | None = None
@@ -205,6 +280,7 @@ class CosRegLoss(_HiddenStatePenalty):
         validate: bool = True,
     ) -> None:
         super().__init__(layers, keep_padding, validate)
+        _require_strength(strength)
         self.strength = strength
 
     def forward(

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -30,10 +31,27 @@ from isotropy.metrics.matmul import (
     with_fixed_signs,
     worker_threads,
 )
+from isotropy.metrics.validation import as_array, as_numbers
 
 FLOAT_DTYPES = (np.float64, np.float32)
 # If the largest value lies between these, sums of squares neither underflow nor overflow.
 TINY, HUGE = 1e-12, 1e15
+
+
+def _validate(estimator: BaseEstimator, X: Any, **options: Any) -> np.ndarray:
+    """Check a cloud as scikit-learn does; and refuse what it would convert to wrong numbers in
+    silence: masked arrays, texts of digits, dates.
+    """
+    if isinstance(X, torch.Tensor):
+        X = as_numbers(X.detach(), "points").cpu().numpy()
+    elif not issparse(X):  # which scikit-learn refuses
+        if hasattr(X, "iloc") and hasattr(X, "sparse"):
+            raise ValueError("points are a sparse frame: pass .sparse.to_dense()")
+        dtype = as_array(X, "points").dtype
+        if dtype.kind in "USMmV" or (hasattr(X, "iloc") and dtype.kind not in "fiub"):
+            raise TypeError(f"points must be real numbers, got dtype {dtype}")
+    points: np.ndarray = validate_data(estimator, X, dtype=FLOAT_DTYPES, **options)
+    return points
 
 
 class Center(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -46,14 +64,14 @@ class Center(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Center:
         """Compute the mean of a cloud, shape (n, d)."""
-        X = validate_data(self, X, dtype=FLOAT_DTYPES)
+        X = _validate(self, X)
         self.mean_ = X.mean(axis=0, dtype=np.float64)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the centred cloud, shape (n, d), in the dtype of X."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOAT_DTYPES, reset=False)
+        X = _validate(self, X, reset=False)
         return X - self.mean_.astype(X.dtype)  # type: ignore[no-any-return]
 
 
@@ -76,7 +94,7 @@ class AllButTheTop(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> AllButTheTop:
         """Compute the mean and the first components of a cloud, shape (n, d), n >= 2."""
-        X = validate_data(self, X, dtype=FLOAT_DTYPES, ensure_min_samples=2)
+        X = _validate(self, X, ensure_min_samples=2)
         n, d = X.shape
         n_components = max(1, round(d / 100)) if self.n_components is None else self.n_components
         if self.n_components is None:
@@ -89,7 +107,7 @@ class AllButTheTop(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> np.ndarray:
         """Return the cloud without mean and components, shape (n, d), in the dtype of X."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOAT_DTYPES, reset=False)
+        X = _validate(self, X, reset=False)
         return _remove_projection(X - self.mean_.astype(X.dtype), self.components_)
 
 
@@ -151,7 +169,7 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         """Cluster a cloud, shape (n, d), n >= n_clusters, and compute the mean and the components
         of each cluster.
         """
-        X = validate_data(self, X, dtype=FLOAT_DTYPES, ensure_min_samples=2)
+        X = _validate(self, X, ensure_min_samples=2)
         n_components = self._components_to_remove(X)
         if self.clusterer not in ("kmeans", "gmm"):
             raise ValueError(f'clusterer must be "kmeans" or "gmm", got {self.clusterer!r}')
@@ -175,7 +193,7 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             X: the cloud that was fitted.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOAT_DTYPES, reset=False)
+        X = _validate(self, X, reset=False)
         return self._fit_components(X, self._components_to_remove(X))
 
     def restore(
@@ -224,7 +242,7 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
         dtype of X.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOAT_DTYPES, reset=False)
+        X = _validate(self, X, reset=False)
         labels = self._assign_clusters(X)
         result: np.ndarray = np.empty_like(X)
 

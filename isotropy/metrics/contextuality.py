@@ -31,7 +31,7 @@ import scipy.linalg
 import torch
 
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, with_fixed_signs
-from isotropy.metrics.validation import Points, as_codes, as_points
+from isotropy.metrics.validation import Points, as_codes, as_numbers, as_points
 
 MAX_BATCHED_EIGH_SIZE = 96
 """Largest matrix for which NumPy's batched solver of all eigenvectors is used; for larger ones,
@@ -164,8 +164,8 @@ def intra_sentence_null(lengths: Any, cosine: float, *, leave_one_out: bool = Fa
     Source:
         Not in the paper; derived from |mean|^2 = (1 + (n - 1) a) / n.
     """
-    n = np.asarray(lengths, dtype=np.float64)
-    if not 0 <= cosine <= 1 or (n < 1).any():
+    n = as_numbers(lengths, "lengths").double().cpu().numpy()
+    if not 0 <= cosine <= 1 or not ((n >= 1) & (n < np.inf)).all():
         raise ValueError("expected lengths of at least 1, and a cosine between 0 and 1")
     if not leave_one_out:
         similarity: np.ndarray = np.sqrt((1 + (n - 1) * cosine) / n)

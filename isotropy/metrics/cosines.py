@@ -27,7 +27,15 @@ from numba import njit
 
 from isotropy.metrics.compiled import CACHE_ON_DISK
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, worker_threads
-from isotropy.metrics.validation import Points, aligned, as_codes, as_points, require_finite
+from isotropy.metrics.validation import (
+    Points,
+    aligned,
+    as_codes,
+    as_points,
+    require_dimensions,
+    require_finite,
+    require_size,
+)
 
 # Number of blocks of the data, fixed so that results do not depend on the number of threads.
 N_BLOCKS = 64
@@ -75,6 +83,7 @@ class StreamingMeanCosine:
     """
 
     def __init__(self, d: int) -> None:
+        require_size(d, "d")
         self.total = torch.zeros(d, dtype=torch.float64)
         self.n = self.n_nonzero = 0
 
@@ -83,6 +92,7 @@ class StreamingMeanCosine:
         infinity.
         """
         points = as_points(X, min_points=1, min_dims=1, in_place=True).detach()
+        require_dimensions(points, len(self.total))
         points = aligned(points.double())
         norms = torch.linalg.vector_norm(points, dim=1)
         self.total += (torch.where(norms > 0, 1 / norms, 0) @ points).cpu()

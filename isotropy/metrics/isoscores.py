@@ -18,6 +18,7 @@ the shrunk covariance (1 - zeta) Sigma + zeta Sigma_S. The reference, which the 
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,7 +26,15 @@ import torch
 from torch import nn
 
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, gram, product, scatter
-from isotropy.metrics.validation import Points, as_codes, as_points, require_finite
+from isotropy.metrics.validation import (
+    Points,
+    as_codes,
+    as_points,
+    as_symmetric,
+    require_dimensions,
+    require_finite,
+    require_size,
+)
 
 # Between these, squares, their sums and the fourth powers in the gradient are in the float range.
 _TINY, _HUGE = 1e-8, 1e8
@@ -130,8 +139,7 @@ def isoscore_star(
             (0/0: the score is undefined).
     """
     points = as_points(X, finite=False, in_place=True)
-    if not 0 <= zeta <= 1:
-        raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
+    require_share(zeta)
     checks = _Checks(values=validate, scale=validate)
     shrinkage = None
     if zeta > 0:
@@ -149,20 +157,25 @@ def isoscore_star(
     return score if isinstance(X, torch.Tensor) else float(score)
 
 
+def require_share(zeta: float) -> None:
+    """Raise a ValueError if zeta is not a number in [0, 1]."""
+    try:
+        is_share = not isinstance(zeta, str) and 0 <= float(zeta) <= 1
+    except (TypeError, ValueError, RuntimeError):
+        is_share = False
+    if not is_share:
+        raise ValueError(f"zeta must lie in [0, 1], got {reprlib.repr(zeta)}")
+
+
 class ShrinkageCovariance:
     """A covariance Sigma_S, shape (d, d), checked once for use with many batches.
 
     Raises:
-        ValueError: not square, not symmetric, NaN or infinity, or zero.
+        ValueError: not square, not symmetric, NaN or infinity, zero, or a negative variance.
     """
 
     def __init__(self, covariance: Points) -> None:
-        S = as_points(covariance).double()
-        if S.shape[0] != S.shape[1]:
-            raise ValueError(f"shrinkage_covariance must have shape (d, d), got {tuple(S.shape)}")
-        largest = S.detach().abs().amax()
-        if not bool(largest > 0) or not bool((S - S.T).detach().abs().amax() <= 1e-5 * largest):
-            raise ValueError("shrinkage_covariance must be symmetric, and not zero")
+        S = as_symmetric(covariance, "shrinkage_covariance").double()
         self.matrix = S  # float64, with the caller's graph
         self.trace, self.square = float(S.detach().trace()), float(S.detach().square().sum())
         self._by_dtype: dict[torch.dtype, torch.Tensor] = {torch.float64: S.detach()}
@@ -203,12 +216,8 @@ def isoscore_from_covariance(covariance: Points) -> float | torch.Tensor:
     """IsoScore of a cloud, from its covariance, shape (d, d). Return values and errors as in
     `isoscore`.
     """
-    S = as_points(covariance)
-    if S.shape[0] != S.shape[1]:
-        raise ValueError(f"a covariance must have shape (d, d), got {tuple(S.shape)}")
+    S = as_symmetric(covariance, "a covariance")
     S = S.double() / S.detach().double().abs().amax().clamp(min=torch.finfo(torch.float64).tiny)
-    if not bool(S.trace() > 0):
-        raise ValueError("the variance is zero: IsoScore is undefined")
     score = ((S.trace() ** 2 / S.square().sum() - 1) / (len(S) - 1)).clamp(0, 1)
     return score if isinstance(covariance, torch.Tensor) else float(score)
 
@@ -227,6 +236,7 @@ class StreamingCovariance(nn.Module):
 
     def __init__(self, d: int) -> None:
         super().__init__()
+        require_size(d, "d")
         self.register_buffer("n", torch.zeros((), dtype=torch.int64))
         self.register_buffer("mean", torch.zeros(d, dtype=torch.float64))
         self.register_buffer("scatter", torch.zeros(d, d, dtype=torch.float64))
@@ -254,10 +264,7 @@ class StreamingCovariance(nn.Module):
             ValueError: another number of dimensions, NaN or infinity; the batch is not added.
         """
         points = as_points(X, min_points=1, in_place=True).to(self.mean.device)
-        if points.shape[1] != len(self.mean):
-            raise ValueError(
-                f"a batch of {points.shape[1]} dimensions does not fit a stream of {len(self.mean)}"
-            )
+        require_dimensions(points, len(self.mean))
         mean = points.mean(dim=0, dtype=torch.float64)
         # In the dtype of the points the mean has a rounding error, which the second term corrects.
         rounded = mean.to(points.dtype)
@@ -312,8 +319,7 @@ class StreamingIsoScore(StreamingCovariance):
         covariance = self.covariance()
         if zeta == 0 and not _points_differ(covariance.diagonal(), self.mean):
             raise ValueError("all points are equal: the variance is zero, IsoScore is undefined")
-        if not 0 <= zeta <= 1:
-            raise ValueError(f"zeta must lie in [0, 1], got {zeta}")
+        require_share(zeta)
         if zeta > 0:
             if shrinkage_covariance is None:
                 raise ValueError("zeta > 0 needs a shrinkage_covariance, shape (d, d)")
@@ -335,10 +341,7 @@ class StreamingIsoScore(StreamingCovariance):
         """
         self.compute()  # its errors
         points = as_points(X, min_points=1, in_place=True).to(self.mean.device)
-        if points.shape[1] != len(self.mean):
-            raise ValueError(
-                f"a batch of {points.shape[1]} dimensions does not fit a stream of {len(self.mean)}"
-            )
+        require_dimensions(points, len(self.mean))
         S = self.scatter / self.scatter.trace()
         norm = S.square().sum()
         S, spread = S.to(points.dtype), (self.scatter.trace() / self.n).sqrt()

@@ -21,10 +21,15 @@ import numpy as np
 import torch
 
 from isotropy.metrics.matmul import scatter
-from isotropy.metrics.validation import Points, aligned, as_points
+from isotropy.metrics.validation import (
+    Points,
+    aligned,
+    as_points,
+    as_symmetric,
+    require_dimensions,
+)
 
 ROWS = 4096  # of W per block
-_ALL_ZERO_MESSAGE = "all points are zero: I(W) has no directions to compare"
 
 
 def partition_isotropy(
@@ -79,7 +84,7 @@ def partition_isotropies(
     points = as_points(W, in_place=True).detach()
     largest = points.abs().amax().double()
     if not bool(largest > 0):
-        raise ValueError(_ALL_ZERO_MESSAGE)
+        raise ValueError("all points are zero: I(W) has no directions to compare")
     second = torch.zeros(
         points.shape[1], points.shape[1], dtype=torch.float64, device=points.device
     )
@@ -101,19 +106,18 @@ class StreamingPartition:
             length of vectors: scores of two clouds are comparable only at a common length.
 
     Raises:
-        ValueError: a `second` of zeros, or no scale.
+        ValueError: a `second` that is not symmetric or zero, NaN or infinity, or no scale.
     """
 
     def __init__(
         self,
-        second: torch.Tensor,
+        second: Points,
         *,
         signs: Literal["fixed", "both"] = "fixed",
         scale: float | Sequence[float] = 1.0,
     ) -> None:
-        if not bool(second.any()):
-            raise ValueError(_ALL_ZERO_MESSAGE)
-        _, vectors = torch.linalg.eigh(second)
+        moment = as_symmetric(second, "the second moment W'W").detach().double()
+        _, vectors = torch.linalg.eigh(moment)
         largest_rows = vectors.abs().argmax(dim=0, keepdim=True)
         vectors = vectors * vectors.gather(0, largest_rows).sign()
         self._directions, self._both = vectors, signs == "both"
@@ -126,6 +130,7 @@ class StreamingPartition:
     def update(self, W: Points) -> None:
         """Add a batch of vectors, shape (n, d), n >= 1."""
         points = as_points(W, min_points=1, in_place=True).detach()
+        require_dimensions(points, len(self._directions))
         parts = [[log_f] for log_f in self._log_f] or [[] for _ in self._scales]
         for block in torch.split(points, ROWS):
             rows = aligned(block.double())

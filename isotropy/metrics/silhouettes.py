@@ -40,7 +40,14 @@ from isotropy.metrics.distances import (
     unchecked_distances,
 )
 from isotropy.metrics.matmul import full_precision, product, visit_pairs, worker_threads
-from isotropy.metrics.validation import Points, as_codes, as_points, sample_rows
+from isotropy.metrics.validation import (
+    Points,
+    as_codes,
+    as_numbers,
+    as_points,
+    require_finite,
+    sample_rows,
+)
 
 GPU_TILE = 4096
 MAX_EXACT_BYTES = 32 * 2**20  # above this, distance sums are held in the dtype of the cloud
@@ -162,19 +169,23 @@ def distance_sums(X: Points, labels: Any) -> torch.Tensor:
         return sums.mul_(coordinate_scale(points))
 
 
-def silhouette_from_sums(sums: torch.Tensor, labels: Any) -> torch.Tensor:
+def silhouette_from_sums(sums: Points, labels: Any) -> torch.Tensor:
     """Silhouette of each point, shape (n,), float64, from the sums of its distances to each class,
     as `distance_sums` gives.
 
     Raises:
         ValueError: sums that do not have one row per label and one column per class.
     """
+    sums = as_numbers(sums, "sums").detach()
+    if sums.ndim != 2:
+        raise ValueError(f"sums must have shape (n, K), got {tuple(sums.shape)}")
     codes = as_codes(labels, len(sums))
     counts = torch.bincount(codes)
-    if sums.shape != (len(codes), len(counts)):
+    if sums.shape[1] != len(counts):
         raise ValueError(
             f"sums must have shape ({len(codes)}, {len(counts)}), got {tuple(sums.shape)}"
         )
+    require_finite(sums)
     return scores_from_sums(sums.clone(), codes.to(sums.device), counts.to(sums.device))
 
 

@@ -5,6 +5,8 @@ Metrics accept numpy arrays, pandas frames and torch tensors on any device; they
 
 from __future__ import annotations
 
+import reprlib
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -28,25 +30,14 @@ def as_points(
     the caller. With `in_place=True` the cloud is not copied to aligned memory: for callers that
     copy it themselves before they pass it to matrix products (see `aligned`).
 
-    Half precision is widened to float32, integers to float64 (a metric of truncated integers would
-    be silently wrong).
+    Numbers are converted as by `as_numbers`.
 
     Raises:
-        ValueError: not two-dimensional, too few points or dimensions, or a value that is NaN or
-            infinite.
+        ValueError: not two-dimensional, too few points or dimensions, a value that is missing, NaN
+            or infinite, or a tensor that is sparse or without values.
         TypeError: not numeric, or a masked array.
     """
-    if isinstance(X, torch.Tensor):
-        points = X
-    else:
-        _require_unmasked(X, "points")
-        array = np.asarray(X)
-        if array.dtype.kind not in "fiub":
-            raise TypeError(f"a point cloud must be numeric, got dtype {array.dtype}")
-        # torch supports neither foreign byte orders nor negative strides nor read-only memory, and
-        # may read numbers at unaligned addresses wrongly.
-        array = np.require(array, array.dtype.newbyteorder("="), ["C", "W", "A"])
-        points = torch.from_numpy(array)
+    points = as_numbers(X, "points")
     if points.ndim != 2:
         raise ValueError(f"a point cloud must have shape (n, d), got {tuple(points.shape)}")
     n, d = points.shape
@@ -54,16 +45,104 @@ def as_points(
         raise ValueError(
             f"need at least {min_points} points and {min_dims} dimensions, got n = {n}, d = {d}"
         )
-    if points.dtype in (torch.float16, torch.bfloat16):
-        points = points.float()
-    elif not points.dtype.is_floating_point:
-        if points.dtype.is_complex:
-            raise TypeError("a point cloud must be real, got complex numbers")
-        points = points.double()
     if finite:
         require_finite(points)
     # The same values give the same score, whatever their layout and address in memory.
     return points.contiguous() if in_place else aligned(points)
+
+
+def as_numbers(values: Any, name: str) -> torch.Tensor:
+    """Return real numbers as a tensor of float32 or float64, on the device they came from.
+
+    Half precision and 8 bits are widened to float32; integers, truth values and numbers that may be
+    missing to float64 (a metric of truncated integers would be silently wrong). More than double
+    precision is rounded to float64. What is missing is NaN.
+
+    Raises:
+        ValueError: rows of different length, a sparse matrix, or a tensor without values.
+        TypeError: not real numbers, or a masked array.
+    """
+    if isinstance(values, torch.Tensor):
+        numbers = require_dense(values, name)
+    else:
+        array = as_array(values, name)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
+        # torch supports neither foreign byte orders nor negative strides nor read-only memory, and
+        # may read numbers at unaligned addresses wrongly.
+        dtype = np.dtype(np.float64) if array.dtype.char == "g" else array.dtype.newbyteorder("=")
+        numbers = torch.from_numpy(np.require(array, dtype, ["C", "W", "A"]))
+    if numbers.is_complex():
+        raise TypeError(f"{name} must be real numbers, got complex numbers")
+    if not numbers.is_floating_point():
+        return numbers.double()
+    return numbers if numbers.dtype in (torch.float32, torch.float64) else numbers.float()
+
+
+def require_dense(values: torch.Tensor, name: str) -> torch.Tensor:
+    """Return a tensor; raise a ValueError if it does not hold one value per element in memory."""
+    for found, message in (
+        (values.is_nested, "a nested tensor: pass .to_padded_tensor() without the padding rows"),
+        (values.layout != torch.strided, "a sparse tensor: pass .to_dense()"),
+        (values.is_quantized, "a quantized tensor: pass .dequantize()"),
+        (values.is_meta, "on the meta device, which holds no values"),
+    ):
+        if found:
+            raise ValueError(f"{name} are {message}")
+    return values
+
+
+def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray:
+    """Return an array of any dtype, from whatever NumPy can read.
+
+    Raises:
+        ValueError: rows of different length, or a sparse matrix.
+        TypeError: a masked array.
+    """
+    _require_unmasked(values, name)
+    if hasattr(values, "toarray"):  # of SciPy
+        raise ValueError(f"{name} are a sparse matrix: pass .toarray()")
+    try:
+        array = np.asarray(values, dtype=dtype)
+    except (ValueError, TypeError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{name} must be an array or rows of one length: {reason}") from error
+    is_frame = getattr(values, "ndim", 0) == 2 and hasattr(values, "dtypes")
+    if is_frame and array.dtype == object and all(c.kind in "fiub" for c in values.dtypes):
+        # Numeric columns that differ in type, or hold pandas' NA
+        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    return array
+
+
+def as_symmetric(values: Points, name: str) -> torch.Tensor:
+    """Return a covariance or second moment, shape (d, d), as `as_points` does.
+
+    Raises:
+        ValueError: not square, not symmetric, zero, or with a negative variance.
+    """
+    S = as_points(values)
+    if S.shape[0] != S.shape[1]:
+        raise ValueError(f"{name} must have shape (d, d), got {tuple(S.shape)}")
+    largest = S.detach().abs().amax()
+    if not bool(largest > 0):
+        raise ValueError(f"{name} must not be zero: the variance is zero")
+    if not bool((S - S.T).detach().abs().amax() <= 1e-5 * largest):
+        raise ValueError(f"{name} must be symmetric")
+    if bool(S.detach().diagonal().amin() < -1e-5 * largest):
+        raise ValueError(f"{name} must not have negative variances")
+    return S
+
+
+def require_dimensions(points: torch.Tensor, d: int) -> None:
+    """Raise a ValueError if a batch of points does not fit a stream of d dimensions."""
+    if points.shape[1] != d:
+        raise ValueError(f"a batch of {points.shape[1]} dimensions does not fit a stream of {d}")
+
+
+def require_size(value: Any, name: str) -> None:
+    """Raise a ValueError if a number of dimensions is not a positive integer."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {reprlib.repr(value)}")
 
 
 def aligned(values: torch.Tensor) -> torch.Tensor:
@@ -98,27 +177,21 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
     (Mickus et al. 2024, 3.1).
 
     Raises:
-        ValueError: wrong length, NaN or None among the labels, or fewer than `min_classes` classes.
+        ValueError: wrong length, none, None, NaN or NA among the labels, fewer than `min_classes`
+            classes, a sparse matrix, or a tensor without values.
         TypeError: a masked array, or labels that cannot be compared, such as numbers and strings.
     """
-    _require_unmasked(labels, name)
-    if isinstance(labels, torch.Tensor):
-        array = labels.detach().cpu().numpy()
-    else:
-        # In an array of strings, NaN would become the string "nan".
-        holds_strings = isinstance(labels, list | tuple) and any(isinstance(x, str) for x in labels)
-        array = np.asarray(labels, dtype=object if holds_strings else None)
+    array = _label_array(labels, name)
     if array.ndim not in (1, 2) or array.shape[0] != n:
         raise ValueError(f"{name} must have shape ({n},) or ({n}, n_labels), got {array.shape}")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"{name} hold NaN")
-    # None, and values not equal to themselves: NaN and NaT
-    missing = array.dtype.kind in "OmM" and sum(x is None or x != x for x in array.flat)
+    if not array.size:
+        raise ValueError(f"{name} are empty, expected one per point")
+    missing = _count_missing(array)
     if missing:
-        raise ValueError(f"{missing} of {array.size} {name} are missing (None or NaN)")
+        raise ValueError(f"{missing} of {array.size} {name} are missing (None, NaN or NA)")
     try:
         _, codes = np.unique(array, axis=0 if array.ndim == 2 else None, return_inverse=True)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         if array.ndim == 2:
             raise TypeError(f"an indicator matrix must be numeric, got {array.dtype}") from error
         raise TypeError(f"{name} must be of one type: {error}") from error
@@ -126,6 +199,34 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
     if codes.max() + 1 < min_classes:
         raise ValueError(f"at least {min_classes} classes are needed, but all {name} are equal")
     return torch.from_numpy(codes.astype(np.int64))
+
+
+def _label_array(labels: Any, name: str) -> np.ndarray:
+    """Return labels as an array of any dtype."""
+    if isinstance(labels, torch.Tensor):
+        values = require_dense(labels.detach(), name)
+        if values.is_floating_point() and values.dtype != torch.float64:
+            values = values.float()  # NumPy has neither bfloat16 nor 8 bits
+        array: np.ndarray = values.cpu().resolve_conj().numpy()
+        return array
+    # In an array of strings, NaN would become the string "nan".
+    holds_strings = isinstance(labels, list | tuple) and any(isinstance(x, str) for x in labels)
+    return as_array(labels, name, object if holds_strings else None)
+
+
+def _count_missing(array: np.ndarray) -> int:
+    """Count None, NaN, NaT and pandas' NA."""
+    if array.dtype.kind in "fcmM":
+        return int((array != array).sum())
+    return sum(map(_is_missing, array.flat)) if array.dtype.kind == "O" else 0
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, differs from itself, or is NA, of which neither is known."""
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    differs = value != value
+    return isinstance(differs, bool | np.bool_) and bool(differs)
 
 
 def _require_unmasked(values: Any, name: str) -> None:

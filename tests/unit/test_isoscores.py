@@ -145,7 +145,7 @@ def test_invalid_input_is_rejected(X: np.ndarray, message: str) -> None:
 
 
 def test_text_is_rejected() -> None:
-    with pytest.raises(TypeError, match="numeric"):
+    with pytest.raises(TypeError, match="real numbers"):
         isoscore(np.array([["a", "b"], ["c", "d"]]))
 
 
