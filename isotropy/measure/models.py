@@ -14,7 +14,7 @@ import numpy as np
 from isotropy.errors import IsotropyError
 from isotropy.measure.clouds import PointCloud, StoredArray, cloud_from_file
 from isotropy.sources.encoder import Encoder
-from isotropy.sources.model_folder import DEFAULT_MAX_LENGTH, Layout, read_layout
+from isotropy.sources.layout import DEFAULT_MAX_LENGTH, Layout, read_layout
 
 if TYPE_CHECKING:
     from isotropy.embed.sentence_encoder import SentenceEncoder

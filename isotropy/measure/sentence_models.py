@@ -23,7 +23,7 @@ from isotropy.embed.loading import (
 )
 from isotropy.embed.sentence_encoder import max_input_tokens
 from isotropy.errors import IsotropyError, suggest
-from isotropy.sources.model_folder import Layout
+from isotropy.sources.layout import Layout
 
 Features = dict[str, Any]
 

@@ -1,16 +1,13 @@
-"""Read the layout of model folders of transformers and sentence-transformers."""
+"""Refuse model folders that cannot be read safely: pickled weights, code of a model's own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from isotropy.errors import IsotropyError, format_value
 from isotropy.files import read_json
-
-DEFAULT_MAX_LENGTH = 512
-"""Longest text in tokens, where neither the model nor its tokenizer states one."""
 
 PICKLED = (
     "its weights are pickled (pytorch_model.bin), which is never read here: convert them once "
@@ -18,157 +15,26 @@ PICKLED = (
 )
 
 
-class Layout(NamedTuple):
-    """The layout of a model folder of transformers or sentence-transformers.
-
-    Attributes:
-        transformer: the folder with config.json and weights; None: a model of sentence-transformers
-            without a transformer.
-        modules: names of the modules of sentence-transformers, in order; None: not a model of it.
-        pooling: how sentence-transformers pools token vectors, "mean+max" if it concatenates
-            several; None: the folder does not say.
-        normalize: whether sentence-transformers divides the pooled vector by its norm.
-        max_length: longest text in tokens; None: the folder does not say.
-        lower: whether sentence-transformers makes texts lower case.
-        extras: what else sentence-transformers does to texts or vectors, for messages.
-    """
-
-    transformer: Path | None
-    modules: tuple[str, ...] | None
-    pooling: str | None
-    normalize: bool
-    max_length: int | None
-    lower: bool
-    extras: tuple[str, ...]
-
-
-def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
-    """Read the layout of a model's folder.
-
-    Args:
-        folder: the folder.
-        weights: names of the complete model's files, where the folder lacks some; None: the files
-            in the folder.
+def read_valid_json(path: Path) -> Any:
+    """Read a JSON file of a model.
 
     Raises:
-        IsotropyError: no configuration, no weights that can be read safely, a model that needs
-            custom code, or invalid JSON.
+        IsotropyError: it is not valid JSON.
     """
-    if not (folder / "modules.json").is_file():
-        _require_model(folder, weights)
-        return Layout(folder, None, None, False, _max_length(folder, {}), False, ())
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    modules = _read_modules(folder)
-    extras, pooling, transformer = _settings(folder), None, None
-    config: dict[str, Any] = {}
-    for kind, path in modules:
-        if kind in ("Transformer", "CLIPModel"):
-            _require_model(transformer := folder / path, weights)
-            config = _load_config(Transformer, folder, path)
-        elif kind == "Pooling":
-            pooling = _join(_load_config(Pooling, folder, path))
-        elif kind not in ("Normalize", "Dropout"):
-            extras.append(f"module {kind}")
-        if weights is None:
-            _require_no_pickle(folder / path)
-    return Layout(
-        transformer,
-        tuple(kind for kind, _ in modules),
-        pooling,
-        any(kind == "Normalize" for kind, _ in modules),
-        None if transformer is None else _max_length(transformer, config),
-        bool(config.get("do_lower_case")),
-        tuple(extras),
-    )
-
-
-def _load_config(module_class: Any, folder: Path, path: str) -> dict[str, Any]:
-    """Read the configuration of a module of sentence-transformers, of any version, by itself."""
-    try:
-        config = module_class.load_config(str(folder), subfolder=path, local_files_only=True)
-    except Exception as error:  # files that hold anything
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise IsotropyError(f"{folder / path}: no configuration of a module: {reason}") from None
-    return dict(config)
-
-
-def _read_modules(folder: Path) -> list[tuple[str, str]]:
-    """Read the kinds and folders of the modules of a model of sentence-transformers."""
-    path = folder / "modules.json"
-    modules = _read_json(path)
-    if not isinstance(modules, list) or not all(isinstance(m, dict) for m in modules):
-        raise IsotropyError(f"{path}: expected a list of modules")
-    result = []
-    for module in modules:
-        package, _, kind = str(module.get("type", "")).rpartition(".")
-        if package.split(".")[0] != "sentence_transformers":
-            raise IsotropyError(
-                f"{path}: module {format_value(module.get('type'))} needs code of its own, which "
-                "is never run here: embed with it yourself and measure the vectors, saved by "
-                "numpy.save"
-            )
-        if ".." in Path(inner := str(module.get("path", ""))).parts or Path(inner).is_absolute():
-            raise IsotropyError(f"{path}: expected a path in the folder, got {format_value(inner)}")
-        result.append((kind, inner))
-    if not result:
-        raise IsotropyError(f"{path}: expected a list of modules, got an empty one")
-    return result
-
-
-def _settings(folder: Path) -> list[str]:
-    """Name what the settings of sentence-transformers do to texts and vectors.
-
-    Raises:
-        IsotropyError: the model gives scores of pairs or sparse vectors, not embeddings.
-    """
-    path = folder / "config_sentence_transformers.json"
-    settings = _read_json(path) if path.is_file() else {}
-    if not isinstance(settings, dict):
-        raise IsotropyError(f"{path}: expected an object with fields")
-    kind = settings.get("model_type", "SentenceTransformer")
-    if kind != "SentenceTransformer":
-        raise IsotropyError(
-            f"{folder}: expected a SentenceTransformer, which gives a vector for a text, got "
-            f"{format_value(kind)}"
-        )
-    result = []
-    if (name := settings.get("default_prompt_name")) is not None:
-        result.append(f"default prompt {format_value(name)}")
-    if (d := settings.get("truncate_dim")) is not None:
-        result.append(f"truncate_dim {d}")
-    return result
-
-
-def _join(config: dict[str, Any]) -> str:
-    """Name the modes of pooling in a configuration of sentence-transformers."""
-    modes = config.get("pooling_mode") or "mean"
-    names = [modes] if isinstance(modes, str) else [str(mode) for mode in modes]
-    return "+".join({"lasttoken": "last"}.get(name, name) for name in names)
-
-
-def _require_no_pickle(folder: Path) -> None:
-    """Refuse a module whose weights are a pickle only; sentence-transformers would read it."""
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    if "pytorch_model.bin" in names and not any(n.endswith(".safetensors") for n in names):
-        raise IsotropyError(f"{folder}: {PICKLED}")
-
-
-def _read_json(path: Path) -> Any:
     try:
         return read_json(path)
     except (ValueError, RecursionError) as error:
         raise IsotropyError(f"{path}: expected JSON: {error}") from None
 
 
-def _require_model(folder: Path, complete: Sequence[str] | None) -> None:
+def require_model(folder: Path, complete: Sequence[str] | None) -> None:
     """Refuse a folder that is no model, or whose model can be read only by running its code."""
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     suffixes = {Path(name).suffix for name in complete or names}
     if not (folder / "config.json").is_file() and not any(folder.glob("*.gguf")):
         raise IsotropyError(f"{folder}: expected a model, got a folder without config.json")
     if (folder / "config.json").is_file():
-        config = _read_json(folder / "config.json")
+        config = read_valid_json(folder / "config.json")
         if not isinstance(config, dict):
             raise IsotropyError(f"{folder / 'config.json'}: expected an object with fields")
         require_supported(folder, config)
@@ -198,16 +64,3 @@ def require_supported(folder: Path, config: dict[str, Any]) -> None:
         raise IsotropyError(
             f"{folder}: config.json: model_type {format_value(kind)} is not in transformers"
         )
-
-
-def _max_length(folder: Path, config: dict[str, Any]) -> int | None:
-    """Longest text in tokens, as the configuration of sentence-transformers or of the tokenizer
-    declares it.
-    """
-    path = folder / "tokenizer_config.json"
-    tokenizer = _read_json(path) if path.is_file() else {}
-    for fields, key in ((config, "max_seq_length"), (tokenizer, "model_max_length")):
-        value = fields.get(key) if isinstance(fields, dict) else None
-        if isinstance(value, int) and 3 <= value < 10**6:
-            return value
-    return None

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import chain
+from pathlib import Path
 
+from isotropy.files import record_path
 from isotropy.provenance.chain import stem_of
-from isotropy.provenance.format import record_name
 from isotropy.workflow.plan import Plan
 from tests.rehearsal.models import ARCHITECTURES
 
@@ -72,7 +73,7 @@ def covering_jobs(plan: Plan, kinds: Callable[[str], set[Kind]] = kinds_of) -> l
     def needed(stem: str) -> frozenset[str]:
         """Return a result and all results that it is made from, directly or indirectly."""
         paths = chain.from_iterable(plan.inputs(stem).values())
-        inputs = {stem_of(record_name(str(path))) for path in paths}
+        inputs = {stem_of(record_path(Path(path)).as_posix()) for path in paths}
         return frozenset({stem}).union(*map(needed, inputs))
 
     missing, scheduled = set().union(*kinds_by_job.values()), set[str]()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError, format_value
 from isotropy.files import sha256_file
-from isotropy.sources.model_folder import DEFAULT_MAX_LENGTH, Layout, read_layout
+from isotropy.sources.layout import DEFAULT_MAX_LENGTH, Layout, read_layout
 from isotropy.sources.own.hub import Repository
 
 REQUIRED_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
