@@ -116,6 +116,11 @@ def text_part(model: Any, folder: Path) -> Any:
         IsotropyError: no part reads texts alone.
     """
     config = model.config
+    if getattr(config, "attention_type", None) == "block_sparse":
+        raise IsotropyError(
+            f"{folder}: with block-sparse attention a short text changes how the texts after it "
+            'are read: set attention_type to "original_full" in config.json'
+        )
     if config.is_encoder_decoder:
         return model.get_encoder()
     if config.get_text_config() is config:

@@ -50,11 +50,15 @@ class Pieces(NamedTuple):
         ids: ids in the vocabulary.
         special: 1 for special tokens that the tokenizer has added, such as [CLS], else 0.
         words: index of the whitespace-separated word that each piece belongs to; -1 for none.
+        types: token type ids; None if the tokenizer gives none or only zeros.
+        ends: number of characters of the text up to the end of each piece.
     """
 
     ids: list[list[int]]
     special: list[list[int]]
     words: list[list[int]]
+    types: list[list[int]] | None
+    ends: list[list[int]]
 
 
 class SentenceEncoder:
@@ -72,8 +76,7 @@ class SentenceEncoder:
         self.encoder, self.device = encoder, device
         # Loading is too fast for a progress bar to be of use.
         transformers_logging.disable_progress_bar()
-        gguf = next(folder.glob("*.gguf"), None)
-        self._dequantized = gguf is not None
+        self._gguf = gguf = find_gguf(folder)
         load_options: dict[str, Any] = {} if gguf is None else {"gguf_file": gguf.name}
         self.tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, **load_options
@@ -105,7 +108,8 @@ class SentenceEncoder:
             if self._model is None:
                 model, self.weights = self._load()
                 model = model.eval().to(self.device)
-                if self._dequantized:  # unaligned NumPy memory: products depend on alignment
+                if self._gguf is not None:  # unaligned NumPy memory: products depend on alignment
+                    self.weights = self.weights | {"file": self._gguf.name}
                     for weight in model.parameters():
                         weight.data = aligned(weight.data)
                 use_onednn_where_faster(model)
@@ -161,7 +165,14 @@ class SentenceEncoder:
             _word_indices(*row)
             for row in zip(texts, encoded["offset_mapping"], special, strict=True)
         ]
-        return Pieces(encoded["input_ids"], special, words)
+        types = encoded.get("token_type_ids")
+        return Pieces(
+            encoded["input_ids"],
+            special,
+            words,
+            types if any(map(any, types or [])) else None,
+            [[end for _, end in row] for row in encoded["offset_mapping"]],
+        )
 
     @torch.inference_mode()
     def encode_batch(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -181,13 +192,19 @@ class SentenceEncoder:
 
     @torch.inference_mode()
     def encode_tokens(
-        self, ids: Sequence[Sequence[int]], layers: Sequence[int]
+        self,
+        ids: Sequence[Sequence[int]],
+        layers: Sequence[int],
+        types: Sequence[Sequence[int]] | None = None,
     ) -> list[torch.Tensor]:
         """Return the hidden states of a batch of tokenized texts without padding: for each layer
-        (tokens, d), float32, on the model's device.
+        (tokens, d), float32, on the model's device. `types` are token type ids.
         """
         input_ids, mask = self._pad(ids)
-        states = self._hidden_states(input_ids, mask)
+        optional = {}
+        if types is not None:
+            optional["token_type_ids"] = to_device(pad_rows(types, 0)[0], self.device)
+        states = self._hidden_states(input_ids, mask, **optional)
         tokens = to_device(np.flatnonzero(mask), self.device)
         return [states[layer].flatten(0, 1).index_select(0, tokens).float() for layer in layers]
 
@@ -264,6 +281,21 @@ class SentenceEncoder:
         if self.device.type != "cpu" and mask.all():
             return None
         return to_device(mask, self.device)
+
+
+def find_gguf(folder: Path) -> Path | None:
+    """Return the GGUF file of a model's folder; None if it has other weights.
+
+    Raises:
+        IsotropyError: it has several.
+    """
+    files = sorted(folder.glob("*.gguf"))
+    if not files or any(folder.glob("*.safetensors")):
+        return None
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise IsotropyError(f"{folder}: expected one GGUF file, got {names}")
+    return files[0]
 
 
 POSITIONS_START_AFTER_PADDING = (

@@ -117,6 +117,7 @@ def embed_texts(
     Raises:
         IsotropyError: a model that cannot be read, invalid options, or a text that it cannot read.
     """
+    _require_valid_unicode(texts)
     layout = read_layout(folder)
     with _errors_in_one_sentence(f"{title}: the model cannot be read"):
         reader: _Reader
@@ -135,7 +136,8 @@ def embed_texts(
     for batch, layers in _encode(title, reader):
         for array, layer in zip(stored, layers, strict=True):
             for i, rows in zip(batch, reader.rows(batch, layer), strict=True):
-                array.write(int(starts[i]), rows)
+                if len(rows):
+                    array.write(int(starts[i]), rows)
     return Embedded(
         [cloud_from_file(title, n, a) for n, a in zip(reader.layers, stored, strict=True)],
         np.repeat(np.arange(len(texts)), reader.counts),
@@ -143,6 +145,18 @@ def embed_texts(
         reader.notes(),
         reader.describe(),
     )
+
+
+def _require_valid_unicode(texts: Sequence[str]) -> None:
+    """Raise an IsotropyError that names the first text with half of a surrogate pair."""
+    for number, text in enumerate(texts, start=1):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            character = f"\\u{ord(text[error.start]):x}"
+            raise IsotropyError(
+                f"text {number}: {character} is half of a character (a surrogate): correct the text"
+            ) from None
 
 
 def _encode(title: str, reader: _Reader) -> Iterator[tuple[list[int], list[np.ndarray]]]:
@@ -225,7 +239,6 @@ class _SentenceReader:
 
         self.model: SentenceModel = SentenceModel(
             folder,
-            layout,
             pick_device(options.device),
             prompt=options.prompt,
             prompt_name=options.prompt_name,
@@ -303,11 +316,11 @@ class _TransformerReader:
         self.widths = [int(hidden.widths[int(n)] or 0) for n in self.layers]
         texts = [f"{self.prompt}{text}" for text in texts]
         pieces = self.encoder.tokenize_pieces([t.lower() for t in texts] if layout.lower else texts)
-        self.ids = pieces.ids
+        self.ids, self.token_types = pieces.ids, pieces.types
         self.kept = [np.flatnonzero(np.array(special) == 0) for special in pieces.special]
-        if self.prompt and self.mode == "tokens":  # rows are the tokens of the texts
-            (prompt,) = self.encoder.tokenize_pieces([self.prompt]).special
-            self.kept = [kept[len(prompt) - sum(prompt) :] for kept in self.kept]
+        if self.mode == "tokens":  # rows are the tokens of the texts, without the prompt
+            within = [np.array(ends) > len(self.prompt) for ends in pieces.ends]
+            self.kept = [kept[w[kept]] for kept, w in zip(self.kept, within, strict=True)]
         tokens = self.mode == "tokens"
         self.counts = np.array([len(kept) if tokens else 1 for kept in self.kept])
         same_length = hidden.depend_on_padding
@@ -320,10 +333,12 @@ class _TransformerReader:
             self.types = np.array(names)
 
     def prepare(self, batch: list[int]) -> Any:
-        return [self.ids[i] for i in batch]
+        types = self.token_types
+        return [self.ids[i] for i in batch], None if types is None else [types[i] for i in batch]
 
     def encode(self, prepared: Any) -> Any:
-        return self.encoder.encode_tokens(prepared, [int(n) for n in self.layers])
+        ids, types = prepared
+        return self.encoder.encode_tokens(ids, [int(n) for n in self.layers], types)
 
     def rows(self, batch: list[int], layer: np.ndarray) -> Iterator[np.ndarray]:
         ends = np.cumsum([len(self.ids[i]) for i in batch])
@@ -348,6 +363,8 @@ class _TransformerReader:
         notes = [f"{row_note}; {_length_note(longest, [len(row) for row in self.ids])}"]
         if self.prompt:
             notes.append(f"prompt before each text: {self.prompt!r}")
+        if file := self.encoder.weights.get("file"):
+            notes.append(f"weights of {file}, dequantized")
         if self.layout.extras or self.layout.normalize:
             normalization = ["normalization"] if self.layout.normalize else []
             notes.append(f"not applied: {', '.join([*normalization, *self.layout.extras])}")

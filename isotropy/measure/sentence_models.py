@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import sentence_transformers
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import (
+    Normalize,
+    Pooling,
+    Router,
+    Transformer,
+)
 from sentence_transformers.util import batch_to_device
 from transformers.utils import logging as transformers_logging
 
+from isotropy.embed.batches import pad_rows
 from isotropy.embed.loading import (
     HiddenStates,
     differs_beyond_rounding,
@@ -23,9 +29,12 @@ from isotropy.embed.loading import (
 )
 from isotropy.embed.sentence_encoder import max_input_tokens
 from isotropy.errors import IsotropyError, suggest
-from isotropy.sources.layout import Layout
+from isotropy.sources.layout import read_modules
+from isotropy.sources.model_folder import read_valid_json
 
 Features = dict[str, Any]
+SHORT = 8
+"""Tokens of the text by which hidden layers are found."""
 
 
 class SentenceModel:
@@ -33,7 +42,6 @@ class SentenceModel:
 
     Args:
         folder: its folder.
-        layout: the layout of the folder.
         device: where it runs.
         prompt: text before each text; None: `prompt_name`, else the model's default.
         prompt_name: name of one of the model's prompts.
@@ -50,7 +58,6 @@ class SentenceModel:
     def __init__(
         self,
         folder: Path,
-        layout: Layout,
         device: torch.device,
         *,
         prompt: str | None = None,
@@ -66,20 +73,18 @@ class SentenceModel:
             trust_remote_code=False,
             truncate_dim=truncate_dim,
             model_kwargs={"dtype": torch.float32, "use_safetensors": True},
-        ).eval()
+        )
+        self.library.float().eval()
         self.device = device
         self.prompt = self._resolve_prompt(folder, prompt, prompt_name)
-        self.weights: dict[str, Any] = {}
+        self.weights: dict[str, Any] = {"missing": [], "unused": []}
         self._text_part: Any = None
-        first = self.library[0]
-        if isinstance(first, Transformer) and layout.transformer is not None:
+        for path, module in _transformers(self.library, folder):
             # The library does not tell which weights were missing: they are loaded once more.
-            loaded = load_weights(type(first.model), layout.transformer, config=first.config)
-            first.model = loaded.model.float().eval().to(device)
-            longest = max_input_tokens(first.config)
-            first.max_seq_length = min(first.max_seq_length or longest, longest)
-            self.weights = {k: v for k, v in loaded.weights.items() if k != "library"}
-            self._text_part = text_part(first.model, layout.transformer)
+            part = _reload(module, path, self.weights)
+            module.model.to(device)
+            if module is self.library[0]:
+                self._text_part = part
         self.hidden = self._inspect()
         self.truncate_dim = self._valid_truncation(folder)
 
@@ -105,20 +110,20 @@ class SentenceModel:
         """Find out what the hidden layers are; None without a transformer."""
         if self._text_part is None:
             return None
-        short = self.features(["a"])["input_ids"][0].tolist()
+        features: Features = self.library.preprocess(["a"])
+        short = features["input_ids"][_attention_mask(features) > 0][:SHORT].tolist()
 
         def states_of(ids: Sequence[Sequence[int]]) -> Sequence[torch.Tensor]:
-            longest = max(map(len, ids))
-            rows = torch.tensor([[*row, *[0] * (longest - len(row))] for row in ids])
-            mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
+            rows, mask = map(torch.from_numpy, pad_rows(ids, 0))
             return self._hidden_states({"input_ids": rows, "attention_mask": mask})
 
         with torch.inference_mode():
             return inspect_hidden_states(states_of, short)
 
     def depends_on_padding(self, texts: Sequence[str], layers: Sequence[int | str]) -> bool:
-        """Return whether the vectors of the shortest text change if it is padded to the longest."""
-        pair = [min(texts, key=len), max(texts, key=len)]
+        """Return whether the vectors of a text change if a longer one stands in its batch."""
+        shortest = min(texts, key=len)
+        pair = [shortest, " ".join([shortest, max(texts, key=len), shortest])]
         together = self.encode(self.features(pair), layers)
         alone = self.encode(self.features(pair[:1]), layers)
         return any(
@@ -139,10 +144,12 @@ class SentenceModel:
         """Number of tokens of each text, with the prompt; 1 without a transformer."""
         if self._text_part is None:
             return [1] * len(texts)
+        if "attention_mask" not in self.features(texts[:1]):  # padding could not be told
+            at_once = 1
         return [
             int(n)
             for first in range(0, len(texts), at_once)
-            for n in self.features(texts[first : first + at_once])["attention_mask"].sum(dim=1)
+            for n in _attention_mask(self.features(texts[first : first + at_once])).sum(dim=1)
         ]
 
     @torch.inference_mode()
@@ -167,10 +174,14 @@ class SentenceModel:
         return vectors[:, : self.library.truncate_dim]
 
     def _hidden_states(self, features: Features) -> Sequence[torch.Tensor]:
+        optional = {}
+        if (types := features.get("token_type_ids")) is not None and bool(types.any()):
+            optional["token_type_ids"] = types.to(self.device)
         states: Sequence[torch.Tensor] = self._text_part(
             input_ids=features["input_ids"].to(self.device),
-            attention_mask=features["attention_mask"].to(self.device),
+            attention_mask=_attention_mask(features).to(self.device),
             output_hidden_states=True,
+            **optional,
         ).hidden_states
         return states
 
@@ -193,3 +204,53 @@ class SentenceModel:
             "dtype": "float32",
             "weights": self.weights,
         }
+
+
+def _attention_mask(features: Features) -> torch.Tensor:
+    """Return the attention mask of tokenized texts; without one, all tokens are read."""
+    mask: torch.Tensor | None = features.get("attention_mask")
+    return torch.ones_like(features["input_ids"]) if mask is None else mask
+
+
+def _transformers(library: SentenceTransformer, folder: Path) -> Iterator[tuple[Path, Transformer]]:
+    """Yield the transformers of a model with their folders, also those of a router."""
+    for (_, path), module in zip(read_modules(folder), library, strict=True):
+        if isinstance(module, Transformer):
+            yield folder / path, module
+        elif isinstance(module, Router):
+            structure = read_valid_json(folder / path / "router_config.json")["structure"]
+            inner: dict[str, Any] = {}  # by name, since routes may share modules
+            for route, names in structure.items():
+                inner |= dict(zip(names, module.sub_modules[route].children(), strict=True))
+            for name, part in inner.items():
+                if isinstance(part, Transformer):
+                    yield folder / path / name, part
+
+
+def _reload(module: Transformer, folder: Path, weights: dict[str, Any]) -> Any:
+    """Load the weights of a transformer once more, and return the part that reads texts.
+
+    Args:
+        module: its model is replaced.
+        folder: where it comes from.
+        weights: names of missing and unused weights are added.
+
+    Raises:
+        IsotropyError: a weight is missing that is read.
+    """
+    settings = Transformer.load_config(str(folder), local_files_only=True)
+    options = dict(settings.get("model_kwargs") or settings.get("model_args") or {})
+    options |= {"dtype": torch.float32, "config": module.config}
+    loaded = load_weights(type(module.model), folder, **options)
+    reads_tokens = module.module_output_name == "token_embeddings"
+    if loaded.weights["missing"] and not reads_tokens:
+        raise IsotropyError(
+            f"{folder}: the file of weights lacks {', '.join(loaded.weights['missing'][:3])}, from "
+            "which the model makes its vectors"
+        )
+    module.model = loaded.model.eval()
+    longest = max_input_tokens(module.config)
+    module.max_seq_length = min(module.max_seq_length or longest, longest)
+    for key in ("missing", "unused"):
+        weights[key] += loaded.weights[key]
+    return text_part(module.model, folder)

@@ -12,6 +12,12 @@ from isotropy.sources.model_folder import PICKLED, read_valid_json, require_mode
 DEFAULT_MAX_LENGTH = 512
 """Longest text in tokens, where neither the model nor its tokenizer states one."""
 
+TRANSFORMER_SETTINGS = (
+    *("config_args", "config_kwargs", "model_args", "model_kwargs"),
+    *("processing_kwargs", "processor_kwargs", "tokenizer_args"),
+)
+"""Settings of a transformer in sentence-transformers that change what it gives."""
+
 
 class Layout(NamedTuple):
     """The layout of a model folder of transformers or sentence-transformers.
@@ -54,7 +60,7 @@ def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
         return Layout(folder, None, None, False, _max_length(folder, {}), False, ())
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-    modules = _read_modules(folder)
+    modules = read_modules(folder)
     extras, pooling, transformer = _settings(folder), None, None
     config: dict[str, Any] = {}
     for kind, path in modules:
@@ -65,8 +71,10 @@ def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
             pooling = _join(_load_config(Pooling, folder, path))
         elif kind not in ("Normalize", "Dropout"):
             extras.append(f"module {kind}")
+        extras += _name_settings(config) if kind in ("Transformer", "CLIPModel") else []
         if weights is None:
-            _require_no_pickle(folder / path)
+            for inner in ("", *_routes(folder / path, weights)):
+                _require_no_pickle(folder / path / inner)
     return Layout(
         transformer,
         tuple(kind for kind, _ in modules),
@@ -88,27 +96,56 @@ def _load_config(module_class: Any, folder: Path, path: str) -> dict[str, Any]:
     return dict(config)
 
 
-def _read_modules(folder: Path) -> list[tuple[str, str]]:
-    """Read the kinds and folders of the modules of a model of sentence-transformers."""
+def read_modules(folder: Path) -> list[tuple[str, str]]:
+    """Read the kinds and folders of the modules of a model of sentence-transformers.
+
+    Raises:
+        IsotropyError: not a list of modules, or one with a class of another package.
+    """
     path = folder / "modules.json"
     modules = read_valid_json(path)
     if not isinstance(modules, list) or not all(isinstance(m, dict) for m in modules):
         raise IsotropyError(f"{path}: expected a list of modules")
     result = []
     for module in modules:
-        package, _, kind = str(module.get("type", "")).rpartition(".")
-        if package.split(".")[0] != "sentence_transformers":
-            raise IsotropyError(
-                f"{path}: module {format_value(module.get('type'))} needs code of its own, which "
-                "is never run here: embed with it yourself and measure the vectors, saved by "
-                "numpy.save"
-            )
+        kind = _kind(path, module.get("type"))
         if ".." in Path(inner := str(module.get("path", ""))).parts or Path(inner).is_absolute():
             raise IsotropyError(f"{path}: expected a path in the folder, got {format_value(inner)}")
         result.append((kind, inner))
     if not result:
         raise IsotropyError(f"{path}: expected a list of modules, got an empty one")
     return result
+
+
+def _kind(path: Path, class_name: Any) -> str:
+    """Return the name of a class of sentence-transformers without its package."""
+    package, _, kind = str(class_name or "").rpartition(".")
+    if package.split(".")[0] != "sentence_transformers":
+        raise IsotropyError(
+            f"{path}: module {format_value(class_name)} needs code of its own, which is never run "
+            "here: embed with it yourself and measure the vectors, saved by numpy.save"
+        )
+    return kind
+
+
+def _routes(folder: Path, weights: Sequence[str] | None) -> list[str]:
+    """Check the modules in a router, and return the names of their folders."""
+    path = folder / "router_config.json"
+    types = read_valid_json(path).get("types", {}) if path.is_file() else {}
+    for name, class_name in types.items():
+        if _kind(path, class_name) == "Transformer":
+            require_model(folder / name, weights)
+    return list(types)
+
+
+def _name_settings(config: dict[str, Any]) -> list[str]:
+    """Name the settings of a transformer that change what it gives, for messages."""
+    text = (config.get("modality_config") or {}).get("text") or {}
+    usual = ("last_hidden_state", ["last_hidden_state"], None)
+    names = [name for name in TRANSFORMER_SETTINGS if config.get(name)]
+    if text.get("method_output_name") not in usual or text.get("method", "forward") != "forward":
+        names.append("modality_config")
+    return names
 
 
 def _settings(folder: Path) -> list[str]:

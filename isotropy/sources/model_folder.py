@@ -27,12 +27,23 @@ def read_valid_json(path: Path) -> Any:
         raise IsotropyError(f"{path}: expected JSON: {error}") from None
 
 
+TOKENIZER_FILES = ("merges", "sentencepiece", "source.spm", "spiece", "tokenizer.", "vocab")
+"""How the names of files begin that hold a tokenizer."""
+
+
 def require_model(folder: Path, complete: Sequence[str] | None) -> None:
     """Refuse a folder that is no model, or whose model can be read only by running its code."""
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     suffixes = {Path(name).suffix for name in complete or names}
     if not (folder / "config.json").is_file() and not any(folder.glob("*.gguf")):
         raise IsotropyError(f"{folder}: expected a model, got a folder without config.json")
+    if "adapter_config.json" in names:
+        raise IsotropyError(
+            f"{folder}: it has an adapter (adapter_config.json): merge it into the model by PEFT's "
+            "merge_and_unload, and save that"
+        )
+    if ".gguf" not in suffixes and not any(name.startswith(TOKENIZER_FILES) for name in names):
+        raise IsotropyError(f"{folder}: no tokenizer: save the model's own into the same folder")
     if (folder / "config.json").is_file():
         config = read_valid_json(folder / "config.json")
         if not isinstance(config, dict):
@@ -59,6 +70,11 @@ def require_supported(folder: Path, config: dict[str, Any]) -> None:
         raise IsotropyError(
             f"{folder}: the model needs code of its own (auto_map), which is never run here: embed "
             "with it yourself and measure the vectors, saved by numpy.save"
+        )
+    if config.get("quantization_config") is not None:
+        raise IsotropyError(
+            f"{folder}: its weights are quantized (quantization_config): save the model in single "
+            "or half precision"
         )
     if kind not in CONFIG_MAPPING:
         raise IsotropyError(

@@ -3,14 +3,27 @@ transformers gives for one text at a time, or the model is refused."""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, T5EncoderModel
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+    T5EncoderModel,
+)
 
 from isotropy.embed.sentence_encoder import max_input_tokens
 from isotropy.errors import IsotropyError
@@ -128,6 +141,61 @@ def test_encoder_alone_and_complete_model_give_the_same(
         with pytest.raises(IsotropyError, match=r"is an encoder-decoder"):
             entry_from_folder(folder, "mine", None, None)
     assert np.array_equal(*vectors)
+
+
+def test_token_types_of_the_tokenizer_are_used(tmp_path: Path) -> None:
+    """As XLNet's, whose single texts have types other than 0."""
+    folder = write_tiny_model("bert", tmp_path / "m")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    for part in tokenizer["post_processor"]["single"]:
+        next(iter(part.values()))["type_id"] = 1
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    names = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | names))
+    peer, model = AutoTokenizer.from_pretrained(folder), text_model("bert", folder)
+    assert peer("cat")["token_type_ids"] == [1, 1, 1]
+    with torch.inference_mode():
+        expected = [
+            model(**peer(text, return_tensors="pt")).last_hidden_state[0].mean(dim=0).numpy()
+            for text in TEXTS
+        ]
+    (cloud,) = embedded(folder, tmp_path / "w").clouds
+    assert np.abs(cloud.rows(np.arange(len(TEXTS))) - np.stack(expected)).max() < 5e-6
+
+
+def test_block_sparse_attention_is_refused(tmp_path: Path) -> None:
+    folder = write_tiny_model("big_bird", tmp_path / "m", attention_type="block_sparse")
+    with pytest.raises(IsotropyError, match=r"set attention_type to .original_full. in config"):
+        embedded(folder, tmp_path / "w")
+
+
+def test_safetensors_are_read_before_gguf(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["bert"], tmp_path / "m")
+    (folder / "a.gguf").write_bytes(b"GGUF of another model")
+    rows = [
+        embedded(f, tmp_path / f.name).clouds[0].rows(np.arange(5))
+        for f in (folder, folders["bert"])
+    ]
+    assert np.array_equal(*rows)
+    (folder / "model.safetensors").unlink()
+    (folder / "b.gguf").write_bytes(b"GGUF of another model")
+    with pytest.raises(IsotropyError, match=r"expected one GGUF file, got a\.gguf, b\.gguf"):
+        embedded(folder, tmp_path / "two")
+
+
+def test_prompt_ending_in_a_blank_takes_no_token_of_the_text(tmp_path: Path) -> None:
+    """In byte-level BPE the blank belongs to the first token of the text."""
+    folder = write_tiny_model("gpt2", tmp_path / "m", vocab_size=400)
+    words = Tokenizer(BPE())
+    words.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    words.train_from_iterator(
+        TEXTS * 50, BpeTrainer(vocab_size=350, initial_alphabet=ByteLevel.alphabet())
+    )
+    PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(folder)
+    result = embedded(folder, tmp_path / "w", ["the cat sat"] * 2, pooling="tokens", prompt="dog: ")
+    assert result.types is not None
+    assert "".join(result.types).replace("Ġ", " ") == " the cat sat" * 2
 
 
 def test_token_without_embedding_is_named(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ MODELS: list[Case] = [
     (
         "model --texts t.txt",
         folder(lambda model: (model / "tokenizer.json").unlink()),
-        "the model cannot be read",
+        "no tokenizer",
     ),
     ("model --texts t.txt --layers 99", folder(nothing), "--layers: expected 0 to 2, got 99"),
     ("model --texts t.txt --layers last", folder(nothing), "expected 0 to 2, or all, got 'last'"),

@@ -288,7 +288,10 @@ REJECTED: list[tuple[Change, str]] = [
     (model_case(lambda m: None, "--name", "gpt2"), "the registry has a source 'gpt2'"),
     (model_case(lambda m: None, "--pooling", "last"), "choose with --pooling mean or cls"),
     (model_case(lambda m: (m / "model.safetensors").unlink()), "no weights (model.safetensors)"),
-    (model_case(lambda m: (m / "tokenizer.json").unlink()), "no tokenizer.json (a fast tokenizer"),
+    (
+        model_case(lambda m: (m / "tokenizer.json").rename(m / "vocab.txt")),
+        "no tokenizer.json (a fast tokenizer",
+    ),
     (model_case(lambda m: (m / "tokenizer_config.json").unlink()), "no tokenizer_config.json"),
     (model_case(lambda m: (m / "config.json").write_text("{")), "expected JSON"),
     (model_case(lambda m: (m / "config.json").write_text("[]")), "expected an object with fields"),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
     CNN,
@@ -39,7 +40,7 @@ from isotropy.errors import IsotropyError
 from isotropy.measure.models import Embedded, ModelOptions, embed_texts
 from isotropy.sources.own.models import entry_from_folder
 from tests.unit.tiny_architectures import write_tiny_model
-from tests.unit.tiny_models import WORDS, sentences
+from tests.unit.tiny_models import WORDS, changed_config, sentences
 
 TEXTS = [*sentences(40), "The CAT sat", " ".join(WORDS * 4), "cat"]
 Modules = Callable[[Path], list[torch.nn.Module]]
@@ -276,8 +277,6 @@ def test_rows_per_token_leave_out_the_prompt(tmp_path: Path) -> None:
 
 
 def prefix_weights(folder: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     path = folder / "model.safetensors"
     tensors = {f"_orig_mod.{name}": value for name, value in load_file(path).items()}
     save_file(tensors, path, metadata={"format": "pt"})
@@ -301,8 +300,6 @@ def sparse(folder: Path) -> None:
 
 
 def renamed_dense(folder: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     path = folder / "2_Dense/model.safetensors"
     save_file({f"x.{name}": value for name, value in load_file(path).items()}, path)
 
@@ -313,6 +310,32 @@ def outside(folder: Path) -> None:
     (folder / "modules.json").write_text(json.dumps(modules))
 
 
+def adapter(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text("{}")
+
+
+def quantized(folder: Path) -> None:
+    changed_config(quantization_config={"quant_method": "mine"})(folder)
+
+
+def no_tokenizer(folder: Path) -> None:
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+
+
+def reads_a_missing_pooler(folder: Path) -> None:
+    """The vectors are the pooler's output, and the file has no pooler."""
+    path = folder / "model.safetensors"
+    kept = {name: value for name, value in load_file(path).items() if "pooler" not in name}
+    save_file(kept, path, metadata={"format": "pt"})
+    settings = json.loads((folder / "sentence_bert_config.json").read_text())
+    settings["modality_config"]["text"]["method_output_name"] = "pooler_output"
+    settings["module_output_name"] = "sentence_embedding"
+    (folder / "sentence_bert_config.json").write_text(json.dumps(settings))
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "modules.json").write_text(json.dumps(modules[:1]))
+
+
 REFUSED: dict[Callable[[Path], None], str] = {
     prefix_weights: r"lacks \d+ of the model: .*_orig_mod",
     own_code: "module 'modeling_mine.Pooling' needs code of its own",
@@ -320,6 +343,10 @@ REFUSED: dict[Callable[[Path], None], str] = {
     sparse: "expected a SentenceTransformer, which gives a vector for a text, got 'SparseEncoder'",
     renamed_dense: "the model cannot be read: ",
     outside: "expected a path in the folder, got",
+    adapter: "it has an adapter",
+    quantized: "its weights are quantized",
+    no_tokenizer: "no tokenizer: save the model's own into the same folder",
+    reads_a_missing_pooler: r"lacks pooler\.dense\.bias, .* from which the model makes its vectors",
 }
 
 
@@ -332,6 +359,101 @@ def test_damaged_models_are_refused_in_one_sentence(
     with pytest.raises(IsotropyError, match=REFUSED[change]) as refused:
         embedded(folder, tmp_path / "work")
     assert "\n" not in str(refused.value)
+
+
+def lack_a_layer(route: Path) -> None:
+    path = route / "model.safetensors"
+    kept = {name: value for name, value in load_file(path).items() if "layer.1." not in name}
+    save_file(kept, path, metadata={"format": "pt"})
+
+
+def pickle_dense(route: Path) -> None:
+    path = route.with_name("b_2_Dense") / "model.safetensors"
+    path.rename(path.with_name("pytorch_model.bin"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lack_a_layer, "lacks 16 of the model"),
+        (pickle_dense, "its weights are pickled"),
+        (changed_config(auto_map={"AutoModel": "x.Y"}), "needs code of its own"),
+    ],
+)
+def test_routes_are_checked(change: Callable[[Path], object], message: str, tmp_path: Path) -> None:
+    def modules(folder: Path) -> list[torch.nn.Module]:
+        routes = {
+            "a": static(folder / "a"),
+            "b": [*transformer()(folder / "b"), Pooling(16), Dense(16, 12)],
+        }
+        return [Router(routes, default_route="b"), Normalize()]
+
+    folder, peer = saved(modules, tmp_path)
+    (obtained,) = vectors(embedded(folder, tmp_path / "good"))
+    assert np.abs(obtained - peer.encode(TEXTS)).max() < 2e-6
+    change(folder / "b_0_Transformer")
+    with pytest.raises(IsotropyError, match=message):
+        embedded(folder, tmp_path / "damaged")
+
+
+@pytest.mark.parametrize("kind", ["fnet", "left padding"])
+def test_padding_is_tried_for_texts_of_the_same_number_of_characters(
+    kind: str, tmp_path: Path
+) -> None:
+    """Also with absolute positions and padding on the left."""
+    texts = ["the cat sat", "abcdefghijk", "cat dog mat", "a a a a a a"]
+    name = "fnet" if kind == "fnet" else "gpt2"
+    folder, _ = saved(lambda f: [*transformer(name)(f), Pooling(16)], tmp_path)
+    if kind == "left padding":
+        settings = json.loads((folder / "tokenizer_config.json").read_text())
+        changed = json.dumps(settings | {"padding_side": "left"})
+        (folder / "tokenizer_config.json").write_text(changed)
+    peer = SentenceTransformer(str(folder), device="cpu")
+    expected = np.concatenate([peer.encode([text]) for text in texts])
+    (tmp_path / "w").mkdir()
+    options = ModelOptions(layers=["2", "output"], device="cpu")
+    for cloud in embed_texts("m", folder, texts, options, tmp_path / "w").clouds:
+        assert np.abs(cloud.rows(np.arange(4)) - expected).max() < 2e-6
+
+
+def test_settings_of_the_transformer_are_kept_or_named(tmp_path: Path) -> None:
+    """`model_args` choose a file of weights; with --pooling, what is left out is said."""
+    folder, _ = saved(CASES["mean"], tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    other = {name: value * 1.5 for name, value in tensors.items()}
+    save_file(other, folder / "model.fp16.safetensors", metadata={"format": "pt"})
+    path = folder / "sentence_bert_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_args": {"variant": "fp16"}}))
+    expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    (obtained,) = vectors(embedded(folder, tmp_path / "w"))
+    assert np.abs(obtained - expected).max() < 2e-6 * np.abs(expected).max()
+    assert "not applied: model_args" in embedded(folder, tmp_path / "v", pooling="mean").notes
+    with pytest.raises(IsotropyError, match="does not apply model_args"):
+        entry_from_folder(folder, "mine", None, None)
+
+
+def test_long_prompts_fit_beside_the_texts(tmp_path: Path) -> None:
+    folder, peer = saved(CASES["mean"], tmp_path, prompts={"q": "the cat " * 9})
+    (obtained,) = vectors(embedded(folder, tmp_path / "w", prompt_name="q"))
+    assert np.abs(obtained - peer.encode(TEXTS, prompt_name="q")).max() < 2e-6
+
+
+def test_tokenizers_without_a_mask(tmp_path: Path) -> None:
+    folder, _ = saved(CASES["mean"], tmp_path)
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text()) | {"model_input_names": ["input_ids"]}
+    path.write_text(json.dumps(settings))
+    peer = SentenceTransformer(str(folder), device="cpu")
+    expected = np.concatenate([peer.encode([text]) for text in TEXTS])
+    for vector in vectors(embedded(folder, tmp_path / "w", layers=["2", "output"])):
+        assert np.abs(vector - expected).max() < 2e-6
+
+
+def test_surrogates_are_named(tmp_path: Path) -> None:
+    folder = write_tiny_model("bert", tmp_path / "m")
+    (tmp_path / "w").mkdir()
+    with pytest.raises(IsotropyError, match=r"text 2: .ud83d is half of a character"):
+        embed_texts("m", folder, ["cat", "\ud83d dog"], ModelOptions(), tmp_path / "w")
 
 
 def test_workflow_refuses_what_it_would_not_apply(tmp_path: Path) -> None:

@@ -156,7 +156,8 @@ def test_texts_without_tokens_do_not_affect_others(
 
         def tokenize_pieces(self, texts: object, *, cut: bool = True) -> Pieces:
             result = super().tokenize_pieces(texts, cut=cut)  # type: ignore[arg-type]
-            return Pieces(*([row[1:-1] for row in rows] for rows in result))
+            bare = ([row[1:-1] for row in rows] if rows else None for rows in result)
+            return Pieces(*bare)  # type: ignore[arg-type]
 
     measured = run(Bare(encoder), [" ", "good", " ", "not so good"], tmp_path)
     assert measured["tokens"] == 4
