@@ -27,7 +27,7 @@ class CheckpointTimer:
         return perf_counter() - self.last_saved > self.wait
 
     def note_saved(self, began: float) -> None:
-        """Record that a checkpoint was saved just now.
+        """Record that a checkpoint was saved just now, and set the wait until the next.
 
         Args:
             began: value of `perf_counter()` when saving began.

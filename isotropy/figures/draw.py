@@ -215,7 +215,8 @@ def dots(
         x: column of the horizontal axis.
         y: column of the vertical axis.
         xlabel: label of the horizontal axis.
-        hue: column of the colours; those of `cluster` repeat after 20.
+        hue: column that sets the colours. Numbers in `cluster` are taken modulo 20: `options` give
+            a palette of 20 colours.
         options: of `seaborn.scatterplot`.
     """
     if hue == "cluster":

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from isotropy.errors import IsotropyError
 from isotropy.measure.clouds import PointCloud
-from isotropy.measure.scores import influences, log10_isotropy, root_mean_square
+from isotropy.measure.scores import influences, log10_isotropy, read_streams, root_mean_square
 from isotropy.metrics.isoscores import StreamingIsoScore, standard_error
+from isotropy.metrics.matmul import worker_threads
 from isotropy.metrics.validation import sample_rows
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
 
@@ -78,10 +80,15 @@ def enhance(
     for transform in [None, *transforms]:
         name = "none" if transform is None else type(transform).__name__
         try:
-            fitted = None if transform is None else clone(transform).fit(X)
+            # K-means gives other clusters with another number of threads
+            with threadpool_limits(limits=1), worker_threads(1):
+                fitted = None if transform is None else clone(transform).fit(X)
             after = cloud if fitted is None else _transform_cloud(cloud, fitted)
-            moments = _measure_moments(after)
-            score, effects = moments.compute(), influences(after, moments)
+            moments = StreamingIsoScore(cloud.d)
+            read_streams(after, "IsoScore", [moments])
+            with worker_threads(1):
+                score = moments.compute()
+            effects = influences(after, moments)
             if not results:
                 before, score_before, effects_before = moments, score, effects
             scale = 1.0 if not results else root_mean_square(before) / root_mean_square(moments)
@@ -104,7 +111,8 @@ def enhance(
 def _error(effects: torch.Tensor, sentences: Any) -> float:
     """Standard error; NaN if there is none, because all rows are of one sentence."""
     try:
-        return standard_error(effects, sentences)
+        with worker_threads(1):
+            return standard_error(effects, sentences)
     except ValueError:
         return math.nan
 
@@ -143,10 +151,3 @@ def _transform_cloud(cloud: PointCloud, fitted: Any) -> PointCloud:
             yield fitted.transform(block)
 
     return PointCloud(cloud.input, cloud.layer, (cloud.n, cloud.d), blocks)
-
-
-def _measure_moments(cloud: PointCloud) -> StreamingIsoScore:
-    moments = StreamingIsoScore(cloud.d)
-    for block in cloud.blocks():
-        moments.update(block)
-    return moments

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -23,9 +25,12 @@ from isotropy.metrics.contextuality import (
 from isotropy.metrics.cosines import StreamingMeanCosine, type_cosines
 from isotropy.metrics.dimension import lid_mle, two_nn
 from isotropy.metrics.isoscores import StreamingIsoScore, standard_error
+from isotropy.metrics.matmul import worker_threads
 from isotropy.metrics.partition import StreamingPartition
 from isotropy.metrics.silhouettes import silhouette
 from isotropy.metrics.validation import sample_rows
+
+T = TypeVar("T")
 
 MAX_ROWS_OF_PAIRS = 10_000
 """Rows that are sampled for metrics of all pairs, unless --sample is given."""
@@ -256,11 +261,10 @@ def _measure_passes(
     if not requested:
         return
     moments, cosine = StreamingIsoScore(cloud.d), StreamingMeanCosine(cloud.d)
-    for block in _with_progress(cloud, "IsoScore, cosine"):
-        if {"isoscore", "partition_isotropy"} & set(requested):
-            moments.update(block)
-        if "mean_cosine" in requested:
-            cosine.update(block)
+    with_moments = {"isoscore", "partition_isotropy"} & set(requested)
+    streams = [moments] * bool(with_moments) + [cosine] * ("mean_cosine" in requested)
+
+    read_streams(cloud, "IsoScore, cosine", streams)
     if "isoscore" in requested:
         keep("isoscore", lambda: _isoscore(cloud, moments, groups.sentences))
     if "mean_cosine" in requested:
@@ -272,11 +276,28 @@ def _measure_passes(
         )
 
 
+def read_streams(cloud: PointCloud, task: str, streams: Sequence[Any]) -> None:
+    """Add all rows of a cloud to streams of metrics that are made from a dimension."""
+
+    def read(block: np.ndarray) -> list[Any]:
+        parts: list[Any] = [type(stream)(cloud.d) for stream in streams]
+        for part in parts:
+            part.update(block)
+        return parts
+
+    for parts in _map_blocks(cloud, task, read):
+        for stream, part in zip(streams, parts, strict=True):
+            stream.merge(part)
+
+
 def _isoscore(cloud: PointCloud, moments: StreamingIsoScore, sentences: Any) -> dict[str, float]:
     """IsoScore and its standard error; rows of one sentence may depend on each other."""
-    columns = {"isoscore": moments.compute()}
+    with worker_threads(1):
+        columns = {"isoscore": moments.compute()}
+    values = influences(cloud, moments)
     try:
-        columns["isoscore_error"] = standard_error(influences(cloud, moments), sentences)
+        with worker_threads(1):
+            columns["isoscore_error"] = standard_error(values, sentences)
     except ValueError as error:
         warnings.warn(f"isoscore_error not measured: sentences: {error}", stacklevel=1)
     return columns
@@ -284,8 +305,7 @@ def _isoscore(cloud: PointCloud, moments: StreamingIsoScore, sentences: Any) -> 
 
 def influences(cloud: PointCloud, moments: StreamingIsoScore) -> torch.Tensor:
     """Influence of each row on IsoScore, shape (n,), in a second pass over a cloud."""
-    blocks = _with_progress(cloud, "error of IsoScore")
-    return torch.cat([moments.influences(block) for block in blocks])
+    return torch.cat(list(_map_blocks(cloud, "error of IsoScore", moments.influences)))
 
 
 def second_moment(moments: StreamingIsoScore) -> torch.Tensor:
@@ -300,10 +320,32 @@ def root_mean_square(moments: StreamingIsoScore) -> float:
 
 def log10_isotropy(cloud: PointCloud, moments: StreamingIsoScore, scale: float = 1.0) -> float:
     """log10 of I(W), in a second pass over a cloud, each vector times `scale`."""
-    stream = StreamingPartition(second_moment(moments), scale=scale)
-    for block in _with_progress(cloud, "I(W)"):
-        stream.update(block)
-    return stream.compute(log=True) / math.log(10)
+    with worker_threads(1):
+        total = StreamingPartition(second_moment(moments), scale=scale)
+        empty = copy(total)
+
+    def read(block: np.ndarray) -> StreamingPartition:
+        part = copy(empty)
+        part.update(block)
+        return part
+
+    for part in _map_blocks(cloud, "I(W)", read):
+        total.merge(part)
+    return total.compute(log=True) / math.log(10)
+
+
+def _map_blocks(cloud: PointCloud, task: str, function: Callable[[np.ndarray], T]) -> Iterator[T]:
+    """Yield the results of a function on the blocks of a cloud, in order. Blocks are computed in
+    worker threads with one compute thread each, so that results do not depend on their number.
+    """
+    n, pending = torch.get_num_threads(), deque[Any]()
+    with worker_threads(n) as pool:
+        for block in _with_progress(cloud, task):
+            pending.append(pool.submit(function, block))
+            if len(pending) > n:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
 def _with_progress(cloud: PointCloud, task: str) -> Iterator[np.ndarray]:

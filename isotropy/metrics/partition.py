@@ -141,6 +141,14 @@ class StreamingPartition:
                 scale_parts.append(torch.logsumexp(products * scale, dim=0))
         self._log_f = [torch.logsumexp(torch.stack(log_f_parts), dim=0) for log_f_parts in parts]
 
+    def merge(self, other: StreamingPartition) -> None:
+        """Add the vectors of another stream of the same second moment, as if they had been seen
+        here.
+        """
+        pairs = zip(self._log_f, other._log_f, strict=True)
+        both = [torch.logaddexp(mine, theirs) for mine, theirs in pairs] if self._log_f else []
+        self._log_f = both or list(other._log_f)
+
     def compute(self, *, log: bool = False) -> float:
         """I(W) of the vectors so far, or its natural logarithm, at the first scale.
 

@@ -112,7 +112,7 @@ class TuningSpec(PaperSpec):
 
 
 class TuningFacts(Spec):
-    """The tuned parameters, those with the highest Spearman correlation."""
+    """What the tuning writes: the parameters with the highest Spearman correlation."""
 
     embedding: str
     layer: int | None

@@ -33,10 +33,11 @@ def format_suffix(path: Path) -> str:
 
 
 def read_header(path: Path) -> tuple[str, list[str]]:
-    """The separator of a table, and its column names without blanks around them.
+    """Return the separator of a table and the column names in its first line, without blanks around
+    them.
 
-    A .tsv has tabs. Any other file has commas, unless the names show that it has semicolons or
-    tabs.
+    A .tsv has tabs. In any other file the separator is the first of comma, semicolon and tab that
+    splits the line; a comma if none does.
     """
     csv.field_size_limit(MAX_FIELD)
     headers = {}

@@ -60,7 +60,10 @@ def figure_files(parts: Parts) -> list[str]:
 
 
 def spec(parts: Parts, path: list[str]) -> Spec | None:
-    """The spec of a table, a figure, the verdicts or a page."""
+    """Return the spec of the result at a path below results/, split at its slashes, such as
+    `["tables", key, name]`: a table, a figure, the verdicts, the scorecard or a page. None: no such
+    result.
+    """
     match path:
         case ["tables", key, table]:
             entry = tables(parts)[f"{key}/{table}"]

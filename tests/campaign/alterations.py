@@ -87,10 +87,10 @@ RECORD_ALTERATIONS: list[Alteration] = [edit_record, remove, flip, truncate]
 
 
 class Study:
-    """A finished study whose files are altered and restored.
+    """A copy of a finished study, in which files are altered and then restored.
 
-    The audit digests every file and reads every record. Inside the context, results for files that
-    are not altered are cached.
+    Used as a context manager, it caches the audit's digests and records of all files, except of
+    those that `altered` changes, so that thousands of audits are fast.
     """
 
     def __init__(self, folder: Path) -> None:

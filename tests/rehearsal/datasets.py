@@ -83,9 +83,8 @@ def classified(writer: Writer, texts: list[str], n_labels: int) -> Iterator[Row]
 
 
 def glue(task: str, split: str) -> bytes:
-    """A split of a task of GLUE (nyu-mll/glue): the text columns, `label` and `idx`.
-
-    Empty questions are in the real QQP, too.
+    """Return a synthetic split of a task of GLUE as a Parquet file, with the columns of
+    nyu-mll/glue: texts, `label` and `idx`. QQP gets one empty question, as the real data have.
     """
     writer = Writer(1, sum(map(ord, task + split)))
     if task == "stsb":

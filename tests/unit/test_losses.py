@@ -18,7 +18,7 @@ STATES = torch.randn(L, B, T, D, generator=GENERATOR).double() + 0.5
 MASK = torch.tensor([[1] * 7, [1] * 5 + [0] * 2, [1] * 2 + [0] * 5])
 
 
-def authors_istar(points: torch.Tensor, C0: torch.Tensor, zeta: float) -> torch.Tensor:
+def authors_isoscore_star(points: torch.Tensor, C0: torch.Tensor, zeta: float) -> torch.Tensor:
     """Compute IsoScore* with the authors' package."""
     return published_package.istar().IsoScore_star(points, C0, zeta, is_eval=False, gpu_id="cpu")
 
@@ -44,13 +44,13 @@ def test_istar_equals_the_authors_formula() -> None:
     C0 = with_padding.shrinkage.covariance()
     points = STATES[1:].reshape(-1, D)
     assert with_padding(STATES).item() == pytest.approx(
-        2 * (1 - authors_istar(points, C0, 0.3).item()), abs=1e-6
+        2 * (1 - authors_isoscore_star(points, C0, 0.3).item()), abs=1e-6
     )
     masked = istar_loss()
     points = torch.cat([STATES[i][MASK.bool()] for i in (1, 2, 3)])
     assert len(points) == 3 * 14
     assert masked(STATES, MASK).item() == pytest.approx(
-        2 * (1 - authors_istar(points, C0, 0.3).item()), abs=1e-6
+        2 * (1 - authors_isoscore_star(points, C0, 0.3).item()), abs=1e-6
     )
     assert masked(STATES, MASK) != with_padding(STATES)
     last = istar_loss(layers=[-1], zeta=0.0)
@@ -231,7 +231,7 @@ def test_gradient_with_equal_eigenvalues(values: list[float], n: int, zeta: floa
         assert exact[i, j].item() == pytest.approx(difference, abs=2e-9)
     single = gradient(ours, X.float())
     theirs = gradient(
-        lambda points: authors_istar(points, shrinkage.to(points.dtype), zeta), X.float()
+        lambda points: authors_isoscore_star(points, shrinkage.to(points.dtype), zeta), X.float()
     )
     # With all eigenvalues equal the score is maximal, and the gradient is 0
     scale = max(float(exact.abs().max()), 1 / n)

@@ -4,6 +4,9 @@ transforms, output files and the record."""
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -289,3 +292,32 @@ def test_a_row_with_nan_is_named(cloud: np.ndarray, monkeypatch: pytest.MonkeyPa
     (opened,) = open_file(Path("x.npy"), None, Path())
     with pytest.raises(IsotropyError, match="row 131 holds NaN or infinity"):
         list(opened.blocks())
+
+
+def test_numbers_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
+    """All digits of all metrics and transforms, as JSON."""
+    rng = np.random.default_rng(0)
+    mixing = rng.normal(size=(24, 24))
+    np.save(tmp_path / "x.npy", (rng.normal(size=(4000, 24)) @ mixing + 0.3).astype(np.float32))
+    np.save(tmp_path / "y.npy", rng.integers(0, 60, 4000))
+    groups = [part for name in ("labels", "types", "sentences") for part in (f"--{name}", "y.npy")]
+    outputs = [
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "isotropy",
+                "measure",
+                "x.npy",
+                *groups,
+                "--transforms",
+                "--json",
+            ],
+            cwd=tmp_path,
+            env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for threads in (1, 2, 3)
+    ]
+    assert len(set(outputs)) == 1

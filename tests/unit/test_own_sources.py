@@ -407,8 +407,10 @@ def test_unusual_labels_and_lines_are_read(checkout_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.json"])
-def test_other_separators_and_arrays_are_read(checkout_folder: Path, name: str) -> None:
-    """The workflow reads the rows that were added: semicolons, tabs, an array, long texts."""
+def test_semicolons_tabs_and_json_arrays_are_read(checkout_folder: Path, name: str) -> None:
+    """Such files, each with a text of 200,000 characters, are added, and fetched by the
+    workflow.
+    """
     frame = pd.DataFrame({"t": [*TEXTS[:-1], "long " * 40_000], "y": [0, 1] * 20})
     if name == "x.json":
         frame.to_json(name, orient="records")

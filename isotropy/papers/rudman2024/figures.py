@@ -368,8 +368,8 @@ def _cloud(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _lambda_scale(table: pd.DataFrame) -> Callable[[float], Any]:
-    """Colours of lambda: from orange below 0 to purple above, told apart with any form of colour
-    blindness.
+    """Return the function from lambda to its colour, from orange below 0 to purple above on a
+    square-root scale, told apart with any form of colour blindness.
     """
     largest = max(1e-9, float(table["strength"][table["kind"] == "istar"].abs().max()))
     norm, colours = TwoSlopeNorm(0, -math.sqrt(largest), math.sqrt(largest)), mpl.colormaps["PuOr"]
