@@ -68,3 +68,10 @@ def suggest(name: str, candidates: Iterable[str], where: str = "there") -> str:
     if len(names) <= MAX_NAMES:
         return "known: " + (", ".join(repr(n) for n in names) or "none")
     return f"none of the {len(names)} names listed {where} is similar"
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return whether an error is one of a library, rather than an interruption: an Exception, or a
+    panic of Rust code, which is none.
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, is_failure
 from isotropy.measure.clouds import PointCloud, StoredArray, cloud_from_file
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.layout import DEFAULT_MAX_LENGTH, Layout, read_layout
@@ -201,7 +201,7 @@ def _name_text(
     return IsotropyError(f"{title}: {where}: the model fails: {_first_line(error)}")
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     if isinstance(error, KeyError):
         return f"missing {error}"
     lines = (str(error).strip() or type(error).__name__).splitlines()
@@ -216,7 +216,9 @@ def _errors_in_one_sentence(start: str) -> Iterator[None]:
         yield
     except IsotropyError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         raise IsotropyError(f"{start}: {_first_line(error)}") from None
 
 

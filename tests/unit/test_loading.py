@@ -165,3 +165,23 @@ def test_random_damage_is_refused_or_changes_nothing(seed: int, tmp_path: Path) 
     with suppress(IsotropyError):
         model = load_weights(AutoModel, folder).model.eval()
         assert torch.equal(model(ids).last_hidden_state, expected)
+
+
+@pytest.mark.parametrize("command", ["measure", "sources add"])
+def test_panics_of_the_tokenizer_are_one_sentence(command: str, tmp_path: Path) -> None:
+    """A post-processor that names an unknown token lets the Rust code of tokenizers panic."""
+    folder = write_tiny_bert(tmp_path / "model")
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    special = tokenizer["post_processor"]["special_tokens"]
+    special["[X]"] = special.pop("[CLS]")
+    path.write_text(json.dumps(tokenizer))
+    if command == "sources add":
+        with pytest.raises(IsotropyError, match="the model cannot read a text: "):
+            entry_from_folder(folder, "mine", None, None)
+        return
+    (tmp_path / "t.txt").write_text("\n".join(sentences(8)))
+    arguments = ["measure", str(folder), "--texts", str(tmp_path / "t.txt"), "--device", "cpu"]
+    result = CliRunner().invoke(app, arguments)
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert "the model cannot be read" in result.output

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError, format_value
+from isotropy.errors import IsotropyError, format_value, is_failure
 from isotropy.files import sha256_file
 from isotropy.sources.layout import DEFAULT_MAX_LENGTH, Layout, read_layout
 from isotropy.sources.own.hub import Repository
@@ -74,7 +74,9 @@ def _run(name: str, folder: Path, entry: Mapping[str, Any]) -> None:
         hidden = SentenceEncoder(folder, encoder, torch.device("cpu")).inspect()
     except IsotropyError:
         raise
-    except Exception as error:  # transformers and tokenizers have errors of many classes
+    except BaseException as error:  # transformers and tokenizers have errors of many classes
+        if not is_failure(error):
+            raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise IsotropyError(f"{name}: the model cannot read a text: {reason}") from None
     size = entry["size"]
