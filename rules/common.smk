@@ -25,20 +25,21 @@ if {"{", "}"} & set(str(PROJECT)):
 # Make the package importable, here and in scripts, whatever environment these run in.
 sys.path.insert(0, str(PROJECT))
 python_path = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
-# Only fetch uses the network, and its script enables the hub's clients itself.
-os.environ.update(
-    PYTHONPATH=os.pathsep.join(python_path),
-    HF_HUB_OFFLINE="1",
-    TRANSFORMERS_OFFLINE="1",
-    HF_DATASETS_OFFLINE="1",
-)
+os.environ.update(PYTHONPATH=os.pathsep.join(python_path))
+
+from isotropy import patches
+
+if not patches.is_module(workflow):
+    # Only fetch uses the network, and its script enables the hub's clients itself.
+    os.environ.update(
+        HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1"
+    )
 # File that describes SLURM's partitions; a relative path in the profile would break with
 # --directory.
 os.environ.setdefault(
     "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
 )
 
-from isotropy import patches
 from isotropy.context import shard_stems
 from isotropy.errors import IsotropyError
 from isotropy.gpus import count_gpus

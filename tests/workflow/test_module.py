@@ -4,6 +4,7 @@ other names or without, and the results are audited where they are."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from tests.conftest import PROJECT, Workflow
 from tests.workflow.study import audit
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if "OFFLINE" not in name}
 VECTORS = "results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"
 SNAKEFILE = """
 configfile: "{project}/config.yaml"
@@ -29,7 +31,9 @@ rule measure:
     default_target: True
     input: "{folder}{vectors}"
     output: "measured.csv"
-    shell: "{python} -m isotropy measure {{input}} --metrics isoscore --csv {{output}}"
+    shell:
+        "env > environment.txt && "
+        "{python} -m isotropy measure {{input}} --metrics isoscore --csv {{output}}"
 """
 
 
@@ -48,8 +52,13 @@ def write_host(folder: Path, prefix: str, names: str) -> None:
 def snakemake(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "snakemake", "--cores", "2", *arguments],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900,
-    )  # fmt: skip
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+    )
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -70,6 +79,7 @@ def test_module_with_prefix_and_other_names_is_run_and_audited(tmp_path: Path) -
     assert " 0 stale" in result.stdout
     assert "Nothing to be done" in snakemake(tmp_path, "--dry-run")
     assert not (tmp_path / "results").exists()
+    assert "OFFLINE" not in (tmp_path / "environment.txt").read_text()
 
 
 @pytest.mark.study
