@@ -50,10 +50,25 @@ def require_model(folder: Path, complete: Sequence[str] | None) -> None:
             raise IsotropyError(f"{folder / 'config.json'}: expected an object with fields")
         require_supported(folder, config)
     if suffixes & {".safetensors", ".gguf"}:
+        _require_shards(folder, complete or names)
         return
     if suffixes & {".bin", ".pt"}:
         raise IsotropyError(f"{folder}: {PICKLED}")
     raise IsotropyError(f"{folder}: no weights (model.safetensors) in the folder")
+
+
+def _require_shards(folder: Path, names: Sequence[str]) -> None:
+    """Refuse a folder that lacks a file of weights which its index lists."""
+    path = folder / "model.safetensors.index.json"
+    if not path.is_file() or "model.safetensors" in names:
+        return
+    index = read_valid_json(path)
+    listed = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(listed, dict):
+        raise IsotropyError(f"{path}: expected a weight_map")
+    held = {Path(name).name for name in names}
+    if missing := sorted({str(name) for name in listed.values()} - held):
+        raise IsotropyError(f"{folder}: no {missing[0]}, which {path.name} lists")
 
 
 def require_supported(folder: Path, config: dict[str, Any]) -> None:

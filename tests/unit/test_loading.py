@@ -26,6 +26,7 @@ from isotropy.embed.sentence_encoder import SentenceEncoder
 from isotropy.errors import IsotropyError
 from isotropy.finetune.model import load_model
 from isotropy.sources.encoder import Encoder
+from isotropy.sources.layout import read_layout
 from isotropy.sources.own.models import entry_from_folder
 from tests.unit.tiny_models import sentences, write_tiny_bert
 
@@ -165,6 +166,23 @@ def test_random_damage_is_refused_or_changes_nothing(seed: int, tmp_path: Path) 
     with suppress(IsotropyError):
         model = load_weights(AutoModel, folder).model.eval()
         assert torch.equal(model(ids).last_hidden_state, expected)
+
+
+def test_missing_shards_are_named(tmp_path: Path) -> None:
+    """Weights in several files, as of large models; one was not downloaded."""
+    folder = write_tiny_bert(tmp_path / "model")
+    whole = AutoModel.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    whole.save_pretrained(folder, max_shard_size="8KB")
+    shards = sorted(folder.glob("*.safetensors"))
+    assert len(shards) > 1
+    entry_from_folder(folder, "mine", None, None)
+    shards[0].unlink()
+    message = rf"no {shards[0].name}, which model\.safetensors\.index\.json lists"
+    with pytest.raises(IsotropyError, match=message):
+        entry_from_folder(folder, "mine", None, None)
+    with pytest.raises(IsotropyError, match=message):
+        read_layout(folder)
 
 
 @pytest.mark.parametrize("command", ["measure", "sources add"])

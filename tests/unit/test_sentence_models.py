@@ -38,7 +38,10 @@ from typer.testing import CliRunner
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
 from isotropy.measure.models import Embedded, ModelOptions, embed_texts
+from isotropy.measure.run import Request, run
+from isotropy.metrics import isoscore
 from isotropy.sources.own.models import entry_from_folder
+from tests.unit.hub import Hub, use
 from tests.unit.tiny_architectures import write_tiny_model
 from tests.unit.tiny_models import WORDS, changed_config, sentences
 
@@ -465,6 +468,29 @@ def test_workflow_refuses_what_it_would_not_apply(tmp_path: Path) -> None:
         entry_from_folder(folder, "mine", None, None)
     new = entry_from_folder(folder, "mine", "mean", None)
     assert "not applied: default prompt 'q', truncate_dim 4, module Dense" in new.about
+
+
+def test_model_of_a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All its modules are downloaded, and run."""
+    folder, peer = saved(CASES["dense"], tmp_path, prompts={"q": "the "}, default_prompt_name="q")
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    server = Hub(files)
+    use(server, tmp_path / "cache", monkeypatch)
+    (tmp_path / "t.txt").write_text("\n".join(TEXTS))
+    (tmp_path / "work").mkdir()
+    request = Request(["owner/name"], texts=str(tmp_path / "t.txt"), metrics="isoscore")
+    try:
+        result = run(request._replace(device="cpu"), tmp_path / "work")
+    finally:
+        server.close()
+    (row,) = result.rows
+    assert (row["layer"], row["d"]) == ("output", 9)
+    assert row["isoscore"] == pytest.approx(float(isoscore(peer.encode(TEXTS))), rel=1e-4)
+    assert result.models["owner/name"]["prompt"] == "the "
 
 
 def test_record_says_what_was_loaded(tmp_path: Path) -> None:
