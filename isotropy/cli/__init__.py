@@ -51,9 +51,7 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Measure embedding spaces, and audit results."
-)
+app = typer.Typer(no_args_is_help=True, help="Measure embedding spaces, and audit results.")
 app.add_typer(audit_app, name="audit")
 app.add_typer(sources_app, name="sources")
 app.command()(measure)

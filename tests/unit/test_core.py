@@ -6,14 +6,16 @@ import json
 import re
 import subprocess
 import sys
-from importlib.metadata import packages_distributions, requires
+from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 import isotropy
+from tests.conftest import PROJECT
 
 RUN = """
 import sys
@@ -101,6 +103,11 @@ def test_other_commands_name_the_extra(
         rf"this needs the package \w+, which is not installed: pip install 'isotropy\[{extra}\]'",
         line,
     )
+
+
+def test_version_is_the_same_everywhere() -> None:
+    citation = yaml.safe_load((PROJECT / "CITATION.cff").read_text("utf8"))
+    assert citation["version"] == isotropy.__version__ == version("isotropy")
 
 
 @pytest.mark.parametrize(
