@@ -95,6 +95,7 @@ def test_other_commands_name_the_extra(
 ) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model/config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "model/tokenizer.json").write_text("{}")
     (tmp_path / "t.txt").write_text("a\nb\n")
     result = command(hidden, tmp_path, *arguments.split())
     assert result.returncode == 2
