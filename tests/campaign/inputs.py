@@ -48,6 +48,9 @@ TEXTS = sentences(12)
 TOLERANCE = 1e-3
 """Of IsoScore; damaged models can have little variance, of which single precision shows less."""
 
+ROUNDING = 1e-4
+"""Range of a coordinate, relative to the largest value, that single precision hardly shows."""
+
 
 class Case(NamedTuple):
     """A mutated input.
@@ -424,6 +427,8 @@ def check(case: Case) -> str | None:
     (row,) = json.loads(result.stdout)["rows"]
     if case.expected is None:
         return f"{case.change}: measured: {row}"
+    if np.ptp(case.expected, axis=0).max() < ROUNDING * np.abs(case.expected).max():
+        return None  # a damaged model that gives one vector for all texts, and rounding errors
     score, expected = row["isoscore"], isoscore(case.expected)
     if (row["n"], row["d"]) != case.expected.shape or abs(score - expected) > TOLERANCE:
         return f"{case.change}: {row}, expected {case.expected.shape}, {expected}"
