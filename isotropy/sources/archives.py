@@ -11,7 +11,8 @@ import subprocess
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -55,8 +56,8 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
         IsotropyError: broken archive, missing member, a member with `..` or an absolute path, or
             more bytes than MAX_RATIO allows.
     """
-    try:
-        name = archive.name.lower()
+    name = archive.name.lower()
+    with _damage_refused(archive.name):
         if name.endswith(_ZIP):
             with zipfile.ZipFile(archive) as z:
                 _copy(archive, members, destination, [i.filename for i in z.infolist()], z.open)
@@ -68,12 +69,6 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
                 _copy_from_tar(archive, t, members, destination)
         else:
             raise IsotropyError(f"{archive.name}: not a zip, wheel, tar or Debian package")
-    except _DAMAGED as error:
-        if isinstance(error, OSError) and error.errno in DISK_ERRORS:
-            raise
-        raise IsotropyError(
-            f"{archive.name} cannot be unpacked ({error}): it is damaged or incomplete"
-        ) from error
 
 
 def decompress(path: Path) -> bytes:
@@ -100,17 +95,23 @@ def unpack_gzip(path: Path, target: Path) -> None:
     Raises:
         IsotropyError: damaged file, or more bytes than MAX_RATIO allows.
     """
+    with _damage_refused(str(path)), gzip.open(path) as source, target.open("wb") as sink:
+        n = _write(source, sink, _limit(path))
+    if n > _limit(path):
+        raise _too_large(path)
+
+
+@contextmanager
+def _damage_refused(title: str) -> Iterator[None]:
+    """Turn errors of damaged archives into an IsotropyError; a full disk stays what it is."""
     try:
-        with gzip.open(path) as source, target.open("wb") as sink:
-            n = _write(source, sink, _limit(path))
+        yield
     except _DAMAGED as error:
         if isinstance(error, OSError) and error.errno in DISK_ERRORS:
             raise
         raise IsotropyError(
-            f"{path} cannot be unpacked ({error}): it is damaged or incomplete"
+            f"{title} cannot be unpacked ({error}): it is damaged or incomplete"
         ) from error
-    if n > _limit(path):
-        raise _too_large(path)
 
 
 def _limit(archive: Path) -> int:
