@@ -39,6 +39,7 @@ from transformers import AutoModel, AutoTokenizer
 from typer.testing import CliRunner
 
 from isotropy.cli import app
+from isotropy.errors import is_failure
 from tests.campaign.mutations import mutate
 from tests.unit.tiny_models import sentences, write_tiny_bert
 
@@ -100,7 +101,7 @@ class Inputs:
                 warnings.simplefilter("ignore")
                 expected: np.ndarray | None = encode(path)
         except BaseException as error:  # a panic of the Rust code in tokenizers is no Exception
-            if isinstance(error, KeyboardInterrupt):
+            if not is_failure(error):
                 raise
             expected = None  # the library that wrote the model cannot read it
         if expected is not None and not np.isfinite(expected).all():
@@ -110,15 +111,13 @@ class Inputs:
 
     def tensors(self, draw: random.Random) -> Case:
         """Rename, drop, cut, convert or spoil tensors of a BERT."""
-        path = self._new("")
-        shutil.copytree(self.bert, path)
+        path = Path(shutil.copytree(self.bert, self._new("")))
         change = _change_tensors(path / "model.safetensors", draw)
         return self._model_case(path, change, encode_with_transformers)
 
     def configuration(self, draw: random.Random) -> Case:
         """Change a field of config.json or of the tokenizer's files."""
-        path = self._new("")
-        shutil.copytree(self.bert, path)
+        path = Path(shutil.copytree(self.bert, self._new("")))
         name = draw.choice(
             ["config.json", "config.json", "tokenizer.json", "tokenizer_config.json"]
         )
@@ -127,8 +126,7 @@ class Inputs:
 
     def modules(self, draw: random.Random) -> Case:
         """Change the configuration of a model of sentence-transformers."""
-        path = self._new("")
-        shutil.copytree(self.sentence_model, path)
+        path = Path(shutil.copytree(self.sentence_model, self._new("")))
         names = ["modules.json", "1_Pooling/config.json", "config_sentence_transformers.json"]
         name = draw.choice([*names, "sentence_bert_config.json", "2_Dense/config.json"])
         change = _change_json(path / name, draw, MODULE_FIELDS.get(name, {}))
@@ -136,8 +134,7 @@ class Inputs:
 
     def dense(self, draw: random.Random) -> Case:
         """Change tensors of a Dense module."""
-        path = self._new("")
-        shutil.copytree(self.sentence_model, path)
+        path = Path(shutil.copytree(self.sentence_model, self._new("")))
         change = _change_tensors(path / "2_Dense/model.safetensors", draw)
         return self._model_case(path, change, encode_with_sentence_transformers)
 

@@ -247,13 +247,18 @@ def test_invalid_input_gives_one_line(
     monkeypatch.chdir(tmp_path)
     text("t.txt", LINES)
     write()
-    before = sorted(map(str, tmp_path.rglob("*")))
+    assert_refused(command, sentence, tmp_path)
+
+
+def assert_refused(command: str, sentence: str, folder: Path) -> None:
+    """Check that `isotropy measure` ends with one line, and leaves no file behind."""
+    before = sorted(map(str, folder.rglob("*")))
     result = CliRunner().invoke(app, ["measure", *command.split()])
     assert result.exit_code == 2, repr(result.exception)
     assert sentence in result.output
     (line,) = result.output.strip().splitlines()
     assert "Traceback" not in line
-    assert sorted(map(str, tmp_path.rglob("*"))) == before
+    assert sorted(map(str, folder.rglob("*"))) == before
 
 
 def test_full_disk_gives_one_line(tmp_path: Path) -> None:
