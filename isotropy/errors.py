@@ -70,6 +70,11 @@ def suggest(name: str, candidates: Iterable[str], where: str = "there") -> str:
     return f"none of the {len(names)} names listed {where} is similar"
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its class if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def is_failure(error: BaseException) -> bool:
     """Return whether an error is one of a library, rather than an interruption: an Exception, or a
     panic of Rust code, which is none.

@@ -113,7 +113,7 @@ def text_part(model: Any, folder: Path) -> Any:
         folder: where it comes from, for the message.
 
     Raises:
-        IsotropyError: no part reads texts alone.
+        IsotropyError: no part reads texts alone, or a text would depend on those before it.
     """
     config = model.config
     if getattr(config, "attention_type", None) == "block_sparse":

@@ -51,14 +51,14 @@ class Pieces(NamedTuple):
         special: 1 for special tokens that the tokenizer has added, such as [CLS], else 0.
         words: index of the whitespace-separated word that each piece belongs to; -1 for none.
         types: token type ids; None if the tokenizer gives none or only zeros.
-        ends: number of characters of the text up to the end of each piece.
+        offsets: where each piece begins and ends in the text, in characters.
     """
 
     ids: list[list[int]]
     special: list[list[int]]
     words: list[list[int]]
     types: list[list[int]] | None
-    ends: list[list[int]]
+    offsets: list[list[tuple[int, int]]]
 
 
 class SentenceEncoder:
@@ -171,7 +171,7 @@ class SentenceEncoder:
             special,
             words,
             types if any(map(any, types or [])) else None,
-            [[end for _, end in row] for row in encoded["offset_mapping"]],
+            encoded["offset_mapping"],
         )
 
     @torch.inference_mode()

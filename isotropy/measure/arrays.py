@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from isotropy.errors import IsotropyError, suggest
+from isotropy.errors import IsotropyError, first_line, suggest
 from isotropy.measure.clouds import PointCloud, StoredArray, cloud_from_array, cloud_from_file
-from isotropy.measure.inputs import Input, first_line, require_matrix
+from isotropy.measure.inputs import Input, require_matrix
 from isotropy.measure.number_tables import read_number_table
 from isotropy.measure.parquet_tables import read_parquet
 from isotropy.measure.text_vectors import read_text_vectors
@@ -92,7 +92,9 @@ def open_file(
     except _UNREADABLE as error:
         if isinstance(error, OSError) and error.errno in (*DISK_ERRORS, errno.EFBIG):
             raise
-        raise IsotropyError(f"{path}: not readable as {suffix}: {first_line(error)}") from None
+        raise IsotropyError(
+            f"{path}: not readable as {suffix}: {first_line(error)[:200]}"
+        ) from None
     return _select_layers(path, clouds, layers)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, first_line
 from isotropy.sources.clients import Unavailable, limit_hub_client, with_back_off
 
 HUB_ID = re.compile(r"(?:hub:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
@@ -86,7 +86,7 @@ def _download(repo: str, revision: str | None) -> Path:
     except (Unavailable, HfHubHTTPError) as error:
         if (folder := _find_cached(repo, revision)) is not None:
             return folder
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         raise IsotropyError(
             f"{repo}: no such file or folder here, and the hub could not be read ({reason}); run "
             "the same command again to resume the download"

@@ -49,8 +49,3 @@ def require_matrix(title: str, shape: tuple[int, ...]) -> None:
         raise IsotropyError(
             f"{title}: expected at least 2 rows and 2 dimensions, got {shape[0]} and {shape[1]}"
         )
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, for a sentence."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

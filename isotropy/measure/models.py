@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from isotropy.errors import IsotropyError, is_failure
+from isotropy.errors import IsotropyError, first_line, is_failure
 from isotropy.measure.clouds import PointCloud, StoredArray, cloud_from_file
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.layout import DEFAULT_MAX_LENGTH, Layout, read_layout
@@ -198,15 +198,17 @@ def _name_text(
         except (RuntimeError, IndexError, ValueError, TypeError) as failure:
             where, error = f"text {i + 1}", failure
             break
-    return IsotropyError(f"{title}: {where}: the model fails: {_first_line(error)}")
+    return IsotropyError(f"{title}: {where}: the model fails: {_reason(error)}")
 
 
-def _first_line(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
+    """Say in words what an error of a library means, also where its first line does not."""
     if isinstance(error, KeyError):
         return f"missing {error}"
-    lines = (str(error).strip() or type(error).__name__).splitlines()
-    more = len(lines) > 1 and lines[0].rstrip().endswith(":")
-    return " ".join(line.strip() for line in lines[: 2 if more else 1])
+    lines = str(error).strip().splitlines()
+    if len(lines) > 1 and lines[0].rstrip().endswith(":"):
+        return f"{lines[0].strip()} {lines[1].strip()}"
+    return first_line(error).strip()
 
 
 @contextmanager
@@ -219,7 +221,7 @@ def _errors_in_one_sentence(start: str) -> Iterator[None]:
     except BaseException as error:
         if not is_failure(error):
             raise
-        raise IsotropyError(f"{start}: {_first_line(error)}") from None
+        raise IsotropyError(f"{start}: {_reason(error)}") from None
 
 
 class _SentenceReader:
@@ -321,8 +323,11 @@ class _TransformerReader:
         self.ids, self.token_types = pieces.ids, pieces.types
         self.kept = [np.flatnonzero(np.array(special) == 0) for special in pieces.special]
         if self.mode == "tokens":  # rows are the tokens of the texts, without the prompt
-            within = [np.array(ends) > len(self.prompt) for ends in pieces.ends]
-            self.kept = [kept[w[kept]] for kept, w in zip(self.kept, within, strict=True)]
+            ends = [np.array([end for _, end in row]) for row in pieces.offsets]
+            self.kept = [
+                kept[end[kept] > len(self.prompt)]
+                for kept, end in zip(self.kept, ends, strict=True)
+            ]
         tokens = self.mode == "tokens"
         self.counts = np.array([len(kept) if tokens else 1 for kept in self.kept])
         same_length = hidden.depend_on_padding

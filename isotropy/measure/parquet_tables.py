@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, first_line
 from isotropy.measure.clouds import PointCloud, as_floats, rows_per_block
 from isotropy.measure.columns import (
     Field,
@@ -22,7 +22,7 @@ from isotropy.measure.columns import (
     find_series,
     shorten,
 )
-from isotropy.measure.inputs import Input, first_line, require_matrix
+from isotropy.measure.inputs import Input, require_matrix
 from isotropy.measure.number_tables import rows_of_batch
 
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
@@ -41,7 +41,7 @@ def read_parquet(file: Input) -> dict[str, PointCloud]:
         parquet = _open(file.path)
     except pa.ArrowInvalid as error:
         raise IsotropyError(
-            f"{file.title}: not readable as .parquet: {first_line(error)}"
+            f"{file.title}: not readable as .parquet: {first_line(error)[:200]}"
         ) from None
     table = _describe(file, parquet.schema_arrow)
     lists = [f.name for f in parquet.schema_arrow if _is_list(f.type)]
@@ -132,7 +132,9 @@ def _readable(title: str, read: Callable[[], Iterator[np.ndarray]]) -> Iterator[
     try:
         yield from read()
     except (pa.ArrowException, OSError) as error:
-        raise IsotropyError(f"{title}: not readable as .parquet: {first_line(error)}") from None
+        raise IsotropyError(
+            f"{title}: not readable as .parquet: {first_line(error)[:200]}"
+        ) from None
 
 
 def _column_blocks(path: Path, names: Sequence[str]) -> Iterator[np.ndarray]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError, format_value
+from isotropy.errors import IsotropyError, first_line, format_value
 from isotropy.sources.model_folder import PICKLED, read_valid_json, require_model
 
 DEFAULT_MAX_LENGTH = 512
@@ -91,8 +91,9 @@ def _load_config(module_class: Any, folder: Path, path: str) -> dict[str, Any]:
     try:
         config = module_class.load_config(str(folder), subfolder=path, local_files_only=True)
     except Exception as error:  # files that hold anything
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise IsotropyError(f"{folder / path}: no configuration of a module: {reason}") from None
+        raise IsotropyError(
+            f"{folder / path}: no configuration of a module: {first_line(error)}"
+        ) from None
     return dict(config)
 
 

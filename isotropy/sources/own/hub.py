@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, first_line
 from isotropy.files import sha256_file
 from isotropy.sources.clients import READ_SECONDS, Unavailable, limit_hub_client, with_back_off
 
@@ -152,7 +152,7 @@ def _call_hub(call: Callable[[], Any], text: str) -> Any:
     except RevisionNotFoundError:
         raise IsotropyError(f"{text}: the hub has no such revision") from None
     except (Unavailable, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         raise IsotropyError(
             f"{text}: the hub could not be read; is there a network? "
             f"({reason.removeprefix(f'{text}: ')})"

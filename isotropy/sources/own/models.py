@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isotropy.errors import IsotropyError, format_value, is_failure
+from isotropy.errors import IsotropyError, first_line, format_value, is_failure
 from isotropy.files import sha256_file
 from isotropy.sources.layout import DEFAULT_MAX_LENGTH, Layout, read_layout
 from isotropy.sources.own.hub import Repository
@@ -77,8 +77,7 @@ def _run(name: str, folder: Path, entry: Mapping[str, Any]) -> None:
     except BaseException as error:  # transformers and tokenizers have errors of many classes
         if not is_failure(error):
             raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise IsotropyError(f"{name}: the model cannot read a text: {reason}") from None
+        raise IsotropyError(f"{name}: the model cannot read a text: {first_line(error)}") from None
     size = entry["size"]
     if hidden.widths != [size["width"]] * (size["layers"] + 1):
         raise IsotropyError(
@@ -204,8 +203,9 @@ def _architecture(folder: Path) -> tuple[Any, Any]:
     except IsotropyError:
         raise
     except Exception as error:  # transformers has errors of its own, of many classes
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise IsotropyError(f"{folder}: transformers cannot use config.json: {reason}") from None
+        raise IsotropyError(
+            f"{folder}: transformers cannot use config.json: {first_line(error)}"
+        ) from None
     for field in ("hidden_size", "num_hidden_layers"):
         if not isinstance(getattr(config, field, None), int):
             raise IsotropyError(f"{folder}: config.json has no {field}: expected a text model")
