@@ -9,19 +9,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import stats
 
-from isotropy.tables.items import MAX_CORRELATION, Z, fisher_z
+from isotropy.tables.items import Z, seeds_and_items
 
 ALPHA = 0.05
 """Significance level of all tests; the confidence of all intervals is 1 - ALPHA."""
 POWER = 0.8
-"""Power of a study with as many units as `Estimate.needed` returns."""
+"""Probability that a study with as many units as `Estimate.needed` returns decides."""
 MAX_UNITS = 1_000_000
 """Largest number of units that `Estimate.needed` returns."""
+ROUNDING = 1e-12
+"""Spread that rounding errors cause, as a share of the values; values so close are equal."""
+UNBOUNDED = (-math.inf, math.inf)
+CORRELATIONS = (-1.0, 1.0)
+
+Power = Callable[[float, int, float], float]
+"""Function from a value, a number of fresh units and a significance level to the probability that
+these units exclude the value."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +40,12 @@ class Estimate:
         value: the estimate.
         interval: 95 % confidence interval; NaN if unknown.
         n_units: number of units of the sample.
-        method: name of the method that made the interval, for readers.
+        method: name of the method that made the interval, or why there is none, for readers.
         p: function from a value to the two-sided p-value of the quantity being that value; NaN if
             unknown.
         sd: standard deviation between units (ddof = 1); NaN if unknown.
         values: values of the units where they are known, or the estimate alone.
-        power: function from a value and a number of units to the probability that a sample of that
-            size excludes the value; None if unknown.
+        power: None if unknown.
     """
 
     value: float
@@ -48,18 +55,23 @@ class Estimate:
     p: Callable[[float], float]
     sd: float = math.nan
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
-    power: Callable[[float, int], float] | None = None
+    power: Power | None = None
 
-    def needed(self, edge: float) -> int | None:
-        """Return the number of units with which a sample like this one would exclude the value
-        `edge` with power POWER; None if that is unknown or more than MAX_UNITS.
+    def needed(self, edge: float, alpha: float = ALPHA) -> int | None:
+        """Return the number of fresh units that would exclude the value `edge` with probability
+        POWER; None if that is unknown or more than MAX_UNITS.
+
+        The probability is an average over what the sample leaves open: the true value and the true
+        spread, which few units know poorly (assurance; O'Hagan, Stevens & Campbell 2005,
+        doi:10.1002/pst.175). Taking both as observed promises too much.
         """
-        if self.power is None or not self.power(edge, MAX_UNITS) >= POWER:
+        if self.power is None or not self.power(edge, MAX_UNITS, alpha) >= POWER:
             return None
         low, high = 2, MAX_UNITS
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.power(edge, middle) >= POWER else (middle, high)
+            enough = self.power(edge, middle, alpha) >= POWER
+            low, high = (low, middle) if enough else (middle, high)
         return high
 
 
@@ -75,41 +87,51 @@ def exact(value: float) -> Estimate:
     )
 
 
-def mean(values: np.ndarray, correlation: bool = False) -> Estimate:
-    """Estimate the mean over units by Student's t; for correlations, on Fisher's scale."""
+def mean(
+    values: np.ndarray, resolution: float = 0.0, bounds: tuple[float, float] = UNBOUNDED
+) -> Estimate:
+    """Estimate the mean over units by Student's t.
+
+    Equal values have no interval: they say nothing of how units differ. If values can only differ
+    in steps, the resolution squared over n is added to their variance, as if one unit were a step
+    away: so that equal values have an interval, and one that is not wider where the effect is
+    larger. `benchmarks/verdicts.py` compares this with Fisher's scale, which fails near 1.
+
+    Args:
+        values: one value per unit.
+        resolution: least difference of two values, such as that of rank correlations of few points
+            (`rank_resolution`); 0 if they are continuous.
+        bounds: lowest and highest possible value; the interval is cut there.
+    """
     values = np.asarray(values, dtype=np.float64)
-    if not correlation:
-        sd = float(values.std(ddof=1)) if len(values) > 1 else math.nan
-        return from_summary(float(values.mean()), sd, len(values), values)
-    scaled = np.arctanh(np.clip(values, -MAX_CORRELATION, MAX_CORRELATION))
-    on_fisher_scale = mean(scaled)
-    low, high = map(float, np.tanh(on_fisher_scale.interval))
-    mean_value = float(values.mean())
-    return Estimate(
-        mean_value if math.isnan(low) else min(max(mean_value, low), high),
-        (low, high),
-        len(values),
-        "Student's t on Fisher's scale" if len(values) > 1 else "one value",
-        lambda edge: on_fisher_scale.p(fisher_z(edge)),
-        float(values.std(ddof=1)) if len(values) > 1 else math.nan,
-        values,
-        None if on_fisher_scale.power is None else _on_fishers_scale(on_fisher_scale.power),
-    )
+    n = len(values)
+    if n < 2:
+        return _without_interval(float(values.mean()), n, "one value", values)
+    sd = float(values.std(ddof=1))
+    error = math.sqrt((sd**2 + resolution**2 / n) / n)
+    if error <= ROUNDING * abs(float(values.mean())):
+        return _without_interval(float(values.mean()), n, "all values are equal", values)
+    return _t_estimate(float(values.mean()), error, n - 1, n, "Student's t", sd, values, bounds)
 
 
-def from_summary(value: float, sd: float, n: int, values: np.ndarray | None = None) -> Estimate:
+def rank_resolution(n_points: int) -> float:
+    """Return the least difference of Spearman correlations of so many points without ties."""
+    return 12 / (n_points * (n_points**2 - 1)) if n_points > 1 else 2.0
+
+
+def from_summary(value: float, sd: float, n: int) -> Estimate:
     """Estimate a mean from the mean and standard deviation of n units, by Student's t."""
-    values = np.array([value]) if values is None else values
+    values = np.array([value])
     if n < 2 or not math.isfinite(sd):
         return _without_interval(value, n, "one value", values)
+    if sd <= ROUNDING * abs(value):
+        return _without_interval(value, n, "all values are equal", values)
     return _t_estimate(value, sd / math.sqrt(n), n - 1, n, "Student's t", sd, values)
 
 
 def mean_over_items(values: np.ndarray, items_error: float) -> Estimate:
-    """Estimate the mean difference of two methods, generalizing to new seeds and new items.
-
-    The variance is the sum of those of the mean over seeds and of the mean over items. Degrees of
-    freedom follow Satterthwaite (1946), since only the first is estimated from few values.
+    """Estimate the mean difference of two methods, generalizing to new seeds and new items
+    (`isotropy.tables.items.seeds_and_items`).
 
     Args:
         values: difference between the methods for each seed, on the same items.
@@ -121,25 +143,50 @@ def mean_over_items(values: np.ndarray, items_error: float) -> Estimate:
     if n < 2 or not math.isfinite(items_error):
         return mean(values)
     sd = float(values.std(ddof=1))
+    error, freedom = seeds_and_items(sd, n, items_error)
+    if error <= ROUNDING * abs(float(values.mean())):
+        return _without_interval(float(values.mean()), n, "all values are equal", values)
 
-    def error(m: int) -> float:
-        """Standard error with m seeds."""
-        return math.hypot(sd / math.sqrt(m), items_error)
-
-    def freedom(m: int) -> float:
-        """Degrees of freedom with m seeds."""
-        return (m - 1) * (error(m) * math.sqrt(m) / sd) ** 4 if sd > 0 else math.inf
-
-    def power(edge: float, m: int) -> float:
-        """Power of m seeds, on the same items, to exclude a value."""
-        if error(m) == 0:
-            return float(edge != values.mean())
-        distance = abs(edge - float(values.mean())) / error(m)
-        return float(stats.t.cdf(distance - stats.t.ppf(1 - ALPHA / 2, freedom(m)), freedom(m)))
+    def power(edge: float, m: int, alpha: float) -> float:
+        """Probability that m fresh seeds, on the same items, exclude a value."""
+        spread, shift = _unknowns(n - 1)
+        errors, freedoms = seeds_and_items(sd * spread, m, items_error)
+        distances = abs(values.mean() + sd * spread / math.sqrt(n) * shift - edge) / errors
+        return _mean_power(distances, freedoms, alpha)
 
     method = "Student's t over seeds, and the error over items"
-    estimate = _t_estimate(float(values.mean()), error(n), freedom(n), n, method, sd, values)
-    return replace(estimate, power=power)
+    return _t_estimate(
+        float(values.mean()), float(error), float(freedom), n, method, sd, values, power=power
+    )
+
+
+def mean_of_cases(
+    values: np.ndarray,
+    by_seed: np.ndarray | None = None,
+    bounds: tuple[float, float] = UNBOUNDED,
+) -> Estimate:
+    """Estimate the mean over cases, which are the sample.
+
+    Cases that were run with the same seeds have in common what depends on the seed: so the variance
+    of the mean over seeds is added to that over cases, with degrees of freedom by Satterthwaite
+    (1946). Without anything in common this is cautious (`benchmarks/verdicts.py`).
+
+    Args:
+        values: one value per case, shape (n,).
+        by_seed: their values for each seed, shape (n, n_seeds); None if seeds differ.
+        bounds: lowest and highest possible value; the interval is cut there.
+    """
+    n = len(values)
+    over_cases = mean(values, bounds=bounds)
+    if n < 2 or by_seed is None or by_seed.shape[1] < 2 or math.isnan(over_cases.interval[0]):
+        return over_cases
+    n_seeds = by_seed.shape[1]
+    variances = np.array([values.var(ddof=1) / n, by_seed.mean(axis=0).var(ddof=1) / n_seeds])
+    total = float(variances.sum())
+    freedom = total**2 / float((variances**2 / [n - 1, n_seeds - 1]).sum())
+    method = "Student's t over cases and their seeds"
+    value, error = float(values.mean()), math.sqrt(total)
+    return _t_estimate(value, error, freedom, n, method, over_cases.sd, values, bounds)
 
 
 def difference(values: np.ndarray, subtracted: np.ndarray) -> Estimate:
@@ -153,9 +200,10 @@ def difference(values: np.ndarray, subtracted: np.ndarray) -> Estimate:
         return from_summary(value, math.nan, n)
     squares = np.array([a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)])
     total = float(squares.sum())
-    denominator = float((squares**2 / [len(a) - 1, len(b) - 1]).sum())
-    freedom = total**2 / denominator if denominator > 0 else float(n - 1)
     sd = math.hypot(a.std(ddof=1), b.std(ddof=1))
+    if math.sqrt(total) <= ROUNDING * max(abs(a.mean()), abs(b.mean())):
+        return _without_interval(value, n, "all values are equal", np.array([value]))
+    freedom = total**2 / float((squares**2 / [len(a) - 1, len(b) - 1]).sum())
     return _t_estimate(value, math.sqrt(total), freedom, n, "Welch's t", sd, np.array([value]))
 
 
@@ -163,92 +211,81 @@ def deviation(values: np.ndarray) -> Estimate:
     """Estimate the standard deviation of normal values, by the chi-square distribution."""
     values = np.asarray(values, dtype=np.float64)
     n = len(values)
-    return deviation_from_sd(float(values.std(ddof=1)) if n > 1 else math.nan, n)
+    sd = float(values.std(ddof=1)) if n > 1 else math.nan
+    return deviation_from_sd(0.0 if sd <= ROUNDING * abs(float(values.mean())) else sd, n)
 
 
 def deviation_from_sd(sd: float, n: int) -> Estimate:
     """Estimate a standard deviation from that of n values (ddof = 1)."""
-    if n < 2:
-        return _without_interval(sd, n, "one value", np.array([sd]))
+    if n < 2 or sd == 0:
+        reason = "one value" if n < 2 else "all values are equal"
+        return _without_interval(sd, n, reason, np.array([sd]))
 
     def p(edge: float) -> float:
         """Two-sided p-value of the hypothesis that the true value is `edge`."""
-        if edge <= 1e-100 * sd or sd == 0:
-            return float(edge == sd)
-        return _two_sided(float(stats.chi2.cdf((n - 1) * (sd / edge) ** 2, n - 1)))
+        if edge <= 1e-100 * sd:
+            return 0.0
+        below = float(stats.chi2.cdf((n - 1) * (sd / edge) ** 2, n - 1))
+        return 2 * min(below, 1 - below)
 
     high, low = (sd * math.sqrt((n - 1) / stats.chi2.ppf(q, n - 1)) for q in _TAILS)
     return Estimate(sd, (low, high), n, "chi-square", p, values=np.array([sd]))
 
 
-def share(successes: int, n: int) -> Estimate:
-    """Estimate a share of units, by Clopper and Pearson (1934)."""
-    bounds = stats.binomtest(successes, n).proportion_ci(1 - ALPHA, method="exact")
+def from_draws(value: float, draws: np.ndarray, n: int, method: str) -> Estimate:
+    """Make an estimate from draws of its sampling distribution, by their percentiles.
+
+    Draws that all agree show that other values are rarer than one in their number, so that an
+    interval without width has a reason here.
+
+    Args:
+        value: the estimate.
+        draws: shape (resamples,).
+        n: number of units.
+        method: name of the method.
+    """
+    ordered = np.sort(draws)
+    size = len(ordered)
+    n_outside = math.ceil(ALPHA / 2 * (size + 1)) - 1  # the most on one side with p < ALPHA
 
     def p(edge: float) -> float:
         """Two-sided p-value of the hypothesis that the true value is `edge`."""
-        at_most = float(stats.binom.cdf(successes, n, edge))
-        at_least = float(stats.binom.sf(successes - 1, n, edge))
-        return min(1.0, 2 * min(at_most, at_least))
+        at_most = int(np.searchsorted(ordered, edge, side="right"))
+        at_least = size - int(np.searchsorted(ordered, edge, side="left"))
+        return min(1.0, 2 * (min(at_most, at_least) + 1) / (size + 1))
 
-    interval = (float(bounds.low), float(bounds.high))
-    return Estimate(successes / n, interval, n, "Clopper-Pearson", p)
-
-
-def rank_correlation(x: np.ndarray, y: np.ndarray) -> Estimate:
-    """Estimate Spearman's rho over units, with the standard error of Bonett and Wright (2000) on
-    Fisher's scale. There is no interval for fewer than four units or constant values.
-    """
-    n = len(x)
-    rho = float(stats.spearmanr(x, y).statistic) if n > 1 and np.ptp(x) and np.ptp(y) else math.nan
-    if n < 4 or not math.isfinite(rho):
-        return _without_interval(rho, n, "too few units", np.empty(0))
-    centre = fisher_z(rho)
-
-    def error(m: int) -> float:
-        """Standard error over m units."""
-        return math.sqrt((1 + rho**2 / 2) / max(m - 3, 1e-9))
-
-    half = Z * error(n)
-    return Estimate(
-        rho,
-        (math.tanh(centre - half), math.tanh(centre + half)),
-        n,
-        "Bonett-Wright",
-        lambda edge: _two_sided(float(stats.norm.cdf((fisher_z(edge) - centre) / error(n)))),
-        power=lambda edge, m: float(stats.norm.cdf(abs(fisher_z(edge) - centre) / error(m) - Z)),
-    )
+    interval = (float(ordered[n_outside]), float(ordered[-1 - n_outside]))
+    return Estimate(value, interval, n, method, p, values=np.array([value]))
 
 
-def from_interval(
-    value: float, low: float, high: float, n: int, method: str, correlation: bool = False
-) -> Estimate:
+def from_interval(value: float, low: float, high: float, n: int, method: str) -> Estimate:
     """Make an estimate from a value and its 95 % interval, such as one from resampling. Each half
-    of the interval is taken as that of a normal distribution; for correlations, on Fisher's scale.
+    of the interval is taken as that of a normal distribution.
     """
-    transform: Callable[[float], float] = fisher_z if correlation else float
-    centre = transform(value)
-    errors = [(centre - transform(low)) / Z, (transform(high) - centre) / Z]
+    if low == high:
+        return _without_interval(value, n, "all values are equal", np.empty(0))
+    errors = [(value - low) / Z, (high - value) / Z]
 
-    def power(edge: float, m: int) -> float:
-        """Power of m units to exclude that the true value is `edge`."""
-        distance, error = (
-            abs(transform(edge) - centre),
-            errors[transform(edge) > centre] * math.sqrt(n / m),
-        )
-        return float(stats.norm.cdf(distance / error - Z)) if error else float(distance > 0)
+    def power(edge: float, m: int, alpha: float) -> float:
+        """Probability that m fresh units exclude that the true value is `edge`."""
+        error = errors[edge > value]
+        if error == 0:
+            return float(edge != value)
+        _, shift = _unknowns(math.inf)
+        distances = abs(value + error * shift - edge) / (error * math.sqrt(n / m))
+        return float(stats.norm.cdf(distances - stats.norm.ppf(1 - alpha / 2)).mean())
 
     def p(edge: float) -> float:
         """Two-sided p-value of the hypothesis that the true value is `edge`."""
-        distance, error = abs(transform(edge) - centre), errors[transform(edge) > centre]
+        distance, error = abs(edge - value), errors[edge > value]
         return 2 * float(stats.norm.sf(distance / error)) if error > 0 else float(distance == 0)
 
     return Estimate(value, (low, high), n, method, p, power=power)
 
 
-def _without_interval(value: float, n: int, method: str, values: np.ndarray) -> Estimate:
+def _without_interval(value: float, n: int, reason: str, values: np.ndarray) -> Estimate:
     no_interval = (math.nan, math.nan)
-    return Estimate(value, no_interval, n, method, lambda _: math.nan, values=values)
+    return Estimate(value, no_interval, n, reason, lambda _: math.nan, values=values)
 
 
 def _t_estimate(
@@ -259,31 +296,46 @@ def _t_estimate(
     method: str,
     sd: float,
     values: np.ndarray,
+    bounds: tuple[float, float] = UNBOUNDED,
+    power: Power | None = None,
 ) -> Estimate:
+    """Make an estimate from a standard error, with p-values and power by Student's t."""
+    lowest, highest = bounds
     half = error * float(stats.t.ppf(1 - ALPHA / 2, freedom))
 
     def p(edge: float) -> float:
         """Two-sided p-value of the hypothesis that the true value is `edge`."""
-        if error == 0:
-            return 1.0 if math.isclose(edge, value, rel_tol=1e-9) else 0.0
+        if not lowest <= edge <= highest:
+            return 0.0
         return 2 * float(stats.t.sf(abs(edge - value) / error, freedom))
 
-    def power(edge: float, m: int) -> float:
-        """Power of m units to exclude that the true value is `edge`."""
-        if error == 0:
-            return float(edge != value)
-        distance = abs(edge - value) / (error * math.sqrt(n / m))
-        return float(stats.t.cdf(distance - stats.t.ppf(1 - ALPHA / 2, m - 1), m - 1))
+    def t_power(edge: float, m: int, alpha: float) -> float:
+        """Probability that m fresh units exclude that the true value is `edge`."""
+        if not lowest <= edge <= highest:
+            return 1.0
+        spread, shift = _unknowns(freedom)
+        errors = error * math.sqrt(n / m) * spread
+        return _mean_power(abs(value + error * spread * shift - edge) / errors, m - 1, alpha)
 
-    return Estimate(value, (value - half, value + half), n, method, p, sd, values, power)
-
-
-def _on_fishers_scale(power: Callable[[float, int], float]) -> Callable[[float, int], float]:
-    return lambda edge, n: power(fisher_z(edge), n)
+    interval = (max(value - half, lowest), min(value + half, highest))
+    return Estimate(value, interval, n, method, p, sd, values, power or t_power)
 
 
-def _two_sided(below: float) -> float:
-    return 2 * min(below, 1 - below)
+def _unknowns(freedom: float) -> tuple[np.ndarray, np.ndarray]:
+    """Quantiles of what a sample leaves open: the ratio of true to observed spread, shape (k, 1),
+    and the distance of the true mean in standard errors, shape (k,); all pairs are equally likely.
+    """
+    shares = (np.arange(24) + 0.5) / 24
+    if math.isinf(freedom):
+        return np.ones((1, 1)), stats.norm.ppf(shares)
+    spread = np.sqrt(freedom / stats.chi2.ppf(shares, freedom))
+    return spread[:, None], stats.norm.ppf(shares)
+
+
+def _mean_power(distances: np.ndarray, freedom: np.ndarray | float, alpha: float) -> float:
+    """Mean probability of exclusion over true values these many standard errors away."""
+    critical = stats.t.ppf(1 - alpha / 2, freedom)
+    return float(stats.t.cdf(distances - critical, freedom).mean())
 
 
 _TAILS = (ALPHA / 2, 1 - ALPHA / 2)

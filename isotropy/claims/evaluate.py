@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from isotropy.claims import estimate as estimates
-from isotropy.claims.estimate import Estimate, deviation
-from isotropy.claims.judge import Verdict, edges
+from isotropy.claims.estimate import ALPHA, Estimate, deviation
+from isotropy.claims.judge import Verdict, count_apart, edges
 from isotropy.claims.spec import Beyond, Claim, Equals, Quantity, Statement
 from isotropy.claims.statements import Case, judge_cases, judge_statement
+from isotropy.tables.bootstrap import RESAMPLES
+from isotropy.tables.items import Z
 
 NO_NUMBER_FOR = "the study makes no number for"
 """Reason of a claim whose case the study does not have; the column `missing_case` names it."""
@@ -45,6 +48,7 @@ SCHEMA = {
     "n_holding": "Int64",
     "n_failing": "Int64",
     "n_missing": "Int64",
+    "failure_bound": "float64",
     "status": "str",
     "side": "str",
     "bound": "float64",
@@ -56,6 +60,8 @@ SCHEMA = {
     "high": "float64",
     "unit": "str",
     "n_units": "Int64",
+    "runs": "str",
+    "n_apart": "Int64",
     "interval_method": "str",
     "p": "float64",
     "needed": "Int64",
@@ -77,10 +83,14 @@ SCHEMA = {
   does not have, if that is the reason.
 - `n_judged`: number of cases or values of a verdict on several; the claim holds in `n_holding` of
   them and fails in `n_failing`; `n_missing`: number of cases without a number.
+- `failure_bound`: of what must hold in every run and did, the largest share of runs that may fail
+  (95 % confidence).
 - `side`: `above` or `below` a `bound`, or `within` the `tolerance` of `published`.
 - `low`, `high`: 95 % interval over the `unit`s, or over seeds and items, by `interval_method`.
+- `runs`: the value of each run, in rising order, separated by spaces; `n_apart`: how many of them
+  are apart from the others (`isotropy.claims.judge.count_apart`).
 - `p`: two-sided p-value, adjusted for the number of cases of the statement.
-- `needed`: number of units that would decide an undecided claim.
+- `needed`: number of fresh units that would decide an undecided claim.
 - `deviations`: reasons why it is a stand-in.
 - `record`: id of the record of the table that contains the number, where an audit starts."""
 
@@ -188,7 +198,7 @@ def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> di
         "n_missing": len(without_number),
     }
     if statement_verdict.estimate is not None:
-        columns |= _estimate_columns(statement_verdict.estimate) | {"unit": "tasks"}
+        columns |= _estimate_columns(statement_verdict.estimate)
     return columns
 
 
@@ -225,9 +235,10 @@ def _select_rows(quantity: Quantity, our_tables: Tables) -> pd.DataFrame | dict[
         return _no_number_columns("not attempted", our_tables.missing)
     table = our_tables.tables[quantity.table]
     needed_columns = ["status", *quantity.columns, *quantity.where, *quantity.besides]
-    needed_columns += [*quantity.original, *quantity.by]
-    if quantity.requires_learned:
-        needed_columns.append("learned")
+    needed_columns += [*quantity.original, *quantity.by, *quantity.exact_where]
+    needed_columns += [quantity.points] if quantity.points else []
+    needed_columns += ["learned"] if quantity.requires_learned else []
+    needed_columns += ["layer"] if quantity.across_layers else []
     if absent_columns := [c for c in needed_columns if c not in table.columns]:
         return _no_number_columns(
             "not computable", f"{quantity.table} has no column {absent_columns[0]}"
@@ -283,7 +294,8 @@ def _case_row(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
     estimate = estimate_of(claim, group)
     if math.isnan(estimate.value):
         return Row(row | _no_number_columns("not computable", "its values do not vary"))
-    return Row(row, Case(claim, estimate, original))
+    model, seeds = (tuple(group[c].astype(str)) if c in group else () for c in ("model", "seed"))
+    return Row(row, Case(claim, estimate, original, "".join(model[:1]), seeds))
 
 
 def _reason_unusable(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> str:
@@ -294,8 +306,12 @@ def _reason_unusable(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> s
     error = f"{quantity.column}_items_error"
     if error in group.columns and not np.isfinite(_float_values(group[error])).all():
         return f"{error} is not a number"
-    if claim.unit == "seeds" and "seed" in group.columns and group["seed"].duplicated().any():
+    run = [c for c in ("seed", "layer") if c in group.columns]
+    run = run if quantity.across_layers else run[:1]
+    if claim.unit == "seeds" and "seed" in run and group.duplicated(run).any():
         return "there are several values per seed"
+    if quantity.across_layers:
+        return ""
     if claim.unit == "deterministic" and group[quantity.column].nunique() > 1:
         return "there are several values"
     return ""
@@ -310,20 +326,15 @@ def estimate_of(claim: Claim, group: pd.DataFrame) -> Estimate:
     """
     quantity = claim.quantity
     assert quantity is not None
-    correlation = quantity.scale == "correlation"
+    if quantity.across_layers:
+        return _estimate_across_layers(claim.unit, quantity, group)
     if claim.unit == "deterministic":
         return estimates.exact(float(_float_values(group[quantity.column])[0]))
     if claim.unit == "items":
-        return _estimate_over_items(quantity, group.iloc[0], correlation)
-    if claim.unit in ("layers", "tasks"):
-        group = _average_over_seeds(claim.unit, quantity, group)
+        return _estimate_over_items(quantity, group.iloc[0])
     values = _float_values(group[quantity.column])
     if quantity.minus is not None:
         return estimates.difference(values, _float_values(group[quantity.minus]))
-    if quantity.against is not None:
-        return estimates.rank_correlation(_float_values(group[quantity.against]), values)
-    if quantity.statistic == "share":
-        return estimates.share(int((values > 0.5).sum()), len(values))
     summary = _seed_summary(quantity, group)
     if quantity.statistic == "sd":
         n = int(group["n_seeds"].iloc[0]) if "n_seeds" in group.columns else len(values)
@@ -334,25 +345,71 @@ def estimate_of(claim: Claim, group: pd.DataFrame) -> Estimate:
     if f"{quantity.column}_items_error" in group.columns:
         error = float(_float_values(group[f"{quantity.column}_items_error"])[0])
         return estimates.mean_over_items(values, error)
-    return estimates.mean(values, correlation)
+    exact = [(group[name] == value).all() for name, value in quantity.exact_where.items()]
+    if exact and all(exact) and np.allclose(values, values[0], rtol=1e-9, atol=0):
+        return replace(estimates.exact(float(values[0])), n_units=len(values))
+    if quantity.scale == "linear":
+        return estimates.mean(values)
+    n_points = group[quantity.points].min() if quantity.points else math.inf
+    resolution = estimates.rank_resolution(int(n_points)) if math.isfinite(n_points) else 0.0
+    return estimates.mean(values, resolution, estimates.CORRELATIONS)
 
 
-def _average_over_seeds(unit: str, quantity: Quantity, group: pd.DataFrame) -> pd.DataFrame:
-    """Average over seeds: return one row per layer or task."""
-    key = {"layers": "layer", "tasks": "task"}[unit]
-    columns = list(dict.fromkeys([*quantity.columns, key]))
-    selected = group[columns].astype(float if unit == "layers" else None)  # type: ignore[arg-type]
-    return selected.groupby(key, sort=False, as_index=False)[columns].mean(numeric_only=True)
+def _estimate_across_layers(unit: str | None, quantity: Quantity, group: pd.DataFrame) -> Estimate:
+    """Estimate a statistic over the layers of a model, by seeds or by errors over items."""
+    columns = [c for c in (quantity.column, quantity.against) if c is not None]
+
+    def statistic(rows: pd.DataFrame) -> float:
+        """The statistic of rows, one per layer."""
+        values = [_float_values(rows[c]) for c in columns]
+        return float(_layer_statistic(quantity, values[0][None], values[-1])[0])
+
+    if unit == "deterministic":
+        return estimates.exact(statistic(group))
+    if unit == "seeds":
+        values = np.array([statistic(rows) for _, rows in group.groupby("seed", sort=False)])
+        n_layers = group["layer"].nunique()
+        if quantity.against is not None:
+            resolution = estimates.rank_resolution(n_layers)
+            return estimates.mean(values, resolution, estimates.CORRELATIONS)
+        if quantity.statistic == "share":
+            return estimates.mean(values, 1 / n_layers, (0, 1))
+        return estimates.mean(values)
+    low, high, n_items = (_float_values(group[c]) for c in _item_columns(quantity, group))
+    centres = _float_values(group[quantity.column])
+    noise = np.random.default_rng(0).standard_normal((RESAMPLES, len(group)))
+    draws = centres + noise * (high - low) / (2 * Z)
+    statistics = _layer_statistic(quantity, draws, _float_values(group[columns[-1]]))
+    method = "normal errors over items, layers fixed"
+    return estimates.from_draws(statistic(group), statistics, int(n_items.min()), method)
 
 
-def _estimate_over_items(quantity: Quantity, row: pd.Series, correlation: bool) -> Estimate:
-    name = quantity.column
-    low, high, n = (row.get(c) for c in (f"{name}_low", f"{name}_high", "n_items"))
-    if low is None or high is None or n is None:
-        raise KeyError(f"{quantity.table} has no interval over items of {name}")
+def _layer_statistic(quantity: Quantity, values: np.ndarray, against: np.ndarray) -> np.ndarray:
+    """Compute the statistic of values, shape (m, layers); return shape (m,)."""
+    if quantity.against is None:
+        rows = values > quantity.threshold if quantity.statistic == "share" else values
+        result: np.ndarray = rows.mean(axis=1)
+        return result
+    ranks, fixed = (stats.rankdata(x, axis=1) for x in (values, against[None]))
+    ranks, fixed = (x - x.mean(axis=1, keepdims=True) for x in (ranks, fixed))
+    norms = np.sqrt((ranks**2).sum(axis=1) * (fixed**2).sum())
+    with np.errstate(invalid="ignore"):
+        rho: np.ndarray = (ranks * fixed).sum(axis=1) / norms
+    return rho
+
+
+def _item_columns(quantity: Quantity, rows: pd.DataFrame) -> list[str]:
+    """Return the columns of an interval over items: its ends, and the number of items."""
+    columns = [f"{quantity.column}_low", f"{quantity.column}_high", "n_items"]
+    if not set(columns) <= set(rows.columns):
+        raise KeyError(f"{quantity.table} has no interval over items of {quantity.column}")
+    return columns
+
+
+def _estimate_over_items(quantity: Quantity, row: pd.Series) -> Estimate:
+    low, high, n = (float(row[c]) for c in _item_columns(quantity, row.to_frame().T))
     method = str(row.get("interval_method", "bootstrap"))
-    values = (float(row[name]), float(low), float(high))
-    return estimates.from_interval(*values, int(n), method, correlation)
+    return estimates.from_interval(float(row[quantity.column]), low, high, int(n), method)
 
 
 def _seed_summary(quantity: Quantity, group: pd.DataFrame) -> tuple[float, int] | None:
@@ -374,16 +431,22 @@ def _case_columns(case: Case) -> dict[str, Any]:
         | _verdict_columns(case.verdict, case.original)
         | {"p": case.p}
     )
+    if case.claim.unit == "seeds" and len(values := case.estimate.values) > 1:
+        columns["runs"] = " ".join(f"{value:.6g}" for value in np.sort(values))
+        columns["n_apart"] = count_apart(values)
     if case.verdict.word == "undecided":
         columns["needed"] = _units_needed(case)
     return columns
 
 
 def _units_needed(case: Case) -> int | None:
-    """Return the number of units that would decide a case: enough to exclude every edge."""
+    """Return the number of fresh units that would decide a case: enough to exclude every edge at
+    the level that Holm's adjustment leaves for the first of the cases of its statement.
+    """
     if isinstance(case.claim.test, Beyond) and case.claim.test.every:
         return None
-    needed = [case.estimate.needed(edge) for edge in edges(case.claim)]
+    alpha = ALPHA / max(case.n_tests, 1)
+    needed = [case.estimate.needed(edge, alpha) for edge in edges(case.claim)]
     return None if None in needed else max(n for n in needed if n is not None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,9 @@ from isotropy.claims.spec import Beyond, Claim, Equals
 
 MIN_RUNS = 3
 """Minimum number of runs for a verdict on a stochastic quantity."""
+MAX_FAILURE_RATE = 0.5
+"""What holds in every run is reproduced once fewer runs than this share can fail, with 95 %
+confidence: with five runs."""
 
 
 class Verdict(NamedTuple):
@@ -24,6 +28,7 @@ class Verdict(NamedTuple):
         reason: why it is undecided, as text.
         n_judged: number of cases or values of a verdict on several.
         n_holding, n_failing: in how many of these the statement holds, and fails.
+        failure_bound: 95 % upper bound on the share of runs that fail, where none of them did.
     """
 
     word: str
@@ -32,6 +37,7 @@ class Verdict(NamedTuple):
     n_judged: int | None = None
     n_holding: int | None = None
     n_failing: int | None = None
+    failure_bound: float = math.nan
 
 
 def p_value(claim: Claim, estimate: Estimate) -> float:
@@ -74,7 +80,7 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
     if claim.unit == "seeds" and estimate.n_units < MIN_RUNS:
         return Verdict("undecided", reason=_too_few(estimate.n_units))
     if math.isnan(p):
-        return Verdict("undecided", reason="no interval")
+        return Verdict("undecided", reason=f"no interval: {estimate.method}")
     if not p < ALPHA:
         edge_name = "an end of the tolerance" if isinstance(test, Equals) else "the bound"
         excluded = not any(
@@ -82,7 +88,38 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
         )
         adjusted = "once adjusted for the number of cases, " if excluded else ""
         return Verdict("undecided", reason=f"{adjusted}the interval includes {edge_name}")
+    if claim.unit == "seeds" and (n_apart := count_apart(estimate.values)):
+        sides = [tuple(value > edge for edge in edges(claim)) for value in estimate.values]
+        if len(set(sides)) > 1:
+            groups = f"{len(sides) - n_apart} and {n_apart}"
+            return Verdict("undecided", reason=f"runs fall into two groups, of {groups}")
     return _judge_point(claim, estimate)
+
+
+def count_apart(values: np.ndarray) -> int:
+    """Count the runs that are apart from the others, such as fine-tuning that collapsed; of fewer
+    than five runs that cannot be told.
+
+    Values fall into two groups where the largest gap between neighbours is a larger share of their
+    range than in 99 % of normal samples, in the manner of Dixon's (1950) test of outliers. Return
+    the size of the smaller group, or 0.
+    """
+    ordered = np.sort(values)
+    gaps = np.diff(ordered)
+    if len(ordered) < 5 or gaps.sum() <= 1e-6 * np.abs(ordered).max():
+        return 0
+    if gaps.max() <= _largest_gap(len(ordered)) * gaps.sum():
+        return 0
+    below = int(gaps.argmax()) + 1
+    return min(below, len(ordered) - below)
+
+
+@lru_cache
+def _largest_gap(n: int) -> float:
+    """99th percentile of the largest gap, as a share of the range, in normal samples of n."""
+    samples = np.sort(np.random.default_rng(0).standard_normal((20_000, n)), axis=1)
+    gaps = np.diff(samples, axis=1)
+    return float(np.quantile(gaps.max(axis=1) / gaps.sum(axis=1), 0.99))
 
 
 def _judge_exact(claim: Claim, estimate: Estimate) -> Verdict:
@@ -115,10 +152,14 @@ def _judge_every(test: Beyond, estimate: Estimate, stochastic: bool) -> Verdict:
     """Judge a claim that all values lie on one side of a bound."""
     distances = beyond(test, estimate.values)
     n, n_failing = len(distances), int((distances <= 0).sum())
-    if not n_failing:
-        if stochastic and estimate.n_units < MIN_RUNS:
-            return Verdict("undecided", reason=_too_few(estimate.n_units))
+    if not n_failing and not stochastic:
         return Verdict("reproduced")
+    if not n_failing:
+        bound = float(1 - ALPHA ** (1 / n))
+        if bound < MAX_FAILURE_RATE:
+            return Verdict("reproduced", failure_bound=bound)
+        reason = f"{n} {'run' if n == 1 else 'runs'} without a failure: {bound:.0%} may fail"
+        return Verdict("undecided", reason=reason, failure_bound=bound)
     worst = float(estimate.values[distances.argmin()])
     failed = _wrong_side_verdict(test, worst)
     return failed._replace(n_judged=n, n_holding=n - n_failing, n_failing=n_failing)

@@ -13,8 +13,8 @@ from isotropy.tables.spec import TableSpec
 
 
 def runs_needed(claim: str, verdicts: pd.DataFrame) -> tuple[int, str]:
-    """Compute how many runs would decide an undecided claim or statement with a power of 80 %,
-    given the observed variance.
+    """Compute how many fresh runs would decide an undecided claim or statement with a probability
+    of 80 % (`isotropy.claims.estimate.Estimate.needed`).
 
     Args:
         claim: id of a claim or a statement.
@@ -52,15 +52,22 @@ def runs_needed(claim: str, verdicts: pd.DataFrame) -> tuple[int, str]:
 
 
 def runs_configuration(section: str, path: str, n: int, current: Any) -> dict[str, Any]:
-    """Make the content of a configuration file that sets the number of runs.
+    """Make the content of a configuration file that sets the runs.
+
+    Seeds are fresh ones: a study that is continued because it was undecided, and counts its first
+    runs again, is falsely decided in 11 to 17 % instead of 5.
 
     Args:
         section: section of the paper.
         path: dotted path of the field for runs, relative to the section.
         n: number of runs.
-        current: current value of the field: a list of seeds, or a number of runs.
+        current: current value of the field: a list of seeds; or a number of runs, whose seeds begin
+            with 0, so that the first runs are counted again.
     """
-    value: Any = list(range(n)) if isinstance(current, list) else n
+    value: Any = n
+    if isinstance(current, list):
+        first = max(current, default=-1) + 1
+        value = list(range(first, first + n))
     for name in reversed([section, *path.split(".")]):
         value = {name: value}
     configuration: dict[str, Any] = value

@@ -12,7 +12,7 @@ from isotropy.claims.spec import WITHOUT_MODEL, Claim
 COLUMNS = (
     *("paper", "id", "locator", "statement", "model", "word", "judged", "amount", "reason"),
     "missing_case",
-    *("n_judged", "n_holding", "n_failing", "n_missing", "status"),
+    *("n_judged", "n_holding", "n_failing", "n_missing", "failure_bound", "status"),
     *("side", "bound", "tolerance", "published", "obtained", "low", "high"),
     *("unit", "n_units", "source_note", "table", "column", "record"),
 )

@@ -10,13 +10,15 @@ from pydantic import Field, model_validator
 
 from isotropy.spec import Spec, Strict
 
-Unit = Literal["deterministic", "seeds", "items", "layers", "tasks"]
-"""Sampling unit of a number: its interval is over these."""
+Unit = Literal["deterministic", "seeds", "items"]
+"""Sampling unit of a number: its interval is over these. Layers of a model are no sample: see
+`Quantity.across_layers`."""
 
 Rule = Literal["all", "any", "pooled"]
 """Rule that combines cases to one verdict. `all`: the statement holds if it does in every case, and
 fails if it does in one. `any`: it holds if it does in one case, and fails if it does in all.
-`pooled`: the mean over cases, which are the sample, is tested."""
+`pooled`: the mean over cases, which are the sample, is tested. Cases that share seeds or models are
+not independent; `isotropy.claims.statements` says how that is taken into account."""
 
 WITHOUT_MODEL = ""
 """Model id in the scorecard for claims that are not about a model, such as a theorem."""
@@ -28,18 +30,27 @@ class Quantity(Strict):
     table: str
     """Id of a table."""
     column: str
-    """One value per seed, layer or task. One row with a column of the standard deviation (`_sd`)
+    """One value per seed. One row with a column of the standard deviation (`_sd`)
     and one of `n_seeds` is a mean over seeds; one with `_low`, `_high` and `n_items` has an
     interval over items."""
     minus: str | None = None
     """A column to subtract. Its runs are independent of those of `column`, even where seeds are
     equal."""
+    across_layers: bool = False
+    """Whether the quantity is a statistic over the layers of a model, which are no sample: they are
+    fixed, and resemble their neighbours. It is computed from the values of each seed, or from draws
+    of the errors over items, and the interval is over these."""
     against: str | None = None
-    """A column to correlate `column` with: the quantity is Spearman's rho over the units."""
+    """A column to correlate `column` with: the quantity is Spearman's rho across layers."""
     statistic: Literal["mean", "sd", "share"] = "mean"
-    """Statistic of the values: their mean; their standard deviation; the share of true values."""
+    """Statistic of the values: their mean; their standard deviation; the share of layers with a
+    value above `threshold`."""
+    threshold: float = 0.5
     scale: Literal["linear", "correlation"] = "linear"
-    """`correlation`: the interval is computed on Fisher's scale and stays within -1 and 1."""
+    """`correlation`: the interval stays within -1 and 1."""
+    points: str | None = None
+    """A column with the number of points of each rank correlation, on which depends in what steps
+    it varies."""
     where: dict[str, str | int | bool]
     """Values that rows must have in other columns. Rows of different setups are different
     cases."""
@@ -47,6 +58,10 @@ class Quantity(Strict):
     """Values that rows must not have in other columns."""
     by: list[str] = []
     """Columns that split the rows of a setup into cases."""
+    exact_where: dict[str, str | int | bool] = {}
+    """Values of other columns with which the number does not depend on the seed, such as that there
+    is one cluster. Equal values of such runs are exact; other equal values have no interval, since
+    few runs that agree do not show that others would."""
     requires_learned: bool = False
     """Whether the models without any method must have learned their task (column `learned`): a
     claim on performance has no verdict otherwise."""
@@ -138,8 +153,10 @@ class Claim(Strict):
             raise ValueError("expected `unit` beside `quantity`")
         if isinstance(self.test, Equals) and self.published is None:
             raise ValueError("expected a published value for `equals`")
-        if self.quantity and self.quantity.against and self.unit not in ("layers", "tasks"):
-            raise ValueError("expected unit layers or tasks for `against`")
+        quantity = self.quantity
+        over_layers = quantity and (quantity.against or quantity.statistic == "share")
+        if quantity and over_layers and not quantity.across_layers:
+            raise ValueError("expected `across_layers: true` for `against` and for shares")
         return self
 
 

@@ -25,14 +25,20 @@ class Case:
         claim: the claim.
         estimate: our estimate.
         original: whether it has the paper's own data, model and protocol.
+        model: name of its model; empty if it has none.
+        seeds: names of the seeds of its runs; empty if it has none.
         p: p-value of the verdict, adjusted for the number of cases of its statement.
+        n_tests: number of cases that it is adjusted for.
         verdict: the verdict, as if this were the paper's own case.
     """
 
     claim: Claim
     estimate: Estimate
     original: bool
+    model: str = ""
+    seeds: tuple[str, ...] = ()
     p: float = math.nan
+    n_tests: int = 1
     verdict: Verdict = field(default_factory=lambda: Verdict("undecided"))
 
 
@@ -80,8 +86,9 @@ def holm(p: Sequence[float]) -> np.ndarray:
 def judge_cases(cases: Sequence[Case]) -> None:
     """Set the adjusted p-value and the verdict of each case of a statement."""
     adjusted = holm([p_value(case.claim, case.estimate) for case in cases])
+    n_tests = int(np.isfinite(adjusted).sum())
     for case, p in zip(cases, adjusted, strict=True):
-        case.p = float(p)
+        case.p, case.n_tests = float(p), n_tests
         case.verdict = judge(case.claim, case.estimate, case.p)
 
 
@@ -158,11 +165,8 @@ def _largest(p: Iterable[float]) -> float:
 
 def _judge_pooled(cases: Sequence[Case], original: bool) -> StatementVerdict:
     """Judge by the rule `pooled`: a test of the mean over cases, which are the sample."""
-    claim = cases[0].claim.model_copy(update={"unit": "tasks"})
-    quantity = claim.quantity
-    assert quantity is not None
-    values = np.array([case.estimate.value for case in cases])
-    estimate = estimates.mean(values, correlation=quantity.scale == "correlation")
+    claim = cases[0].claim.model_copy(update={"unit": None})
+    estimate = _mean_of_cases(cases)
     p = p_value(claim, estimate)
     if len(cases) < 3:
         verdict = Verdict("undecided", reason=f"{len(cases)} cases, 3 are needed")
@@ -175,6 +179,26 @@ def _judge_pooled(cases: Sequence[Case], original: bool) -> StatementVerdict:
         n_failing=sum(map(_disagrees, case_verdicts)),
     )
     return StatementVerdict(with_counts, p, estimate, original)
+
+
+def _mean_of_cases(cases: Sequence[Case]) -> Estimate:
+    """Estimate the mean over cases; over models, each the mean of its cases, if there are several:
+    cases of one model are alike.
+    """
+    quantity = cases[0].claim.quantity
+    assert quantity is not None
+    models = [case.model for case in cases]
+    units = models if len(set(models)) > 1 else [str(i) for i in range(len(cases))]
+    names = list(dict.fromkeys(units))
+    weights = np.array([[unit == name for unit in units] for name in names], dtype=np.float64)
+    weights /= weights.sum(axis=1, keepdims=True)
+    has_same_seeds = len({case.seeds for case in cases}) == 1
+    by_seed = None
+    if has_same_seeds and all(len(c.estimate.values) == len(c.seeds) for c in cases):
+        by_seed = weights @ np.array([case.estimate.values for case in cases])
+    values = weights @ np.array([case.estimate.value for case in cases])
+    bounds = estimates.CORRELATIONS if quantity.scale == "correlation" else estimates.UNBOUNDED
+    return estimates.mean_of_cases(values, by_seed, bounds)
 
 
 def _agrees(verdict: Verdict) -> bool:

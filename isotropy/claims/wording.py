@@ -30,7 +30,15 @@ def explanation(row: Mapping[str, Any]) -> str:
     judged_and_amount = " ".join(filter(None, [judged if judged != row["word"] else "", by]))
     is_shown = judged in ("deviates", "contradicted")
     reason = " ".join(filter(None, [row["reason"], row["missing_case"]]))
-    return "; ".join(filter(None, [judged_and_amount if is_shown else "", reason, _counts(row)]))
+    parts = [judged_and_amount if is_shown else "", reason, _counts(row), _share_that_may_fail(row)]
+    return "; ".join(filter(None, parts))
+
+
+def _share_that_may_fail(row: Mapping[str, Any]) -> str:
+    """Return how many runs may fail where none did; empty if that is not asked or is the reason."""
+    if pd.isna(row["failure_bound"]) or row["reason"]:
+        return ""
+    return f"at most {row['failure_bound']:.0%} of runs fail"
 
 
 def _counts(row: Mapping[str, Any]) -> str:
@@ -38,7 +46,7 @@ def _counts(row: Mapping[str, Any]) -> str:
     holding, failing, missing = (row[f"n_{name}"] for name in ("holding", "failing", "missing"))
     if pd.isna(holding):
         return ""
-    n, noun = int(row["n_judged"]), "cases" if row["unit"] in ("cases", "tasks") else "values"
+    n, noun = int(row["n_judged"]), "cases" if row["unit"] == "cases" else "values"
     parts = [f"{int(holding)} of {n} {noun} hold"]
     if not pd.isna(failing) and failing > 0:
         parts.append("1 fails" if failing == 1 else f"{int(failing)} fail")

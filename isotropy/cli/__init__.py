@@ -88,8 +88,8 @@ def plan(
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage,
     assuming that no result exists yet.
 
-    With --decide it reads results/claims.parquet, writes a configuration file with as many runs as
-    would decide the claim with a power of 80 %, and prints what a study with it costs.
+    With --decide it reads results/claims.parquet, writes a configuration file with as many fresh
+    runs as would decide the claim with a probability of 80 %, and prints what that study costs.
     """
     from rich.console import Console
 
@@ -133,6 +133,12 @@ def _write_configuration(claim: str, path: Path, project: Path, configfiles: lis
     current = getattr(study_plan(project, Path(), configfiles).study.config, key)
     for name in field.split("."):
         current = getattr(current, name)
+    if not isinstance(current, list):
+        typer.echo(
+            f"{key}.{field} is a number: the runs of {verdicts.name} are among the new ones, so "
+            "that a verdict has up to three times the nominal rate of error",
+            err=True,
+        )
     configuration = runs_configuration(key, field, n, current)
     path.write_text(yaml.safe_dump(configuration, sort_keys=False), "utf8")
     return path.absolute()

@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 import scipy
 
-MAX_CORRELATION = 1 - 1e-6
-"""Largest absolute correlation; closer ones are clipped, since Fisher's z of 1 is infinite."""
 Z = 1.959963984540054
 """97.5 % of the normal distribution; written down, since scipy.stats takes a second to load."""
 SHARES = ("accuracy", "f1", "exact_match")
@@ -18,36 +16,47 @@ SEEDS_AND_ITEMS = "t over seeds, and over items"
 """Name of the method of `interval`, for the column `interval_method`."""
 
 
-def interval(values: np.ndarray, n_items: int, metric: str) -> tuple[float, float]:
-    """95 % interval of a mean score, for new seeds and new items.
+def seeds_and_items(
+    sd: float | np.ndarray, n: int, items_error: float
+) -> tuple[float | np.ndarray, float | np.ndarray]:
+    """Standard error of a mean over seeds, for new seeds and new items, and its degrees of freedom.
 
-    Its half width has two parts, whose squares are added: that of the mean over seeds, by Student's
-    t, and that of the items, on Fisher's scale for correlations. Shares are taken as binomial,
-    which for F1 is approximate; rank correlations have the standard error of Bonett and Wright
-    (2000).
+    The variance is the sum of those of the mean over seeds and of the mean over items. Degrees of
+    freedom follow Satterthwaite (1946), since only the first is estimated from few values.
+
+    Args:
+        sd: standard deviation between seeds (ddof = 1), a number or an array.
+        n: number of seeds.
+        items_error: standard error over items of the mean over seeds.
+    """
+    error = np.hypot(np.asarray(sd) / math.sqrt(n), items_error)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = (n - 1) * (error * math.sqrt(n) / sd) ** 4
+    return error, np.where(np.asarray(sd) > 0, freedom, math.inf)
+
+
+def interval(values: np.ndarray, n_items: int, metric: str) -> tuple[float, float]:
+    """95 % interval of a mean score, for new seeds and new items (`seeds_and_items`); of a single
+    seed for new items alone.
+
+    Shares are taken as binomial, which for F1 is approximate; rank correlations have the standard
+    error of Bonett and Wright (2000), other correlations that of Fisher.
 
     Args:
         values: score of each seed, in percent (correlations times 100).
         n_items: number of items in the test set.
         metric: accuracy, f1, exact_match, matthews, pearson or spearman.
     """
-    parts = np.asarray(values, dtype=np.float64) / 100
-    n, mean = len(parts), float(np.mean(parts))
-    correlation = metric not in SHARES
-    scaled = np.arctanh(parts.clip(-MAX_CORRELATION, MAX_CORRELATION)) if correlation else parts
-    seeds = _half_width_of_mean(scaled)
-    half = math.hypot(seeds, Z * _items_error(mean, n_items, metric))
-    if not math.isfinite(mean) or n == 0:
+    scores = np.asarray(values, dtype=np.float64)
+    n = len(scores)
+    mean = float(np.mean(scores)) if n else math.nan
+    if not math.isfinite(mean):
         return math.nan, math.nan
-    if correlation:
-        centre = fisher_z(mean)
-        return 100 * math.tanh(centre - half), 100 * math.tanh(centre + half)
-    return 100 * max(mean - half, 0.0), 100 * min(mean + half, 1.0)
-
-
-def fisher_z(r: float) -> float:
-    """Fisher's z of a correlation."""
-    return math.atanh(min(max(r, -MAX_CORRELATION), MAX_CORRELATION))
+    sd = float(scores.std(ddof=1)) if n > 1 else 0.0
+    error, freedom = seeds_and_items(sd, n, 100 * _items_error(mean / 100, n_items, metric))
+    half = float(scipy.stats.t.ppf(0.975, freedom) * error)
+    lowest = 0.0 if metric in SHARES else -100.0
+    return max(mean - half, lowest), min(mean + half, 100.0)
 
 
 def rows_have_learned(rows: pd.DataFrame, score: str = "performance") -> bool:
@@ -74,17 +83,13 @@ def has_learned(performance: np.ndarray, chance: float, n_items: int, metric: st
     return interval(performance, n_items, metric)[0] > chance
 
 
-def _half_width_of_mean(values: np.ndarray) -> float:
-    n = len(values)
-    if n < 2:
-        return 0.0
-    return float(scipy.stats.t.ppf(0.975, n - 1)) * float(values.std(ddof=1)) / math.sqrt(n)
-
-
 def _items_error(value: float, n_items: int, metric: str) -> float:
-    """Standard error of a score over items; for correlations, on Fisher's scale."""
+    """Standard error of a score over items; of a share from Agresti and Coull's (1998) estimate,
+    which is above 0 also where all answers are right.
+    """
     if metric in SHARES:
-        share = min(max(value, 0.0), 1.0)
-        return math.sqrt(share * (1 - share) / n_items)
+        n = n_items + Z**2
+        share = (min(max(value, 0.0), 1.0) * n_items + Z**2 / 2) / n
+        return math.sqrt(share * (1 - share) / n)
     spread = 1 + value**2 / 2 if metric == "spearman" else 1.0
-    return math.sqrt(spread / max(n_items - 3, 1))
+    return (1 - value**2) * math.sqrt(spread / max(n_items - 3, 1))

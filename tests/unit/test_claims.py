@@ -15,7 +15,7 @@ from scipy import stats
 
 from isotropy.claims import estimate as estimates
 from isotropy.claims.evaluate import SCHEMA, evaluate
-from isotropy.claims.judge import Verdict, judge, p_value
+from isotropy.claims.judge import Verdict, count_apart, judge, p_value
 from isotropy.claims.read import matching_rows, read_claims
 from isotropy.claims.spec import Beyond, Claim, Equals
 from isotropy.claims.statements import holm
@@ -74,6 +74,10 @@ def verdict(tested: Claim, values: list[float]) -> Verdict:
         (BELOW, None, [-0.1, 0.2, -0.3], "undecided"),
         (BELOW, None, [0.1, 0.11, 0.12], "contradicted"),
         (BELOW, None, [-0.5, -0.6, -0.55, -0.52, 0.01], "reproduced"),
+        # Equal runs do not show how runs differ; a run that collapsed may be on the other side.
+        (BELOW, None, [-0.1, -0.1, -0.1], "undecided"),
+        (BELOW, None, [-9.0] * 3 + [-9.001] * 9 + [0.1], "undecided"),
+        (BELOW, None, [-9.0] * 3 + [-9.001] * 9 + [-0.1], "reproduced"),
         # Fewer than three runs decide nothing.
         (EQUALS, -0.8, [-0.8], "undecided"),
         (BELOW, None, [-0.4], "undecided"),
@@ -82,7 +86,8 @@ def verdict(tested: Claim, values: list[float]) -> Verdict:
         ({"kind": "below", "bound": -0.998}, None, [-0.99, -0.991, -0.992], "deviates"),
         ({"kind": "below", "bound": -0.998}, None, [0.5, 0.51, 0.52], "contradicted"),
         # `every`: a single exception contradicts, even of one run.
-        (ABOVE | {"every": True}, None, [3.0, 4.0, 400.0], "reproduced"),
+        (ABOVE | {"every": True}, None, [3.0, 4.0, 400.0, 2.0, 5.0], "reproduced"),
+        (ABOVE | {"every": True}, None, [3.0, 4.0, 400.0, 2.0], "undecided"),  # 53 % may fail
         (ABOVE | {"every": True}, None, [3.0, 4.0], "undecided"),
         (ABOVE | {"every": True}, None, [3.0, 400.0, -1.0], "contradicted"),
         (ABOVE | {"every": True}, None, [-1.0], "contradicted"),
@@ -164,25 +169,63 @@ def test_interval_over_items_is_read_from_the_table() -> None:
     assert evaluated(equals_claim, row.assign(x_high=62.0))["word"][0] == "undecided"
 
 
-def test_layers_are_units_of_correlations_and_shares() -> None:
-    table = pd.DataFrame({"layer": np.tile(np.arange(7), 2), "seed": np.repeat(["0", "1"], 7)})
+def test_layers_are_fixed() -> None:
+    """Their statistic is computed for each seed, or exactly."""
+    table = pd.DataFrame({"layer": np.tile(np.arange(7), 3), "seed": np.repeat(list("012"), 7)})
     table = table.assign(setup="a", status="original", x=table["layer"] * 1.0)
-    against = {"table": "t", "column": "x", "against": "layer", "where": {}}
-    rises = claim(ABOVE, unit="layers", quantity=against)
+    layers = {"table": "t", "column": "x", "across_layers": True, "where": {}}
+    rises = claim({"kind": "above", "bound": 0.5}, quantity=layers | {"against": "layer"})
     result = evaluated(rises, table).iloc[0]
-    assert (result["word"], result["unit"], result["n_units"]) == ("reproduced", "layers", 7)
-    assert evaluated(rises, table[table["layer"] < 3])["word"][0] == "undecided"
+    assert (result["word"], result["unit"], result["n_units"]) == ("reproduced", "seeds", 3)
+    assert result["high"] == 1
+    assert 0.94 < result["low"] < 1
+    assert evaluated(rises, table[table["seed"] < "2"])["word"][0] == "undecided"
     flat = verdict_text(evaluated(rises, table.assign(x=1.0)))
     assert flat == "not computable because its values do not vary"
-    share = {"table": "t", "column": "x", "statistic": "share", "where": {}}
-    most = claim({"kind": "above", "bound": 0.5}, unit="layers", quantity=share)
-    assert evaluated(most, table.assign(x=1.0))["word"][0] == "reproduced"
-    assert evaluated(most, table.assign(x=table["layer"] > 1))["word"][0] == "undecided"
+    most = claim({"kind": "above", "bound": 0.5}, quantity=layers | {"statistic": "share"})
+    assert evaluated(most, table.assign(x=table["layer"] > 1))["obtained"][0] == 5 / 7
+    assert evaluated(most, table.assign(x=table["layer"] > 2))["word"][0] == "undecided"
     assert verdict_text(evaluated(most, table.assign(x=0.0))) == "deviates by -0.5"
+    counted = claim({"kind": "above", "bound": 0.5}, unit="deterministic", quantity=most.quantity)
+    one_seed = table[:7].assign(x=table["layer"] > 2)
+    assert evaluated(counted, one_seed)["low"][0] == 4 / 7
     split = {"table": "t", "column": "x", "by": ["layer"], "where": {}}
     by_layer = evaluated(claim(ABOVE, unit="deterministic", quantity=split), table)
     assert by_layer["setup"].tolist() == ["", *(f"a, layer {i}" for i in range(7))]
     assert explanation(by_layer.iloc[0]) == "6 of 7 cases hold"
+
+
+@pytest.mark.parametrize(("error", "word"), [(0.01, "reproduced"), (3.0, "undecided")])
+def test_errors_over_items_decide_on_the_order_of_layers(error: float, word: str) -> None:
+    table = pd.DataFrame({"layer": range(6), "x": np.arange(6.0), "n_items": 100})
+    ends = {"x_low": table["x"] - 1.96 * error, "x_high": table["x"] + 1.96 * error}
+    table = table.assign(setup="a", status="original", **ends)
+    layers = {"table": "t", "column": "x", "across_layers": True, "where": {}}
+    rises = claim(ABOVE, unit="items", quantity=layers | {"against": "layer"})
+    assert evaluated(rises, table)["word"][0] == word
+    high = {"statistic": "share", "threshold": 0.5}
+    most = claim({"kind": "above", "bound": 0.5}, unit="items", quantity=layers | high)
+    assert evaluated(most, table)["obtained"][0] == 5 / 6
+
+
+def test_equal_runs_are_exact_where_the_seed_has_no_effect() -> None:
+    quantity = {"table": "t", "column": "x", "where": {}, "exact_where": {"n_clusters": 1}}
+    table = TABLE[:3].assign(x=0.5, n_clusters=[1, 1, 1])
+    result = evaluated(claim(ABOVE, quantity=quantity), table).iloc[0]
+    assert (result["word"], result["n_units"], result["low"]) == ("reproduced", 3, 0.5)
+    drawn = evaluated(claim(ABOVE, quantity=quantity), table.assign(n_clusters=[1, 1, 2]))
+    assert drawn["reason"][0] == "no interval: all values are equal"
+
+
+def test_runs_apart_are_counted() -> None:
+    """About 1 % of normal samples; all samples of which a tenth is far away."""
+    rng = np.random.default_rng(1)
+    counted = [count_apart(rng.standard_normal(n)) > 0 for n in (5, 10, 30) for _ in range(400)]
+    assert 0.003 < np.mean(counted) < 0.02
+    for n, n_apart in ((10, 1), (30, 3)):
+        values = np.r_[rng.normal(90, 1, n - n_apart), rng.normal(50, 1, n_apart)]
+        assert count_apart(values) == n_apart
+    assert count_apart(np.array([1.0, 1, 1, 1, 1 + 1e-12])) == count_apart(np.ones(9)) == 0
 
 
 def test_performance_of_unlearned_tasks_has_no_verdict() -> None:
@@ -355,7 +398,8 @@ def test_reason_of_a_verdict_without_a_number() -> None:
 
 
 # Number of values per unit in synthetic tables: enough for a verdict.
-ROWS = {"deterministic": 1, "items": 1, "seeds": 5, "layers": 12, "tasks": 9}
+ROWS = {"deterministic": 1, "items": 1, "seeds": 5}
+N_LAYERS = 12
 
 
 def table_for(one: Claim, values: np.ndarray) -> pd.DataFrame:
@@ -378,9 +422,12 @@ def table_for(one: Claim, values: np.ndarray) -> pd.DataFrame:
     columns[quantity.column] = values
     if quantity.minus:
         columns[quantity.minus] = 0.0
-    if one.unit in ("layers", "tasks"):
-        columns[{"layers": "layer", "tasks": "task"}[one.unit]] = np.arange(n)
-        columns["seed"] = "0"
+    columns |= dict.fromkeys(quantity.exact_where, 1)
+    if quantity.points:
+        columns[quantity.points] = 1000
+    if quantity.across_layers:
+        columns["layer"] = np.arange(n) % N_LAYERS
+        columns["seed"] = (np.arange(n) // N_LAYERS).astype(str)
     if one.unit == "items":
         equals = isinstance(one.test, Equals) and one.published is not None
         width = one.test.around(one.published.value) / 20 if equals else 0.01
@@ -395,13 +442,16 @@ def effects(one: Claim) -> dict[str, np.ndarray]:
     assert one.quantity is not None
     n = ROWS[str(one.unit)]
     noise = np.resize([0.0, 1.0, -1.0, 0.5, -0.5], n)
+    layers = np.tile(np.arange(float(N_LAYERS)), n)
     if one.quantity.statistic == "share":
-        true = np.ones(n)
-        return {"claimed": true, "opposite": 1 - true, "null": (np.arange(n) % 2).astype(float)}
+        true = np.ones(len(layers))
+        return {"claimed": true, "opposite": 1 - true, "null": layers % 2}
     if one.quantity.against:
         assert isinstance(one.test, Beyond)
-        rising = np.arange(n) * (1.0 if one.test.kind == "above" else -1.0)
-        return {"claimed": rising, "opposite": -rising, "null": np.resize([0.0, 1, 1, 0], n)}
+        rising = layers if one.test.kind == "above" else -layers
+        return {"claimed": rising, "opposite": -rising, "null": (layers // 2) % 2}
+    if one.quantity.across_layers:
+        noise = np.repeat(noise, N_LAYERS)
     if isinstance(one.test, Equals):
         assert one.published is not None
         value, tolerance = one.published.value, one.test.around(one.published.value)

@@ -57,7 +57,7 @@ def test_claims_that_runs_cannot_decide_are_rejected(
 
 
 def test_runs_keep_the_type_of_the_field() -> None:
-    assert runs_configuration("a", "seeds", 4, [0]) == {"a": {"seeds": [0, 1, 2, 3]}}
+    assert runs_configuration("a", "seeds", 4, [0]) == {"a": {"seeds": [1, 2, 3, 4]}}
     assert runs_configuration("a", "b.repeats", 4, 2) == {"a": {"b": {"repeats": 4}}}
 
 
@@ -79,7 +79,7 @@ def test_command_writes_a_configuration_that_loads(project: Path, tmp_path: Path
     verdicts().to_parquet(tmp_path / "results/claims.parquet")
     done = CliRunner().invoke(app, [*asked, "--output", str(out)])
     assert done.exit_code == 0, done.output
-    assert yaml.safe_load(out.read_text()) == {"rudman2024": {"seeds": list(range(7))}}
+    assert yaml.safe_load(out.read_text()) == {"rudman2024": {"seeds": list(range(3, 10))}}
     assert "finetune" in done.output
 
 

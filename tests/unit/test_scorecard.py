@@ -43,6 +43,7 @@ def correlations(**models: float) -> pd.DataFrame:
                 "pearson_r": value + noise,
                 "isoscore_change": value + noise,
                 "silhouette_change": -value + noise,
+                "updates": 1000,
             }
         )
         for name, value in models.items()

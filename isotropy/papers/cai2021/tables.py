@@ -149,6 +149,7 @@ def _directions(chosen: pd.DataFrame) -> pd.DataFrame:
 @table(
     "against_static",
     tables=["layers", "vectors"],
+    repeats="seeds",
     section="5",
     caption=(
         "Conventional local dimension by cosines of each layer, against that of static vectors: "

@@ -334,7 +334,6 @@ def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     parts += [_with_interval(layers, f"mev_{n}_baseline", "n_sentences") for n in ESTIMATES]
     table = pd.concat(parts, ignore_index=True).dropna(subset="value", ignore_index=True)
     table["hidden"] = table["layer"] > 0
-    table["above_a_fifth"] = (table["value"] >= 0.2).astype(float)
     table["interval_method"] = "normal, over words or sentences"
     printed = {(p["model"], p["quantity"]): p["value"] for p in published.to_dict("records")}
     keys = zip(table["embedding"], table["quantity"], table["layer"], strict=True)

@@ -47,7 +47,7 @@ PERFORMANCE = {
 }
 AVERAGES = {
     "istar_best": "I-STAR, best λ < 0 per task",
-    "istar": "I-STAR, λ < 0 best on the other seeds",
+    "istar": "I-STAR, λ < 0 chosen on other seeds",
     "istar_mean": "I-STAR, mean over λ < 0",
     "none": "none",
     "cosreg": "CosReg",
