@@ -138,16 +138,19 @@ def benchmark_cosines(
     vector gets the mean of all vectors, as in the authors' evaluation.
 
     Returns:
-        A row per benchmark, kind of vectors and pair: benchmark, vectors, pair, score, cosine,
-        covered (whether all kinds of vectors have both words).
+        A row per benchmark, kind of vectors and pair: benchmark, vectors, pair, first and second
+        (numbers of its words), score, cosine, covered (whether all kinds of vectors have both
+        words).
     """
     common = set.intersection(*(set(static.words) for static in statics.values()))
     parts = []
     for benchmark, (pairs, scores) in benchmarks.items():
         covered = np.array([first in common and second in common for first, second in pairs])
+        first, second = pd.factorize(pairs.ravel())[0].reshape(-1, 2).T
         for name, static in statics.items():
             cosines = _cosines(static, pairs)
             pair_columns = {"benchmark": benchmark, "vectors": name, "pair": np.arange(len(pairs))}
+            pair_columns |= {"first": first, "second": second}
             cosine_columns = {"score": scores, "cosine": cosines, "covered": covered}
             parts.append(pd.DataFrame(pair_columns | cosine_columns))
     return pd.concat(parts, ignore_index=True)

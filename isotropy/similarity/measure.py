@@ -94,7 +94,8 @@ def measure(cloud: SentenceCloud, planned_steps: Sequence[Step], clusterer: Clus
             before the step (I(W) is higher for shorter vectors of the same shape);
             log10_isotropy_sentences: the same of the sentences; isoscore, which does not depend on
             scale.
-        pairs: one per step of the part `methods` and pair: method, seed, pair, score, cosine.
+        pairs: one per step of the part `methods` and pair: method, seed, pair, first and second
+            (numbers of its texts), score, cosine.
         seconds: for each method; the time of a clustering counts for the method that first needs
             it.
     """
@@ -126,7 +127,7 @@ def measure(cloud: SentenceCloud, planned_steps: Sequence[Step], clusterer: Clus
             }
         )
         if step.part == "methods":
-            pairs.append(_pair_rows(step, cosines, cloud.scores))
+            pairs.append(_pair_rows(step, cosines, cloud))
     dtypes = {"n_clusters": "Int64", "n_components": "Int64", "clusters_left": "Int64"}
     return Measured(pd.DataFrame(rows).astype(dtypes), pd.concat(pairs, ignore_index=True), seconds)
 
@@ -141,13 +142,15 @@ def _spearman_of_removed(
     return correlations(cosines, cloud.scores)["spearman"]
 
 
-def _pair_rows(step: Step, cosines: np.ndarray, scores: np.ndarray) -> pd.DataFrame:
+def _pair_rows(step: Step, cosines: np.ndarray, cloud: SentenceCloud) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "method": step.method,
             "seed": step.seed,
             "pair": np.arange(len(cosines), dtype=np.int64),
-            "score": np.asarray(scores, dtype=np.float64)[: len(cosines)],
+            "first": cloud.texts[: len(cosines), 0],
+            "second": cloud.texts[: len(cosines), 1],
+            "score": np.asarray(cloud.scores, dtype=np.float64)[: len(cosines)],
             "cosine": cosines,
         }
     )

@@ -24,6 +24,7 @@ class SentenceCloud(NamedTuple):
             rows, in order.
         starts: index in `rows` where each sentence starts, and the end of the last; shape (m + 1,).
         pairs: indices of the two sentences of each pair, shape (p, 2); empty if there are none.
+        texts: numbers of the texts of each pair, which are equal for equal texts, shape (p, 2).
         scores: human similarity score of each pair, shape (p,).
         n_pairs_all: number of pairs of the data set, including those without vectors.
         types: type number (of a word piece or word) of each row, shape (n,).
@@ -34,6 +35,7 @@ class SentenceCloud(NamedTuple):
     rows: np.ndarray | None
     starts: np.ndarray
     pairs: np.ndarray
+    texts: np.ndarray
     scores: np.ndarray
     n_pairs_all: int
     types: np.ndarray
@@ -96,6 +98,7 @@ def token_cloud(
         rows=None,
         starts=starts,
         pairs=pairs if paired else np.empty((0, 2), dtype=np.int64),
+        texts=item_texts if paired else np.empty((0, 2), dtype=np.int64),
         scores=_scores(items) if paired else np.empty(0),
         n_pairs_all=len(items) if paired else 0,
         types=pieces.codes.to_numpy()[rows].astype(np.int64),
@@ -123,6 +126,7 @@ def word_cloud(items: pd.DataFrame, texts: list[str], table: StaticVectors) -> S
         rows=item_rows[has_vectors].ravel(),
         starts=np.arange(2 * int(has_vectors.sum()) + 1),
         pairs=np.arange(2 * int(has_vectors.sum())).reshape(-1, 2),
+        texts=item_rows[has_vectors],
         scores=_scores(items)[has_vectors],
         n_pairs_all=len(items),
         types=np.arange(len(table.words)),

@@ -78,7 +78,7 @@ def cloud(vectors: np.ndarray, seed: int = 0) -> SentenceCloud:
     types = generator.integers(0, 9, len(vectors))
     names = [f"t{i}" for i in range(9)]
     return SentenceCloud(
-        vectors, None, 3 * np.arange(m + 1), pairs, generator.random(m), m, types, names
+        vectors, None, 3 * np.arange(m + 1), pairs, pairs, generator.random(m), m, types, names
     )
 
 

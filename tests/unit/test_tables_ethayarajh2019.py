@@ -158,6 +158,8 @@ def pairs() -> tuple[StaticWordsFacts, pd.DataFrame]:
                 "benchmark": "simlex999",
                 "vectors": kind,
                 "pair": np.arange(30),
+                "first": 2 * np.arange(30),
+                "second": 2 * np.arange(30) + 1,
                 "score": score,
                 "cosine": score + (0.1 + layer) * random.random(30),
                 "covered": np.arange(30) < 20,

@@ -92,7 +92,8 @@ def similarity_cosines(**changes: Any) -> tuple[SimilarityFacts, pd.DataFrame]:
         for seed in range(3 if method in ("kmeans-mean", "gmm", "kmeans") else 1):
             cosines = scores + draws.standard_normal(300) * (3 - i / 2)
             rows += [
-                {"method": method, "seed": seed, "pair": j, "score": score, "cosine": cosine}
+                {"method": method, "seed": seed, "pair": j, "first": 2 * j, "second": 2 * j + 1}
+                | {"score": score, "cosine": cosine}
                 for j, (score, cosine) in enumerate(zip(scores, cosines, strict=True))
             ]
     return similarity_result(**changes)[0], pd.DataFrame(rows)

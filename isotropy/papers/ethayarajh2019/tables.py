@@ -12,7 +12,7 @@ import pandas as pd
 
 from isotropy.geometry.spec import ContextsFacts, StaticWordsFacts
 from isotropy.papers.declare import table
-from isotropy.tables.bootstrap import percentiles, spearman_draws
+from isotropy.tables.bootstrap import percentiles, spearman_draws, spearman_influences, widen
 from isotropy.tables.items import Z
 from isotropy.tables.runs import deviate, long_table
 
@@ -184,7 +184,7 @@ def static_differences(runs: StaticRuns) -> pd.DataFrame:
         covered = pairs[pairs["covered"] & ~pairs["vectors"].isin(OTHER_KINDS)]
         for benchmark, group in covered.groupby("benchmark", sort=False):
             wide = group.pivot_table(index="pair", columns=["vectors", "layer"], values="cosine")
-            scores = group.drop_duplicates("pair").set_index("pair").loc[wide.index, "score"]
+            pair_rows = group.drop_duplicates("pair").set_index("pair").loc[wide.index]
             first_components = wide["first component"]
             lower, upper = (
                 first_components[first_components.columns[first_components.columns > 0]]
@@ -198,8 +198,9 @@ def static_differences(runs: StaticRuns) -> pd.DataFrame:
                 if name != "first component"
             }
             for name, worse in ({"upper layer": upper} | other_vectors).items():
-                row_facts = {"benchmark": benchmark, "against": name, "n_items": len(scores)}
-                rows.append(_with_setup(facts) | row_facts | _rho_difference(lower, worse, scores))
+                row_facts = {"benchmark": benchmark, "against": name, "n_items": len(pair_rows)}
+                difference = _rho_difference(lower, worse, pair_rows)
+                rows.append(_with_setup(facts) | row_facts | difference)
     return pd.DataFrame(rows)
 
 
@@ -245,20 +246,26 @@ def _rho(group: pd.DataFrame, suffix: str) -> dict[str, float]:
     values = [math.nan] * 3
     if len(group) > 3 and np.ptp(cosines) > 0:
         rho = pd.Series(cosines).corr(pd.Series(scores), method="spearman")
-        values = [rho, *percentiles(spearman_draws(cosines, scores))]
+        draws = spearman_draws(cosines, scores)[0]
+        influences = spearman_influences(cosines, scores)[0]
+        texts = group[["first", "second"]].to_numpy()
+        values = [rho, *percentiles(widen(draws, rho, influences, texts))]
     return {f"n_items{suffix}": len(group), **dict(zip(names, values, strict=True))}
 
 
-def _rho_difference(better: np.ndarray, worse: np.ndarray, scores: pd.Series) -> dict[str, float]:
+def _rho_difference(
+    better: np.ndarray, worse: np.ndarray, pair_rows: pd.DataFrame
+) -> dict[str, float]:
     """Difference of two rhos on the same pairs; NaN with fewer than four pairs."""
-    cosines = np.stack([better, worse])
+    cosines, scores = np.stack([better, worse]), pair_rows["score"].to_numpy()
     if len(scores) < 4 or (np.ptp(cosines, axis=1) == 0).any():
         return {"difference": math.nan, **_empty_interval("difference")}
-    draws = spearman_draws(cosines, scores.to_numpy())
-    people = pd.Series(scores.to_numpy())
-    rho = [pd.Series(row).corr(people, method="spearman") for row in cosines]
-    low, high = percentiles(draws[0] - draws[1])
-    return {"difference": rho[0] - rho[1], "difference_low": low, "difference_high": high}
+    draws, influences = spearman_draws(cosines, scores), spearman_influences(cosines, scores)
+    rho = [pd.Series(row).corr(pd.Series(scores), method="spearman") for row in cosines]
+    difference, by_pair = rho[0] - rho[1], influences[0] - influences[1]
+    texts = pair_rows[["first", "second"]].to_numpy()
+    low, high = percentiles(widen(draws[0] - draws[1], difference, by_pair, texts))
+    return {"difference": difference, "difference_low": low, "difference_high": high}
 
 
 @table(

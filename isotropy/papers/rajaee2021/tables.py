@@ -32,6 +32,8 @@ from isotropy.tables.bootstrap import (
     percentiles,
     score_draws,
     spearman_draws,
+    spearman_influences,
+    widen,
 )
 from isotropy.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
 from isotropy.tables.runs import deviate, long_table
@@ -518,20 +520,26 @@ def directions_similarity(runs: MeasuredRuns) -> pd.DataFrame:
 def _gains(pairs: pd.DataFrame) -> dict[str, float]:
     """Each comparison of two methods on the same pairs of texts: difference and its interval."""
     wide = pairs.pivot(index=["method", "seed"], columns="pair", values="cosine")
-    scores = pairs.drop_duplicates("pair").set_index("pair").loc[wide.columns, "score"].to_numpy()
+    first_rows = pairs.drop_duplicates("pair").set_index("pair").loc[wide.columns]
+    scores, texts = first_rows["score"].to_numpy(), first_rows[["first", "second"]].to_numpy()
     resampled = spearman_draws(wide.to_numpy(), scores)
-    draws, means = {}, {}
+    influences = spearman_influences(wide.to_numpy(), scores)
+    draws, means, influence = {}, {}, {}
     for method, rows in wide.groupby("method").indices.items():
         rho = [scipy.stats.spearmanr(row, scores).statistic for row in wide.to_numpy()[rows]]
         means[method] = 100 * float(np.mean(rho))
         # Each method has its own draws: equal seeds of different methods are independent runs
         seed = list(METHOD_TITLES).index(str(method))
         draws[method] = 100 * mean_of_seeds(resampled[rows], seed=seed)
+        influence[method] = influences[rows].mean(axis=0)
     gains: dict[str, float] = {}
     for name, (better, worse) in COMPARISONS.items():
         if better in draws and worse in draws:
-            low, high = percentiles(draws[better] - draws[worse])
-            gains |= {name: means[better] - means[worse], f"{name}_low": low, f"{name}_high": high}
+            gain = means[better] - means[worse]
+            difference = draws[better] - draws[worse]
+            by_pair = influence[better] - influence[worse]
+            low, high = percentiles(widen(difference, gain, by_pair, texts))
+            gains |= {name: gain, f"{name}_low": low, f"{name}_high": high}
     return gains
 
 

@@ -147,12 +147,9 @@ def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
         seeds = sorted(model_rows["seed"].unique())
         choosing = _choosing_seeds(group, seeds)
         errors = _average_errors(group, seeds, choosing, answers)
-        rows += [
-            model_facts
-            | {"seed": str(s), "reported": s not in choosing}
-            | {**_average(group, s, choosing), **errors}
-            for s in seeds
-        ]
+        for seed in seeds:
+            about = {"seed": str(seed), "reported": seed not in choosing}
+            rows.append(model_facts | about | _average(group, seed, choosing) | errors)
     return pd.DataFrame(rows)
 
 
