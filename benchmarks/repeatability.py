@@ -104,6 +104,8 @@ def _isoscore_star(i: Input, covariance: Any) -> Any:
 def _streamed(stream: Any, i: Input) -> Any:
     for part in (i.X[: len(i.X) // 3], i.X[len(i.X) // 3 :]):
         stream.update(part)
+    if hasattr(stream, "compute_unbiased"):
+        return stream.compute_unbiased(stream.effects(i.X)[1])
     return stream.covariance() if hasattr(stream, "covariance") else stream.compute()
 
 
@@ -138,6 +140,7 @@ CASES: dict[str, Callable[[Input], Any]] = {
     "ShrinkageCovariance": lambda i: _isoscore_star(i, metrics.ShrinkageCovariance(i.covariance)),
     "StreamingCovariance": lambda i: _streamed(metrics.StreamingCovariance(i.d), i),
     "StreamingIsoScore": lambda i: _streamed(metrics.StreamingIsoScore(i.d), i),
+    "StreamingUnbiasedIsoScore": lambda i: _streamed(metrics.StreamingUnbiasedIsoScore(i.d), i),
     "StreamingMeanCosine": lambda i: _streamed(metrics.StreamingMeanCosine(i.d), i),
     "cluster_count": lambda i: metrics.cluster_count(i.X, k_range=range(2, 5)),
     "cosine_to_ones": lambda i: metrics.cosine_to_ones(i.X),
@@ -155,6 +158,8 @@ CASES: dict[str, Callable[[Input], Any]] = {
     "intra_sentence_similarity": lambda i: metrics.intra_sentence_similarity(i.X, i.types),
     "isoscore": lambda i: metrics.isoscore(i.X),
     "isoscore_standard_error": lambda i: metrics.isoscore_standard_error(i.X),
+    "isoscore_unbiased": lambda i: metrics.isoscore_unbiased(i.X),
+    "isoscore_unbiased_standard_error": lambda i: metrics.isoscore_unbiased_standard_error(i.X),
     "isoscore_from_covariance": lambda i: metrics.isoscore_from_covariance(i.covariance),
     "isoscore_star": lambda i: _isoscore_star(i, i.covariance),
     "isotropy_defect": lambda i: metrics.isotropy_defect(i.X),

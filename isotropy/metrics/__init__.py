@@ -57,6 +57,11 @@ _MODULES = {
         "silhouette_of_labelings",
         "silhouette_samples",
     ],
+    "unbiased": [
+        "StreamingUnbiasedIsoScore",
+        "isoscore_unbiased",
+        "isoscore_unbiased_standard_error",
+    ],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = sorted(_MODULE_OF)

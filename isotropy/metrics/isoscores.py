@@ -83,14 +83,22 @@ def isoscore_standard_error(X: Points, groups: Any = None) -> float:
         ValueError: as in `isoscore`; groups of another length, with missing values, or fewer than
             two.
     """
-    points = as_points(X, in_place=True).detach()
-    largest = torch.stack(torch.aminmax(points)).abs().amax()
-    if not _TINY < float(largest) < _HUGE:  # the score does not depend on scale, but squares do
-        points = points.double() / torch.where(largest > 0, largest, 1)
+    points = scaled(as_points(X, finite=False, in_place=True).detach())
     stream = StreamingIsoScore(points.shape[1]).to(points.device)
     for block in torch.split(points, ROWS_PER_BLOCK):
         stream.update(block)
     return standard_error(stream.influences(points), groups)
+
+
+def scaled(points: torch.Tensor) -> torch.Tensor:
+    """Return points whose squares are in the float range: a score does not depend on scale. Raises
+    a ValueError for NaN or infinity.
+    """
+    largest = torch.stack(torch.aminmax(points.detach())).abs().amax()
+    if _TINY < float(largest) < _HUGE:
+        return points
+    require_finite(points)
+    return points.double() / torch.where(largest > 0, largest, 1)
 
 
 def standard_error(influences: torch.Tensor, groups: Any = None) -> float:
@@ -252,7 +260,7 @@ class StreamingCovariance(nn.Module):
 
     def reset(self) -> None:
         """Discard all data."""
-        for buffer in (self.n, self.mean, self.scatter):
+        for buffer in self.buffers():
             buffer.zero_()
 
     @torch.no_grad()
@@ -266,13 +274,12 @@ class StreamingCovariance(nn.Module):
         points = as_points(X, min_points=1, in_place=True).to(self.mean.device)
         require_dimensions(points, len(self.mean))
         mean = points.mean(dim=0, dtype=torch.float64)
-        # In the dtype of the points the mean has a rounding error, which the second term corrects.
         rounded = mean.to(points.dtype)
         centred = points - rounded
         if not _TINY < float(torch.stack(torch.aminmax(centred)).abs().amax()) < _HUGE:
             centred = centred.double()  # squares in single precision would be 0 or infinite
-        batch_scatter = scatter(centred) - len(points) * torch.outer(mean - rounded, mean - rounded)
-        self._add(torch.tensor(len(points), device=self.n.device), mean, batch_scatter)
+        n = torch.tensor(len(points), device=self.n.device)
+        self._add(n, mean, *self._moments(centred, mean - rounded))
 
     def merge(self, other: StreamingCovariance) -> None:
         """Add the data of another stream, as if they had been seen here."""
@@ -280,8 +287,13 @@ class StreamingCovariance(nn.Module):
             raise ValueError(
                 f"a stream of {len(other.mean)} dimensions does not fit one of {len(self.mean)}"
             )
-        device = self.mean.device
-        self._add(other.n.to(device), other.mean.to(device), other.scatter.to(device))
+        self._add(*(getattr(other, name).to(self.mean.device) for name in self._buffers))
+
+    def _moments(self, centred: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The central moments of a batch, in the order of the buffers after the mean. `centred` is
+        in the dtype of the points, in which the mean is too small by `shift`, its rounding error.
+        """
+        return (scatter(centred) - len(centred) * torch.outer(shift, shift),)
 
     def covariance(self) -> torch.Tensor:
         """The covariance so far, shape (d, d), float64, ddof = 1.
@@ -339,22 +351,36 @@ class StreamingIsoScore(StreamingCovariance):
         Raises:
             ValueError: as in `compute` and `update`.
         """
+        return self._influences(self._forms(X))
+
+    def _influences(self, forms: torch.Tensor) -> torch.Tensor:
+        squares, projected = forms[:2]
+        norm = (self.scatter / self.scatter.trace()).square().sum()
+        influences: torch.Tensor = squares - projected / norm
+        return influences * (2 / norm / (len(self.mean) - 1))
+
+    def _forms(self, X: Points, *vectors: torch.Tensor) -> torch.Tensor:
+        """For each point, in units of the root mean square distance from the mean: |y|^2, y'Sy
+        with S of trace 1, and y'v for each vector v; shape (2 + number of vectors, n), float64.
+        """
         self.compute()  # its errors
         points = as_points(X, min_points=1, in_place=True).to(self.mean.device)
         require_dimensions(points, len(self.mean))
-        S = self.scatter / self.scatter.trace()
-        norm = S.square().sum()
-        S, spread = S.to(points.dtype), (self.scatter.trace() / self.n).sqrt()
+        S = (self.scatter / self.scatter.trace()).to(points.dtype)
+        unit = 1 / (self.scatter.trace() / self.n).sqrt()
         rounded = self.mean.to(points.dtype)
-        shift, unit = (self.mean - rounded).to(points.dtype), 1 / spread
-        difference = torch.empty(len(points), dtype=torch.float64, device=points.device)
+        shift = (self.mean - rounded).to(points.dtype)
+        forms = torch.empty(
+            2 + len(vectors), len(points), dtype=torch.float64, device=points.device
+        )
         for first in range(0, len(points), ROWS_PER_BLOCK):
             rows = slice(first, first + ROWS_PER_BLOCK)
             y = (points[rows] - rounded).sub_(shift).mul_(unit)
-            squares = y.square().sum(dim=1, dtype=torch.float64)
-            projected = product(y, S).mul_(y).sum(dim=1, dtype=torch.float64)
-            difference[rows] = squares - projected / norm
-        return difference * (2 / norm / (len(self.mean) - 1))
+            forms[0, rows] = y.square().sum(dim=1, dtype=torch.float64)
+            forms[1, rows] = product(y, S).mul_(y).sum(dim=1, dtype=torch.float64)
+            for i, vector in enumerate(vectors):
+                forms[2 + i, rows] = (y @ vector.to(y.dtype)).double()
+        return forms
 
 
 class _Checks(NamedTuple):

@@ -1,0 +1,303 @@
+"""IsoScore without bias against its definition over quadruples, by simulation, and in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isotropy.metrics import (
+    StreamingIsoScore,
+    StreamingUnbiasedIsoScore,
+    isoscore,
+    isoscore_standard_error,
+    isoscore_unbiased,
+    isoscore_unbiased_standard_error,
+)
+from isotropy.metrics.unbiased import MAX_CORRECTED, MIN_CORRECTED, jackknife_error
+
+
+def cloud(seed: int, n: int, d: int, offset: float = 0.0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, d)) * rng.uniform(0.1, 3, d) + offset
+
+
+def traces_over_quadruples(X: np.ndarray) -> tuple[float, float]:
+    """The estimates of tr(Sigma)^2 and tr(Sigma^2) by their definition as U-statistics."""
+    values = []
+    for i, j, k, m in permutations(range(len(X)), 4):
+        a, b = X[i] - X[j], X[k] - X[m]
+        values.append(((a @ a) * (b @ b) / 4, (a @ b) ** 2 / 4))
+    numerator, denominator = np.mean(values, axis=0)
+    return float(numerator), float(denominator)
+
+
+def ratio_by_definition(X: np.ndarray) -> float:
+    numerator, denominator = traces_over_quadruples(X)
+    return (numerator / denominator - 1) / (X.shape[1] - 1)
+
+
+def traces(X: np.ndarray) -> tuple[float, float]:
+    """The same by the closed form of Himeno & Yamada, from the sample covariance."""
+    n, S = len(X), np.cov(X.T)
+    Q = (((X - X.mean(0)) ** 2).sum(1) ** 2).sum() / (n - 1)
+    square, norm, factor = np.trace(S) ** 2, (S**2).sum(), (n - 1) / (n * (n - 2) * (n - 3))
+    return (
+        factor * (2 * norm + (n * n - 3 * n + 1) * square - n * Q),
+        factor * ((n - 1) * (n - 2) * norm + square - n * Q),
+    )
+
+
+def corrected(X: np.ndarray) -> tuple[float, float]:
+    """The score and its standard error, by leaving out each point of the closed form."""
+    n, d = X.shape
+
+    def ratio(points: np.ndarray) -> float:
+        numerator, denominator = traces(points)
+        return (numerator / denominator - 1) / (d - 1)
+
+    left_out = np.array([ratio(np.delete(X, i, axis=0)) for i in range(n)])
+    score = ratio(X)
+    if MIN_CORRECTED <= n <= MAX_CORRECTED:
+        score = (n + 4 / n**2) * score - (n - 1) * left_out.mean()
+    return score, np.sqrt((n - 1) * left_out.var())
+
+
+@pytest.mark.parametrize(("n", "d"), [(4, 3), (6, 2), (7, 3), (8, 20)])
+def test_few_points_equal_the_mean_over_quadruples(n: int, d: int) -> None:
+    X = cloud(0, n, d)
+    assert traces(X) == pytest.approx(traces_over_quadruples(X), rel=1e-12)
+    assert isoscore_unbiased(X) == pytest.approx(ratio_by_definition(X), rel=1e-10)
+
+
+@pytest.mark.parametrize(("n", "d"), [(9, 4), (10, 4), (12, 40), (200, 12), (60, 300)])
+@pytest.mark.parametrize("far", [0, 1000])
+def test_score_and_error_equal_the_closed_form(n: int, d: int, far: float) -> None:
+    X = cloud(1, n, d)
+    score, error = corrected(X)
+    for same in (X + far, torch.from_numpy(X + far), torch.from_numpy(X + far).requires_grad_()):
+        assert float(torch.as_tensor(isoscore_unbiased(same)).detach()) == pytest.approx(
+            score, rel=1e-7
+        )
+    assert float(isoscore_unbiased(torch.from_numpy(X), validate=False)) == pytest.approx(score)
+    assert isoscore_unbiased_standard_error(X + far) == pytest.approx(error, rel=1e-6)
+
+
+@pytest.mark.parametrize(("n", "d"), [(20, 768), (20, 8), (3000, 40), (200_000, 24)])
+def test_float32_far_from_the_origin(n: int, d: int) -> None:
+    """Neither few nor many points nor a large mean cancel digits."""
+    X = cloud(2, n, d, offset=100.0).astype(np.float32)
+    expected = isoscore_unbiased(X.astype(np.float64))
+    assert isoscore_unbiased(X) == pytest.approx(expected, rel=2e-5)
+    assert isoscore_unbiased_standard_error(X) == pytest.approx(
+        isoscore_unbiased_standard_error(X.astype(np.float64)), rel=1e-3
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(6, 60),
+    d=st.integers(2, 12),
+    scale=st.floats(1e-12, 1e12),
+)
+def test_invariance(seed: int, n: int, d: int, scale: float) -> None:
+    """The score is invariant to rotation, translation, scale and order."""
+    X = cloud(seed, n, d)
+    score, rng = isoscore_unbiased(X), np.random.default_rng(seed)
+    rotation = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    for changed in (X @ rotation, X + rng.standard_normal(d), X * scale, X[rng.permutation(n)]):
+        assert isoscore_unbiased(changed) == pytest.approx(score, rel=1e-7, abs=1e-8)
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.standard_normal(shape)
+
+
+def student(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return normal(rng, shape) / np.sqrt(rng.chisquare(9, (*shape[:-1], 1)) / 9)
+
+
+def laplace(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.laplace(size=shape)
+
+
+D = 30
+SPREADS = {
+    "equal": np.ones(D),
+    "linear": np.linspace(0.2, 2, D),
+    "spiked": np.r_[5, 3, np.ones(D - 2)],
+    "rank-deficient": np.r_[np.ones(6), np.zeros(D - 6)],
+}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("draw", [normal, student, laplace])
+@pytest.mark.parametrize("n", [20, 100])
+def test_bias_and_coverage(draw: Callable[..., np.ndarray], spread: str, n: int) -> None:
+    """The bias is below a tenth of the standard error, where that of IsoScore is many of it; two
+    standard errors contain the truth in 90 % and more."""
+    deviations, rng = SPREADS[spread], np.random.default_rng(0)
+    variances = deviations**2
+    truth = (variances.sum() ** 2 / (variances**2).sum() - 1) / (D - 1)
+    X = draw(rng, (80_000 // n, n, D)) * deviations
+    score = lambda points: isoscore_unbiased(points, validate=False)  # noqa: E731
+    scores = torch.vmap(score, chunk_size=500)(torch.from_numpy(X)).numpy()
+    errors = np.array([isoscore_unbiased_standard_error(points) for points in X[:200]])
+    assert abs(scores.mean() - truth) < 0.1 * errors.mean()
+    assert (np.abs(scores[:200] - truth) < 2 * errors).mean() >= 0.9
+    assert errors.mean() == pytest.approx(scores.std(), rel=0.6)
+    if spread == "equal":
+        assert truth - np.mean([isoscore(points) for points in X[:50]]) > 2 * errors.mean()
+
+
+@pytest.mark.parametrize("spread", ["linear", "spiked"])
+def test_bias_without_correction(spread: str) -> None:
+    """Of more points than are corrected, the bias of the ratio does not matter."""
+    deviations, rng = SPREADS[spread], np.random.default_rng(1)
+    variances = deviations**2
+    truth = (variances.sum() ** 2 / (variances**2).sum() - 1) / (D - 1)
+    X = [student(rng, (MAX_CORRECTED + 1, D)) * deviations for _ in range(400)]
+    scores = np.array([isoscore_unbiased(points) for points in X])
+    assert abs(scores.mean() - truth) < 0.12 * scores.std()  # of which 0.05 is that of 400 draws
+
+
+def test_estimates_are_not_clamped() -> None:
+    """Clamping would be bias: some estimates of an isotropic cloud are above 1."""
+    X = np.random.default_rng(0).standard_normal((40, 20, D))
+    scores = [isoscore_unbiased(points) for points in X]
+    assert max(scores) > 1 > min(scores)
+    line = np.random.default_rng(0).standard_normal((20, 1)) * [[1.0, 2.0]]
+    assert isoscore_unbiased(line) == pytest.approx(0, abs=1e-9)
+
+
+def test_standard_errors_by_group() -> None:
+    """Ten copies of each point, in groups, are no new information."""
+    X = cloud(0, 200, 6)
+    copies, texts = np.repeat(X, 10, axis=0), np.repeat(np.arange(200), 10)
+    by_text = isoscore_unbiased_standard_error(copies, texts)
+    assert by_text == pytest.approx(isoscore_unbiased_standard_error(X), rel=0.05)
+    assert isoscore_unbiased_standard_error(copies) < 0.4 * by_text
+    # Of many points both scores have the same error
+    many = cloud(0, 20_000, 6)
+    assert isoscore_unbiased_standard_error(many) == pytest.approx(
+        isoscore_standard_error(many), rel=0.01
+    )
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (12, 3), (12, 15)])
+def test_gradients(shape: tuple[int, int]) -> None:
+    """First and second derivatives equal finite differences; also by torch.func."""
+    X = torch.from_numpy(cloud(3, *shape)).requires_grad_()
+    assert torch.autograd.gradcheck(isoscore_unbiased, (X,))
+    assert torch.autograd.gradgradcheck(isoscore_unbiased, (X,))
+    (expected,) = torch.autograd.grad(isoscore_unbiased(X), X)
+    assert torch.func.grad(isoscore_unbiased)(X.detach()).numpy() == pytest.approx(expected.numpy())
+
+
+@pytest.mark.parametrize(("n", "d"), [(32, 768), (800, 96), (3000, 48)])
+def test_float32_gradient(n: int, d: int) -> None:
+    """Relative to the largest entry; float32 and float64 agree, also under autocast."""
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        X = torch.from_numpy(cloud(0, n, d)).to(dtype).requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.float32):
+            torch.autograd.backward(isoscore_unbiased(X))
+        assert X.grad.dtype == dtype
+        gradients.append(X.grad.double())
+    assert (gradients[0] - gradients[1]).abs().max() < 2e-5 * gradients[1].abs().max()
+
+
+@pytest.mark.parametrize("exponent", [25, -25])
+def test_scale_beyond_the_float_range_of_squares(exponent: int) -> None:
+    for n in (20, 60):
+        X = cloud(6, n, 30)
+        expected = isoscore_unbiased(X)
+        far = (X * 10.0**exponent).astype(np.float32)
+        assert isoscore_unbiased(far) == pytest.approx(expected, rel=1e-5)
+
+
+def accumulated(batches: list[np.ndarray], d: int) -> StreamingUnbiasedIsoScore:
+    stream = StreamingUnbiasedIsoScore(d)
+    for batch in batches:
+        stream.update(batch)
+    return stream
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    cuts=st.lists(st.integers(1, 199), min_size=2, max_size=6, unique=True),
+    offset=st.floats(-1e4, 1e4),
+)
+def test_merged_streams_equal_the_whole_cloud(seed: int, cuts: list[int], offset: float) -> None:
+    """For any batches, merged in any order: moments and scores."""
+    X = cloud(seed, 200, 7, offset)
+    X[:50] += 20  # batches with other means
+    centred = X - X.mean(0)
+    squares = (centred**2).sum(1)
+    parts = np.split(X, sorted(cuts))
+    first = accumulated(parts[:1], 7)
+    first.merge(accumulated(parts[1:2], 7))
+    first.merge(accumulated(parts[2:], 7))  # (a + b) + c
+    last = accumulated(parts[1:2], 7)
+    last.merge(accumulated(parts[2:], 7))
+    whole = accumulated(parts[:1], 7)
+    whole.merge(last)  # a + (b + c)
+    for stream in (first, whole, accumulated([X], 7)):
+        assert float(stream.fourth) == pytest.approx((squares**2).sum(), rel=1e-8)
+        assert stream.cubes.numpy() == pytest.approx(squares @ centred, rel=1e-6, abs=1e-4)
+        left_out = stream.effects(X)[1]
+        assert stream.compute_unbiased(left_out) == pytest.approx(isoscore_unbiased(X), abs=1e-8)
+        assert jackknife_error(left_out) == pytest.approx(
+            isoscore_unbiased_standard_error(X), rel=1e-6
+        )
+
+
+def test_streams_have_the_scores_of_isoscore_and_their_state() -> None:
+    X = cloud(4, MAX_CORRECTED + 50, 9, offset=100.0).astype(np.float32)
+    stream, plain = accumulated(np.split(X, [7, 900]), 9), StreamingIsoScore(9)
+    for batch in np.split(X, [7, 900]):
+        plain.update(batch)
+    assert stream.compute() == plain.compute()
+    assert torch.equal(stream.effects(X)[0], plain.influences(X))
+    assert stream.compute_unbiased() == pytest.approx(isoscore_unbiased(X), rel=1e-6)
+    copy = StreamingUnbiasedIsoScore(9).half()
+    copy.load_state_dict(stream.state_dict())
+    assert copy.compute_unbiased() == stream.compute_unbiased()
+    copy.reset()
+    with pytest.raises(ValueError, match="seen 0"):
+        copy.compute_unbiased()
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.eye(3), "at least 4 points"),
+        (np.ones((5, 3)), "all points are equal"),
+        (np.ones((5, 9)), "all points are equal"),
+        (np.ones((3000, 9)), "all points are equal"),
+        (np.eye(5), "too few points for the unbiased IsoScore"),  # a regular simplex
+        (np.vstack([np.eye(11)[:10]]), "too few points for the unbiased IsoScore"),
+        (np.full((5, 3), np.nan), "NaN or infinity"),
+        (np.ones((5, 1)), "2 dimensions"),
+    ],
+)
+def test_invalid_input_is_rejected(X: np.ndarray, message: str) -> None:
+    for function in (isoscore_unbiased, isoscore_unbiased_standard_error):
+        with pytest.raises(ValueError, match=message if len(X) > 3 else "at least"):
+            function(X)
+
+
+def test_too_few_points_of_streams_and_errors() -> None:
+    with pytest.raises(ValueError, match="at least 4 points, the stream has seen 3"):
+        accumulated([cloud(0, 3, 2)], 2).compute_unbiased()
+    with pytest.raises(ValueError, match="at least 5 points"):
+        accumulated([cloud(0, 4, 2)], 2).effects(cloud(0, 4, 2))
+    with pytest.raises(ValueError, match="at least 5 points"):
+        isoscore_unbiased_standard_error(cloud(0, 4, 2))
