@@ -28,6 +28,7 @@ from isotropy.metrics.isoscores import StreamingIsoScore, standard_error
 from isotropy.metrics.matmul import worker_threads
 from isotropy.metrics.partition import StreamingPartition
 from isotropy.metrics.silhouettes import silhouette
+from isotropy.metrics.unbiased import StreamingUnbiasedIsoScore, jackknife_error
 from isotropy.metrics.validation import sample_rows
 
 T = TypeVar("T")
@@ -125,7 +126,9 @@ def _largest_contribution(X: np.ndarray, _: Groups) -> dict[str, float]:
 
 
 METRICS: dict[str, Metric] = {
-    "isoscore": Metric("IsoScore: 1 isotropic, 0 in one direction; its standard error", "pass"),
+    "isoscore": Metric(
+        "IsoScore: 1 isotropic, 0 in one direction; without bias; standard errors", "pass"
+    ),
     "mean_cosine": Metric("mean cosine over all pairs", "pass"),
     "partition_isotropy": Metric("log10 of I(W), by the partition function", "pass"),
     "two_nn": Metric(
@@ -260,7 +263,7 @@ def _measure_passes(
     requested = [name for name in metrics if METRICS[name].cost == "pass"]
     if not requested:
         return
-    moments, cosine = StreamingIsoScore(cloud.d), StreamingMeanCosine(cloud.d)
+    moments, cosine = StreamingUnbiasedIsoScore(cloud.d), StreamingMeanCosine(cloud.d)
     with_moments = {"isoscore", "partition_isotropy"} & set(requested)
     streams = [moments] * bool(with_moments) + [cosine] * ("mean_cosine" in requested)
 
@@ -290,17 +293,31 @@ def read_streams(cloud: PointCloud, task: str, streams: Sequence[Any]) -> None:
             stream.merge(part)
 
 
-def _isoscore(cloud: PointCloud, moments: StreamingIsoScore, sentences: Any) -> dict[str, float]:
-    """IsoScore and its standard error; rows of one sentence may depend on each other."""
+def _isoscore(
+    cloud: PointCloud, moments: StreamingUnbiasedIsoScore, sentences: Any
+) -> dict[str, float]:
+    """IsoScore, with and without bias, and standard errors; rows of one sentence may depend on each
+    other.
+    """
     with worker_threads(1):
         columns = {"isoscore": moments.compute()}
-    values = influences(cloud, moments)
+    errors: dict[str, Callable[[], float]] = {}
+    try:
+        effects = list(_map_blocks(cloud, "error of IsoScore", moments.effects))
+        values, left_out = torch.cat(effects, dim=1)
+        columns["isoscore_unbiased"] = moments.compute_unbiased(left_out)
+        errors["isoscore_unbiased_error"] = partial(jackknife_error, left_out, sentences)
+    except ValueError as error:
+        warnings.warn(f"isoscore_unbiased not measured: {error}", stacklevel=1)
+        values = influences(cloud, moments)
+    errors["isoscore_error"] = partial(standard_error, values, sentences)
     try:
         with worker_threads(1):
-            columns["isoscore_error"] = standard_error(values, sentences)
+            columns |= {name: error() for name, error in errors.items()}
     except ValueError as error:
         warnings.warn(f"isoscore_error not measured: sentences: {error}", stacklevel=1)
-    return columns
+    order = ("isoscore", "isoscore_error", "isoscore_unbiased", "isoscore_unbiased_error")
+    return {name: columns[name] for name in order if name in columns}
 
 
 def influences(cloud: PointCloud, moments: StreamingIsoScore) -> torch.Tensor:

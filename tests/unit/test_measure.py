@@ -26,6 +26,8 @@ from isotropy.metrics import (
     explainable_variance,
     isoscore,
     isoscore_standard_error,
+    isoscore_unbiased,
+    isoscore_unbiased_standard_error,
     lid_mle,
     mean_cosine,
     partition_isotropy,
@@ -237,8 +239,16 @@ def test_standard_error_of_isoscore(cloud: np.ndarray) -> None:
     Path("s.txt").write_text("\n".join(sentences))
     Path("one.txt").write_text("the same\n" * 600)
     (row,) = rows("x.npy", "--metrics", "isoscore")
-    assert list(row)[-2:] == ["isoscore", "isoscore_error"]
+    assert [name for name in row if name.startswith("isoscore")] == [
+        "isoscore",
+        "isoscore_error",
+        "isoscore_unbiased",
+        "isoscore_unbiased_error",
+    ]
     assert row["isoscore_error"] == pytest.approx(isoscore_standard_error(cloud), rel=1e-4)
+    assert row["isoscore_unbiased"] == pytest.approx(isoscore_unbiased(cloud), rel=1e-5)
+    error = isoscore_unbiased_standard_error(cloud)
+    assert row["isoscore_unbiased_error"] == pytest.approx(error, rel=1e-4)
     for options in (["--metrics", "isoscore"], ["--transforms"]):
         row, *_ = rows("x.npy", "--sentences", "s.txt", *options)
         expected = isoscore_standard_error(cloud, sentences)
@@ -246,6 +256,15 @@ def test_standard_error_of_isoscore(cloud: np.ndarray) -> None:
         one = json.loads(measure("x.npy", "--sentences", "one.txt", *options, "--json").stdout)
         assert one["rows"][0].get("isoscore_error") is None
         assert any(note.startswith("isoscore_error not measured") for note in one["notes"])
+
+
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_few_rows_have_no_score_without_bias(n: int) -> None:
+    np.save("x.npy", np.eye(n, 9))
+    one = json.loads(measure("x.npy", "--metrics", "isoscore", "--json").stdout)
+    assert one["rows"][0]["isoscore"] > 0
+    assert one["rows"][0].get("isoscore_unbiased") is None
+    assert any(note.startswith("isoscore_unbiased not measured: ") for note in one["notes"])
 
 
 def test_output_files_hold_the_printed_values(cloud: np.ndarray) -> None:
