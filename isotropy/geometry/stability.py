@@ -1,18 +1,25 @@
-"""Measure how far IsoScore* of a small sample is from the score of the whole cloud (Rudman &
-Eickhoff 2024, poster, Figure 4).
+"""Measure how far IsoScore* of a small sample, and IsoScore without bias, is from the score of the
+whole cloud (Rudman & Eickhoff 2024, poster, Figure 4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 
 from isotropy.errors import IsotropyError
 from isotropy.geometry.spec import StabilitySpec
-from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingIsoScore, isoscore
+from isotropy.metrics.isoscores import ShrinkageCovariance, isoscore
+from isotropy.metrics.unbiased import (
+    MAX_CORRECTED,
+    MIN_POINTS,
+    StreamingUnbiasedIsoScore,
+    jackknife_error,
+)
 
 CHUNK = 10_000  # points drawn at once, so that memory does not grow with the sample
 
@@ -49,8 +56,10 @@ def sample_scores(
         embeddings: shape (n, d); None for a normal cloud.
 
     Returns:
-        One row per size, repeat and zeta (n, repeat, zeta, isoscore_star); the IsoScore of the
-        complete cloud; and the number of points that the shrinkage covariance is estimated from.
+        One row per size, repeat and zeta (n, repeat, zeta, isoscore_star; and isoscore_unbiased
+        with its standard error, which do not depend on zeta; NaN for fewer than five points, the
+        error also for more than MAX_CORRECTED); the IsoScore of the complete cloud; and the number
+        of points that the shrinkage covariance is estimated from.
 
     Raises:
         IsotropyError: there are too few embeddings for the smallest sample.
@@ -72,8 +81,10 @@ def sample_scores(
         for n in sizes:
             stream = _stream(cloud, draw_sample, np.random.default_rng([repeat, n]), n)
             scores = {zeta: stream.compute(zeta, shrinkage) for zeta in spec.zetas}
+            chunks = _chunks(cloud, draw_sample, np.random.default_rng([repeat, n]), n)
+            unbiased = _unbiased(stream, chunks)
             rows += [
-                {"n": n, "repeat": repeat, "zeta": zeta, "isoscore_star": score}
+                {"n": n, "repeat": repeat, "zeta": zeta, "isoscore_star": score, **unbiased}
                 for zeta, score in scores.items()
             ]
     return (
@@ -83,13 +94,36 @@ def sample_scores(
     )
 
 
-def _stream(cloud: _Cloud, draw: Draw, generator: np.random.Generator, n: int) -> StreamingIsoScore:
-    """Accumulate n points: in chunks from a distribution, at once from embeddings."""
-    stream = StreamingIsoScore(cloud.d)
+def _chunks(
+    cloud: _Cloud, draw: Draw, generator: np.random.Generator, n: int
+) -> Iterator[np.ndarray]:
+    """Draw n points: in chunks from a distribution, at once from embeddings."""
     step = n if np.isfinite(cloud.max_size) else CHUNK
     for start in range(0, n, step):
-        stream.update(draw(generator, min(step, n - start)))
+        yield draw(generator, min(step, n - start))
+
+
+def _stream(
+    cloud: _Cloud, draw: Draw, generator: np.random.Generator, n: int
+) -> StreamingUnbiasedIsoScore:
+    """Accumulate n points."""
+    stream = StreamingUnbiasedIsoScore(cloud.d)
+    for points in _chunks(cloud, draw, generator, n):
+        stream.update(points)
     return stream
+
+
+def _unbiased(stream: StreamingUnbiasedIsoScore, chunks: Iterator[np.ndarray]) -> dict[str, float]:
+    """IsoScore without bias of a stream; and its standard error where its points, drawn again,
+    correct it.
+    """
+    score = error = np.nan
+    if int(stream.n) > MAX_CORRECTED:
+        score = stream.compute_unbiased()
+    elif int(stream.n) > MIN_POINTS:
+        left_out = torch.cat([stream.effects(points)[1] for points in chunks])
+        score, error = stream.compute_unbiased(left_out), jackknife_error(left_out)
+    return {"isoscore_unbiased": score, "isoscore_unbiased_error": error}
 
 
 def _normal_cloud(spec: StabilitySpec) -> _Cloud:

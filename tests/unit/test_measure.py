@@ -259,6 +259,7 @@ def test_standard_error_of_isoscore(cloud: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("n", [3, 4, 5])
+@pytest.mark.usefixtures("cloud")
 def test_few_rows_have_no_score_without_bias(n: int) -> None:
     np.save("x.npy", np.eye(n, 9))
     one = json.loads(measure("x.npy", "--metrics", "isoscore", "--json").stdout)

@@ -9,7 +9,7 @@ from IsoScore import IsoScore as published_package
 from isotropy.errors import IsotropyError
 from isotropy.geometry.spec import PointCloud, StabilitySpec
 from isotropy.geometry.stability import _normal_cloud, _stream, sample_scores
-from isotropy.metrics import isoscore, isoscore_star
+from isotropy.metrics import isoscore, isoscore_star, isoscore_unbiased
 
 
 def spec(cloud: PointCloud, **changes: object) -> StabilitySpec:
@@ -50,6 +50,21 @@ def test_shrinkage_reduces_the_error_of_small_samples() -> None:
     assert rows.equals(sample_scores(spec(NORMAL), None)[0])
 
 
+def test_unbiased_scores_are_near_the_whole_cloud_at_any_size() -> None:
+    """They need no shrinkage, do not depend on zeta, and have errors as large as their spread."""
+    sizes = [4, 20, 60, 300]
+    rows, cloud_score, _ = sample_scores(spec(NORMAL, sizes=sizes, repeats=60), None)
+    assert (rows.groupby(["n", "repeat"])["isoscore_unbiased"].nunique(dropna=False) == 1).all()
+    by_size = rows[rows["zeta"] == 0].groupby("n")
+    mean, sd = by_size["isoscore_unbiased"].mean(), by_size["isoscore_unbiased"].std()
+    error = by_size["isoscore_unbiased_error"].mean()
+    assert by_size["isoscore_unbiased"].count().tolist() == [0, 60, 60, 60]
+    for n in sizes[1:]:
+        assert abs(mean[n] - cloud_score) < 3 * sd[n] / np.sqrt(60)
+        assert sd[n] / 1.2 < error[n] < 2 * sd[n]
+    assert by_size["isoscore_star"].mean()[20] < 0.5 * cloud_score
+
+
 def test_samples_do_not_overlap_the_shrinkage_points() -> None:
     generator = np.random.default_rng(1)
     X = (generator.standard_normal((60, 4)) * [3, 2, 1, 1]).astype(np.float32)
@@ -62,10 +77,13 @@ def test_samples_do_not_overlap_the_shrinkage_points() -> None:
     assert cloud_score == pytest.approx(isoscore(X))
     order = np.random.default_rng([2, 0]).permutation(60)
     rest, shrinkage_rows = X[np.sort(order[30:])], X[np.sort(order[:30])]
-    largest = rows[(rows["n"] == 30) & (rows["repeat"] == 2)].set_index("zeta")["isoscore_star"]
+    largest = rows[(rows["n"] == 30) & (rows["repeat"] == 2)].set_index("zeta")
     for zeta in (0.0, 0.2):
-        assert largest[zeta] == pytest.approx(
+        assert largest["isoscore_star"][zeta] == pytest.approx(
             isoscore_star(rest, zeta, np.cov(shrinkage_rows.T.astype(np.float64))), abs=1e-6
         )
+    assert largest["isoscore_unbiased"].tolist() == pytest.approx(
+        [isoscore_unbiased(rest)] * 3, rel=1e-5
+    )
     with pytest.raises(IsotropyError, match="30 points are too few for samples of 40"):
         sample_scores(spec(cloud, sizes=[40, 50], shrinkage_points=100), X)

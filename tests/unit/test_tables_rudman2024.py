@@ -276,7 +276,7 @@ def test_stability_table_has_errors_and_differences_per_zeta() -> None:
     dimensions."""
     rows = pd.DataFrame(
         [
-            {"n": n, "repeat": r, "zeta": z, "isoscore_star": s}
+            {"n": n, "repeat": r, "zeta": z, "isoscore_star": s, "isoscore_unbiased": 0.82}
             for r in (0, 1)
             for n, scores in ((5, (0.0178, 0.0282, 0.05)), (100, (0.75, 0.78, 0.79)))
             for z, s in zip((0.0, 0.2, 0.8), scores, strict=True)
@@ -299,6 +299,7 @@ def test_stability_table_has_errors_and_differences_per_zeta() -> None:
     row = result.loc[("normal, zeta 0.2", "1")]
     assert row[["score", "n", "n_small", "n_large"]].tolist() == ["IsoScore*", 100, 5, 100]
     assert row["relative_error"] == pytest.approx(1 - 0.78 / 0.8)
+    assert row["unbiased_relative_error"] == pytest.approx(0.82 / 0.8 - 1)
     differences = row[["difference_small", "difference_large", "difference_falls"]]
     # Differences are relative: both scores of few points are near 0.
     small = 0.0282 / 0.0178 - 1

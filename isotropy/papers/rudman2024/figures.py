@@ -128,7 +128,8 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     section="poster, Figure 4",
     caption=(
         "IsoScore* against shrinkage and sample size; dashed, the score of the whole cloud. At "
-        "zeta = 0 it is IsoScore."
+        "zeta = 0 it is IsoScore; in black, IsoScore without bias (isoscore_unbiased), which "
+        "needs no shrinkage."
     ),
 )
 def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
@@ -144,7 +145,12 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
         _stability(left, rows, "zeta", "n", {sizes[i]: f"n = {sizes[i]:,}" for i in shown})
         zetas = sorted(rows["zeta"].unique())
         names = {z: f"ζ = {z:g}" + ("" if z else " (IsoScore)") for z in zetas}
+        once = rows[(rows["zeta"] == zetas[0]) & rows["isoscore_unbiased"].notna()]
+        options: dict[str, Any] = {"band": True, "linewidth": 1.5, "markersize": 5}
+        curve(right, once, "n", "isoscore_unbiased", "without bias", Look("black", "X"), **options)
         _stability(right, rows, "n", "zeta", names)
+        right.autoscale(axis="y")
+        right.set_ylim(bottom=0)
         left.set_xlabel("shrinkage ζ")
         left.set_ylabel(f"{first['setup']}\nIsoScore* (0 a line, 1 isotropic)")
         right.set_xscale("log")

@@ -431,13 +431,15 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
     """The claims of Figure 4, one row per cloud and zeta (the setup) and repeat (the seed).
 
     `relative_error` is the error of IsoScore* in samples of about PUBLISHED_BATCH points, relative
-    to the whole cloud. `difference_…` is the difference of IsoScore* from IsoScore of the same
-    samples, relative to IsoScore (both are near 0 for few points). `difference_falls` is how much
-    smaller it is in the largest samples than in the smallest; it is NaN for zeta = 0, where both
-    scores are the same, and where the largest samples have no more points than dimensions.
+    to the whole cloud; `unbiased_…` that of IsoScore without bias. `difference_…` is the difference
+    of IsoScore* from IsoScore of the same samples, relative to IsoScore (both are near 0 for few
+    points). `difference_falls` is how much smaller it is in the largest samples than in the
+    smallest; it is NaN for zeta = 0, where both scores are the same, and where the largest samples
+    have no more points than dimensions.
     """
     rows = []
     for (name, repeat), group in table.groupby(["setup", "repeat"], sort=False):
+        unbiased = group.groupby("n")["isoscore_unbiased"].first()
         score = group.pivot_table(index="n", columns="zeta", values="isoscore_star").sort_index()
         whole_score = float(group["whole"].iloc[0])
         batch = min(score.index, key=lambda n: abs(n - PUBLISHED_BATCH))
@@ -457,6 +459,8 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
                     "whole": whole_score,
                     "relative_value": float(score.loc[batch, zeta]) / whole_score,
                     "relative_error": abs(float(score.loc[batch, zeta]) / whole_score - 1),
+                    "unbiased": float(unbiased[batch]),
+                    "unbiased_relative_error": abs(float(unbiased[batch]) / whole_score - 1),
                     "n_small": int(score.index[0]),
                     "n_large": int(score.index[-1]),
                     "difference_small": float(difference[0]),
@@ -712,11 +716,14 @@ def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     runs="stability",
     kind="stability",
     section="poster, Figure 4",
-    caption="IsoScore* of samples of a cloud by size and zeta, beside the score of the whole.",
+    caption=(
+        "IsoScore* of samples of a cloud by size and zeta, beside the score of the whole; and "
+        "IsoScore without bias of each sample, with its standard error."
+    ),
 )
 def stability(clouds: SampledClouds) -> pd.DataFrame:
     """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the
-    whole cloud.
+    whole cloud. `isoscore_unbiased` is that of the sample, whatever zeta.
     """
     columns = {"data", "embedding", "status", "deviations", "d", "shrinkage_points"}
     return long_table(
