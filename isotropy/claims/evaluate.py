@@ -39,6 +39,7 @@ SCHEMA = {
     "setup": "str",
     "statement_id": "str",
     "overall": "boolean",
+    "ours": "boolean",
     "word": "str",
     "judged": "str",
     "amount": "float64",
@@ -49,6 +50,10 @@ SCHEMA = {
     "n_failing": "Int64",
     "n_missing": "Int64",
     "failure_bound": "float64",
+    "stand_in_word": "str",
+    "n_stand_ins": "Int64",
+    "n_stand_ins_holding": "Int64",
+    "n_stand_ins_failing": "Int64",
     "status": "str",
     "side": "str",
     "bound": "float64",
@@ -75,7 +80,9 @@ SCHEMA = {
 }
 """Columns of the table of verdicts, with their types.
 
-- `overall`: whether the row is the verdict on its whole statement.
+- `overall`: whether the row is the verdict on its whole statement: on its original cases if there
+  are any, else on its stand-ins.
+- `ours`: whether the statement is a control of ours and not the paper's.
 - `word`: the verdict; `judged`: what it would be if the number were the paper's own case (empty
   without a number).
 - `amount`: obtained minus published value, or minus the bound.
@@ -85,6 +92,8 @@ SCHEMA = {
   them and fails in `n_failing`; `n_missing`: number of cases without a number.
 - `failure_bound`: of what must hold in every run and did, the largest share of runs that may fail
   (95 % confidence).
+- `stand_in_word`: verdict on the stand-ins among the cases of a statement (overall rows), with
+  their number and in how many it holds and fails; empty without stand-ins.
 - `side`: `above` or `below` a `bound`, or `within` the `tolerance` of `published`.
 - `low`, `high`: 95 % interval over the `unit`s, or over seeds and items, by `interval_method`.
 - `runs`: the value of each run, in rising order, separated by spaces; `n_apart`: how many of them
@@ -154,21 +163,45 @@ def evaluate(
 
 
 def _judge_rows(statement: Statement, rows: list[Row]) -> Iterator[dict[str, Any]]:
-    """Judge the cases of a statement, and yield its rows, that of the overall verdict first."""
+    """Judge the cases of a statement, and yield its rows, that of the overall verdict first.
+    Original cases and stand-ins are two families.
+    """
     cases = [row.case for row in rows if row.case is not None]
-    judge_cases(cases)
+    originals, stand_ins = ([c for c in cases if c.original is kind] for kind in (True, False))
+    judge_cases(originals)
+    judge_cases(stand_ins)
     for row in rows:
         row.values |= {"statement_id": statement.id, "overall": len(rows) == 1}
+        row.values["ours"] = statement.ours
         if row.case is not None:
             row.values |= _case_columns(row.case)
+    on_stand_ins = _stand_in_columns(statement, stand_ins)
     if len(rows) > 1:
-        yield _overall_row(statement, rows, cases)
+        yield _overall_row(statement, rows, originals or stand_ins) | on_stand_ins
+    else:
+        rows[0].values |= on_stand_ins
     for row in rows:
         yield row.values
 
 
+def _stand_in_columns(statement: Statement, stand_ins: list[Case]) -> dict[str, Any]:
+    """Return the columns of the verdict on the stand-ins of a statement."""
+    if not stand_ins:
+        return {}
+    verdict = judge_statement(statement, stand_ins, complete=True).verdict
+    agree, disagree = verdict.word == "reproduced", verdict.word in ("contradicted", "deviates")
+    return {
+        "stand_in_word": STAND_IN_WORDS.get(verdict.word, "inconsistent"),
+        "n_stand_ins": len(stand_ins),
+        "n_stand_ins_holding": int(agree) if verdict.n_holding is None else verdict.n_holding,
+        "n_stand_ins_failing": int(disagree) if verdict.n_failing is None else verdict.n_failing,
+    }
+
+
 def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> dict[str, Any]:
-    """Make the row with the overall verdict on a statement of several cases."""
+    """Make the row with the overall verdict on a statement of several rows, from the cases that
+    decide: the original ones, or stand-ins.
+    """
     first = next((row for row in rows if row.case is not None), rows[0]).values
     columns: dict[str, Any] = {
         **{name: first[name] for name in ("paper", "locator", "table", "column", "record")},
@@ -176,6 +209,7 @@ def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> di
         "statement_id": statement.id,
         "statement": statement.text,
         "overall": True,
+        "ours": statement.ours,
         "source_note": first["source_note"],
         **_common_test_columns(rows),
         "unit": "cases" if cases else "",
@@ -184,22 +218,31 @@ def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> di
         (row.values["word"], row.values["reason"]) for row in rows if row.case is None
     ]
     if not cases:
-        same_reason = len(set(without_number)) == 1
+        reasons = {r for r in without_number if r[1] != NO_NUMBER_FOR} or set(without_number)
         fallback = ("not attempted", f"the study has none of its {len(rows)} cases")
-        return columns | _no_number_columns(*(without_number[0] if same_reason else fallback))
-    statement_verdict = judge_statement(statement, cases, complete=not without_number)
+        return columns | _no_number_columns(*(reasons.pop() if len(reasons) == 1 else fallback))
+    original = cases[0].original
+    complete = not original or _has_all_originals(rows)
+    statement_verdict = judge_statement(statement, cases, complete)
     deviations = [d for row in rows for d in row.values.get("deviations", "").split("; ") if d]
     if without_number:
         deviations.insert(0, f"{len(without_number)} of {len(rows)} cases without a number")
-    columns |= _verdict_columns(statement_verdict.verdict, statement_verdict.original) | {
+    columns |= _verdict_columns(statement_verdict.verdict, original) | {
         "p": statement_verdict.p,
-        "deviations": "; ".join(dict.fromkeys(deviations)),
+        "deviations": "" if original else "; ".join(dict.fromkeys(deviations)),
         "n_units": len(cases),
         "n_missing": len(without_number),
     }
     if statement_verdict.estimate is not None:
         columns |= _estimate_columns(statement_verdict.estimate)
     return columns
+
+
+def _has_all_originals(rows: list[Row]) -> bool:
+    """Whether a statement has an original case of each of its claims, and all have a number."""
+    originals = [row for row in rows if row.values.get("status") == "original"]
+    claims = {row.values["id"] for row in originals}
+    return claims == {row.values["id"] for row in rows} and all(r.case for r in originals)
 
 
 def _case_rows(claim: Claim, our_tables: Tables) -> Iterator[Row]:
@@ -286,6 +329,11 @@ def _case_row(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
         "status": "original" if original else "stand-in",
         "deviations": "; ".join(d for d in dict.fromkeys(deviations) if d),
     }
+    if not original and claim.originals_only is not None:
+        return Row(row | _no_number_columns("not attempted", claim.originals_only))
+    if not original and claim.stand_in_test is not None:
+        claim = claim.model_copy(update={"test": claim.stand_in_test})
+        row |= _test_columns(claim)
     if quantity.requires_learned and not group["learned"].all():
         not_learned = "the model without any method did not learn the task"
         return Row(row | _no_number_columns("not computable", not_learned))

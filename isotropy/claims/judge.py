@@ -17,6 +17,10 @@ MAX_FAILURE_RATE = 0.5
 """What holds in every run is reproduced once fewer runs than this share can fail, with 95 %
 confidence: with five runs."""
 
+MIN_ITEMS = 20
+"""Minimum number of items for a verdict over items. With fewer, a correlation of 0.45 cannot be
+told from 0, and resampling is unreliable."""
+
 
 class Verdict(NamedTuple):
     """A verdict, as if the number were the paper's own case.
@@ -79,6 +83,8 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
         return _judge_exact(claim, estimate)
     if claim.unit == "seeds" and estimate.n_units < MIN_RUNS:
         return Verdict("undecided", reason=_too_few(estimate.n_units))
+    if claim.unit == "items" and estimate.n_units < MIN_ITEMS:
+        return Verdict("undecided", reason=f"{estimate.n_units} items, {MIN_ITEMS} are needed")
     if math.isnan(p):
         return Verdict("undecided", reason=f"no interval: {estimate.method}")
     if not p < ALPHA:

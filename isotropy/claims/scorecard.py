@@ -12,7 +12,8 @@ from isotropy.claims.spec import WITHOUT_MODEL, Claim
 COLUMNS = (
     *("paper", "id", "locator", "statement", "model", "word", "judged", "amount", "reason"),
     "missing_case",
-    *("n_judged", "n_holding", "n_failing", "n_missing", "failure_bound", "status"),
+    *("n_judged", "n_holding", "n_failing", "n_missing", "failure_bound", "status", "ours"),
+    *("stand_in_word", "n_stand_ins", "n_stand_ins_holding", "n_stand_ins_failing"),
     *("side", "bound", "tolerance", "published", "obtained", "low", "high"),
     *("unit", "n_units", "source_note", "table", "column", "record"),
 )

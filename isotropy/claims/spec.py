@@ -111,6 +111,8 @@ class Statement(Strict):
     id: str
     text: str
     rule: Rule = "all"
+    ours: bool = False
+    """Whether it is a control or a variant of ours, which the paper does not state."""
 
 
 class Claim(Strict):
@@ -127,6 +129,8 @@ class Claim(Strict):
     """Null: the claim is a statement by itself, whose cases are the setups of the study."""
     rule: Rule = "all"
     """Rule of the statement where `part_of` is null."""
+    ours: bool = False
+    """Whether the statement is ours, where `part_of` is null."""
     quantity: Quantity | None
     """Null: not attempted."""
     because: str | None = None
@@ -138,11 +142,18 @@ class Claim(Strict):
     published: Published | None = None
     """The published number; null: the claim is a direction, not a number."""
     test: Annotated[Equals | Beyond, Field(discriminator="kind")] | None
+    stand_in_test: Annotated[Equals | Beyond, Field(discriminator="kind")] | None = None
+    """Test in place of `test` on stand-ins, such as the sign of a number that depends on the model;
+    null: the same."""
+    originals_only: str | None = None
+    """Why the claim is not attempted on stand-ins, which could not meet it; null: it is."""
 
     @property
     def belongs_to(self) -> Statement:
         """The statement that the claim is a case of, made from the claim if it declares none."""
-        return self.part_of or Statement(id=self.id, text=self.statement, rule=self.rule)
+        return self.part_of or Statement(
+            id=self.id, text=self.statement, rule=self.rule, ours=self.ours
+        )
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:

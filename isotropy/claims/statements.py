@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -51,13 +51,11 @@ class StatementVerdict:
             model or protocol.
         p: p-value of the verdict; NaN if the verdict follows from counts.
         estimate: estimate of the mean over cases; None if the statement is not pooled.
-        original: whether the cases that decide use the paper's own data, model and protocol.
     """
 
     verdict: Verdict
     p: float
-    estimate: Estimate | None
-    original: bool
+    estimate: Estimate | None = None
 
 
 class _Counts(NamedTuple):
@@ -95,23 +93,26 @@ def judge_cases(cases: Sequence[Case]) -> None:
 def judge_statement(
     statement: Statement, cases: Sequence[Case], complete: bool
 ) -> StatementVerdict:
-    """Judge a statement.
+    """Judge a statement by its original cases, or by its stand-ins.
 
     Args:
         statement: the statement, and the rule that combines its cases.
-        cases: the attempted cases, at least one, already judged.
-        complete: whether the study attempts all cases of the paper.
+        cases: the attempted cases of one status, at least one, already judged.
+        complete: whether they include all cases of the paper. If not, only a case that contradicts
+            a statement on all, or shows a statement on any, decides.
     """
-    original = complete and all(case.original for case in cases)
-    if len(cases) == 1:
-        single = cases[0]
-        decides = statement.rule == "all" and single.original and _disagrees(single.verdict)
-        return StatementVerdict(single.verdict, single.p, None, original or decides)
     rule = {"all": _judge_all, "any": _judge_any, "pooled": _judge_pooled}[statement.rule]
-    return rule(cases, original)
+    result = StatementVerdict(cases[0].verdict, cases[0].p) if len(cases) == 1 else rule(cases)
+    decides = {"all": _disagrees, "any": _agrees, "pooled": _is_undecided}[statement.rule]
+    if complete or decides(result.verdict):
+        return result
+    holding = sum(_agrees(case.verdict) for case in cases)
+    counts = _Counts(len(cases), holding, sum(_disagrees(case.verdict) for case in cases))
+    verdict = counts.verdict("undecided")._replace(reason="other cases of the paper have no number")
+    return replace(result, verdict=verdict)
 
 
-def _judge_all(cases: Sequence[Case], original: bool) -> StatementVerdict:
+def _judge_all(cases: Sequence[Case]) -> StatementVerdict:
     """Judge by the rule `all`: the statement holds if every case shows it by itself, which needs no
     adjustment (intersection-union test); one case that fails after adjustment contradicts it.
     """
@@ -120,19 +121,15 @@ def _judge_all(cases: Sequence[Case], original: bool) -> StatementVerdict:
     failed = [case for case in cases if _disagrees(case.verdict)]
     counts = _Counts(len(cases), len(holding), len(failed))
     if failed:
-        # A counter-example of the paper's own kind decides, whatever stand-ins do.
-        original_failed = any(case.original for case in failed)
         contradicted = any(case.verdict.word == "contradicted" for case in failed)
         verdict = counts.verdict("contradicted" if contradicted else "deviates")
-        return StatementVerdict(
-            verdict, _smallest(case.p for case in failed), None, original or original_failed
-        )
+        return StatementVerdict(verdict, _smallest(case.p for case in failed))
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     word = "reproduced" if len(holding) == len(cases) else "undecided"
-    return StatementVerdict(counts.verdict(word), p, None, original)
+    return StatementVerdict(counts.verdict(word), p)
 
 
-def _judge_any(cases: Sequence[Case], original: bool) -> StatementVerdict:
+def _judge_any(cases: Sequence[Case]) -> StatementVerdict:
     """Judge by the rule `any`: the statement holds if one case shows it after adjustment, and fails
     if every case by itself shows the contrary.
     """
@@ -141,13 +138,13 @@ def _judge_any(cases: Sequence[Case], original: bool) -> StatementVerdict:
     counts = _Counts(len(cases), len(holding), len(failed))
     if holding:
         verdict = counts.verdict("reproduced")
-        return StatementVerdict(verdict, _smallest(c.p for c in holding), None, original)
+        return StatementVerdict(verdict, _smallest(c.p for c in holding))
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     if len(failed) < len(cases):
-        return StatementVerdict(counts.verdict("undecided"), p, None, original)
+        return StatementVerdict(counts.verdict("undecided"), p)
     contradicted = any(verdict.word == "contradicted" for verdict in failed)
     word = "contradicted" if contradicted else "deviates"
-    return StatementVerdict(counts.verdict(word), p, None, original)
+    return StatementVerdict(counts.verdict(word), p)
 
 
 def _judge_unadjusted(cases: Sequence[Case]) -> list[Verdict]:
@@ -163,7 +160,7 @@ def _largest(p: Iterable[float]) -> float:
     return max((value for value in p if not math.isnan(value)), default=math.nan)
 
 
-def _judge_pooled(cases: Sequence[Case], original: bool) -> StatementVerdict:
+def _judge_pooled(cases: Sequence[Case]) -> StatementVerdict:
     """Judge by the rule `pooled`: a test of the mean over cases, which are the sample."""
     claim = cases[0].claim.model_copy(update={"unit": None})
     estimate = _mean_of_cases(cases)
@@ -178,7 +175,7 @@ def _judge_pooled(cases: Sequence[Case], original: bool) -> StatementVerdict:
         n_holding=sum(map(_agrees, case_verdicts)),
         n_failing=sum(map(_disagrees, case_verdicts)),
     )
-    return StatementVerdict(with_counts, p, estimate, original)
+    return StatementVerdict(with_counts, p, estimate)
 
 
 def _mean_of_cases(cases: Sequence[Case]) -> Estimate:
@@ -207,3 +204,7 @@ def _agrees(verdict: Verdict) -> bool:
 
 def _disagrees(verdict: Verdict) -> bool:
     return verdict.word in ("contradicted", "deviates")
+
+
+def _is_undecided(verdict: Verdict) -> bool:
+    return verdict.word == "undecided"

@@ -30,7 +30,8 @@ def explanation(row: Mapping[str, Any]) -> str:
     judged_and_amount = " ".join(filter(None, [judged if judged != row["word"] else "", by]))
     is_shown = judged in ("deviates", "contradicted")
     reason = " ".join(filter(None, [row["reason"], row["missing_case"]]))
-    parts = [judged_and_amount if is_shown else "", reason, _counts(row), _share_that_may_fail(row)]
+    parts = [judged_and_amount if is_shown else "", reason, _counts(row)]
+    parts += [_share_that_may_fail(row), _on_stand_ins(row)]
     return "; ".join(filter(None, parts))
 
 
@@ -41,18 +42,27 @@ def _share_that_may_fail(row: Mapping[str, Any]) -> str:
     return f"at most {row['failure_bound']:.0%} of runs fail"
 
 
+def _on_stand_ins(row: Mapping[str, Any]) -> str:
+    """Return the verdict on the stand-ins of a statement whose verdict is on original cases."""
+    if row["status"] != "original" or row["stand_in_word"] == "":
+        return ""
+    n, holding, failing = (int(row[f"n_stand_ins{part}"]) for part in ("", "_holding", "_failing"))
+    return f"on stand-ins {row['stand_in_word']}, {_hold_and_fail(n, holding, failing, 'cases')}"
+
+
+def _hold_and_fail(n: int, holding: int, failing: int, noun: str) -> str:
+    fail = "" if not failing else ", 1 fails" if failing == 1 else f", {failing} fail"
+    return f"{holding} of {n} {noun} hold{fail}"
+
+
 def _counts(row: Mapping[str, Any]) -> str:
     """Return in how many cases or values a claim holds and fails; empty for a single number."""
     holding, failing, missing = (row[f"n_{name}"] for name in ("holding", "failing", "missing"))
     if pd.isna(holding):
         return ""
     n, noun = int(row["n_judged"]), "cases" if row["unit"] == "cases" else "values"
-    parts = [f"{int(holding)} of {n} {noun} hold"]
-    if not pd.isna(failing) and failing > 0:
-        parts.append("1 fails" if failing == 1 else f"{int(failing)} fail")
-    if not pd.isna(missing) and missing > 0:
-        parts.append(f"{int(missing)} without a number")
-    return ", ".join(parts)
+    text = _hold_and_fail(n, int(holding), 0 if pd.isna(failing) else int(failing), noun)
+    return text if pd.isna(missing) or missing == 0 else f"{text}, {int(missing)} without a number"
 
 
 def expectation(row: Mapping[str, Any]) -> str:

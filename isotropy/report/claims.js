@@ -26,7 +26,8 @@
     const own = [...statement.children].filter((one) => one.matches("summary, dl"));
     const texts = element === statement ? own : [element, ...own];
     const status = element.dataset.s ?? statement.dataset.s ?? "";
-    return { element, verdict, claim, status, unit: element.dataset.u ?? statement.dataset.cases,
+    const by = "ours" in statement.dataset ? "us" : "paper";
+    return { element, verdict, claim, status, by, unit: element.dataset.u ?? statement.dataset.cases,
       text: [element.id, status, ...texts.map((one) => one.textContent)].join(" ").toLowerCase() };
   }
 
@@ -38,10 +39,10 @@
     const wanted = view();
     const words = (wanted.q || "").toLowerCase().split(/\s+/).filter(Boolean);
     const verdict = (wanted.verdict || "").split(" ").pop(); // of "not attempted" the second word
-    const narrow = Boolean(words.length || verdict || wanted.status || wanted.unit);
+    const narrow = Boolean(words.length || verdict || wanted.status || wanted.by || wanted.unit);
     const fits = (one) => one.claim && words.every((word) => one.text.includes(word)) &&
       (!verdict || one.verdict.includes(verdict)) && (!wanted.status || one.status === wanted.status) &&
-      (!wanted.unit || one.unit === wanted.unit);
+      (!wanted.by || one.by === wanted.by) && (!wanted.unit || one.unit === wanted.unit);
     let shown = 0;
     for (const { section, paper, statements } of sections) {
       const ofPaper = !wanted.paper || wanted.paper === paper;

@@ -11,9 +11,20 @@ from typing import Any
 import pandas as pd
 
 from isotropy.files import read_json
+from isotropy.palette import STATUS
 from isotropy.report.pictures import size
-from isotropy.report.verdicts import count_groups, group_statements, verb
+from isotropy.report.verdicts import (
+    count_groups,
+    count_words,
+    group_statements,
+    has_number,
+    select_by_origin,
+    verb,
+)
 from isotropy.workflow.page_spec import Inputs, PageSpec, PaperEntry
+
+ALPHA = 0.05
+"""Level of all tests, as in `isotropy.claims.estimate`, which pages cannot import without scipy."""
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
@@ -50,57 +61,67 @@ def _card(
     pictures: dict[str, Path],
     folder: Path,
 ) -> dict[str, Any]:
-    counts = count_groups(paper_statements)
+    said = select_by_origin(paper_statements, ours=False)
+    counts = {status: count_groups(said, status) for status in STATUS}
     picture = pictures.get(paper.key)
     return {
         "paper": paper,
-        "counts": counts,
-        "total": len(paper_statements),
-        "found": _summarize(paper_statements, counts),
-        "words": {group: verb(group, n) for group, n in counts.items()},
+        "bars": [
+            (status, [(group, n, verb(group, n)) for group, n in groups.items() if n])
+            for status, groups in counts.items()
+            if any(groups.values())
+        ],
+        "found": _summarize(paper_statements),
         "picture": picture and os.path.relpath(picture, folder),
         "caption": paper.lead_caption,
         "size": picture and size(picture),
     }
 
 
-def _summarize(paper_statements: list[dict[str, Any]], counts: dict[str, int]) -> str:
-    """One sentence on the outcome of a paper's statements."""
-    numbers = len(paper_statements) - counts["none"]
+def _summarize(paper_statements: list[dict[str, Any]]) -> str:
+    """The outcome of a paper's statements, on original cases and on stand-ins, and of our own."""
+    said, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
+    numbers = sum(map(has_number, said))
     if not numbers:
         return "This study has no number for its statements."
-    outcomes = [f"{n} {verb(group, n)}" for group, n in counts.items() if n and group != "none"]
-    original = sum(
-        statement["head"]["status"] == "original" for statement in _with_number(paper_statements)
-    )
-    originals = "none stands" if original == 0 else f"{original} stand{'s' * (original == 1)}"
-    return (
-        f"{numbers} of {len(paper_statements)} statements "
-        f"{'has' if numbers == 1 else 'have'} a number: {', '.join(outcomes)}; "
-        f"{originals} on the paper's own data, model and protocol."
-    )
-
-
-def _with_number(all_statements: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [statement for statement in all_statements if statement["head"]["group"] != "none"]
+    originals, stand_ins = (count_groups(said, status) for status in ("original", "stand-in"))
+    sentences = [
+        f"{numbers} of {len(said)} statements {'has' if numbers == 1 else 'have'} a number.",
+        f"On the paper's own data, model and protocol: {count_words(originals) or 'none'}.",
+        f"On stand-ins: {count_words(stand_ins) or 'none'}.",
+    ]
+    controls = count_groups([statement for statement in ours if has_number(statement)])
+    if any(controls.values()):
+        sentences.append(f"Of our own controls: {count_words(controls)}.")
+    return " ".join(sentences)
 
 
 def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame) -> list[str]:
-    """What the study can decide, and what it cannot: at most three sentences."""
-    judged = _with_number(all_statements)
-    original = sum(statement["head"]["status"] == "original" for statement in judged)
-    undecided = verdicts[verdicts["overall"] & (verdicts["word"] == "undecided")]
+    """What the study can decide, and what it cannot: at most four sentences."""
+    said = select_by_origin(all_statements, ours=False)
+    judged = [statement for statement in said if has_number(statement)]
+    original = sum(has_number(statement, "original") for statement in judged)
+    heads = verdicts[verdicts["overall"]]
+    undecided = heads[(heads["word"] == "undecided") & ~heads["ours"].fillna(False)]
     needed = int(undecided["needed"].notna().sum())
     sentences = [
-        f"It has a number for {len(judged)} of {len(all_statements)} statements. "
-        "Of the others nothing is said: they are about data, models or settings that it leaves "
-        "out, or have no meaning here."
+        f"It has a number for {len(judged)} of {len(said)} statements of the papers, and for "
+        f"{sum(map(has_number, all_statements)) - len(judged)} of our own controls. Of the others "
+        "nothing is said: they are about data, models or settings that it leaves out, or have no "
+        "meaning here."
     ]
     if judged:
         sentences.append(
             f"{original} of these verdicts stand on the paper's own data, model and protocol, and "
             f"can count as reproduced or contradicted; the other {len(judged) - original} stand on "
             "stand-ins, and say only whether a claim also holds there."
+        )
+    sampled = verdicts["unit"].isin(["seeds", "items", "layers", "tasks"])
+    by_interval = heads["statement_id"].isin(verdicts.loc[sampled, "statement_id"])
+    if tested := int((heads["p"].notna() & by_interval).sum()):
+        sentences.append(
+            f"{tested} verdicts rest on an interval: if there were no effect anywhere, about "
+            f"{ALPHA * tested:.1f} of them ({100 * ALPHA:g} %) would be decided by chance."
         )
     if len(undecided):
         hint = f" For {needed} of them results/claims.csv says how many would." if needed else ""

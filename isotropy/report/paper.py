@@ -19,7 +19,7 @@ from isotropy.papers.locations import package
 from isotropy.provenance.record import read_record
 from isotropy.report.pictures import size
 from isotropy.report.site import SORTABLE
-from isotropy.report.verdicts import count_groups, group_statements, verb
+from isotropy.report.verdicts import count_groups, count_words, group_statements, select_by_origin
 from isotropy.tables.spec import TableSpec
 from isotropy.tables.write import format_cell
 from isotropy.workflow.page_spec import Inputs, PageSpec
@@ -46,7 +46,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "paper": next(paper for paper in spec.papers if paper.key == spec.paper),
         "statements": [s for s in paper_statements if s["head"]["group"] != "none"],
         "left_out": [s["head"] for s in paper_statements if s["head"]["group"] == "none"],
-        "counts": [(n, verb(group, n)) for group, n in count_groups(paper_statements).items() if n],
+        "counts": _counts(paper_statements),
         "figures": [
             _figure(entry, path, note, folder)
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
@@ -57,6 +57,20 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "protocol": spec.protocol,
         "decisions": _markdown(spec.decisions),
     }
+
+
+def _counts(paper_statements: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What is counted, and the counts: the paper's statements on original cases, on stand-ins, and
+    without a number; our own controls.
+    """
+    said, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
+    counts = {
+        "on the paper's own data, model and protocol": count_groups(said, "original"),
+        "on stand-ins": count_groups(said, "stand-in"),
+        "without a verdict": {"none": count_groups(said)["none"]},
+        "our own controls": count_groups(ours),
+    }
+    return [(name, words) for name, groups in counts.items() if (words := count_words(groups))]
 
 
 def _entry(

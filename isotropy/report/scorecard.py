@@ -71,6 +71,18 @@ def _cell(row: dict[Any, Any]) -> dict[str, str]:
 
 
 def _counts(rows: pd.DataFrame) -> str:
-    """How many statements of a model hold, fail or are undecided, in words."""
-    groups = [GROUPS[word] for word in rows["word"]]
-    return count_words({group: groups.count(group) for group in SIGNS})
+    """How many statements of a model hold, fail or are undecided, in words; the papers' on
+    original cases and on stand-ins, and our own controls.
+    """
+    groups, ours = rows["word"].map(GROUPS), rows["ours"].astype(bool)
+    kinds = {
+        "original": ~ours & (rows["status"] == "original"),
+        "stand-ins": ~ours & (rows["status"] == "stand-in"),
+        "without a verdict": ~ours & (rows["status"] == ""),
+        "our own controls": ours,
+    }
+    counts = {
+        name: count_words({group: int((groups[selected] == group).sum()) for group in SIGNS})
+        for name, selected in kinds.items()
+    }
+    return "; ".join(f"{name}: {words}" for name, words in counts.items() if words)

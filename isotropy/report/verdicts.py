@@ -123,10 +123,24 @@ def _move_shared_facts(head: dict[str, Any], cases: list[dict[str, Any]]) -> Non
                 del case["facts"][name]
 
 
-def count_groups(statement_list: list[dict[str, Any]]) -> dict[str, int]:
-    """Number of statements in each group of verdicts, including empty groups."""
-    counts = Counter(statement["head"]["group"] for statement in statement_list)
+def count_groups(statement_list: list[dict[str, Any]], status: str = "") -> dict[str, int]:
+    """Number of statements in each group of verdicts, including empty groups; with a status, of
+    those whose verdict is on `original` cases, or on `stand-in`s.
+    """
+    heads = [s["head"] for s in statement_list if not status or has_number(s, status)]
+    counts = Counter(head["group"] for head in heads)
     return {group: counts[group] for group in SIGNS}
+
+
+def has_number(statement: dict[str, Any], status: str = "") -> bool:
+    """Whether a statement has a number; with a status, whether its verdict is on such cases."""
+    head = statement["head"]
+    return head["group"] != "none" and status in ("", head["status"])
+
+
+def select_by_origin(statement_list: list[dict[str, Any]], *, ours: bool) -> list[dict[str, Any]]:
+    """Return the statements of the papers, or the controls that are ours."""
+    return [s for s in statement_list if s["head"]["ours"] is ours]
 
 
 def verb(group: str, n: int) -> str:
@@ -149,6 +163,7 @@ def _claim(row: dict[str, Any]) -> dict[str, Any]:
     return {
         **{name: row[name] for name in ("id", "paper", "locator", "statement", "overall")},
         "status": row["status"],
+        "ours": bool(row["ours"]),
         "unit": row["unit"],
         "word": word,
         "words": f"{word} contradicted" if contradicted else word,

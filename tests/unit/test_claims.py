@@ -17,7 +17,7 @@ from isotropy.claims import estimate as estimates
 from isotropy.claims.evaluate import SCHEMA, evaluate
 from isotropy.claims.judge import Verdict, count_apart, judge, p_value
 from isotropy.claims.read import matching_rows, read_claims
-from isotropy.claims.spec import Beyond, Claim, Equals
+from isotropy.claims.spec import Beyond, Claim, Equals, Statement
 from isotropy.claims.statements import holm
 from isotropy.claims.wording import expectation, explanation, sentence
 from isotropy.claims.write import readable
@@ -305,8 +305,8 @@ def test_many_cases_are_adjusted_for_their_number() -> None:
     assert twenty["p"][0] == pytest.approx(alone["p"])
 
 
-def test_incomplete_statement_is_a_stand_in() -> None:
-    """Unless a case with the paper's own data contradicts the claim."""
+def test_incomplete_statement_is_undecided() -> None:
+    """Unless a case with the paper's own data contradicts the claim, or shows a claim on any."""
     given = {"id": "f", "text": "all of them"}
     claims = [
         claim(BELOW, id=name, part_of=given, quantity=QUANTITY | {"where": {"setup": name}})
@@ -314,12 +314,76 @@ def test_incomplete_statement_is_a_stand_in() -> None:
     ]
     head = evaluate(claims, {"t": TABLE}, {"t": "f" * 64}, "")
     assert head["id"].tolist() == ["f", "a", "elsewhere"]
-    assert head["word"].tolist()[:2] == ["consistent", "reproduced"]
-    assert head["deviations"][0] == "1 of 2 cases without a number"
+    assert head["word"].tolist()[:2] == ["undecided", "reproduced"]
+    assert (
+        explanation(head.iloc[0])
+        == "other cases of the paper have no number; 1 of 1 cases hold, 1 without a number"
+    )
     against = evaluate(claims, {"t": TABLE.assign(x=-TABLE["x"])}, {"t": "f" * 64}, "")
     assert against["word"].tolist()[:2] == ["contradicted", "contradicted"]
+    any_of_them = [c.model_copy(update={"part_of": ANY_OF_THEM}) for c in claims]
+    shown = evaluate(any_of_them, {"t": TABLE}, {"t": "f" * 64}, "")
+    assert shown["word"].tolist()[:2] == ["reproduced", "reproduced"]
 
 
+def test_originals_decide_and_stand_ins_have_a_verdict_of_their_own() -> None:
+    """Whatever stand-ins do, and however many there are."""
+    values = {"a": WELL, "b": BADLY, "c": OPEN}
+    table = pd.DataFrame(
+        [
+            {"setup": setup, "seed": str(i), "status": status, "x": x}
+            for (setup, seeds), status in zip(
+                values.items(), ("original", "stand-in", "stand-in"), strict=True
+            )
+            for i, x in enumerate(seeds)
+        ]
+    )
+    above = claim(ABOVE, quantity={"table": "t", "column": "x", "where": {}})
+    head = evaluated(above, table).iloc[0]
+    assert (head["word"], head["status"], head["deviations"]) == ("reproduced", "original", "")
+    assert explanation(head) == "on stand-ins inconsistent, 0 of 2 cases hold, 1 fails"
+    stand_ins = evaluated(above, table[table["status"] == "stand-in"]).iloc[0]
+    columns = ["stand_in_word", "n_stand_ins", "n_stand_ins_holding", "n_stand_ins_failing"]
+    assert head[columns].tolist() == stand_ins[columns].tolist() == ["inconsistent", 2, 0, 1]
+    assert stand_ins["word"] == "inconsistent"
+    # One p-value in each family: the stand-ins do not weaken the original case.
+    alone = evaluated(above, table[table["setup"] == "a"]).iloc[0]
+    assert head["p"] == alone["p"]
+    assert alone["stand_in_word"] == ""
+
+
+def test_tests_for_stand_ins_alone() -> None:
+    """The sign of a number in place of the number, or nothing at all, with the reason."""
+    signed = claim(EQUALS, -0.8, stand_in_test=BELOW)
+    rows = evaluated(signed).set_index("setup")
+    assert rows["word"].to_dict() == {"": "reproduced", "a": "reproduced", "b": "consistent"}
+    assert [expectation(rows.loc[name]) for name in ("a", "b")] == ["-0.8 ± 0.01", "< 0"]
+    assert evaluated(claim(EQUALS, -0.8)).set_index("setup").loc["b", "word"] == "inconsistent"
+    rows = evaluated(claim(EQUALS, -0.8, originals_only="it has other numbers"))
+    assert verdict_text(rows, 2) == "not attempted because it has other numbers"
+    nothing = evaluated(
+        claim(EQUALS, -0.8, originals_only="it has other numbers"), TABLE.assign(status="stand-in")
+    )
+    assert set(nothing["word"]) == {"not attempted"}
+    assert set(nothing["reason"]) == {"it has other numbers"}
+
+
+def test_few_items_decide_nothing() -> None:
+    row = pd.DataFrame({"setup": ["a"], "status": ["original"], "x": [0.9], "n_items": [19]})
+    row = row.assign(x_low=0.8, x_high=0.95)
+    above = claim(ABOVE, unit="items", quantity={"table": "t", "column": "x", "where": {}})
+    assert verdict_text(evaluated(above, row)) == "undecided (19 items, 20 are needed)"
+    assert evaluated(above, row.assign(n_items=20))["word"][0] == "reproduced"
+
+
+def test_statements_of_ours_are_marked() -> None:
+    """A statement says "(Ours" exactly where it is declared as ours."""
+    for one in (c for source_paper in papers() for c in read_claims(source_paper)):
+        says_so = any(text in one.belongs_to.text for text in ("(Ours", ": ours,"))
+        assert one.belongs_to.ours == says_so, one.id
+
+
+ANY_OF_THEM = Statement(id="f", text="any of them", rule="any")
 TABLE = pd.DataFrame(
     {
         "setup": ["a"] * 4 + ["b"] * 3,
@@ -345,11 +409,11 @@ def evaluated(one: Claim, table: pd.DataFrame = TABLE) -> pd.DataFrame:
 
 def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
     """Summary rows do not count. A model other than the paper's is a stand-in, whatever the status
-    of its source, and so is a statement that contains one."""
+    of its source."""
     rows = evaluated(claim(EQUALS, -0.8))
     assert rows["setup"].tolist() == ["", "a", "b"]
-    assert rows["word"].tolist() == ["inconsistent", "reproduced", "inconsistent"]
-    assert rows["status"].tolist() == ["stand-in", "original", "stand-in"]
+    assert rows["word"].tolist() == ["reproduced", "reproduced", "inconsistent"]
+    assert rows["status"].tolist() == ["original", "original", "stand-in"]
     assert rows.loc[1, ["obtained", "n_units", "record", "data"]].tolist() == [
         pytest.approx(-0.8),
         3,
@@ -357,9 +421,9 @@ def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
         "the data",
     ]
     assert verdict_text(rows, 2) == "inconsistent (deviates by +0.3)"
-    assert rows["judged"].tolist() == ["deviates", "reproduced", "deviates"]
+    assert rows["judged"].tolist() == ["reproduced", "reproduced", "deviates"]
     assert expectation(rows.iloc[1]) == "-0.8 ± 0.01"
-    assert rows["deviations"].tolist() == ["model other", "", "model other"]
+    assert rows["deviations"].tolist() == ["", "", "model other"]
     several = QUANTITY | {"original": {"model": ["m", "other"]}}
     assert set(evaluated(claim(EQUALS, -0.8, quantity=several))["status"]) == {"original"}
     stand_in = TABLE.assign(status="stand-in", deviations="a sample; in float16")

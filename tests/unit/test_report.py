@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 
 from isotropy.claims.evaluate import NO_NUMBER_FOR, SCHEMA
 from isotropy.palette import STATUS, VERDICTS
-from isotropy.report import verdicts
+from isotropy.report import overview, verdicts
 from isotropy.report.paper import _constant
 from isotropy.report.provenance import _packages
 from isotropy.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
+from isotropy.workflow.page_spec import PageSpec, PaperEntry
 
 NAN = float("nan")
 
@@ -24,6 +26,7 @@ NAN = float("nan")
 def claim(name: str, word: str, **others: Any) -> dict[str, Any]:
     empty = {n: "" if kind == "str" else NAN for n, kind in SCHEMA.items()}
     fields = {"id": name, "word": word, "statement_id": "f", "overall": False, "paper": "p"}
+    fields |= {"ours": False}
     return {**empty, "statement": f"It rises: {name}.", **fields, **others}
 
 
@@ -114,6 +117,42 @@ def test_packages_are_compared_with_the_lock() -> None:
     (result,) = _packages([environment], {"jinja2": "3.1", "torch": "2.12"})
     assert result["other"] == [("torch", "2.13+cpu", "2.12")]
     assert result["unlocked"] == []
+
+
+def test_overview_counts_originals_stand_ins_and_controls_apart(tmp_path: Path) -> None:
+    """A statement is counted once, by the cases that decide; controls of ours are not the paper's
+    statements; and the expected number of false verdicts is said."""
+    original = {"status": "original", "overall": True, "p": 0.01}
+    original["unit"] = "seeds"
+    stand_in = original | {"status": "stand-in"}
+    heads = [
+        claim("a", "reproduced", statement_id="a", **original),
+        claim("b", "contradicted", statement_id="b", **original),
+        claim("c", "consistent", statement_id="c", **stand_in),
+        claim("d", "undecided", statement_id="d", **stand_in),
+        claim("e", "inconsistent", statement_id="e", **stand_in, ours=True),
+        claim("f", "not attempted", overall=True),
+    ]
+    pd.DataFrame(heads).astype(SCHEMA).to_parquet(tmp_path / "claims.parquet")
+    (tmp_path / "run.json").write_text("{}")
+    spec = PageSpec(
+        kind="overview",
+        study="s",
+        papers=[PaperEntry(key="p", title="t", reference="r", says="s")],
+    )
+    inputs = {"claims": [tmp_path / "claims.parquet"], "run": [tmp_path / "run.json"]}
+    result = overview.content(spec, lambda name: inputs.get(name, []), tmp_path)
+    (card,) = result["cards"]
+    assert card["found"] == (
+        "4 of 5 statements have a number. On the paper's own data, model and protocol: 1 holds, "
+        "1 fails. On stand-ins: 1 holds, 1 is undecided. Of our own controls: 1 fails."
+    )
+    assert card["bars"] == [
+        ("original", [("holds", 1, "holds"), ("fails", 1, "fails")]),
+        ("stand-in", [("holds", 1, "holds"), ("undecided", 1, "is undecided")]),
+    ]
+    assert "5 verdicts rest on an interval" in " ".join(result["decides"])
+    assert "about 0.2 of them (5 %) would be decided by chance" in " ".join(result["decides"])
 
 
 def test_doctests_of_verdicts() -> None:
