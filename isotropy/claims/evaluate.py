@@ -29,6 +29,11 @@ from isotropy.tables.items import Z
 NO_NUMBER_FOR = "the study makes no number for"
 """Reason of a claim whose case the study does not have; the column `missing_case` names it."""
 SUMMARY_ROWS = ["mean", "sd"]  # values of `seed` in rows that summarize all seeds
+_REQUIRED_LEARNED = (
+    ("learned", "the model without any method"),
+    ("all_learned", "a model that is compared"),
+)
+"""Columns that a claim can require, and the model that they are about."""
 STAND_IN_WORDS = {"reproduced": "consistent", "undecided": "undecided"}
 
 SCHEMA = {
@@ -280,7 +285,7 @@ def _select_rows(quantity: Quantity, our_tables: Tables) -> pd.DataFrame | dict[
     needed_columns = ["status", *quantity.columns, *quantity.where, *quantity.besides]
     needed_columns += [*quantity.original, *quantity.by, *quantity.exact_where]
     needed_columns += [quantity.points] if quantity.points else []
-    needed_columns += ["learned"] if quantity.requires_learned else []
+    needed_columns += [c for c, _ in _REQUIRED_LEARNED if getattr(quantity, f"requires_{c}")]
     needed_columns += ["layer"] if quantity.across_layers else []
     if absent_columns := [c for c in needed_columns if c not in table.columns]:
         return _no_number_columns(
@@ -334,9 +339,10 @@ def _case_row(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
     if not original and claim.stand_in_test is not None:
         claim = claim.model_copy(update={"test": claim.stand_in_test})
         row |= _test_columns(claim)
-    if quantity.requires_learned and not group["learned"].all():
-        not_learned = "the model without any method did not learn the task"
-        return Row(row | _no_number_columns("not computable", not_learned))
+    for column, model in _REQUIRED_LEARNED:
+        if getattr(quantity, f"requires_{column}") and not group[column].all():
+            not_learned = f"{model} did not learn the task"
+            return Row(row | _no_number_columns("not computable", not_learned))
     if reason := _reason_unusable(claim, quantity, group):
         return Row(row | _no_number_columns("not computable", reason))
     estimate = estimate_of(claim, group)

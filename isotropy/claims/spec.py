@@ -65,6 +65,9 @@ class Quantity(Strict):
     requires_learned: bool = False
     """Whether the models without any method must have learned their task (column `learned`): a
     claim on performance has no verdict otherwise."""
+    requires_all_learned: bool = False
+    """Whether every model that is compared must have learned (column `all_learned`): one at chance
+    has no classes to compare."""
     original: dict[str, str | bool | list[str]] = {}
     """Values that rows must also have in other columns to be the paper's own case (a list: any of
     them); rows that differ count as stand-ins."""

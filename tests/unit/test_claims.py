@@ -232,6 +232,9 @@ def test_performance_of_unlearned_tasks_has_no_verdict() -> None:
     performance = claim(BELOW, quantity=QUANTITY | {"requires_learned": True})
     result = verdict_text(evaluated(performance, TABLE[:3].assign(learned=False)))
     assert result == "not computable because the model without any method did not learn the task"
+    geometry = claim(BELOW, quantity=QUANTITY | {"requires_all_learned": True})
+    result = verdict_text(evaluated(geometry, TABLE[:3].assign(all_learned=False)))
+    assert result == "not computable because a model that is compared did not learn the task"
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
@@ -481,8 +484,7 @@ def table_for(one: Claim, values: np.ndarray) -> pd.DataFrame:
     for name, wanted in quantity.original.items():
         columns[name] = wanted[0] if isinstance(wanted, list) else wanted
     columns |= dict.fromkeys(quantity.by, 1)
-    if quantity.requires_learned:
-        columns["learned"] = True
+    columns |= {"learned": True, "all_learned": True}
     columns[quantity.column] = values
     if quantity.minus:
         columns[quantity.minus] = 0.0

@@ -7,12 +7,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
+from isotropy.claims.estimate import mean_over_items
 from isotropy.finetune.spec import FinetuneFacts, Method, Probe
 from isotropy.geometry.spec import PointCloud, StabilityFacts
 from isotropy.papers.rudman2024 import tables
 from isotropy.tables.answers import performance_draws
-from isotropy.tables.items import has_learned
+from isotropy.tables.items import has_learned, interval
 from tests.unit.factories import finetune_facts
 
 SCORE = {-5: 0.1, -1: 0.2, 0: 0.3, 2: 0.6}
@@ -207,6 +209,18 @@ def test_has_learned_needs_a_significant_difference() -> None:
     assert not has_learned(np.array([10.0]), 0.0, 200, "matthews")
 
 
+def test_learning_is_judged_by_the_interval_of_claims() -> None:
+    """Seeds that differ less than items do: their quantile of Student's t is not applied to the
+    error over items as well."""
+    values, chance = np.array([55.5, 58.5, 57.0]), 53.9
+    error = 100 * np.sqrt(0.57 * 0.43 / 2000)
+    low = mean_over_items(values, error).interval[0]
+    assert interval(values, 2000, "accuracy")[0] == pytest.approx(low)
+    seeds, items = stats.t.ppf(0.975, 2) * 1.5 / np.sqrt(3), stats.norm.ppf(0.975) * error
+    assert 57 - np.hypot(seeds, items) < chance < low
+    assert has_learned(values, chance, 2000, "accuracy")
+
+
 def test_one_stand_in_makes_the_average_a_stand_in() -> None:
     runs = study()
     runs[0] = run("a", Method(kind="none"), 0, 0.3, 80.0, status="stand-in")
@@ -237,6 +251,14 @@ def test_averages_leave_out_ablations_and_tasks_not_learned() -> None:
         .all(axis=None)
     )
     assert directions["learned"].tolist() == [True] * 4 + [False] * 2
+    assert directions["all_learned"].tolist() == [True] * 4 + [False] * 2
+    at_chance = [
+        (r.model_copy(update={"performance": 50.0}), t) for r, t in runs if r.isoscore < 0.15
+    ]
+    others = [(r, t) for r, t in runs if r.isoscore >= 0.15]
+    collapsed = tables.directions(tables.runs([*others, *at_chance]))
+    assert collapsed["learned"].all()
+    assert not collapsed["all_learned"].any()
     nothing = averages_with_answers(noise)
     assert nothing[["istar", "none", "istar_minus_none"]].isna().all(axis=None)
     assert nothing["n_tasks"].tolist() == [0, 0]

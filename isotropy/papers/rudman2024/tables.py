@@ -271,7 +271,7 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
     lambda and with each other.
 
     Performance is NaN where models without penalty did not learn the task, since differences would
-    be noise.
+    be noise. `all_learned` is whether those of each lambda learned it.
     """
     rows = []
     several = table["zeta"].nunique() > 1
@@ -279,10 +279,10 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
         learned = _learned(group)
         for zeta in sorted(group["zeta"].dropna().unique()):
             setup = f"{name}, zeta {zeta:g}" if several else str(name)
+            all_learned = _all_learned(group, zeta)
             for seed, seed_rows in group.groupby("seed"):
-                rows.append(
-                    {"setup": setup, **_direction(seed_rows, zeta, learned), "seed": str(seed)}
-                )
+                direction = _direction(seed_rows, zeta, learned) | {"all_learned": all_learned}
+                rows.append({"setup": setup, **direction, "seed": str(seed)})
     return pd.DataFrame(rows)
 
 
@@ -524,6 +524,12 @@ def _negative(rows: pd.DataFrame) -> pd.DataFrame:
 def _learned(group: pd.DataFrame) -> bool:
     """Whether models without penalty learned the task (`has_learned`), for one task and model."""
     return rows_have_learned(group[group["kind"] == "none"])
+
+
+def _all_learned(group: pd.DataFrame, zeta: float) -> bool:
+    """Whether models without penalty and those of every lambda learned the task, for one zeta."""
+    compared = group[(group["kind"] == "none") | (group["zeta"] == zeta)]
+    return all(rows_have_learned(rows) for _, rows in compared.groupby("method"))
 
 
 def _methods(group: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
