@@ -285,6 +285,7 @@ def _select_rows(quantity: Quantity, our_tables: Tables) -> pd.DataFrame | dict[
     needed_columns = ["status", *quantity.columns, *quantity.where, *quantity.besides]
     needed_columns += [*quantity.original, *quantity.by, *quantity.exact_where]
     needed_columns += [quantity.points] if quantity.points else []
+    needed_columns += ["too_short"] * quantity.requires_training
     needed_columns += [c for c, _ in _REQUIRED_LEARNED if getattr(quantity, f"requires_{c}")]
     needed_columns += ["layer"] if quantity.across_layers else []
     if absent_columns := [c for c in needed_columns if c not in table.columns]:
@@ -339,6 +340,9 @@ def _case_row(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
     if not original and claim.stand_in_test is not None:
         claim = claim.model_copy(update={"test": claim.stand_in_test})
         row |= _test_columns(claim)
+    if quantity.requires_training and not original and group["too_short"].any():
+        too_short = next(reason for reason in group["too_short"] if reason)
+        return Row(row | _no_number_columns("not attempted", too_short))
     for column, model in _REQUIRED_LEARNED:
         if getattr(quantity, f"requires_{column}") and not group[column].all():
             not_learned = f"{model} did not learn the task"

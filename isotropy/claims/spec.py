@@ -65,6 +65,9 @@ class Quantity(Strict):
     requires_learned: bool = False
     """Whether the models without any method must have learned their task (column `learned`): a
     claim on performance has no verdict otherwise."""
+    requires_training: bool = False
+    """Whether the claim is on performance, of which a stand-in says nothing that was trained too
+    briefly or too fast (column `too_short`, the reason)."""
     requires_all_learned: bool = False
     """Whether every model that is compared must have learned (column `all_learned`): one at chance
     has no classes to compare."""

@@ -36,6 +36,7 @@ def describe_run(
         n_train=n_train,
         n_validation=n_validation,
         updates=len(steps),
+        learning_rate=spec.training.learning_rate,
         final_loss=float(steps["loss"].tail(max(1, len(steps) // 10)).mean()),
         **facts,
     )

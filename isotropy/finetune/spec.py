@@ -184,6 +184,8 @@ class FinetuneFacts(Spec):
     n_layers: int
     updates: int
     """Number of updates by AdamW."""
+    learning_rate: float
+    """Largest learning rate of AdamW."""
     final_loss: float
     """Loss of the task, averaged over the last tenth of the updates."""
     activations: list[float]

@@ -8,6 +8,7 @@ the reason.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -35,6 +36,9 @@ WITHOUT_INFLUENCE = {
     "rehearsal": "a rehearsal has a status of its own",
 }
 """Fields of specs that no choice needs to cover -> why."""
+LEAST_SHARE_OF_UPDATES, MOST_TIMES_RATE = 0.1, 10
+"""Share of the authors' updates, and multiple of their learning rate, beyond which a run is no
+evidence on performance."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,45 @@ class Choice:
             return self.deviation
         found, theirs = self.found(spec) if self.fields else None, self.expected(spec)
         return self.deviation.format(found=found, theirs=theirs)
+
+
+@dataclass(frozen=True)
+class PublishedTraining:
+    """How long the authors train, and at which rate.
+
+    Attributes:
+        items: training items of each of their tasks.
+        batch_size: items of an update.
+        epochs: passes over the items.
+        learning_rate: their learning rate; None where it is not known.
+    """
+
+    items: Mapping[str, int]
+    batch_size: int
+    epochs: int
+    learning_rate: float | None = None
+
+    def updates(self, task: str) -> int:
+        """Return the number of updates on a task; on one that they do not have, that of their
+        smallest.
+        """
+        n_items = self.items.get(task, min(self.items.values()))
+        return math.ceil(n_items / self.batch_size) * self.epochs
+
+    def shortfall(self, task: str, updates: int, learning_rate: float) -> str:
+        """Explain why a run says nothing of performance: under a tenth of the authors' updates, or
+        over ten times their learning rate; empty if it does.
+        """
+        theirs, rate = self.updates(task), self.learning_rate
+        too_short = updates < LEAST_SHARE_OF_UPDATES * theirs
+        too_fast = rate is not None and learning_rate > MOST_TIMES_RATE * rate
+        if not too_short and not too_fast:
+            return ""
+        problem = "training too short" if too_short else "learning rate too high"
+        rates = (
+            f"learning rate {learning_rate:g}, theirs {'unknown' if rate is None else f'{rate:g}'}"
+        )
+        return f"{problem}: {updates:,} updates, the authors have {theirs:,}; {rates}"
 
 
 class Line(Strict):

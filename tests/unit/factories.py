@@ -74,6 +74,7 @@ def finetune_facts(**changes: Any) -> FinetuneFacts:
         "n_tokens": 60,
         "n_layers": 2,
         "updates": 5,
+        "learning_rate": 1e-5,
         "final_loss": 0.1,
         "activations": [],
         "probes": [],

@@ -299,6 +299,46 @@ def test_omitted_paper_has_no_protocol_lines(project: Path) -> None:
     assert lines(project, "cai2021", cai2021=None) == {}
 
 
+def test_training_is_too_short_or_too_fast() -> None:
+    """Under a tenth of the authors' updates, or over ten times their learning rate; a task that
+    they do not have is held against their smallest."""
+    protocol = import_module("isotropy.papers.rudman2024.protocol")
+    training = protocol.TRAINING
+    # The authors' published script on SST-2; the counts of the others by the same settings.
+    assert {task: training.updates(task) for task in ("sst2", "rte", "mrpc", "polarity")} == {
+        "sst2": 8420,
+        "rte": 312,
+        "mrpc": 460,
+        "polarity": 312,
+    }
+    assert training.shortfall("polarity", 25, 2e-4) == (
+        "training too short: 25 updates, the authors have 312; learning rate 0.0002, theirs 1e-05"
+    )
+    assert training.shortfall("sst2", 842, 2e-4).startswith("learning rate too high: 842 updates")
+    assert [bool(training.shortfall("sst2", n, 1e-4)) for n in (841, 842, 8420)] == [
+        True,
+        False,
+        False,
+    ]
+    slides = import_module("isotropy.papers.rajaee2021.protocol").TRAINING
+    assert slides.updates("rte") == 156
+    assert slides.shortfall("rte", 16, 1.0) == ""
+    assert slides.shortfall("rte", 15, 2e-4).endswith("learning rate 0.0002, theirs unknown")
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_training_items_are_those_of_the_registry(key: str, project: Path) -> None:
+    """Sizes of training sets in protocols, where the registry knows the source."""
+    training = getattr(import_module(f"isotropy.papers.{key}.protocol"), "TRAINING", None)
+    registry = load_study(
+        read_configuration([project / "config.yaml"], {}), project, require_mirror=False
+    ).registry.sources
+    for task, n_items in (training.items if training else {}).items():
+        source = registry[f"glue-{task}" if f"glue-{task}" in registry else task]
+        rows = {content.rows for content in source.contents.values()}
+        assert rows <= {n_items, None}, task
+
+
 @pytest.mark.parametrize("key", KEYS)
 def test_choices_have_sources(key: str) -> None:
     for choice in choices(key):

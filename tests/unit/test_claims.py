@@ -232,6 +232,12 @@ def test_performance_of_unlearned_tasks_has_no_verdict() -> None:
     performance = claim(BELOW, quantity=QUANTITY | {"requires_learned": True})
     result = verdict_text(evaluated(performance, TABLE[:3].assign(learned=False)))
     assert result == "not computable because the model without any method did not learn the task"
+    trained = claim(BELOW, quantity=QUANTITY | {"requires_training": True})
+    brief = TABLE[:3].assign(too_short="training too short: 25 updates, the authors have 312")
+    result = verdict_text(evaluated(trained, brief.assign(status="stand-in")))
+    assert result == f"not attempted because {brief['too_short'].iloc[0]}"
+    assert evaluated(trained, brief)["word"][0] == "reproduced"  # the authors' own training
+    assert evaluated(trained, brief.assign(too_short=""))["word"][0] == "reproduced"
     geometry = claim(BELOW, quantity=QUANTITY | {"requires_all_learned": True})
     result = verdict_text(evaluated(geometry, TABLE[:3].assign(all_learned=False)))
     assert result == "not computable because a model that is compared did not learn the task"
@@ -484,7 +490,7 @@ def table_for(one: Claim, values: np.ndarray) -> pd.DataFrame:
     for name, wanted in quantity.original.items():
         columns[name] = wanted[0] if isinstance(wanted, list) else wanted
     columns |= dict.fromkeys(quantity.by, 1)
-    columns |= {"learned": True, "all_learned": True}
+    columns |= {"learned": True, "all_learned": True, "too_short": ""}
     columns[quantity.column] = values
     if quantity.minus:
         columns[quantity.minus] = 0.0

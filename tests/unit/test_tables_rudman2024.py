@@ -221,6 +221,20 @@ def test_learning_is_judged_by_the_interval_of_claims() -> None:
     assert has_learned(values, chance, 2000, "accuracy")
 
 
+def test_short_training_is_named_in_every_table_on_performance() -> None:
+    brief = [(r.model_copy(update={"updates": 25, "learning_rate": 2e-4}), t) for r, t in study()]
+    probes = [Probe(method=m, performance=70, n_train=9, n_components=0) for m in ("none", "abtt")]
+    probed = [(brief[0][0].model_copy(update={"probes": probes}), brief[0][1])]
+    runs = tables.runs(brief)
+    for table in (
+        *(runs, tables.directions(runs), tables.table1(runs), averages_with_answers(brief)),
+        tables.post_processing(probed),
+    ):
+        assert table["too_short"].str.startswith("training too short: 25 updates").all()
+    long = tables.runs([(r.model_copy(update={"updates": 312}), t) for r, t in study()])
+    assert set(long["too_short"]) == {""}
+
+
 def test_one_stand_in_makes_the_average_a_stand_in() -> None:
     runs = study()
     runs[0] = run("a", Method(kind="none"), 0, 0.3, 80.0, status="stand-in")

@@ -17,7 +17,7 @@ import scipy
 
 from isotropy.finetune.spec import FinetuneFacts
 from isotropy.papers.declare import table
-from isotropy.papers.rajaee2021.protocol import LAST
+from isotropy.papers.rajaee2021.protocol import LAST, TRAINING
 from isotropy.similarity.spec import (
     METHOD_TITLES,
     ClassificationFacts,
@@ -304,6 +304,10 @@ def finetuning(
     printed = _published_by_key(published[published["locator"] == "slides, fine-tuning"])
     none = last[last["method"] == "none"]
     learned = {str(s): rows_have_learned(group) for s, group in none.groupby("setup")}
+    too_short = {
+        _finetuning_setup(run): TRAINING.shortfall(run.task, run.updates, run.learning_rate)
+        for run, _ in fine_tuned
+    }
     rows = []
     for (setup, seed), group in last.groupby(["setup", "seed"], sort=False):
         rows_by_method = group.set_index("method")
@@ -311,6 +315,7 @@ def finetuning(
         key = (facts["task"], facts["embedding"])
         printed_accuracy = printed if facts["metric"] == "accuracy" else {}
         row = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
+        row["too_short"] = too_short[str(setup)]
         for method in ("none", "cluster"):
             method_row = rows_by_method.loc[method]
             row |= {

@@ -7,18 +7,25 @@ from typing import Any
 
 from isotropy.finetune.spec import SAMPLED, FinetuneSpec
 from isotropy.geometry.spec import StabilitySpec
-from isotropy.papers.choices import UNKNOWN, Choice
+from isotropy.papers.choices import UNKNOWN, Choice, PublishedTraining
 from isotropy.spec import PaperSpec
 
-TASKS = ("sst2", "qnli", "rte", "mrpc", "qqp", "cola", "stsb", "sst5", "squad")
-"""Section 4."""
+TRAINING_ITEMS = {
+    **{"sst2": 67_349, "qnli": 104_743, "rte": 2_490, "mrpc": 3_668, "qqp": 363_846},
+    **{"cola": 8_551, "stsb": 5_749, "sst5": 8_544, "squad": 87_599},
+}
+"""Tasks of section 4, and the sizes of their official training sets."""
+TASKS = tuple(TRAINING_ITEMS)
 METRICS = {"cola": "matthews", "stsb": "pearson", "squad": "f1"}
 """Usual metrics of GLUE and SQuAD, where they are not accuracy."""
 EXAMPLE = "sst2"
 """The task of the one script that the authors published; of the others they say "standard" grids.
 """
-CHOSEN = ("learning_rate", "batch_size", "epochs")
-"""Fields that they chose per task from grids that nobody outside knows."""
+CHOSEN = {"learning_rate": 1e-5, "batch_size": 32, "epochs": 4}
+"""Fields that they chose per task from grids that nobody outside knows, with the example's values.
+"""
+TRAINING = PublishedTraining(TRAINING_ITEMS, batch_size=32, epochs=4, learning_rate=1e-5)
+"""That of the example, for all tasks."""
 RUN_MODEL = "code: run_model.py"
 
 
@@ -85,7 +92,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
         _training("precision", "precision", "float16"),
         *(
             _training(f"{name.replace('_', ' ')}, SST-2", name, theirs, _is_example)
-            for name, theirs in zip(CHOSEN, (1e-5, 32, 4), strict=True)
+            for name, theirs in CHOSEN.items()
         ),
         _training("padding to the longest input", "pad_to_max_length", lambda s: s.task == "squad"),
         _training("longest input", "max_length", lambda s: 384 if s.task == "squad" else 256),

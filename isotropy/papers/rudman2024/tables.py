@@ -16,7 +16,7 @@ import scipy
 from isotropy.finetune.spec import FinetuneFacts
 from isotropy.geometry.spec import StabilityFacts
 from isotropy.papers.declare import table
-from isotropy.papers.rudman2024.protocol import TASKS
+from isotropy.papers.rudman2024.protocol import TASKS, TRAINING
 from isotropy.tables.answers import performance_draws
 from isotropy.tables.bootstrap import items_error
 from isotropy.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
@@ -83,6 +83,7 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
                     "n_items": n_items,
                     "interval_method": SEEDS_AND_ITEMS,
                     "isoscore_star": method_rows["isoscore_star"].mean(),
+                    "too_short": _too_short(method_rows),
                     **_common_status(method_rows),
                 }
             )
@@ -137,6 +138,7 @@ def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
             "model": model,
             "n_tasks": group["task"].nunique(),
             "learned": bool(any(learned.values())),
+            "too_short": _too_short(model_rows),
             "not_learned": ", ".join(
                 str(task) for task, is_learned in learned.items() if not is_learned
             ),
@@ -279,9 +281,12 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
         learned = _learned(group)
         for zeta in sorted(group["zeta"].dropna().unique()):
             setup = f"{name}, zeta {zeta:g}" if several else str(name)
-            all_learned = _all_learned(group, zeta)
+            facts = {
+                "all_learned": _all_learned(group, zeta),
+                "too_short": _too_short(group),
+            }
             for seed, seed_rows in group.groupby("seed"):
-                direction = _direction(seed_rows, zeta, learned) | {"all_learned": all_learned}
+                direction = _direction(seed_rows, zeta, learned) | facts
                 rows.append({"setup": setup, **direction, "seed": str(seed)})
     return pd.DataFrame(rows)
 
@@ -372,13 +377,15 @@ def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
                 facts = zeta_rows.iloc[0][["task", "model", "data", "embedding"]].to_dict()
                 facts |= _common_status(zeta_rows) | {
                     "learned": learned,
+                    "too_short": _too_short(zeta_rows),
                     "zeta": zeta,
                     "seed": str(seed),
                 }
                 gain = zeta_rows["performance"].mean() - bare.mean()
                 setup = f"{name}, zeta {zeta:g}"
                 rows.append({"setup": setup, **facts, "performance_gain": gain})
-    return pd.DataFrame(rows, columns=None if rows else [*_CASE, "learned", "performance_gain"])
+    nothing = [*_CASE, "learned", "too_short", "performance_gain"]
+    return pd.DataFrame(rows, columns=None if rows else nothing)
 
 
 @table(
@@ -405,11 +412,13 @@ def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
         facts = _facts(run)
         row = {name: facts[name] for name in ("setup", "task", "model", "seed", *_ABOUT)}
         row |= {"metric": run.metric, "head": run.performance, "chance": run.chance}
+        row |= {"too_short": TRAINING.shortfall(run.task, run.updates, run.learning_rate)}
         row |= {"n_validation": run.n_validation, "linear": before, "linear_after_abtt": after}
         row |= {"change": after - before, "n_components": probes["abtt"].n_components}
         rows.append(row | {"n_embeddings": probes["abtt"].n_train})
     if not rows:
-        return pd.DataFrame(columns=[*_CASE, "learned", "linear", "linear_after_abtt", "change"])
+        linear = ["linear", "linear_after_abtt", "change"]
+        return pd.DataFrame(columns=[*_CASE, "learned", "too_short", *linear])
     table = pd.DataFrame(rows)
     learned = {s: rows_have_learned(g, "head") for s, g in table.groupby("setup")}
     table = table.assign(learned=table["setup"].map(learned), seed=table["seed"].astype(str))
@@ -481,6 +490,11 @@ def _common_status(rows: pd.DataFrame) -> dict[str, str]:
         "status": "original" if original else "stand-in",
         "deviations": "; ".join(dict.fromkeys(deviations)),
     }
+
+
+def _too_short(rows: pd.DataFrame) -> str:
+    """Why runs say nothing of performance, the first reason; empty if they do."""
+    return next((str(reason) for reason in rows["too_short"] if reason), "")
 
 
 def _facts(run: FinetuneFacts) -> dict[str, object]:
@@ -652,7 +666,8 @@ def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
             "silhouette_last": last["sentence_silhouette"],
             "sentence_mean_cosine_last": last["sentence_mean_cosine"],
         }
-        row |= run.model_dump(include={"n_validation", "n_tokens", "final_loss"})
+        row |= run.model_dump(include={"n_validation", "n_tokens", "final_loss", "learning_rate"})
+        row |= {"too_short": TRAINING.shortfall(run.task, run.updates, run.learning_rate)}
         rows.append(row)
     return pd.DataFrame(rows)
 
