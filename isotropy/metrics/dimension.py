@@ -43,8 +43,9 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
             scikit-dimension.
 
     Raises:
-        ValueError: bad shapes, NaN or infinity, fewer than three different points, or
-            `discard_fraction` outside [0, 1).
+        ValueError: bad shapes, NaN or infinity, fewer than three different points, both neighbours
+            equally far from each fitted point but for rounding (a lattice), or `discard_fraction`
+            outside [0, 1).
     """
     if not 0 <= discard_fraction < 1:
         raise ValueError(f"discard_fraction must lie in [0, 1), got {discard_fraction}")
@@ -61,12 +62,16 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
             f"{(two_nearest[:, 0] == 0).sum()} points have a nearest neighbour at distance 0 in "
             f"{points.dtype}: remove repeated points or pass float64"
         )
-    log_mu = np.sort(np.log(two_nearest[:, 1] / two_nearest[:, 0]))
+    log_mu = np.log(two_nearest[:, 1] / two_nearest[:, 0])
     n = len(log_mu)
     # F = 1 at the last point, where the logarithm is infinite
     n_fitted = min(int(n * (1 - discard_fraction)), n - 1)
-    x, y = log_mu[:n_fitted], -np.log1p(-np.arange(1, n_fitted + 1) / n)
-    if not (x * x).sum() > 0:
+    fitted = np.argsort(log_mu, kind="stable")[:n_fitted]
+    x, y = log_mu[fitted], -np.log1p(-np.arange(1, n_fitted + 1) / n)
+    # A coordinate is rounded, so the difference of two distances is, too
+    rounding = 4 * torch.finfo(points.dtype).eps * math.sqrt(points.shape[1])
+    gaps = two_nearest[fitted, 1] - two_nearest[fitted, 0]
+    if (gaps <= rounding * float(scaled(points).abs().amax())).all():
         raise ValueError(
             "two_nn needs neighbours at different distances; both are equally far from each of "
             f"{n_fitted} points"
@@ -103,7 +108,7 @@ class LidEstimates(NamedTuple):
         conventional: mean over the points that do not repeat an earlier one.
         published: mean over all points, including repeated ones. Where all k neighbours are equally
             far, the estimate is infinite, and the authors' code replaces it by the number of
-            dimensions; where all are at distance 0, it is undefined, and the point is left out.
+            dimensions; where some or all are at distance 0, it is 0 there.
         n_repeated: number of points that repeat an earlier one.
         n_replaced: number of infinite estimates that were replaced in the published mean.
     """
@@ -246,11 +251,10 @@ def _published_mean(r: np.ndarray, d: int) -> tuple[float, int]:
     """Return the mean as the authors' code computes it, from distances to k neighbours, and the
     number of infinite estimates that were replaced by d.
     """
-    r_nonzero = r[r[:, -1] > 0]
-    estimates = _mle_estimates(r_nonzero, squared=True)
+    estimates = _mle_estimates(r, squared=True)
     is_infinite = np.isinf(estimates)
     estimates[is_infinite] = d
-    return float(estimates.mean()) if len(r_nonzero) else math.nan, int(is_infinite.sum())
+    return float(estimates.mean()), int(is_infinite.sum())
 
 
 def _mask_of_distinct(points: torch.Tensor, caller: str) -> torch.Tensor | None:

@@ -241,6 +241,22 @@ def test_point_with_more_copies_than_neighbours_has_lid_zero() -> None:
     assert np.isfinite(result).all()
 
 
+def test_published_lid_counts_points_with_many_copies_as_zero() -> None:
+    """As in the authors' code, where a distance of 0 to the k-th neighbour becomes 1e-8: logarithms
+    over it are minus infinity, as for points with fewer copies. Infinite estimates become d."""
+    X = np.vstack([RNG.standard_normal((570, 8)), np.ones((30, 8))])
+    squared = cdist(X, X, "sqeuclidean")
+    np.fill_diagonal(squared, -1)
+    r = np.sort(squared, axis=1)[:, 1:21]
+    with np.errstate(divide="ignore"):
+        theirs = -1 / np.log(r / np.maximum(r[:, -1:], 1e-8)).mean(axis=1)
+    theirs[np.isinf(theirs)] = 8
+    with pytest.warns(UserWarning, match="29 of 600 points repeat"):
+        ours = module.lid_mle_estimates(X, 20).published
+    assert ours == pytest.approx(theirs.mean(), rel=1e-9)
+    assert ours == pytest.approx(theirs[:570].sum() / 600, rel=1e-9)
+
+
 @pytest.mark.parametrize("copies", [30, 100])
 def test_points_that_centring_would_merge_stay_distinct(copies: int) -> None:
     """Points 1e-8 apart near the origin differ in float32, but would be equal after subtracting a
@@ -259,6 +275,20 @@ def test_scale_beyond_the_float_range_of_squares(exponent: int) -> None:
     assert lid_mle(X, 30, metric="cosine") == pytest.approx(
         lid_mle(BALL, 30, metric="cosine"), rel=1e-4
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_lattice_has_no_two_nn(dtype: type) -> None:
+    """Both neighbours are equally far, but for rounding, also where it is turned, moved or scaled;
+    a lattice that is disturbed a little has a dimension."""
+    lattice = np.stack(np.meshgrid(*[np.arange(10.0)] * 3), axis=-1).reshape(-1, 3)
+    turn = np.linalg.qr(RNG.standard_normal((3, 3)))[0]
+    for X in (lattice, lattice @ turn, lattice @ turn + 100, lattice * 1e-3):
+        with pytest.raises(ValueError, match="needs neighbours at different distances"):
+            two_nn(X.astype(dtype))
+    disturbed = (lattice + RNG.uniform(-0.3, 0.3, lattice.shape)).astype(dtype)
+    expected = skdim.id.TwoNN().fit(disturbed.astype(np.float64)).dimension_
+    assert two_nn(disturbed) == pytest.approx(expected, rel=1e-4)
 
 
 def test_two_nn_of_three_points() -> None:
