@@ -3,13 +3,17 @@ triples."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isotropy.claims.evaluate import evaluate
+from isotropy.claims.read import read_claims
 from isotropy.metrics import (
     cosine_to_ones,
     hinged_triplet_objective,
@@ -19,6 +23,8 @@ from isotropy.metrics import (
     triplet_objective,
     variance_by_pairs,
 )
+from isotropy.papers.mickus2024.tables import nested_classes
+from isotropy.papers.registry import paper
 
 
 @settings(max_examples=40, deadline=None)
@@ -76,6 +82,33 @@ def test_equation_5_is_not_always_an_upper_bound_of_equation_1() -> None:
     counter-example."""
     X, labels = np.array([[0.0], [10], [4], [6]]), [0, 0, 1, 1]
     assert triplet_objective(X, labels) < silhouette_objective(X, labels)
+
+
+def test_bound_of_appendix_b_is_contradicted_whatever_the_study_has() -> None:
+    """Sums over all pairs of the table's counter-example; the verdict on it alone, and beside a
+    study whose data agree."""
+    table = nested_classes()
+    axes = np.vstack([np.eye(2), -np.eye(2)])
+    points, labels = np.vstack([axes, axes / 2]), np.repeat([0, 1], 4)
+    same = labels[:, None] == labels
+    squared = ((points[:, None] - points) ** 2).sum(axis=2)
+    between, within = squared[~same].sum(), squared[same].sum()
+    row = table[(table["d"] == 2) & (table["distance"] == 0)].iloc[0]
+    assert row["above_equation_1"] == pytest.approx(2 * between - 3 * within)
+    assert row["equation_1"] == pytest.approx(between - within)
+    claims = read_claims(paper("mickus2024"))
+    agrees = pd.DataFrame(
+        {"setup": "polarity", "dataset": "polarity", "model": "all-MiniLM-L6-v2", "bias": False,
+         "status": "stand-in", "deviations": "", "when": "before", "seed": ["0", "1", "2"],
+         "above_equation_1": [1.0, 2.0, 3.0], "above_triplet_objective": 1.0}
+    )  # fmt: skip
+    alone = {"mickus2024/nested_classes": table}
+    for tables in (alone, alone | {"mickus2024/appendix_b": agrees}):
+        rows = evaluate(claims, tables, defaultdict(str), "left out").set_index("id")
+        head = rows.loc["mickus2024-appendix-b-silhouette"]
+        assert (head["word"], head["status"]) == ("contradicted", "original")
+        assert (head["n_judged"], head["n_failing"]) == (4, 2)
+    assert head["stand_in_word"] == "consistent"
 
 
 @pytest.mark.parametrize("function", [cosine_to_ones, isotropy_defect])

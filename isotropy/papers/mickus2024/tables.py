@@ -34,6 +34,7 @@ FACTS |= {"error_bound"}
 SCORES = ("isoscore", "silhouette")
 NOT_ATTEMPTED = "not attempted: not in this study's configuration"
 SIMPLEX_DIMENSIONS = (20, 64, 384)
+NESTED_DIMENSIONS = (2, 20)
 SPREADS = (0.0, 0.03, 0.5)
 POINTS_PER_CLUSTER = 10  # per cluster
 MIN_SCORE = 0.9  # with IsoScore and silhouette above this, a cloud is isotropic and clustered
@@ -345,6 +346,49 @@ def appendix_b(runs: Trajectories) -> pd.DataFrame:
                     "equation_5_of_sample": bound,
                     "triplet_objective_of_sample": hinged,
                     "above_triplet_objective": bound - hinged,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+@table(
+    "nested_classes",
+    section="B",
+    caption=(
+        "The objective of equation 5 against that of equation 1, which it is said to bound from "
+        "above, on two classes of equal size: with one mean, where it does not, and apart."
+    ),
+)
+def nested_classes() -> pd.DataFrame:
+    """Appendix B: equation 5 and the silhouette objective (equation 1) of two classes of equal
+    size, the points +-1 and +-1/2 on each axis, whose means are `distance` apart.
+
+    With k points in each class, equation 5 minus equation 1 is (k - 2) B - (k - 1) W, with B and W
+    the sums of squared distances between and within classes. With one mean, B / W = k / (k - 1),
+    and the difference is negative: a counter-example.
+    """
+    # Imported here: most other tables need no torch, which takes seconds to load.
+    from isotropy.metrics.identities import silhouette_objective, triplet_objective
+
+    rows = []
+    for d in NESTED_DIMENSIONS:
+        axes = np.vstack([np.eye(d), -np.eye(d)])
+        for distance in (0.0, 10.0):
+            cloud, labels = np.vstack([axes, axes / 2 + distance]), np.repeat([0, 1], 2 * d)
+            equation_5, equation_1 = (
+                objective(cloud, labels) for objective in (triplet_objective, silhouette_objective)
+            )
+            rows.append(
+                {
+                    "setup": f"d {d}, means {distance:g} apart on each axis",
+                    "d": d,
+                    "distance": distance,
+                    "equation_5": equation_5,
+                    "equation_1": equation_1,
+                    "above_equation_1": equation_5 - equation_1,
+                    "status": "original",
+                    "deviations": "",
+                    "data": "two nested classes",
                 }
             )
     return pd.DataFrame(rows)
