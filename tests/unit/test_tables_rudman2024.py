@@ -13,6 +13,7 @@ from isotropy.claims.estimate import mean_over_items
 from isotropy.finetune.spec import FinetuneFacts, Method, Probe
 from isotropy.geometry.spec import PointCloud, StabilityFacts
 from isotropy.papers.rudman2024 import tables
+from isotropy.papers.rudman2024.protocol import LAMBDAS
 from isotropy.tables.answers import performance_draws
 from isotropy.tables.items import has_learned, interval
 from tests.unit.factories import finetune_facts
@@ -233,6 +234,30 @@ def test_short_training_is_named_in_every_table_on_performance() -> None:
         assert table["too_short"].str.startswith("training too short: 25 updates").all()
     long = tables.runs([(r.model_copy(update={"updates": 312}), t) for r, t in study()])
     assert set(long["too_short"]) == {""}
+
+
+def test_original_comparisons_have_all_of_the_authors_values() -> None:
+    """Claims on all lambdas are original only with all of the authors' and with no other, for one
+    zeta as for the best."""
+    zetas = (0.2, 0.4, 0.6, 0.8)
+    own = [
+        run("sst2", Method(kind="istar", strength=s, zeta=z), 0, 0.1 + s / 100, 80.0 - s)
+        for s in LAMBDAS
+        for z in zetas
+    ]
+    own.append(run("sst2", Method(kind="none"), 0, 0.1, 80.0))
+    other = run("sst2", Method(kind="istar", strength=70.0, zeta=0.2), 0, 0.9, 60.0,
+                status="stand-in", deviations="lambda is 70")  # fmt: skip
+    complete = tables.directions(tables.runs(own))
+    assert set(complete["status"]) == set(tables.steps(tables.runs(own))["status"]) == {"original"}
+    more = tables.directions(tables.runs([*own, other])).set_index("zeta")
+    assert more["status"].to_dict() == {0.2: "stand-in"} | dict.fromkeys(zetas[1:], "original")
+    assert more.loc[0.2, "deviations"] == "lambda is 70"
+    fewer = tables.directions(tables.runs([r for r in own if r[0].method.strength != -5]))
+    assert set(fewer["status"]) == {"stand-in"}
+    assert set(fewer["deviations"]) == {"without lambda -5"}
+    averages = averages_with_answers([r for r in own if r[0].method.zeta != 0.8])
+    assert averages["deviations"].iloc[0].endswith("without zeta 0.8")
 
 
 def test_one_stand_in_makes_the_average_a_stand_in() -> None:

@@ -21,6 +21,10 @@ METRICS = {"cola": "matthews", "stsb": "pearson", "squad": "f1"}
 EXAMPLE = "sst2"
 """The task of the one script that the authors published; of the others they say "standard" grids.
 """
+LAMBDAS = (-5.0, -3.0, -1.0, 0.5, 1.0, 3.0, 5.0)
+"""Figure 5 and poster."""
+ZETAS = (0.2, 0.4, 0.6, 0.8)
+"""Quoted by others."""
 CHOSEN = {"learning_rate": 1e-5, "batch_size": 32, "epochs": 4}
 """Fields that they chose per task from grids that nobody outside knows, with the example's values.
 """
@@ -109,7 +113,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
         Choice(
             "lambda",
             ("method.strength",),
-            (-5.0, -3.0, -1.0, 0.5, 1.0, 3.0, 5.0),
+            LAMBDAS,
             "figure 5, poster",
             "lambda is {found:g}, which is not among the authors'",
             _uses("istar"),
@@ -118,7 +122,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
         Choice(
             "zeta",
             ("method.zeta",),
-            (0.2, 0.4, 0.6, 0.8),
+            ZETAS,
             "quoted by others",
             "zeta is {found:g}, which is not among the authors'",
             _uses("istar"),

@@ -16,7 +16,7 @@ import scipy
 from isotropy.finetune.spec import FinetuneFacts
 from isotropy.geometry.spec import StabilityFacts
 from isotropy.papers.declare import table
-from isotropy.papers.rudman2024.protocol import TASKS, TRAINING
+from isotropy.papers.rudman2024.protocol import LAMBDAS, TASKS, TRAINING, ZETAS
 from isotropy.tables.answers import performance_draws
 from isotropy.tables.bootstrap import items_error
 from isotropy.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
@@ -27,6 +27,7 @@ FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
 SampledClouds = Sequence[tuple[StabilityFacts, pd.DataFrame]]
 """Facts about each cloud, and the scores of its samples."""
 
+NEGATIVE_LAMBDAS = tuple(strength for strength in LAMBDAS if strength < 0)
 POINTS_SHOWN = 1000
 SHOWN = ["label", "predicted", "x", "y"]
 PUBLISHED_BATCH = 700  # sample size in the paper's figure on stability, as quoted by others
@@ -128,11 +129,9 @@ def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
         group = model_rows[model_rows["task"].map(learned)]
         facts = _common_status(model_rows)
         if absent := [task for task in TASKS if task not in set(model_rows["task"])]:
-            reason = f"without the tasks {', '.join(absent)}"
-            facts = {
-                "status": "stand-in",
-                "deviations": "; ".join(d for d in (facts["deviations"], reason) if d),
-            }
+            facts = _as_stand_in(facts, f"without the tasks {', '.join(absent)}")
+        facts = _with_absent_values(facts, "lambda", NEGATIVE_LAMBDAS, model_rows["strength"])
+        facts = _with_absent_values(facts, "zeta", ZETAS, model_rows["zeta"])
         model_facts = {
             "setup": model,
             "model": model,
@@ -375,7 +374,10 @@ def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
         for zeta, zeta_rows in group[group["zeta"] > 0].groupby("zeta"):
             if len(bare):
                 facts = zeta_rows.iloc[0][["task", "model", "data", "embedding"]].to_dict()
-                facts |= _common_status(zeta_rows) | {
+                status = _with_absent_values(
+                    _common_status(zeta_rows), "lambda", NEGATIVE_LAMBDAS, zeta_rows["strength"]
+                )
+                facts |= status | {
                     "learned": learned,
                     "too_short": _too_short(zeta_rows),
                     "zeta": zeta,
@@ -605,11 +607,29 @@ def _sort_by_lambda(group: pd.DataFrame, zeta: float) -> pd.DataFrame:
 
 
 def _status_for_zeta(group: pd.DataFrame, zeta: float) -> dict[str, str]:
-    """Status and deviations of a setup; without shrinkage (zeta = 0) it is a stand-in."""
-    status = _common_status(group)
-    if zeta > 0:
-        return status
-    deviations = "; ".join([d for d in (status["deviations"], "no shrinkage (zeta 0)") if d])
+    """Status and deviations of a setup; without shrinkage (zeta = 0), or without one of the
+    authors' lambdas, it is a stand-in.
+    """
+    compared = group[(group["kind"] != "istar") | (group["zeta"] == zeta)]
+    status = _common_status(compared)
+    status = _with_absent_values(status, "lambda", LAMBDAS, compared["strength"])
+    return status if zeta > 0 else _as_stand_in(status, "no shrinkage (zeta 0)")
+
+
+def _with_absent_values(
+    facts: dict[str, str], name: str, theirs: Iterable[float], found: Iterable[float]
+) -> dict[str, str]:
+    """Status and deviations of what is compared over all values of a hyper-parameter: a stand-in if
+    some of the authors' are absent.
+    """
+    values = set(found)
+    absent = ", ".join(f"{value:g}" for value in theirs if value not in values)
+    return _as_stand_in(facts, f"without {name} {absent}") if absent else facts
+
+
+def _as_stand_in(facts: dict[str, str], reason: str) -> dict[str, str]:
+    """Status and deviations of a stand-in, for one reason more."""
+    deviations = "; ".join(d for d in (facts["deviations"], reason) if d)
     return {"status": "stand-in", "deviations": deviations}
 
 
