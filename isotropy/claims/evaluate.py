@@ -207,7 +207,8 @@ def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> di
     """Make the row with the overall verdict on a statement of several rows, from the cases that
     decide: the original ones, or stand-ins.
     """
-    first = next((row for row in rows if row.case is not None), rows[0]).values
+    deciding = [row for row in rows if row.case and row.case.original is cases[0].original] or rows
+    first = deciding[0].values
     columns: dict[str, Any] = {
         **{name: first[name] for name in ("paper", "locator", "table", "column", "record")},
         "id": statement.id,
@@ -216,7 +217,7 @@ def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> di
         "overall": True,
         "ours": statement.ours,
         "source_note": first["source_note"],
-        **_common_test_columns(rows),
+        **_common_test_columns(deciding),
         "unit": "cases" if cases else "",
     }
     without_number = [

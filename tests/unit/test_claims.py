@@ -355,6 +355,8 @@ def test_originals_decide_and_stand_ins_have_a_verdict_of_their_own() -> None:
     columns = ["stand_in_word", "n_stand_ins", "n_stand_ins_holding", "n_stand_ins_failing"]
     assert head[columns].tolist() == stand_ins[columns].tolist() == ["inconsistent", 2, 0, 1]
     assert stand_ins["word"] == "inconsistent"
+    behind = evaluated(above, table.iloc[::-1]).iloc[0]  # the original case is the last row
+    assert (behind["word"], behind["bound"], behind["record"]) == ("reproduced", 0, "f" * 64)
     # One p-value in each family: the stand-ins do not weaken the original case.
     alone = evaluated(above, table[table["setup"] == "a"]).iloc[0]
     assert head["p"] == alone["p"]
