@@ -109,6 +109,8 @@ def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
     paths = {"scorecard": [tmp_path / "results/scorecard.parquet"],
              "figures": [Path("results/figures/claims/scorecard.png")]}  # fmt: skip
     result = content(spec, paths.__getitem__, Path("results/site"))
+    counts = {model["name"]: model["counts"] for model in result["models"]}
+    assert counts["falls"] == "stand-ins: 4 hold, 1 fails"
     html = render(spec, result, Path("results/site"), "record:" + "0" * 64)
     assert "<script>alert" not in html
     assert html.count('<th scope="col">') == 4
