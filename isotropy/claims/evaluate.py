@@ -336,29 +336,34 @@ def _case_row(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
         "status": "original" if original else "stand-in",
         "deviations": "; ".join(d for d in dict.fromkeys(deviations) if d),
     }
-    if not original and claim.originals_only is not None:
-        return Row(row | _no_number_columns("not attempted", claim.originals_only))
+    if not original and (reason := _reason_not_attempted(claim, quantity, group)):
+        return Row(row | _no_number_columns("not attempted", reason))
     if not original and claim.stand_in_test is not None:
         claim = claim.model_copy(update={"test": claim.stand_in_test})
         row |= _test_columns(claim)
-    if quantity.requires_training and not original and group["too_short"].any():
-        too_short = next(reason for reason in group["too_short"] if reason)
-        return Row(row | _no_number_columns("not attempted", too_short))
-    for column, model in _REQUIRED_LEARNED:
-        if getattr(quantity, f"requires_{column}") and not group[column].all():
-            not_learned = f"{model} did not learn the task"
-            return Row(row | _no_number_columns("not computable", not_learned))
     if reason := _reason_unusable(claim, quantity, group):
         return Row(row | _no_number_columns("not computable", reason))
     estimate = estimate_of(claim, group)
     if math.isnan(estimate.value):
         return Row(row | _no_number_columns("not computable", "its values do not vary"))
-    model, seeds = (tuple(group[c].astype(str)) if c in group else () for c in ("model", "seed"))
-    return Row(row, Case(claim, estimate, original, "".join(model[:1]), seeds))
+    models, seeds = (tuple(group[c].astype(str)) if c in group else () for c in ("model", "seed"))
+    return Row(row, Case(claim, estimate, original, "".join(models[:1]), seeds))
+
+
+def _reason_not_attempted(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> str:
+    """Return the reason why a claim is not attempted on a stand-in; empty if it is."""
+    if claim.originals_only is not None:
+        return claim.originals_only
+    if quantity.requires_training:
+        return next((reason for reason in group["too_short"] if reason), "")
+    return ""
 
 
 def _reason_unusable(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> str:
     """Return the reason why the rows of a case give no number; empty if they do."""
+    for column, model in _REQUIRED_LEARNED:
+        if getattr(quantity, f"requires_{column}") and not group[column].all():
+            return f"{model} did not learn the task"
     for column in quantity.columns:
         if not np.isfinite(_float_values(group[column])).all():
             return f"{column} is not a number"

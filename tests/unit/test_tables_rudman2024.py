@@ -216,7 +216,7 @@ def test_learning_is_judged_by_the_interval_of_claims() -> None:
     values, chance = np.array([55.5, 58.5, 57.0]), 53.9
     error = 100 * np.sqrt(0.57 * 0.43 / 2000)
     low = mean_over_items(values, error).interval[0]
-    assert interval(values, 2000, "accuracy")[0] == pytest.approx(low)
+    assert interval(values, 2000, "accuracy")[0] == pytest.approx(low, rel=1e-4)
     seeds, items = stats.t.ppf(0.975, 2) * 1.5 / np.sqrt(3), stats.norm.ppf(0.975) * error
     assert 57 - np.hypot(seeds, items) < chance < low
     assert has_learned(values, chance, 2000, "accuracy")
