@@ -191,6 +191,7 @@ CASES: dict[str, Callable[[Input], Any]] = {
     "ClusterBasedEnhancement": _enhanced,
     "principal_components": lambda i: transforms.principal_components(_array(i), 2),
     "CosRegLoss": lambda i: _loss(losses.CosRegLoss(), i),
+    "UnbiasedIsoScoreLoss": lambda i: _loss(losses.UnbiasedIsoScoreLoss(strength=1.0), i),
     "IStarLoss": lambda i: _loss(losses.IStarLoss(i.d, strength=1.0), i),
 }
 

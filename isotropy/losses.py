@@ -1,7 +1,7 @@
 """Penalties on the geometry of hidden states, to be added to a task's loss.
 
 Rudman & Eickhoff (2024), "Stable Anisotropic Regularization", ICLR: I-STAR, and the CosReg that
-they compare it with.
+they compare it with. And I-STAR by IsoScore without bias, which needs no Sigma_S.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from isotropy.metrics.isoscores import (
     isoscore_star,
     require_share,
 )
+from isotropy.metrics.unbiased import isoscore_unbiased
 from isotropy.metrics.validation import require_dense, require_finite
 
 EPSILON = 1e-12  # smallest norm to divide by, torch's default
@@ -250,10 +251,59 @@ class IStarLoss(_HiddenStatePenalty):
                     self._cached_shrinkage = (estimate_key, ShrinkageCovariance(covariance))
             shrinkage = self._cached_shrinkage[1]
         score = isoscore_star(tokens, self.zeta, shrinkage, validate=self.validate)
-        penalty: torch.Tensor = self.strength * (1 - score)  # type: ignore[assignment]
-        return penalty.to(
-            tokens.dtype if tokens.dtype in (torch.float32, torch.float64) else torch.float32
-        )
+        return _isotropy_penalty(self.strength, score, tokens)
+
+
+def _isotropy_penalty(
+    strength: float, score: float | torch.Tensor, tokens: torch.Tensor
+) -> torch.Tensor:
+    """strength * (1 - score), in the dtype of the tokens; float32 for half precision."""
+    penalty: torch.Tensor = strength * (1 - score)  # type: ignore[assignment]
+    return penalty.to(
+        tokens.dtype if tokens.dtype in (torch.float32, torch.float64) else torch.float32
+    )
+
+
+class UnbiasedIsoScoreLoss(_HiddenStatePenalty):
+    """strength * (1 - IsoScore without bias), of the same tokens as I-STAR.
+
+    I-STAR needs Sigma_S because IsoScore of the tokens of a batch is too low. The score without
+    bias is not, so there is nothing to estimate from other batches.
+
+    Args:
+        strength: factor of the penalty: positive raises isotropy, negative lowers it.
+        layers: as in `IStarLoss`.
+        keep_padding: count padding positions as tokens. Equal points are not independent, and lower
+            the score.
+        validate: as in `isotropy.metrics.isoscore_unbiased`.
+    """
+
+    def __init__(
+        self,
+        *,
+        strength: float,
+        layers: Literal["all"] | Sequence[int] = "all",
+        keep_padding: bool = False,
+        validate: bool = True,
+    ) -> None:
+        super().__init__(layers, keep_padding, validate)
+        _require_strength(strength)
+        self.strength = strength
+
+    def forward(
+        self,
+        hidden_states: HiddenStates,
+        attention_mask: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return the penalty, a scalar in the dtype of hidden states; float32 for half precision.
+
+        Raises:
+            ValueError: as in `tokens`; fewer than four token vectors, all equal, NaN or infinite.
+        """
+        tokens = self.tokens(hidden_states, attention_mask, positions)
+        score = isoscore_unbiased(tokens, validate=self.validate)
+        return _isotropy_penalty(self.strength, score, tokens)
 
 
 class CosRegLoss(_HiddenStatePenalty):

@@ -18,14 +18,15 @@ SAMPLED = "trained on {n:,} of {of:,} items"
 
 class Method(Strict):
     """Method that changes the geometry in fine-tuning: a penalty that is added to the loss of the
-    task (istar and cosreg: Rudman & Eickhoff 2024, section 3), or a transform of the first tokens
+    task (istar and cosreg: Rudman & Eickhoff 2024, section 3; unbiased: IsoScore without bias in
+    place of IsoScore*), or a transform of the first tokens
     of each batch before the head (cluster: Rajaee & Sheikhi 2020).
     """
 
-    kind: Literal["none", "istar", "cosreg", "cluster"]
+    kind: Literal["none", "istar", "unbiased", "cosreg", "cluster"]
     strength: float | None = None
-    """Weight lambda of the penalty; for I-STAR, positive values increase isotropy, negative ones
-    decrease it."""
+    """Weight lambda of the penalty; for istar and unbiased, positive values increase isotropy,
+    negative ones decrease it."""
     zeta: Annotated[float, Field(ge=0, le=1)] | None = None
     """Weight of the shrinkage covariance (I-STAR)."""
     layers: Literal["all", "last"] = "all"
@@ -38,11 +39,11 @@ class Method(Strict):
 
     @model_validator(mode="after")
     def _check_parameters(self) -> Method:
-        if (self.strength is None) != (self.kind not in ("istar", "cosreg")) or (
+        if (self.strength is None) != (self.kind not in ("istar", "unbiased", "cosreg")) or (
             self.zeta is None
         ) != (self.kind != "istar"):
             raise ValueError(
-                "I-STAR has strength and zeta, CosReg only strength, other methods neither"
+                "I-STAR has strength and zeta, unbiased and CosReg only strength, others neither"
             )
         if (self.n_clusters is None) != (self.kind != "cluster") or (self.n_components is None) != (
             self.kind != "cluster"

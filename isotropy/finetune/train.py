@@ -32,7 +32,7 @@ from isotropy.files import atomic
 from isotropy.finetune.data import Inputs, collate
 from isotropy.finetune.model import task_loss
 from isotropy.finetune.spec import FinetuneSpec, Training
-from isotropy.losses import CosRegLoss, IStarLoss
+from isotropy.losses import CosRegLoss, IStarLoss, UnbiasedIsoScoreLoss
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +61,9 @@ def finetune(
 
     Returns:
         One row per update (update, epoch, learning_rate, loss, score), where `loss` is the loss of
-        the task alone and `score` is the quantity in the penalty: IsoScore* or the mean cosine of
-        the batch, NaN without a penalty; and measurements of this run, such as its speed.
+        the task alone and `score` is the quantity in the penalty: IsoScore*, IsoScore without bias
+        or the mean cosine of the batch, NaN without a penalty; and measurements of this run, such
+        as its speed.
 
     Raises:
         IsotropyError: loss, hidden states or parameters are not finite, or the precision is float16
@@ -330,7 +331,7 @@ class _Run:
             return math.nan
         return (
             1 - penalty_value / strength
-            if self.spec.method.kind == "istar"
+            if self.spec.method.kind in ("istar", "unbiased")
             else penalty_value / strength
         )
 
@@ -358,6 +359,11 @@ def make_penalty(spec: FinetuneSpec, d: int) -> Any:
             layers=layers,
             keep_padding=keep_padding,
             validate=False,
+        )
+    if method.kind == "unbiased":
+        assert method.strength is not None
+        return UnbiasedIsoScoreLoss(
+            strength=method.strength, layers=layers, keep_padding=keep_padding, validate=False
         )
     if method.kind == "cosreg":
         assert method.strength is not None

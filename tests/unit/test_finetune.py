@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -105,10 +105,13 @@ def test_shrinkage_covariance_is_estimated_in_evaluation_mode(tmp_path: Path) ->
     assert torch.equal(torch.get_rng_state(), before)  # dropout is off
 
 
-def test_sign_of_the_penalty_decides_whether_isotropy_rises(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "zeta"), [("istar", 0.2), ("unbiased", None)])
+def test_sign_of_the_penalty_decides_whether_isotropy_rises(
+    kind: Literal["istar", "unbiased"], zeta: float | None, tmp_path: Path
+) -> None:
     scores = []
     for strength in (-3.0, 3.0):
-        method = Method(kind="istar", strength=strength, zeta=0.2)
+        method = Method(kind=kind, strength=strength, zeta=zeta)
         rows, _ = finetune(
             spec(method, epochs=4), tiny(), learnable_inputs(), 0, CPU, tmp_path / str(strength)
         )
@@ -386,6 +389,7 @@ def test_runs_follow_from_the_configuration(project: Path) -> None:
     for broken in (
         {"kind": "none", "strength": 1.0},
         {"kind": "istar", "strength": 1.0},
+        {"kind": "unbiased", "strength": 1.0, "zeta": 0.1},
         {"kind": "cosreg", "zeta": 0.1},
     ):
         with pytest.raises(ValueError, match="I-STAR has strength and zeta"):
@@ -407,7 +411,8 @@ def test_spec_sets_layers_of_the_penalty_and_padding() -> None:
     for layers, expected in (("all", "all"), ("last", (-1,))):
         istar = Method(kind="istar", strength=1, zeta=0.2, layers=layers)
         cosreg = Method(kind="cosreg", strength=1, layers=layers)
-        for method in (istar, cosreg):
+        unbiased = Method(kind="unbiased", strength=1, layers=layers)
+        for method in (istar, cosreg, unbiased):
             assert make_penalty(spec(method), 16).layers == expected
     inputs = learnable_inputs()
     longest = max(map(len, inputs.ids))

@@ -9,8 +9,8 @@ import pytest
 import torch
 from IsoScore import IsoScore as published_package
 
-from isotropy.losses import CosRegLoss, IStarLoss
-from isotropy.metrics import isoscore, isoscore_star
+from isotropy.losses import CosRegLoss, IStarLoss, UnbiasedIsoScoreLoss
+from isotropy.metrics import isoscore, isoscore_star, isoscore_unbiased
 
 L, B, T, D = 4, 3, 7, 16
 GENERATOR = torch.Generator().manual_seed(0)
@@ -59,6 +59,37 @@ def test_istar_equals_the_authors_formula() -> None:
     )
 
 
+def test_unbiased_penalty_is_that_of_the_unbiased_score() -> None:
+    """On all layers but the embeddings, and on the last; in float32 for half precision."""
+    points = torch.cat([STATES[i][MASK.bool()] for i in (1, 2, 3)])
+    loss = UnbiasedIsoScoreLoss(strength=-3.0)
+    assert loss(STATES, MASK).item() == pytest.approx(-3 * (1 - isoscore_unbiased(points).item()))
+    assert loss(STATES.half(), MASK).dtype == torch.float32
+    last = UnbiasedIsoScoreLoss(strength=1.0, layers=[-1], validate=False)
+    expected = 1 - isoscore_unbiased(STATES[-1][MASK.bool()]).item()
+    assert last(tuple(STATES), MASK).item() == pytest.approx(expected)
+    with pytest.raises(ValueError, match="at least 4 points"):
+        last(STATES[:, :1, :3], MASK[:1, :3])
+    with pytest.raises(ValueError, match="strength must be a finite number"):
+        UnbiasedIsoScoreLoss(strength=float("nan"))
+
+
+def test_unbiased_penalty_of_a_batch_is_that_of_a_large_sample() -> None:
+    """IsoScore of few tokens needs Sigma_S to be near; the mean over batches does not."""
+    states = torch.randn(2, 100, 20, D, generator=torch.Generator().manual_seed(2)).double()
+    states = states * torch.linspace(0.2, 2, D)
+    penalties = {
+        name: torch.stack([loss(batch) for batch in states.split(2, dim=1)]).mean().item()
+        for name, loss in (
+            ("unbiased", UnbiasedIsoScoreLoss(strength=1.0, keep_padding=True)),
+            ("istar", IStarLoss(D, strength=1.0, zeta=0.0, keep_padding=True)),
+        )
+    }
+    whole = 1 - isoscore(states[1].flatten(0, 1)).item()
+    assert penalties["unbiased"] == pytest.approx(whole, abs=0.02)
+    assert penalties["istar"] > whole + 0.05
+
+
 def test_cosreg_equals_the_authors_formula() -> None:
     """On the last layer, and on all layers with padding."""
     assert CosRegLoss()(STATES, MASK).item() == pytest.approx(
@@ -72,8 +103,13 @@ def test_cosreg_equals_the_authors_formula() -> None:
 
 @pytest.mark.parametrize(
     "loss",
-    [istar_loss(), istar_loss(strength=-1.0, zeta=0.0), CosRegLoss(layers="all")],
-    ids=["istar", "lower", "cosreg"],
+    [
+        istar_loss(),
+        istar_loss(strength=-1.0, zeta=0.0),
+        CosRegLoss(layers="all"),
+        UnbiasedIsoScoreLoss(strength=2.0),
+    ],
+    ids=["istar", "lower", "cosreg", "unbiased"],
 )
 def test_gradients(loss: IStarLoss) -> None:
     """First and second derivatives equal finite differences; gradients of padding are 0."""
