@@ -7,16 +7,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
+import torch
 from scipy import stats
 
 from isotropy.errors import IsotropyError
 from isotropy.metrics.isoscores import isoscore
+from isotropy.metrics.matmul import scatter
 from isotropy.metrics.partition import partition_isotropies
-from isotropy.similarity.spec import Clusterer, MethodName, Parameters, SimilaritySpec, TuningSpec
+from isotropy.similarity.spec import (
+    Clusterer,
+    ControlName,
+    MethodName,
+    Parameters,
+    SimilaritySpec,
+    TuningSpec,
+)
 from isotropy.similarity.token_cloud import SentenceCloud
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
 
@@ -29,19 +38,21 @@ Fitted = dict[tuple[str, int, int], ClusterBasedEnhancement]
 
 
 class Step(NamedTuple):
-    """One method with its parameters and seed; parameters that it does not have are None.
-    `part`: the comparison that it belongs to, of methods or of numbers of clusters.
+    """One method with its parameters and seed; parameters that it does not have are None. A control
+    has those of the cluster-based method that it is a control of. `part`: the comparison that it
+    belongs to, of methods, their controls or numbers of clusters.
     """
 
-    method: MethodName
+    method: MethodName | ControlName
     n_clusters: int | None
     n_components: int | None
     seed: int
-    part: Literal["methods", "clusters"] = "methods"
+    part: Literal["methods", "controls", "clusters"] = "methods"
 
 
 def steps(spec: SimilaritySpec, parameters: Parameters | None) -> list[Step]:
-    """List all steps to measure: methods that do not cluster once, the others once per clustering.
+    """List all steps to measure: methods that do not cluster once, the others once per clustering,
+    and two controls for each clustering of kmeans.
 
     Args:
         spec: methods, numbers of clusters and number of clusterings.
@@ -62,6 +73,12 @@ def steps(spec: SimilaritySpec, parameters: Parameters | None) -> list[Step]:
             Step(method, parameters.n_clusters, n_removed, seed)
             for seed in range(spec.n_clusterings)
         ]
+    planned += [
+        step._replace(method=control, part="controls")
+        for control in get_args(ControlName)
+        for step in planned
+        if step.method == "kmeans"
+    ]
     # One cluster is the mean, whatever the seed.
     seeds = {k: range(1 if k == 1 else spec.n_clusterings) for k in spec.cluster_counts}
     return planned + [
@@ -89,7 +106,8 @@ def measure(cloud: SentenceCloud, planned_steps: Sequence[Step], clusterer: Clus
             clusters are dissolved); pearson and spearman: correlation of human scores with cosines
             of sentences (means of their tokens), times 100, NaN without pairs; spearman_of_removed:
             the same for the centred component that the step removes from the sentences, that is,
-            how much of the similarity is lost with it; log10_isotropy: log10 I(W) of the cloud;
+            how much of the similarity is lost with it; variance_left: variance about the mean,
+            divided by that before the step; log10_isotropy: log10 I(W) of the cloud;
             log10_isotropy_matched: the same of the cloud rescaled to its root mean square norm
             before the step (I(W) is higher for shorter vectors of the same shape);
             log10_isotropy_sentences: the same of the sentences; isoscore, which does not depend on
@@ -101,7 +119,7 @@ def measure(cloud: SentenceCloud, planned_steps: Sequence[Step], clusterer: Clus
     """
     rows, pairs = [], []
     before = cloud.sentences(cloud.vectors)
-    norm_before = _rms(cloud.vectors)
+    norm_before, variance_before = _rms(cloud.vectors), _variance(cloud.vectors)
     seconds: dict[str, float] = {}
     fitted: Fitted = {}
     for step in planned_steps:
@@ -120,6 +138,7 @@ def measure(cloud: SentenceCloud, planned_steps: Sequence[Step], clusterer: Clus
             | correlations(cosines, cloud.scores)
             | {"spearman_of_removed": _spearman_of_removed(step, n_left, before - sentences, cloud)}
             | {
+                "variance_left": _variance(after) / variance_before,
                 "log10_isotropy": isotropy,
                 "log10_isotropy_matched": isotropy_matched,
                 "log10_isotropy_sentences": log10_isotropy(sentences),
@@ -161,6 +180,11 @@ def _rms(vectors: np.ndarray) -> float:
     return math.sqrt(float(np.einsum("ij,ij->", vectors, vectors, dtype=np.float64)) / len(vectors))
 
 
+def _variance(vectors: np.ndarray) -> float:
+    """Return the mean squared distance from the mean."""
+    return float(vectors.var(axis=0, dtype=np.float64).sum())
+
+
 def apply_step(
     vectors: np.ndarray, step: Step, clusterer: Clusterer, fitted: Fitted | None = None
 ) -> tuple[np.ndarray, int | None]:
@@ -178,20 +202,16 @@ def apply_step(
         IsotropyError: there are more clusters or components than the cloud allows, or the result
             is zero but for rounding errors.
     """
+    fitted = {} if fitted is None else fitted
+    if step.part == "controls":
+        return _apply_control(vectors, step, clusterer, fitted)
     method = estimator(step, clusterer)
     if method is None:
         return vectors, None
     n_left = None
     try:
         if isinstance(method, ClusterBasedEnhancement):
-            fitted, key = (
-                {} if fitted is None else fitted,
-                (method.clusterer, method.n_clusters, step.seed),
-            )
-            if key in fitted:
-                method = fitted[key].set_params(**method.get_params()).refit(vectors)
-            else:
-                fitted[key] = method.fit(vectors)
+            method = _fit_clusters(method, vectors, fitted)
             n_left = method.n_clusters_
         else:
             method.fit(vectors)
@@ -205,8 +225,46 @@ def apply_step(
     return after, n_left
 
 
+def _fit_clusters(
+    method: ClusterBasedEnhancement, vectors: np.ndarray, fitted: Fitted
+) -> ClusterBasedEnhancement:
+    """Fit a cluster-based method, or take it from the cache, refitted if its parameters differ."""
+    key = (method.clusterer, method.n_clusters, method.random_state)
+    if key not in fitted:
+        fitted[key] = method.fit(vectors)
+    elif fitted[key].get_params() != method.get_params():
+        fitted[key].set_params(**method.get_params()).refit(vectors)
+    return fitted[key]
+
+
+def _apply_control(
+    vectors: np.ndarray, step: Step, clusterer: Clusterer, fitted: Fitted
+) -> tuple[np.ndarray, int | None]:
+    """Apply a control of the cluster-based method: remove mean and components from random parts as
+    large as its clusters, or from the whole cloud the number of components that comes nearest to
+    leaving the variance that it leaves.
+    """
+    kmeans_step = step._replace(method="kmeans", part="methods")
+    clustered, n_left = apply_step(vectors, kmeans_step, clusterer, fitted)
+    if step.method == "abtt-variance":
+        (n, d), mean = vectors.shape, vectors.mean(axis=0, dtype=np.float64).astype(vectors.dtype)
+        squares = scatter(torch.from_numpy(vectors), torch.from_numpy(mean)).numpy()
+        variances = np.linalg.eigvalsh(squares)[::-1] / n
+        variance_left = variances.sum() - np.cumsum(variances[: min(n - 1, d) - 1])
+        n_removed = 1 + int(np.abs(variance_left - _variance(clustered)).argmin())
+        return AllButTheTop(n_removed).fit_transform(vectors), None
+    assert step.n_clusters is not None
+    labels = fitted["kmeans", step.n_clusters, step.seed].labels_
+    parts = np.random.default_rng(step.seed).permutation(labels)
+    after = np.empty_like(vectors)
+    for part in range(parts.max() + 1):
+        members = parts == part
+        after[members] = AllButTheTop(step.n_components).fit_transform(vectors[members])
+    return after, n_left
+
+
 def estimator(step: Step, clusterer: Clusterer) -> Any:
-    """Make the transform of a step, not fitted; None for method none."""
+    """Make the transform of a step that is no control, not fitted; None for method none."""
     if step.method == "none":
         return None
     if step.method == "mean":

@@ -17,6 +17,10 @@ first principal components ("global"); kmeans-mean: subtract the mean of each k-
 kmeans: remove the mean and the first principal components of each cluster of a Gaussian mixture or
 of k-means ("cluster-based")."""
 
+ControlName = Literal["random-parts", "abtt-variance"]
+"""Control of kmeans. random-parts: kmeans with random parts as large as its clusters;
+abtt-variance: abtt with as many components as leave the variance that kmeans leaves."""
+
 METHOD_TITLES: dict[str, str] = {
     "none": "none",
     "mean": "mean",
@@ -24,6 +28,8 @@ METHOD_TITLES: dict[str, str] = {
     "kmeans-mean": "k-means + mean",
     "gmm": "GMM + mean + PCA",
     "kmeans": "k-means + mean + PCA",
+    "random-parts": "random parts + mean + PCA",
+    "abtt-variance": "global, variance of k-means",
 }
 CLUSTERED = ("kmeans-mean", "gmm", "kmeans")
 

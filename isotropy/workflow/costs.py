@@ -390,7 +390,8 @@ def _(spec: VectorsSpec, costs: CostModel) -> Needs:
 def _(spec: SimilaritySpec, costs: CostModel) -> Needs:
     clustered = sum(m in CLUSTERED for m in spec.methods) * spec.n_clusterings
     size = _cloud_values(spec, costs)
-    times = clustered + len(spec.cluster_counts) * spec.n_clusterings / 2 + 0.5
+    controls = spec.n_clusterings if "kmeans" in spec.methods else 0  # two, without k-means
+    times = clustered + controls + len(spec.cluster_counts) * spec.n_clusterings / 2 + 0.5
     return Needs({"similarity": size * times}, 5e5, 24 * size)
 
 

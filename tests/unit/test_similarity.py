@@ -236,6 +236,31 @@ def test_cluster_based_method_equals_scikit_learn() -> None:
     assert log10_isotropy(after) > log10_isotropy(mean_alone) > log10_isotropy(X)
 
 
+def test_controls_of_the_cluster_based_method() -> None:
+    """Random parts have the sizes of the clusters, and lose mean and components as scikit-learn's
+    PCA finds them; the global control leaves the variance that comes nearest to that of clusters.
+    """
+    X, clusters = four_groups(), Step("kmeans", 4, 2, 0)
+    labels = np.random.default_rng(0).permutation(ClusterBasedEnhancement(4, 2).fit(X).labels_)
+    random_parts = clusters._replace(method="random-parts", part="controls")
+    after, n_parts = apply_step(X, random_parts, CONVERGED)
+    assert n_parts == 4
+    for part in range(4):
+        members = X[labels == part].astype(np.float64)
+        members -= members.mean(axis=0)
+        top = PCA(2).fit(members).components_
+        assert np.abs(after[labels == part] - (members - members @ top.T @ top)).max() < 1e-3
+
+    equal_variance, _ = apply_step(
+        X, clusters._replace(method="abtt-variance", part="controls"), CONVERGED
+    )
+    wanted = apply_step(X, clusters, CONVERGED)[0].var(axis=0).sum()
+    variances = PCA().fit(X.astype(np.float64)).explained_variance_ * (len(X) - 1) / len(X)
+    choices = [variances[n:].sum() for n in range(1, 11)]
+    nearest = min(choices, key=lambda left: abs(left - wanted))
+    assert equal_variance.var(axis=0).sum() == pytest.approx(nearest, rel=1e-4)
+
+
 def test_log_isotropy_of_long_vectors_is_finite_and_ordered() -> None:
     """For norms of thousands, as in the middle layers of SmolLM2, I(W) itself underflows or is NaN;
     its logarithm does not."""
@@ -257,6 +282,9 @@ def test_steps_repeat_clusterings_only() -> None:
         Step("abtt", None, 3, 0),
     ]
     assert [s.seed for s in result if s.method == "kmeans"] == [0, 1]
+    assert [(s.method, s.n_clusters, s.seed) for s in result if s.part == "controls"] == [
+        (control, 4, seed) for control in ("random-parts", "abtt-variance") for seed in (0, 1)
+    ]
     assert [(s.n_clusters, s.seed) for s in result if s.part == "clusters"] == [
         (1, 0),
         (3, 0),

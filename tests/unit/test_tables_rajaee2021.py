@@ -25,6 +25,7 @@ LEVEL = {
     "kmeans-mean": (58.0, -0.9),
 }
 LEVEL |= {"gmm": (61.0, -0.3), "kmeans": (63.0, -0.2)}
+CONTROL_LEVEL = {"random-parts": (59.0, -0.4), "abtt-variance": (62.0, -0.1)}
 
 
 def similarity_result(
@@ -53,6 +54,11 @@ def similarity_result(
             k = 27 if method in ("kmeans-mean", "gmm", "kmeans") else None
             rows.append(row(method, seed, spearman + seed, isotropy, k))
     rows += [
+        row(method, seed, *levels, k=27, part="controls")
+        for method, levels in CONTROL_LEVEL.items()
+        for seed in range(3)
+    ]
+    rows += [
         row("kmeans-mean", seed, 55.0, -1.0 / k, k, part="clusters")
         for k in (1, 3)
         for seed in range(2)
@@ -75,6 +81,7 @@ def row(
         "pearson": spearman + 1,
         "spearman": spearman,
         "spearman_of_removed": spearman / 3,
+        "variance_left": 0.5,
         "log10_isotropy": isotropy,
         "log10_isotropy_matched": isotropy - 1,
         "log10_isotropy_sentences": isotropy / 2,
@@ -107,7 +114,7 @@ def published() -> pd.DataFrame:
 def test_slides_and_table2_have_their_published_numbers(published: pd.DataFrame) -> None:
     long = tables.measurements([similarity_result()])
     slides = tables.slides(long, published).set_index("method")
-    assert list(slides.index) == list(LEVEL)
+    assert list(slides.index) == [*LEVEL, *CONTROL_LEVEL]
     assert slides.loc["kmeans", "spearman"] == 64
     assert slides.loc["kmeans", "spearman_sd"] == 1
     assert math.isnan(slides.loc["none", "spearman_sd"])
@@ -167,6 +174,9 @@ def test_isotropy_gains_pair_runs_by_seed() -> None:
     assert isotropy["isoscore_gain"].tolist() == pytest.approx([0.038] * 6)
     assert isotropy["orders_cluster_minus_global"].tolist() == pytest.approx([0.3] * 6)
     assert isotropy["isoscore_cluster_minus_global"].tolist() == pytest.approx([0.003] * 6)
+    assert isotropy["orders_cluster_minus_random_parts"].tolist() == pytest.approx([0.2] * 6)
+    minus_equal_variance = isotropy["orders_matched_cluster_minus_global_equal_variance"]
+    assert minus_equal_variance.tolist() == pytest.approx([-0.1] * 6)
 
 
 def test_similarity_gains_are_paired() -> None:

@@ -111,7 +111,8 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
     about = (
         "Methods that subtract means and components shorten vectors, and I(W) rises with that "
         "alone. Middle: clouds brought back to the root mean square norm that they had before. "
-        "IsoScore does not depend on scale. Bars: sd over clusterings. "
+        "IsoScore does not depend on scale. Controls: random parts as large as the clusters, and "
+        "the global method with the variance that k-means leaves. Bars: sd over clusterings. "
     )
     footnote(figure, about + sources(slides))
     return figure

@@ -58,6 +58,8 @@ FACTS = [
     "deviations",
 ]
 PAPER_METHODS = ["none", "abtt", "kmeans"]
+CONTROLS = {"random_parts": "random-parts", "global_equal_variance": "abtt-variance"}
+"""End of a difference's name -> control that is subtracted from the cluster-based method."""
 ISOTROPY_GAINS = {
     "orders": "log10_isotropy",
     "orders_matched": "log10_isotropy_matched",
@@ -105,7 +107,9 @@ _COMPARED_METHODS = ("cluster", "none")
         "The six methods of the 2020 slides: Pearson and Spearman correlation (times 100) of "
         "people's scores with cosines of sentences, Spearman's also of what a method removes "
         "from them (about its mean), and log10 of the isotropy I(W) of all token vectors; mean "
-        "and sd over clusterings. The slides state no split, layer or numbers."
+        "and sd over clusterings. The slides state no split, layer or numbers. Two controls are "
+        "ours: random parts as large as the clusters, and the global method with as many "
+        "components as leave the variance that k-means leaves."
     ),
 )
 def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -345,10 +349,10 @@ def _with_setup(run: SimilarityFacts) -> dict[str, object]:
 
 
 def _method_rows(measurements: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the methods: without those on the number of clusters, and without setups that have
-    only one method.
+    """Rows of the methods and their controls: without those on the number of clusters, and without
+    setups that have only one method.
     """
-    method_rows = measurements[measurements["part"] == "methods"]
+    method_rows = measurements[measurements["part"].isin(["methods", "controls"])]
     several = method_rows.groupby("setup")["method"].transform("nunique") > 1
     return method_rows[several]
 
@@ -363,6 +367,7 @@ def _summary(rows: pd.DataFrame, *extra_keys: str) -> pd.DataFrame:
             "pearson",
             "spearman",
             "spearman_of_removed",
+            "variance_left",
             "log10_isotropy",
             "log10_isotropy_matched",
             "log10_isotropy_sentences",
@@ -477,7 +482,8 @@ def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
     caption=(
         "What the claims on isotropy are about, per setup and clustering: orders of magnitude "
         "that I(W) rises by, the same with all clouds at the root mean square norm that they "
-        "had before (shorter vectors alone raise I(W)), and IsoScore."
+        "had before (shorter vectors alone raise I(W)), and IsoScore; minus none, the global "
+        "method, random parts of the same sizes, and the global method with equal variance removed."
     ),
 )
 def directions(measurements: pd.DataFrame) -> pd.DataFrame:
@@ -490,7 +496,8 @@ def directions(measurements: pd.DataFrame) -> pd.DataFrame:
         for name, column in ISOTROPY_GAINS.items():
             clustered_value = run["kmeans"][column]
             row[f"{name}_gain"] = clustered_value - run["none"][column]
-            row[f"{name}_cluster_minus_global"] = clustered_value - _value(run, "abtt", column)
+            for other, method in ({"global": "abtt"} | CONTROLS).items():
+                row[f"{name}_cluster_minus_{other}"] = clustered_value - _value(run, method, column)
         rows.append(row | facts)
     return _facts_first(rows)
 
