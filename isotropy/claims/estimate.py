@@ -87,6 +87,38 @@ def exact(value: float) -> Estimate:
     )
 
 
+def over_convention(
+    lowest: Estimate, chosen: Estimate, highest: Estimate, convention: str
+) -> Estimate:
+    """Widen an estimate to the values that another convention would give.
+
+    More units cannot make it narrower, so that its power is unknown.
+
+    Args:
+        lowest: estimate of the lowest value over all conventions.
+        chosen: the estimate with the convention that was chosen.
+        highest: estimate of the highest value.
+        convention: what the convention decides.
+    """
+    together = (lowest, chosen, highest)
+
+    def p(edge: float) -> float:
+        """p-value of the value nearest to the edge; 1 for a value that a convention gives."""
+        inside = lowest.value <= edge <= highest.value
+        return 1.0 if inside else float(np.max([each.p(edge) for each in together]))
+
+    low, high = np.transpose([each.interval for each in together])
+    return Estimate(
+        chosen.value,
+        (float(low.min()), float(high.max())),
+        chosen.n_units,
+        f"{chosen.method}, over all {convention}",
+        p,
+        chosen.sd,
+        chosen.values,
+    )
+
+
 def mean(
     values: np.ndarray, resolution: float = 0.0, bounds: tuple[float, float] = UNBOUNDED
 ) -> Estimate:

@@ -343,7 +343,7 @@ def _case_row(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
         row |= _test_columns(claim)
     if reason := _reason_unusable(claim, quantity, group):
         return Row(row | _no_number_columns("not computable", reason))
-    estimate = estimate_of(claim, group)
+    estimate = estimate_over_conventions(claim, group)
     if math.isnan(estimate.value):
         return Row(row | _no_number_columns("not computable", "its values do not vary"))
     models, seeds = (tuple(group[c].astype(str)) if c in group else () for c in ("model", "seed"))
@@ -379,6 +379,23 @@ def _reason_unusable(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> s
     if claim.unit == "deterministic" and group[quantity.column].nunique() > 1:
         return "there are several values"
     return ""
+
+
+def estimate_over_conventions(claim: Claim, group: pd.DataFrame) -> Estimate:
+    """Estimate the quantity of a claim, with an interval over what a convention decides.
+
+    Arguments as in `estimate_of`.
+    """
+    quantity = claim.quantity
+    assert quantity is not None
+    chosen = estimate_of(claim, group)
+    limits = [f"{quantity.column}_{end}" for end in ("low", "high")]
+    if quantity.convention is None or not set(limits) <= set(group.columns):
+        return chosen
+    lowest, highest = (
+        estimate_of(claim, group.assign(**{quantity.column: group[limit]})) for limit in limits
+    )
+    return estimates.over_convention(lowest, chosen, highest, quantity.convention)
 
 
 def estimate_of(claim: Claim, group: pd.DataFrame) -> Estimate:

@@ -129,7 +129,11 @@ def _largest_gap(n: int) -> float:
 
 
 def _judge_exact(claim: Claim, estimate: Estimate) -> Verdict:
-    """Judge a number without uncertainty."""
+    """Judge a number without uncertainty, but for that of a convention."""
+    low, high = estimate.interval
+    if low < high and any(low <= edge <= high for edge in edges(claim)):
+        edge_name = "an end of the tolerance" if isinstance(claim.test, Equals) else "the bound"
+        return Verdict("undecided", reason=f"the range of the convention includes {edge_name}")
     if isinstance(claim.test, Beyond) and estimate.value == claim.test.bound:
         return Verdict("undecided", reason="exactly at the bound")
     return _judge_point(claim, estimate)

@@ -62,6 +62,10 @@ class Quantity(Strict):
     """Values of other columns with which the number does not depend on the seed, such as that there
     is one cluster. Equal values of such runs are exact; other equal values have no interval, since
     few runs that agree do not show that others would."""
+    convention: str | None = None
+    """What a convention decides, such as the signs of eigenvectors: where the table has `column`
+    with `_low` and `_high`, these are its lowest and highest value over all conventions, and widen
+    the interval."""
     requires_learned: bool = False
     """Whether the models without any method must have learned their task (column `learned`): a
     claim on performance has no verdict otherwise."""

@@ -17,14 +17,16 @@ from scipy import stats
 from isotropy.errors import IsotropyError
 from isotropy.metrics.isoscores import isoscore
 from isotropy.metrics.matmul import scatter
-from isotropy.metrics.partition import partition_isotropies
+from isotropy.metrics.partition import IsotropyRange, partition_isotropy_ranges
 from isotropy.similarity.spec import (
+    ISOTROPIES,
     Clusterer,
     ControlName,
     MethodName,
     Parameters,
     SimilaritySpec,
     TuningSpec,
+    with_range,
 )
 from isotropy.similarity.token_cloud import SentenceCloud
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
@@ -110,7 +112,8 @@ def measure(cloud: SentenceCloud, planned_steps: Sequence[Step], clusterer: Clus
             divided by that before the step; log10_isotropy: log10 I(W) of the cloud;
             log10_isotropy_matched: the same of the cloud rescaled to its root mean square norm
             before the step (I(W) is higher for shorter vectors of the same shape);
-            log10_isotropy_sentences: the same of the sentences; isoscore, which does not depend on
+            log10_isotropy_sentences: the same of the sentences; each of the three with its range
+            over the signs of eigenvectors (…_low, …_high); isoscore, which does not depend on
             scale.
         pairs: one per step of the part `methods` and pair: method, seed, pair, first and second
             (numbers of its texts), score, cosine.
@@ -119,7 +122,7 @@ def measure(cloud: SentenceCloud, planned_steps: Sequence[Step], clusterer: Clus
     """
     rows, pairs = [], []
     before = cloud.sentences(cloud.vectors)
-    norm_before, variance_before = _rms(cloud.vectors), _variance(cloud.vectors)
+    norm_before, variance = _rms(cloud.vectors), _variance(cloud.vectors)
     seconds: dict[str, float] = {}
     fitted: Fitted = {}
     for step in planned_steps:
@@ -129,26 +132,33 @@ def measure(cloud: SentenceCloud, planned_steps: Sequence[Step], clusterer: Clus
         seconds[name] = round(seconds.get(name, 0.0) + perf_counter() - start, 3)
         sentences = cloud.sentences(after)
         cosines = pair_cosines(sentences, cloud)
-        norm_after = _rms(after)
-        scales = [1.0, norm_before / norm_after if norm_after > 0 else 1.0]
-        isotropy, isotropy_matched = log10_isotropies(after, scales)
         rows.append(
             step._asdict()
             | {"clusters_left": n_left}
             | correlations(cosines, cloud.scores)
             | {"spearman_of_removed": _spearman_of_removed(step, n_left, before - sentences, cloud)}
-            | {
-                "variance_left": _variance(after) / variance_before,
-                "log10_isotropy": isotropy,
-                "log10_isotropy_matched": isotropy_matched,
-                "log10_isotropy_sentences": log10_isotropy(sentences),
-                "isoscore": isoscore(after),
-            }
+            | {"variance_left": _variance(after) / variance if variance > 0 else math.nan}
+            | _isotropy_columns(after, sentences, norm_before)
+            | {"isoscore": isoscore(after)}
         )
         if step.part == "methods":
             pairs.append(_pair_rows(step, cosines, cloud))
     dtypes = {"n_clusters": "Int64", "n_components": "Int64", "clusters_left": "Int64"}
     return Measured(pd.DataFrame(rows).astype(dtypes), pd.concat(pairs, ignore_index=True), seconds)
+
+
+def _isotropy_columns(
+    after: np.ndarray, sentences: np.ndarray, norm_before: float
+) -> dict[str, float]:
+    """I(W) of tokens as they are and at their norm before, and of sentences, with ranges."""
+    norm_after = _rms(after)
+    scales = [1.0, norm_before / norm_after if norm_after > 0 else 1.0]
+    isotropies = [*_log10_isotropies(after, scales), *_log10_isotropies(sentences, [1.0])]
+    return {
+        name: value
+        for column, isotropy in zip(ISOTROPIES, isotropies, strict=True)
+        for name, value in zip(with_range(column), isotropy, strict=True)
+    }
 
 
 def _spearman_of_removed(
@@ -327,13 +337,14 @@ def log10_isotropy(vectors: np.ndarray) -> float:
     Raises:
         IsotropyError: there are fewer than two points, or all are zero.
     """
-    return log10_isotropies(vectors, [1.0])[0]
+    return _log10_isotropies(vectors, [1.0])[0].fixed
 
 
-def log10_isotropies(vectors: np.ndarray, scales: Sequence[float]) -> list[float]:
-    """Compute log10 I(W) of the vectors multiplied by each of several scales."""
+def _log10_isotropies(vectors: np.ndarray, scales: Sequence[float]) -> list[IsotropyRange]:
+    """Compute log10 I(W), with its range over signs, of the vectors multiplied by each scale."""
     try:
-        return [i / math.log(10) for i in partition_isotropies(vectors, scales, log=True)]
+        ranges = partition_isotropy_ranges(vectors, scales, log=True)
+        return [IsotropyRange(*(i / math.log(10) for i in each)) for each in ranges]
     except ValueError as error:
         raise IsotropyError(f"isotropy: {error}") from error
 

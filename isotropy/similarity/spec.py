@@ -31,7 +31,16 @@ METHOD_TITLES: dict[str, str] = {
     "random-parts": "random parts + mean + PCA",
     "abtt-variance": "global, variance of k-means",
 }
+ISOTROPIES = ("log10_isotropy", "log10_isotropy_matched", "log10_isotropy_sentences")
+"""Columns with I(W) of all tokens, of the same at their norm before, and of sentences; each has a
+range over the signs of eigenvectors."""
 CLUSTERED = ("kmeans-mean", "gmm", "kmeans")
+
+
+def with_range(column: str) -> tuple[str, str, str]:
+    """Return the names of a column and of those with its lowest and highest value over signs."""
+    return column, f"{column}_low", f"{column}_high"
+
 
 DroppedTokens = Literal["special", "first-and-last", "nothing"]
 """Tokens that are left out: special tokens such as [CLS]; the first and the last token of each

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from isotropy.claims import estimate as estimates
-from isotropy.claims.evaluate import SCHEMA, evaluate
+from isotropy.claims.evaluate import SCHEMA, estimate_over_conventions, evaluate
 from isotropy.claims.judge import Verdict, count_apart, judge, p_value
 from isotropy.claims.read import matching_rows, read_claims
 from isotropy.claims.spec import Beyond, Claim, Equals, Statement
@@ -123,6 +123,35 @@ def test_exact_numbers_are_judged_without_an_interval(
     tested = claim(test, published, unit="deterministic")
     estimate = estimates.exact(value)
     assert judge(tested, estimate, p_value(tested, estimate)).word == word
+
+
+def test_a_convention_widens_the_interval() -> None:
+    """Signs of eigenvectors move I(W): an exact number is decided where all signs agree; one over
+    seeds has the interval from that of the lowest values to that of the highest."""
+    quantity = {**QUANTITY, "convention": "signs"}
+    exact = claim(EQUALS, -0.8, unit="deterministic", quantity=quantity)
+    for low, high, word in (
+        (-0.805, -0.795, "reproduced"),
+        (-0.9, -0.795, "undecided"),
+        (-0.95, -0.9, "deviates"),
+    ):
+        table = pd.DataFrame({"x": [(low + high) / 2], "x_low": [low], "x_high": [high]})
+        estimate = estimate_over_conventions(exact, table)
+        assert estimate.interval == (low, high)
+        assert judge(exact, estimate, p_value(exact, estimate)).word == word
+
+    values = np.array([1.0, 1.1, 1.2])
+    table = pd.DataFrame({"x": values, "x_low": values - 0.5, "x_high": values + 2})
+    above = claim(ABOVE, quantity=quantity)
+    estimate = estimate_over_conventions(above, table)
+    assert estimate.value == pytest.approx(1.1)
+    assert estimate.interval[0] == pytest.approx(estimates.mean(values).interval[0] - 0.5)
+    assert estimate.interval[1] == pytest.approx(estimates.mean(values).interval[1] + 2)
+    assert estimate.p(0.7) == 1  # some signs give it
+    for edge in estimate.interval:
+        assert estimate.p(edge) == pytest.approx(estimates.ALPHA)
+    without = estimate_over_conventions(above, table[["x"]])
+    assert without.interval == estimates.mean(values).interval
 
 
 def test_minus_compares_two_columns_by_welchs_test() -> None:

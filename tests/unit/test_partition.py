@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -10,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotropy.metrics import partition_isotropy
-from isotropy.metrics.partition import partition_isotropies
+from isotropy.metrics import StreamingPartition, partition_isotropy
+from isotropy.metrics.partition import partition_isotropies, partition_isotropy_ranges
 
 RNG = np.random.default_rng(0)
 
@@ -73,6 +74,37 @@ def test_sign_of_eigenvectors_matters() -> None:
     W = RNG.standard_normal((200, 5)) * np.array([1, 0.9, 0.8, 0.7, 0.6]) + 0.5
     assert partition_isotropy(-W) != pytest.approx(partition_isotropy(W), rel=0.01)
     assert partition_isotropy(W, signs="both") < partition_isotropy(W)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(4, 40), d=st.integers(2, 7), shift=st.floats(0, 3))
+def test_range_over_signs_equals_all_choices(seed: int, n: int, d: int, shift: float) -> None:
+    """The range is that of the definition over all 2^d choices of signs, and contains the values
+    with fixed signs and with those of LAPACK."""
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((n, d)) * rng.uniform(0.2, 1, d) + shift * rng.standard_normal(d)
+    vectors = np.linalg.eigh(W.T @ W)[1]
+    F = [np.exp(W @ (vectors * signs)).sum(axis=0) for signs in product((1, -1), repeat=d)]
+    values = [f.min() / f.max() for f in F]
+    (result,) = partition_isotropy_ranges(W, [1.0])
+    assert result.low == pytest.approx(min(values), rel=1e-6)
+    assert result.high == pytest.approx(max(values), rel=1e-6)
+    assert result.fixed == partition_isotropy(W)
+    authors = np.exp(W @ np.linalg.eig(W.T @ W)[1]).sum(axis=0)
+    lapack = partition_isotropy(W, signs="lapack")
+    assert lapack == pytest.approx(authors.min() / authors.max(), rel=1e-6)
+    assert result.low * (1 - 1e-6) <= lapack <= result.high * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("d", [2, 3, 50, 301])
+def test_ranges_at_several_scales(d: int) -> None:
+    """The value with fixed signs has the bytes of `partition_isotropies`, over several blocks."""
+    W = RNG.standard_normal((9000, d)).astype(np.float32) + 0.1
+    ranges = partition_isotropy_ranges(W, [1.0, 3.0], log=True)
+    assert [each.fixed for each in ranges] == partition_isotropies(W, [1.0, 3.0], log=True)
+    assert all(each.low <= each.fixed <= each.high <= 0 for each in ranges)
+    with pytest.raises(ValueError, match='needs signs "both"'):
+        StreamingPartition(np.eye(2)).compute_ranges()
 
 
 def test_partition_score_of_the_isoscore_package_differs() -> None:

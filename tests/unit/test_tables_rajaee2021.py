@@ -14,7 +14,14 @@ from scipy import stats
 from isotropy.finetune.spec import FinetuneFacts, Method
 from isotropy.papers.rajaee2021 import tables
 from isotropy.papers.registry import paper
-from isotropy.similarity.spec import ClassificationFacts, Parameters, SimilarityFacts, TuningFacts
+from isotropy.similarity.spec import (
+    ISOTROPIES,
+    ClassificationFacts,
+    Parameters,
+    SimilarityFacts,
+    TuningFacts,
+    with_range,
+)
 from tests.unit.factories import finetune_facts
 
 PARAMETERS = Parameters(n_clusters=27, n_components=12, n_components_global=15)
@@ -71,6 +78,12 @@ def similarity_result(
 def row(
     method: str, seed: int, spearman: float, isotropy: float, k: int | None, part: str = "methods"
 ) -> dict[str, Any]:
+    isotropies = dict(zip(ISOTROPIES, (isotropy, isotropy - 1, isotropy / 2), strict=True))
+    limits = {
+        limit: value + shift
+        for column, value in isotropies.items()
+        for limit, shift in zip(with_range(column)[1:], (-0.1, 0.2), strict=True)
+    }
     return {
         "method": method,
         "n_clusters": k,
@@ -82,9 +95,8 @@ def row(
         "spearman": spearman,
         "spearman_of_removed": spearman / 3,
         "variance_left": 0.5,
-        "log10_isotropy": isotropy,
-        "log10_isotropy_matched": isotropy - 1,
-        "log10_isotropy_sentences": isotropy / 2,
+        **isotropies,
+        **limits,
         "isoscore": 0.5 + isotropy / 100,
     }
 
@@ -175,6 +187,10 @@ def test_isotropy_gains_pair_runs_by_seed() -> None:
     assert isotropy["orders_cluster_minus_global"].tolist() == pytest.approx([0.3] * 6)
     assert isotropy["isoscore_cluster_minus_global"].tolist() == pytest.approx([0.003] * 6)
     assert isotropy["orders_cluster_minus_random_parts"].tolist() == pytest.approx([0.2] * 6)
+    # A difference is lowest with the lowest value of the first and the highest of the second.
+    assert isotropy["orders_gain_low"].tolist() == pytest.approx([3.5] * 6)
+    assert isotropy["orders_gain_high"].tolist() == pytest.approx([4.1] * 6)
+    assert "isoscore_gain_low" not in isotropy
     minus_equal_variance = isotropy["orders_matched_cluster_minus_global_equal_variance"]
     assert minus_equal_variance.tolist() == pytest.approx([-0.1] * 6)
 

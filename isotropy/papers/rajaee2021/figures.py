@@ -132,13 +132,15 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(6.8, 4.2))
     axes = figure.subplots()
     for i, (model, rows) in enumerate(table5.groupby("embedding", sort=False)):
-        curve(axes, rows, "layer", "log10_isotropy", str(model), look(i))
+        over_signs = ("log10_isotropy_low", "log10_isotropy_high")
+        curve(axes, rows, "layer", "log10_isotropy", str(model), look(i), over_signs)
         _published(axes, rows, "layer", f"{model}, paper", look(i).color)
     label(axes, xlabel="layer (0: embedding layer)", ylabel=ISOTROPY)
     _compress(axes, table5["log10_isotropy"])
     mark_status(axes, table5)
     legend(figure, "top", ncols=2)
-    footnote(figure, f"All token vectors without post-processing. {sources(table5)}")
+    about = "All token vectors without post-processing. Bars: over all signs of eigenvectors. "
+    footnote(figure, about + sources(table5))
     return figure
 
 

@@ -19,10 +19,12 @@ from isotropy.finetune.spec import FinetuneFacts
 from isotropy.papers.declare import table
 from isotropy.papers.rajaee2021.protocol import LAST, TRAINING
 from isotropy.similarity.spec import (
+    ISOTROPIES,
     METHOD_TITLES,
     ClassificationFacts,
     SimilarityFacts,
     TuningFacts,
+    with_range,
 )
 from isotropy.tables.answers import error_of_change
 from isotropy.tables.bootstrap import (
@@ -193,12 +195,16 @@ def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     published=True,
     needs="isotropy-by-layer",
     section="Table 5",
-    caption="Isotropy of every layer without post-processing: log10 of I(W) of all token vectors.",
+    caption=(
+        "Isotropy of every layer without post-processing: log10 of I(W) of all token vectors, with "
+        "its lowest and highest value over the signs of eigenvectors, which are arbitrary."
+    ),
 )
 def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Isotropy of every layer without post-processing (2021, Table 5)."""
     selected = measurements[(measurements["method"] == "none") & measurements["profiled"]]
-    rows = selected[[*FACTS, "n_tokens", "d", "log10_isotropy"]].reset_index(drop=True)
+    columns = [*FACTS, "n_tokens", "d", *with_range("log10_isotropy")]
+    rows = selected[columns].reset_index(drop=True)
     rows["quantity"] = [f"layer {layer:.0f}" for layer in rows["layer"]]
     printed = _published_values(
         rows, _published_by_key(published[published["locator"] == "Table 5"])
@@ -218,11 +224,20 @@ def against_input(table5: pd.DataFrame) -> pd.DataFrame:
     larger, and whether it is more anisotropic; per data set and model (the setup).
     """
     rows = table5.assign(setup=table5["dataset"] + ", " + table5["embedding"])
-    inputs = rows[rows["layer"] == 0].set_index("setup")["log10_isotropy"]
+    inputs = rows[rows["layer"] == 0].set_index("setup")
     hidden = rows[(rows["layer"] > 0) & rows["setup"].isin(inputs.index)].reset_index(drop=True)
-    orders = hidden["log10_isotropy"] - hidden["setup"].map(inputs)
+    value, low, high = with_range("log10_isotropy")
+    orders, lowest, highest = (
+        hidden[ours] - hidden["setup"].map(inputs[of_input])
+        for ours, of_input in ((value, value), (low, high), (high, low))
+    )
     columns = [*FACTS, "log10_isotropy"]
-    return hidden[columns].assign(orders=orders, more_anisotropic=(orders < 0).astype(float))
+    return hidden[columns].assign(
+        orders=orders,
+        orders_low=lowest,
+        orders_high=highest,
+        more_anisotropic=(orders < 0).astype(float),
+    )
 
 
 @table(
@@ -368,12 +383,12 @@ def _summary(rows: pd.DataFrame, *extra_keys: str) -> pd.DataFrame:
             "spearman",
             "spearman_of_removed",
             "variance_left",
-            "log10_isotropy",
-            "log10_isotropy_matched",
-            "log10_isotropy_sentences",
+            *ISOTROPIES,
             "isoscore",
         ):
             row |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
+        limits = [limit for name in ISOTROPIES for limit in with_range(name)[1:]]
+        row |= {limit: group[limit].mean() for limit in limits}
         n_pairs = int(group["n_pairs"].iloc[0])
         for name in ("pearson", "spearman"):
             values = group[name].to_numpy(dtype=float)
@@ -452,6 +467,18 @@ def _value(run: dict[str, pd.Series], method: str, column: str) -> float:
     return float(run[method][column]) if method in run else math.nan
 
 
+def _range_of_difference(
+    name: str, run: dict[str, pd.Series], method: str, column: str
+) -> dict[str, float]:
+    """The cluster-based method minus another; with I(W), also lowest and highest over signs."""
+    row = {name: _value(run, "kmeans", column) - _value(run, method, column)}
+    if column in ISOTROPIES:
+        _, low, high = with_range(column)
+        row[f"{name}_low"] = _value(run, "kmeans", low) - _value(run, method, high)
+        row[f"{name}_high"] = _value(run, "kmeans", high) - _value(run, method, low)
+    return row
+
+
 def _facts_first(rows: list[dict[str, object]]) -> pd.DataFrame:
     columns = [*FACTS, "seed"]
     table = pd.DataFrame(rows, columns=None if rows else columns)
@@ -483,7 +510,8 @@ def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
         "What the claims on isotropy are about, per setup and clustering: orders of magnitude "
         "that I(W) rises by, the same with all clouds at the root mean square norm that they "
         "had before (shorter vectors alone raise I(W)), and IsoScore; minus none, the global "
-        "method, random parts of the same sizes, and the global method with equal variance removed."
+        "method, random parts of the same sizes, and the global method with equal variance "
+        "removed. I(W) has its range over the signs of eigenvectors."
     ),
 )
 def directions(measurements: pd.DataFrame) -> pd.DataFrame:
@@ -494,10 +522,10 @@ def directions(measurements: pd.DataFrame) -> pd.DataFrame:
     for facts, run in _paired_runs(_method_rows(measurements)):
         row: dict[str, object] = {}
         for name, column in ISOTROPY_GAINS.items():
-            clustered_value = run["kmeans"][column]
-            row[f"{name}_gain"] = clustered_value - run["none"][column]
+            row |= _range_of_difference(f"{name}_gain", run, "none", column)
             for other, method in ({"global": "abtt"} | CONTROLS).items():
-                row[f"{name}_cluster_minus_{other}"] = clustered_value - _value(run, method, column)
+                difference = f"{name}_cluster_minus_{other}"
+                row |= _range_of_difference(difference, run, method, column)
         rows.append(row | facts)
     return _facts_first(rows)
 
