@@ -378,7 +378,7 @@ def _layer(offset: int) -> Any:
     clustering = Clustering(
         n_components=None, k_max=5, sample_size=400, threshold=0.1, max_iter=300, n_init=1
     )
-    lid = Lid(k=10, n_queries=200, n_equal=300)
+    lid = Lid(k=10, n_queries=200, n_equal=300, n_types=100)
     spec: Any = SimpleNamespace(clustering=clustering, lid=lid, n_points=50)
     axes = principal_axes(vectors)
     measured = measure_layer(cloud, axes, spec, 0)

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from isotropy.errors import IsotropyError
-from isotropy.geometry.lid import lid_scores
-from isotropy.geometry.spec import Clustering, LayerSpec
+from isotropy.geometry.lid import lid_by_type, lid_scores
+from isotropy.geometry.spec import Clustering, LayerSpec, Lid
 from isotropy.geometry.swiss_roll import roll
 from isotropy.geometry.token_types import TypedCloud, read_typed_cloud, varied
 from isotropy.metrics.clusters import ClusterCount, cluster_count
@@ -81,8 +81,8 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
         (share of tokens in the largest cluster); s_inter_adjusted, s_intra_adjusted (each cluster
         centred; plain mean over clusters), …_weighted (mean weighted by tokens), and controls
         …_centred (one mean for all) and …_random_parts (parts as large as the clusters); lid_…
-        (`lid_scores`); for the first three components of the largest cluster, position_share (share
-        of variance explained by the position in the window) and roll_… (`roll`).
+        (`lid_scores`, `lid_by_type`); for the first three components of the largest cluster,
+        position_share (of variance, explained by the position in the window), roll_… (`roll`).
     """
     counts = np.bincount(cloud.types)
     clustered = count_clusters(cloud.vectors, axes, spec.clustering, seed)
@@ -92,8 +92,8 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
     weighted = type_cosines(cloud.vectors, cloud.types, clusters, weighted=True)
     sizes = np.bincount(clusters)
     in_largest = clusters == sizes.argmax()
-    largest_vectors = cloud.vectors[in_largest]
-    coordinates = principal_axes(largest_vectors).project(largest_vectors, N_PLOTTED)
+    vectors = cloud.vectors[in_largest]
+    coordinates = principal_axes(vectors).project(vectors, N_PLOTTED)
     swiss_roll = roll(coordinates, cloud.positions[in_largest], cloud.frequencies[in_largest], seed)
     scores = {
         "n_tokens": len(cloud.vectors),
@@ -118,14 +118,17 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
         "roll_gain": swiss_roll.gain,
         "roll_along_position": swiss_roll.along_position,
         "roll_along_frequency": swiss_roll.along_frequency,
-        **_controls(cloud, clusters, seed),
+        **_controls(cloud, clusters, spec.lid, seed),
     }
     return Measurements(scores, clustered.silhouettes, clusters)
 
 
-def _controls(cloud: TypedCloud, clusters: np.ndarray, seed: int) -> dict[str, float]:
+def _controls(
+    cloud: TypedCloud, clusters: np.ndarray, settings: Lid, seed: int
+) -> dict[str, float]:
     """Compute cosines adjusted without real clusters, as controls: with one mean for all tokens
-    (global centring), and with the means of random parts as large as the clusters.
+    (global centring), and with the means of random parts as large as the clusters; and the local
+    dimension with few tokens of each type.
     """
     single_cluster = np.zeros(len(clusters), dtype=np.int64)
     random_clusters = np.random.default_rng(seed).permutation(clusters)
@@ -136,6 +139,7 @@ def _controls(cloud: TypedCloud, clusters: np.ndarray, seed: int) -> dict[str, f
         "s_intra_centred": centred_cosines.s_intra,
         "s_inter_random_parts": random_cosines.s_inter,
         "s_intra_random_parts": random_cosines.s_intra,
+        **lid_by_type(cloud.vectors, cloud.types, settings, seed),
     }
 
 

@@ -133,6 +133,10 @@ class Lid(Strict):
     n_equal: Annotated[int, Field(ge=3)]
     """Size of a sample in which the dimension by cosines is measured again: it depends on the
     number of points, so that clouds are compared at equal size. Not measured in smaller clouds."""
+    n_types: Annotated[int, Field(ge=3)]
+    """Size of samples with few points of each type, one or more, in which the dimension by cosines
+    is measured again: most neighbours of a frequent token are of its own type. Not measured in
+    clouds with fewer types."""
 
 
 class LayerSpec(PaperSpec):

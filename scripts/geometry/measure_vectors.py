@@ -1,8 +1,9 @@
 """Measures the local intrinsic dimension of static vectors."""
 
+import numpy as np
 import pandas as pd
 
-from isotropy.geometry.lid import lid_scores
+from isotropy.geometry.lid import lid_by_type, lid_scores
 from isotropy.geometry.spec import VectorsFacts, VectorsSpec
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
@@ -13,7 +14,15 @@ with Job(snakemake, VectorsSpec) as job:
     spec, source = job.spec, job.input["vectors_source"]
     job.seeds = {f"seed{s}": s for s in spec.seeds}
     vectors = read_vectors(read_fetched(source).content, source).vectors
-    rows = [{"seed": seed, **lid_scores(vectors, spec.lid, seed)} for seed in spec.seeds]
+    types = np.arange(len(vectors))  # each word has one vector
+    rows = [
+        {
+            "seed": seed,
+            **lid_scores(vectors, spec.lid, seed),
+            **lid_by_type(vectors, types, spec.lid, seed),
+        }
+        for seed in spec.seeds
+    ]
     with job.write("rows") as path:
         write_parquet(path, pd.DataFrame(rows), job.mark)
     job.lineage.deviate(spec.deviations)

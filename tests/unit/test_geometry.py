@@ -27,7 +27,12 @@ from isotropy.geometry.layers import (
     position_variance_share,
     principal_axes,
 )
-from isotropy.geometry.lid import lid_scores
+from isotropy.geometry.lid import (
+    POINTS_PER_TYPE,
+    _rank_within_type,
+    lid_by_type,
+    lid_scores,
+)
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid
 from isotropy.geometry.swiss_roll import roll
 from isotropy.geometry.token_types import (
@@ -54,7 +59,7 @@ SPEC = LayerSpec(
     types=["subwords"],
     variants=["all"],
     clustering=CLUSTERING,
-    lid=Lid(k=10, n_queries=None, n_equal=100),
+    lid=Lid(k=10, n_queries=None, n_equal=100, n_types=12),
     n_points=50,
     seeds=[0],
 )
@@ -314,6 +319,36 @@ def test_pictures_are_points_on_the_first_axes() -> None:
     assert drawn.equals(pictures(cloud, axes, clusters, 50))
 
 
+def test_dimension_by_points_per_type() -> None:
+    """Copies of a type with a little noise are each other's neighbours, so that the dimension is
+    that of the noise; with one point per type it is that of the types."""
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((300, 6))
+    types = np.repeat(np.arange(300), 40)
+    plane = rng.standard_normal((2, 6))
+    points = centres[types] + 1e-3 * rng.standard_normal((len(types), 2)) @ plane
+    settings = Lid(k=10, n_queries=None, n_equal=100, n_types=200)
+    scores = lid_by_type(points, types, settings, 0)
+    assert scores["own_type_share"] == 1
+    assert scores["lid_cosine_per_type_1"] > scores["lid_cosine_per_type_all"]
+    reference = lid_mle(centres[:200], 10, metric="cosine")
+    assert scores["lid_cosine_per_type_1"] == pytest.approx(reference, rel=0.1)
+    # Where each type occurs once, there is one sample, of random points.
+    once = lid_by_type(centres, np.arange(300), settings, 0)
+    assert len({v for name, v in once.items() if name.startswith("lid")}) == 1
+    assert np.isnan(once["own_type_share"])
+    few = lid_by_type(centres, np.arange(300), settings.model_copy(update={"n_types": 301}), 0)
+    assert np.isnan(list(few.values())).all()
+
+
+def test_at_most_so_many_points_of_a_type() -> None:
+    types = np.random.default_rng(0).integers(0, 9, 200)
+    rank = _rank_within_type(types, 3)
+    for name, most in POINTS_PER_TYPE.items():
+        counts = np.bincount(types[rank < (most or 200)])
+        assert np.array_equal(counts, np.minimum(np.bincount(types), most or 200)), name
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
 def test_both_local_dimension_estimates_equal_single_ones(dtype: type, tolerance: float) -> None:
     """Computed from one search, they equal the separately computed ones, also with repeated
@@ -353,7 +388,7 @@ def test_deviations_of_precision() -> None:
 def test_too_few_points_are_rejected() -> None:
     cloud = clustered(n=9)
     with pytest.raises(IsotropyError, match="local dimension: k must lie between 2 and 8"):
-        lid_scores(cloud.vectors, Lid(k=10, n_queries=None, n_equal=100), 0)
+        lid_scores(cloud.vectors, Lid(k=10, n_queries=None, n_equal=100, n_types=12), 0)
     with pytest.raises(IsotropyError, match="clusters: k_range must hold numbers from 2 to 2"):
         count_clusters(cloud.vectors[:3], principal_axes(cloud.vectors), CLUSTERING, 0)
 

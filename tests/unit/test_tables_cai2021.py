@@ -55,6 +55,9 @@ def rows(
         "s_inter_random_parts": 0.06,
         "s_inter_centred": -0.05,
         "lid_cosine_equal_n": 13.0,
+        "lid_cosine_per_type_1": 30.0,
+        "lid_cosine_per_type_all": 16.0,
+        "own_type_share": 0.95,
     }
     both = plain | scores
     both |= {f"{name}_published": both[name] / 2 for name in ("lid_cosine", "lid_euclidean")}
@@ -92,6 +95,8 @@ def vectors() -> pd.DataFrame:
     lids = {
         "lid_cosine": 36.0,
         "lid_cosine_equal_n": 33.0,
+        "lid_cosine_per_type_1": 20.0,
+        "lid_cosine_per_type_all": 20.0,
         "lid_euclidean": 30.0,
         "lid_cosine_published": 18.0,
         "lid_euclidean_published": 15.0,
@@ -237,3 +242,22 @@ def test_statements_have_the_bounds_of_claims() -> None:
     }
     for column, kind, bound in cai2021._STATEMENTS.values():
         assert (claims[column].kind, claims[column].bound) == (kind, bound)
+
+
+def test_repeated_types_are_counted_for_layers_and_static_vectors(
+    layers: pd.DataFrame, vectors: pd.DataFrame
+) -> None:
+    """One token per type turns the comparison with static vectors in these rows: 16 with all
+    tokens, 30 with one per type, 20 for static vectors."""
+    table = cai2021.repeated_types(layers, vectors)
+    assert len(table) == (3 + 1) * 2 * 2  # layers and vectors, seeds, numbers
+    means = table.groupby(["setup", "tokens_per_type"])["lid_cosine"].mean()
+    assert means.to_dict() == {
+        ("ptb, gpt2", "1"): 30,
+        ("ptb, gpt2", "all"): 16,
+        ("glove-twitter-100d", "1"): 20,
+        ("glove-twitter-100d", "all"): 20,
+    }
+    against = cai2021.against_static(layers, vectors)
+    assert (against["static_minus_contextual_one_per_type"] == -10).all()
+    assert (against["static_minus_contextual_equal_n"] == 20).all()

@@ -259,3 +259,35 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     )
     footnote(figure, f"{about}{_seeds(layers)} {sources(layers)}")
     return figure
+
+
+@figure(
+    "repeated_types",
+    tables=["repeated_types"],
+    section="5",
+    caption=(
+        "Local intrinsic dimension against the number of tokens per type, at an equal number of "
+        "points. The paper, with all tokens, finds it below that of static vectors."
+    ),
+)
+def dimension_per_type_count(repeated_types: pd.DataFrame) -> Figure:
+    """LID by cosines with few tokens of each type, a line per layer; dashed, static vectors."""
+    measured = repeated_types.dropna(subset="lid_cosine")
+    names = list(dict.fromkeys(repeated_types["tokens_per_type"]))
+    measured = measured.assign(place=measured["tokens_per_type"].map(names.index))
+    contextual, static = (measured[measured["layer"].isna() == is_static] for is_static in (0, 1))
+    figure, drawn = panels(
+        contextual, xlabel="tokens per type, at most", ylabel="local intrinsic dimension"
+    )
+    for axes, rows in drawn:
+        for i, (layer, of_layer) in enumerate(rows.groupby("layer")):
+            curve(axes, of_layer, "place", "lid_cosine", f"layer {layer:.0f}", look(i))
+        for i, (name, of_vectors) in enumerate(static.groupby("setup", sort=False)):
+            mean = of_vectors["lid_cosine"].mean()
+            axes.axhline(mean, color=GREY, ls=("--", ":")[i % 2], lw=1.2, label=str(name))
+        axes.set_xticks(range(len(names)), names)
+        axes.set_ylim(0)
+    legend(figure)
+    about = "By cosines, conventional estimate, samples of equal size. Grey: static vectors. "
+    footnote(figure, f"{about}{_seeds(measured)} {sources(measured)}")
+    return figure

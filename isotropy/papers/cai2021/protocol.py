@@ -116,10 +116,12 @@ WITHOUT_INFLUENCE: Mapping[type[PaperSpec], Mapping[str, str]] = {
         "types": "each is a row of its own: tables say that words are not the authors' types",
         "variants": "each is a row of its own: tables say which is not the authors'",
         "lid.n_equal": "of a column of its own, at an equal number of points",
+        "lid.n_types": "of columns of their own, with few points of each type",
         "n_points": "tokens in pictures",
     },
     VectorsSpec: {
         "lid.n_equal": "of a column of its own, at an equal number of points",
+        "lid.n_types": "of columns of their own, with few points of each type",
         "seeds": "nothing is seeded",
     },
 }

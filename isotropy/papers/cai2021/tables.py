@@ -153,16 +153,18 @@ def _directions(chosen: pd.DataFrame) -> pd.DataFrame:
     section="5",
     caption=(
         "Conventional local dimension by cosines of each layer, against that of static vectors: "
-        "of all points, and of an equal number, on which the dimension depends."
+        "of all points, of an equal number, on which the dimension depends, and (our control) of "
+        "equally many types with one token each, since neighbours of a frequent token are of its "
+        "own type."
     ),
 )
 def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
     """Conventional LID by cosines of each layer against each set of static vectors, with the
-    same seed: on all points (`n`, `n_static`), and on equally many, since it depends on their
-    number.
+    same seed: on all points (`n`, `n_static`), on equally many, since it depends on their number,
+    and on one point of each of equally many types.
     """
     subwords = _subwords(layers)
-    lid = ["lid_cosine", "lid_cosine_equal_n"]
+    lid = ["lid_cosine", "lid_cosine_equal_n", "lid_cosine_per_type_1"]
     contextual = subwords[[*FACTS, "layer", "seed", *lid, "n_tokens"]].rename(
         columns={"n_tokens": "n"}
     )
@@ -171,6 +173,7 @@ def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
             "embedding": "vectors",
             "lid_cosine": "lid_static",
             "lid_cosine_equal_n": "lid_static_equal_n",
+            "lid_cosine_per_type_1": "lid_static_per_type_1",
             "n": "n_static",
             "status": "status_static",
             "deviations": "deviations_static",
@@ -181,10 +184,35 @@ def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
     pairs["static_minus_contextual"] = pairs["lid_static"] - pairs["lid_cosine"]
     equal = pairs["lid_static_equal_n"] - pairs["lid_cosine_equal_n"]
     pairs["static_minus_contextual_equal_n"] = equal
+    one_per_type = pairs["lid_static_per_type_1"] - pairs["lid_cosine_per_type_1"]
+    pairs["static_minus_contextual_one_per_type"] = one_per_type
     for reason in pairs.loc[pairs["status_static"] != "original", "deviations_static"].unique():
         contextual = (pairs["status_static"] != "original") & (pairs["deviations_static"] == reason)
         pairs = deviate(pairs, contextual, str(reason) or "of stand-in vectors")
     return pairs.drop(columns=["status_static", "deviations_static"])
+
+
+@table(
+    "repeated_types",
+    tables=["layers", "vectors"],
+    section="5",
+    caption=(
+        "Conventional local dimension by cosines in samples of equal size with at most 1, 3, 10 "
+        "or any number of tokens per type, and the share of a frequent token's neighbours that are "
+        "of its own type. Ours, as a control: of static vectors, each word has one."
+    ),
+)
+def repeated_types(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
+    """LID against the number of tokens per type: a row per layer or set of static vectors, seed and
+    number; layer NaN for static vectors.
+    """
+    prefix = "lid_cosine_per_type_"
+    keys = [*FACTS, "layer", "seed", "own_type_share"]
+    both = pd.concat([_subwords(layers), vectors], ignore_index=True)
+    table = both.reindex(columns=[*keys, *layers.filter(like=prefix)]).melt(
+        keys, var_name="tokens_per_type", value_name="lid_cosine"
+    )
+    return table.assign(tokens_per_type=table["tokens_per_type"].str.removeprefix(prefix))
 
 
 def _with_setup(facts: dict[str, object]) -> dict[str, object]:
