@@ -1,0 +1,131 @@
+"""Statements of docs/findings.md, computed again from tables of the default study alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+ORDINALS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
+
+
+def mean_and_interval(values: pd.Series) -> tuple[float, float, float]:
+    """Mean over runs, with Student's 95 % interval."""
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std() / np.sqrt(len(values))
+    return values.mean(), values.mean() - half, values.mean() + half
+
+
+def seeds(table: pd.DataFrame, setup: str) -> pd.DataFrame:
+    return table[(table["setup"] == setup) & ~table["seed"].isin(["mean", "sd"])]
+
+
+def pearson_on_polarity(correlations: pd.DataFrame) -> str:
+    r, low, high = mean_and_interval(seeds(correlations, "polarity")["pearson_r"])
+    return f"r between IsoScore and silhouette is {r:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def silhouettes_rise(correlations: pd.DataFrame) -> str:
+    rising = correlations[correlations["seed"] == "mean"]["silhouette_change"] > 0
+    assert rising.all()
+    return f"raises the silhouette in all {ORDINALS[len(rising)]} setups"
+
+
+def unscaled_supersenses(correlations: pd.DataFrame) -> str:
+    assert (seeds(correlations, "supersenses")["pearson_r"] > 0).all()
+    assert (seeds(correlations, "supersenses-scaled")["pearson_r"] < 0).all()
+    return "IsoScore rises with the silhouette for supersenses whose vectors are 20 times as long"
+
+
+def steering(steps: pd.DataFrame) -> str:
+    by_step = steps.groupby("step")["isoscore_star_change"].apply(mean_and_interval)
+    assert all(low > 0 for _, low, _ in by_step)
+    return f"it rises at each step of λ ({ORDINALS[steps['seed'].nunique()]} seeds)"
+
+
+def ratio_with_cosreg(cosreg: pd.DataFrame) -> str:
+    ratio, low, high = mean_and_interval(cosreg["isoscore_star_ratio"])
+    return f"(ratio {ratio:.1f} [{low:.3g}, {high:.2g}])"
+
+
+def batches_beyond_a_tenth(stability_of_batches: pd.DataFrame) -> str:
+    star = stability_of_batches[stability_of_batches["score"] == "IsoScore*"]
+    failing = [mean_and_interval(e)[1] > 0.1 for _, e in star.groupby("setup")["relative_error"]]
+    return (
+        f"Does not hold in {ORDINALS[sum(failing)]} of {ORDINALS[len(failing)]} cases:** IsoScore* "
+        "of a batch within 10 % of the whole cloud's"
+    )
+
+
+def orders_of_isotropy(isotropy: pd.DataFrame) -> str:
+    assert (isotropy.groupby("setup")[["orders_gain", "orders_matched_gain"]].mean() > 1).all(
+        axis=None
+    )
+    assert (isotropy["isoscore_gain"] > 0).all()
+    first = isotropy[isotropy["layer"] == 1].mean(numeric_only=True)
+    return (
+        f"On layer 1 of MiniLM, {first['orders_gain']:.1f} orders as published are "
+        f"{first['orders_matched_gain']:.1f} at equal norm"
+    )
+
+
+def similarity_is_open(similarity: pd.DataFrame) -> str:
+    words = similarity.set_index("dataset").loc["wordsim353"]
+    assert words["gain_low"] < 0 < words["gain_high"]
+    return f"the interval is [{words['gain_low']:.0f}, {words['gain_high']:.0f}] points"
+
+
+def word_pairs(similarity: pd.DataFrame) -> str:
+    words = similarity.set_index("dataset").loc["wordsim353"]
+    assert words["cluster_minus_global_high"] < 0
+    return f"WordSim-353: {-words['cluster_minus_global']:.0f} points below"
+
+
+def last_layer(cai: pd.DataFrame) -> str:
+    by_layer = cai.groupby("layer")["s_inter"].mean()
+    assert (by_layer[:-1] > 0.1).all()
+    return f"S_inter above 0.1 in the last layer ({by_layer.iloc[-1]:.3f})"
+
+
+def within_clusters(cai: pd.DataFrame) -> str:
+    above = cai.groupby("layer")["s_inter_adjusted_size"].mean() > 0.05
+    return f"it is above 0.05 in {ORDINALS[above.sum()]} of {ORDINALS[len(above)]}"
+
+
+def depth(cai: pd.DataFrame) -> str:
+    by_layer = cai.groupby("layer")[["lid_euclidean", "has_clusters"]].mean().reset_index()
+    rho = stats.spearmanr(by_layer["layer"], by_layer["lid_euclidean"]).statistic
+    clustered = int((by_layer["has_clusters"] > 0.5).sum())
+    n = ORDINALS[len(by_layer)]
+    assert clustered < len(by_layer) / 2
+    return f"({n} layers: ρ {rho:.2f}"
+
+
+@pytest.mark.parametrize(
+    ("name", "statement"),
+    [
+        ("mickus2024-correlations", silhouettes_rise),
+        ("mickus2024-correlations", pearson_on_polarity),
+        ("mickus2024-correlations", unscaled_supersenses),
+        ("rudman2024-steps", steering),
+        ("rudman2024-cosreg", ratio_with_cosreg),
+        ("rudman2024-stability_of_batches", batches_beyond_a_tenth),
+        ("rajaee2021-directions", orders_of_isotropy),
+        ("rajaee2021-directions_similarity", similarity_is_open),
+        ("rajaee2021-directions_similarity", word_pairs),
+        ("cai2021-directions", last_layer),
+        ("cai2021-directions", within_clusters),
+        ("cai2021-directions", depth),
+    ],
+)
+def test_statement_says_what_its_table_says(
+    name: str, statement: Callable[[pd.DataFrame], str], project: Path
+) -> None:
+    """The sentence of the page, made from the table; if the numbers change, so must the page."""
+    table = pd.read_csv(project / f"docs/results/default/{name}.csv")
+    page = re.sub(r"\s+", " ", (project / "docs/findings.md").read_text("utf8")).replace("−", "-")
+    assert statement(table) in page
