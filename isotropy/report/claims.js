@@ -26,7 +26,7 @@
     const own = [...statement.children].filter((one) => one.matches("summary, dl"));
     const texts = element === statement ? own : [element, ...own];
     const status = element.dataset.s ?? statement.dataset.s ?? "";
-    const by = "ours" in statement.dataset ? "us" : "paper";
+    const by = "ours" in statement.dataset ? "us" : "authors";
     return { element, verdict, claim, status, by, unit: element.dataset.u ?? statement.dataset.cases,
       text: [element.id, status, ...texts.map((one) => one.textContent)].join(" ").toLowerCase() };
   }
