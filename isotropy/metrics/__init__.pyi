@@ -114,3 +114,12 @@ from isotropy.metrics.silhouettes import (
 from isotropy.metrics.silhouettes import (
     silhouette_samples as silhouette_samples,
 )
+from isotropy.metrics.unbiased import (
+    StreamingUnbiasedIsoScore as StreamingUnbiasedIsoScore,
+)
+from isotropy.metrics.unbiased import (
+    isoscore_unbiased as isoscore_unbiased,
+)
+from isotropy.metrics.unbiased import (
+    isoscore_unbiased_standard_error as isoscore_unbiased_standard_error,
+)
