@@ -90,7 +90,7 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
         f"{len(shown)} verdicts with a published number, under their names in the table of "
         "verdicts, which says how far to "
         f"trust each number and which are bounds. {len(verdicts) - len(shown)} more are "
-        "directions, or were not attempted. Bars: 95 % intervals.",
+        "directions, or were not attempted. Bars: 95 % intervals; small dots below them: runs.",
     )
     return figure
 
@@ -120,14 +120,12 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
         point, ends = ("obtained", "y"), ("low", "high")
         whiskers(axes, selected, point, ends, horizontal=True, color=colour, lw=2.4, capsize=0)
         if len(selected):
-            axes.scatter(
-                selected["obtained"],
-                selected["y"],
-                18,
-                colour,
-                label=f"obtained, {status}",
-                zorder=4,
-            )
+            label = f"obtained, {status}"
+            axes.scatter(selected["obtained"], selected["y"], 18, colour, label=label, zorder=4)
+    runs = rows["runs"].str.split().explode().dropna().astype(float)
+    if len(runs):
+        position = values["y"].loc[runs.index] + 0.28
+        axes.scatter(runs, position, 5, "#777777", label="a run", linewidths=0, zorder=4)
     axes.set_yticks(values["y"], rows["row"], fontsize=7.5)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(scale, fontsize=9)

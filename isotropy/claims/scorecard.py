@@ -15,7 +15,7 @@ COLUMNS = (
     *("n_judged", "n_holding", "n_failing", "n_missing", "failure_bound", "status", "ours"),
     *("stand_in_word", "n_stand_ins", "n_stand_ins_holding", "n_stand_ins_failing"),
     *("side", "bound", "tolerance", "published", "obtained", "low", "high"),
-    *("unit", "n_units", "source_note", "table", "column", "record"),
+    *("unit", "n_units", "n_apart", "source_note", "table", "column", "record"),
 )
 COLUMN_TYPES = {name: SCHEMA.get(name, "str") for name in COLUMNS}
 

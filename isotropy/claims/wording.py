@@ -31,7 +31,7 @@ def explanation(row: Mapping[str, Any]) -> str:
     is_shown = judged in ("deviates", "contradicted")
     reason = " ".join(filter(None, [row["reason"], row["missing_case"]]))
     parts = [judged_and_amount if is_shown else "", reason, _counts(row)]
-    parts += [_share_that_may_fail(row), _on_stand_ins(row)]
+    parts += [_share_that_may_fail(row), _runs_apart(row), _on_stand_ins(row)]
     return "; ".join(filter(None, parts))
 
 
@@ -40,6 +40,13 @@ def _share_that_may_fail(row: Mapping[str, Any]) -> str:
     if pd.isna(row["failure_bound"]) or row["reason"]:
         return ""
     return f"at most {row['failure_bound']:.0%} of runs fail"
+
+
+def _runs_apart(row: Mapping[str, Any]) -> str:
+    """Return how many runs are apart from the others; empty if none is."""
+    if pd.isna(row["n_apart"]) or row["n_apart"] == 0:
+        return ""
+    return f"{int(row['n_apart'])} of {int(row['n_units'])} runs apart from the others"
 
 
 def _on_stand_ins(row: Mapping[str, Any]) -> str:

@@ -255,6 +255,13 @@ def test_runs_apart_are_counted() -> None:
         values = np.r_[rng.normal(90, 1, n - n_apart), rng.normal(50, 1, n_apart)]
         assert count_apart(values) == n_apart
     assert count_apart(np.array([1.0, 1, 1, 1, 1 + 1e-12])) == count_apart(np.ones(9)) == 0
+    runs = np.r_[np.linspace(0.8, 0.9, 9), 0.3]
+    table = pd.DataFrame({"setup": "a", "status": "original", "seed": range(10), "x": runs})
+    row = evaluated(claim(ABOVE, quantity={"table": "t", "column": "x", "where": {}}), table).iloc[
+        0
+    ]
+    assert row["runs"].startswith("0.3 0.8 ")
+    assert sentence(row) == "reproduced (1 of 10 runs apart from the others)"
 
 
 def test_performance_of_unlearned_tasks_has_no_verdict() -> None:
