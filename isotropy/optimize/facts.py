@@ -13,12 +13,16 @@ from isotropy.provenance.lineage import Lineage
 
 
 def describe_run(
-    spec: OptimizeSpec, items: Items, dataset: Dataset, lineage: Lineage, facts: dict[str, Any]
+    spec: OptimizeSpec,
+    items: Items,
+    dataset: Dataset,
+    n_labels: int,
+    lineage: Lineage,
+    facts: dict[str, Any],
 ) -> TrajectoryFacts:
     """Collect facts about a run, which depend on spec and inputs alone; `facts` are from
     `optimize`.
     """
-    n_labels = len(dataset.label_names)
     n_items = len(items.targets)
     scaling = "" if spec.mean_norm is None else f", scaled to mean norm {spec.mean_norm:g}"
     return TrajectoryFacts(
@@ -29,7 +33,7 @@ def describe_run(
         model=spec.embedding,
         seed=spec.seed,
         data=lineage.titles("dataset", "lexicon")[0]
-        + (f", a sample of {n_items}" if dataset.sampled else ""),
+        + (f", a sample of {n_items}" if dataset.sampled or spec.control else ""),
         embedding=lineage.titles("model", "vectors")[0] + scaling,
         status=lineage.status,
         deviations=lineage.deviations,

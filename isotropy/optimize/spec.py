@@ -32,13 +32,26 @@ class Evaluation(Strict):
         return self.sample_size is not None and self.sample_size < n_items
 
 
+class Control(Strict):
+    """Items of a control: a part of a data set with shuffled labels, or noise with random ones."""
+
+    kind: Literal["shuffled", "noise"]
+    n_items: Annotated[int, Field(ge=4)]
+    dimensions: int | None
+    """Dimensions of the noise; null: those of the embeddings."""
+    n_classes: int | None
+    """Classes of the noise, of equal size; null: those of the data set."""
+    decay: Annotated[float, Field(gt=0, le=1)]
+    """Standard deviation of a dimension of the noise over that of the one before; 1: isotropic."""
+
+
 class OptimizeSpec(PaperSpec):
     """Specification of one trajectory."""
 
     setup: str
     """Name of the trajectory."""
     group: str
-    """Part of the paper: section3, glue (Appendix A), or sensitivity."""
+    """Part of the paper: section3, glue (Appendix A), sensitivity, or controls."""
     base: str
     variant: str | None
     dataset: str
@@ -46,6 +59,8 @@ class OptimizeSpec(PaperSpec):
     loss: Loss
     bias: bool
     mean_norm: float | None
+    control: Control | None = None
+    """null: the data set as it is."""
     seed: int
     updates: int
     learning_rate: float

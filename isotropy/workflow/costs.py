@@ -307,6 +307,9 @@ def _(spec: OptimizeSpec, costs: CostModel) -> Needs:
     items, texts = costs.rows(dataset)
     is_static = costs.is_static(spec.embedding)
     width = (costs.vectors if is_static else costs.model)(spec.embedding).width
+    if spec.control is not None:
+        items = texts = min(items, spec.control.n_items)
+        width = spec.control.dimensions or width
     sampled = spec.measure.sample_size is not None and spec.measure.sample_size < items
     # A pair of texts is an item of twice the width.
     columns = 2 if isinstance(dataset, SentencesSpec) and texts > 1.2 * items else 1

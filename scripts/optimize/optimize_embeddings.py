@@ -4,6 +4,7 @@ from safetensors.numpy import load_file
 
 from isotropy.device import pick_device
 from isotropy.job import Job
+from isotropy.optimize.controls import control_items
 from isotropy.optimize.descent import Items
 from isotropy.optimize.facts import describe_run
 from isotropy.optimize.optimize import optimize
@@ -15,17 +16,22 @@ with Job(snakemake, OptimizeSpec) as job:
     table, dataset = read_items(job.input["dataset"])
     vectors = load_file(job.input["embeddings"])["vectors"]
     items = Items(vectors, text_rows(table), targets(table, dataset))
+    n_labels = len(dataset.label_names)
+    if job.spec.control is not None:
+        items = control_items(items, job.spec.control, job.spec.seed)
+        n_labels = job.spec.control.n_classes or n_labels
     n = job.spec.measure.sample_size or len(items.targets)
     job.lineage.deviate(job.spec.departures(n, len(items.targets)))
     job.seeds["initialization"] = job.spec.seed
     device = pick_device(job.spec.device)
     job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
     rows, facts, job.measurements = optimize(
-        job.spec, items, len(dataset.label_names), device, job.work / device.type
+        job.spec, items, n_labels, device, job.work / device.type
     )
     with job.write("trajectory") as path:
         write_parquet(path, rows, job.mark)
     with job.write("run") as path:
         path.write_text(
-            describe_run(job.spec, items, dataset, job.lineage, facts).canonical() + "\n", "utf8"
+            describe_run(job.spec, items, dataset, n_labels, job.lineage, facts).canonical() + "\n",
+            "utf8",
         )

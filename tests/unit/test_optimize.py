@@ -14,9 +14,10 @@ from sklearn.metrics import silhouette_score
 
 from isotropy.errors import IsotropyError
 from isotropy.optimize import optimize as module
+from isotropy.optimize.controls import control_items
 from isotropy.optimize.descent import Classifier, Items
 from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Evaluation
+from isotropy.optimize.spec import Control, Evaluation
 from tests.unit.factories import DIRECT
 from tests.unit.factories import optimize_spec as spec
 from tests.unit.interruption import interrupted_at
@@ -197,3 +198,35 @@ def test_objectives_of_appendix_b_are_recorded(tmp_path: Path) -> None:
     _, facts, _ = optimize(spec(), items(), 2, CPU, tmp_path)
     assert [o.step for o in facts["objectives"]] == [0, 12]
     assert all(o.sample_triplet >= o.sample_hinged for o in facts["objectives"])
+
+
+def test_controls_have_no_relation_of_labels_to_vectors() -> None:
+    """Shuffled labels keep vectors and the numbers of labels; noise has the wanted dimensions,
+    spectrum and classes, and the length of the data's vectors."""
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((40, 6)).astype(np.float32)
+    pairs = np.stack(np.divmod(rng.permutation(1600)[:90], 40), axis=1)  # distinct
+    items = Items(vectors, pairs, np.arange(90) % 3)
+    sizes = {"n_items": 60, "dimensions": None, "n_classes": None, "decay": 1.0}
+    shuffled = control_items(items, Control(kind="shuffled", **sizes), 0)
+    points = shuffled.vectors[shuffled.rows].reshape(60, -1)
+    originals = {
+        tuple(p): t for p, t in zip(vectors[pairs].reshape(90, -1), items.targets, strict=True)
+    }
+    truth = [originals[tuple(point)] for point in points]
+    assert sorted(shuffled.targets) == sorted(truth)
+    assert 0.1 < np.mean(shuffled.targets == truth) < 0.6
+    assert not np.array_equal(
+        control_items(items, Control(kind="shuffled", **sizes), 1).targets, shuffled.targets
+    )
+
+    many = Items(vectors, np.arange(40000)[:, None] % 40, np.arange(40000) % 2)
+    changes = {"n_items": 40000, "dimensions": 4, "n_classes": 5, "decay": 0.5}
+    noise = control_items(many, Control(kind="noise", **changes), 0)
+    assert np.bincount(noise.targets).tolist() == [8000] * 5
+    deviations = noise.vectors.std(axis=0)
+    assert deviations[1:] / deviations[:-1] == pytest.approx([0.5] * 3, rel=0.03)
+    norms = [np.sqrt(np.square(v).sum(axis=1).mean()) for v in (noise.vectors, vectors)]
+    assert norms[0] == pytest.approx(norms[1], rel=0.01)
+    means = [noise.vectors[noise.targets == c].mean(axis=0) for c in range(5)]
+    assert np.abs(means / deviations).max() < 0.05

@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isotropy.figures.draw import (
     DOTS,
+    GREY,
     Look,
     colour_bar,
     curve,
@@ -348,6 +349,44 @@ def _observed(axes: Axes, observed: Observed) -> None:
     axes.text(right, up, f"α({name})", color=colour, va="center")
     right = 1 + observed.chord_share * (x - 1) + observed.chord_shift
     axes.text(right, 1 + observed.chord_share * (y - 1), f"chord {name}", color=colour)
+
+
+@figure(
+    "controls",
+    tables=["controls"],
+    needs="controls",
+    section="3.2",
+    caption=(
+        "Noise with K random classes, optimized for their classification: IsoScore at the last "
+        "update beside that of tight and equally distant classes, and its correlation with the "
+        "silhouette, up to K = d + 1. Ours, as a control."
+    ),
+)
+def number_of_classes(controls: pd.DataFrame) -> Figure:
+    """IsoScore before and after training, and Pearson's r, against the number of classes; dashed,
+    the closed form (K - 2)/(d - 1), and r with shuffled labels and with noise.
+    """
+    sweep = controls[controls["control"] == "classes"]
+    figure = Figure(figsize=(9.6, 3.8))
+    left, right = figure.subplots(1, 2)
+    curve(left, sweep, "n_classes", "isoscore_last", "IsoScore, last update", look(0))
+    curve(left, sweep, "n_classes", "isoscore_first", "IsoScore, before training", look(1))
+    curve(left, sweep, "n_classes", "silhouette_last", "silhouette, last update", look(2))
+    left.plot(sweep["n_classes"], sweep["limit"], ls="--", color=GREY, label="(K − 2)/(d − 1)")
+    curve(right, sweep, "n_classes", "pearson_r", "noise, K classes", look(0))
+    for i, (name, rows) in enumerate(controls[controls["control"] != "classes"].groupby("variant")):
+        style = {"color": look(3 + i).color, "ls": ":", "label": f"{name}, d {rows['d'].iloc[0]}"}
+        right.axhline(rows["pearson_r"].mean(), **style)
+    right.axhline(0, color=GREY, lw=0.6)
+    for axes in (left, right):
+        axes.set_xticks(sorted(sweep["n_classes"].unique()))
+    label(left, xlabel="classes", ylabel="score")
+    label(right, xlabel="classes", ylabel="Pearson r of IsoScore and silhouette")
+    legend(figure)
+    about = f"d = {sweep['d'].iloc[0]}, {sweep['n_items'].iloc[0]:,} items. "
+    about += f"{repeats(controls['seed'].nunique(), 'seed').capitalize()}. "
+    footnote(figure, about + f"Norm of the noise: that of {distinct(controls, 'data')}.")
+    return figure
 
 
 def _correlation_text(per_seed: pd.DataFrame) -> str:

@@ -65,6 +65,13 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             "vectors scaled to mean norm {found:g}",
             compared=lambda s: s.group == "section3" and s.base in (*SENTENCES, *WORDS),
         ),
+        Choice(
+            "labels",
+            ("control",),
+            None,
+            "section 3.1: the data set's",
+            lambda s: f"a control: {s.variant}",
+        ),
         Choice("optimizer", (), "Adam, whole data set", "section 3.1"),
         Choice(
             "updates",

@@ -17,13 +17,13 @@ from isotropy.context import (
 )
 from isotropy.errors import IsotropyError
 from isotropy.extension import ResolvedExtension
-from isotropy.field_types import DROPPABLE, Name, Seeds
-from isotropy.optimize.spec import Evaluation, Loss, OptimizeSpec
+from isotropy.field_types import DROPPABLE, Name, Seeds, ascending
+from isotropy.optimize.spec import Control, Evaluation, Loss, OptimizeSpec
 from isotropy.papers.registry import Paper, PaperPlan, PaperStudy
 from isotropy.prepare.spec import SentencesSpec, WordsSpec
 from isotropy.spec import Strict
 
-Group = Literal["section3", "glue", "sensitivity"]
+Group = Literal["section3", "glue", "sensitivity", "controls"]
 
 
 def _refuse_double_hyphen(names: dict[str, Setup]) -> dict[str, Setup]:
@@ -95,6 +95,35 @@ class Sensitivity(Strict):
     """Items on which the metrics are taken in the sampled variant."""
 
 
+class Controls(Strict):
+    """What the classifier does to labels that say nothing of the vectors: shuffled labels, and
+    noise with a growing number of classes.
+    """
+
+    setup: str
+    """A name from `setups`, with one label per item."""
+    n_items: Annotated[int, Field(ge=4)]
+    """Items of each control."""
+    dimensions: Annotated[int, Field(ge=2)]
+    """Dimensions of the noise whose classes grow in number."""
+    class_counts: Annotated[
+        list[Annotated[int, Field(ge=2)]], Field(min_length=1), AfterValidator(ascending)
+    ]
+    """Numbers of classes of this noise; `dimensions` + 1 is the largest that can be equally far
+    from each other."""
+    decay: Annotated[float, Field(gt=0, le=1)]
+    """Standard deviation of a dimension of this noise over that of the one before."""
+    seeds: Seeds
+    """Initializations of the classifier, shuffles and draws of noise."""
+
+    def check(self, setups: dict[str, Setup]) -> None:
+        """Refuse a setup that does not exist or has several labels per item."""
+        path = "mickus2024.controls.setup"
+        require_known(path, self.setup, setups, "setup")
+        if setups[self.setup].loss != "cross_entropy":
+            raise IsotropyError(f"config: {path}: expected one label per item, got {self.setup}")
+
+
 class Trajectory(Strict):
     """A run of a setup, or of a variant of it."""
 
@@ -104,6 +133,7 @@ class Trajectory(Strict):
     variant: str | None
     """The setting that is changed, in words; null: none."""
     setup: Setup
+    control: Control | None = None
     seeds: list[int]
     updates: int
     learning_rate: float
@@ -129,6 +159,8 @@ class Mickus2024(PaperStudy):
     """Appendix A; null: not attempted."""
     sensitivity: Sensitivity | None
     """Variants that show what changes the results; null: not attempted."""
+    controls: Controls | None
+    """Controls, without a relation of labels to vectors; null: not attempted."""
 
     def check(self, context: Context) -> None:
         """Refuse names that do not exist and choices that do not fit."""
@@ -139,6 +171,8 @@ class Mickus2024(PaperStudy):
                 context.require_sentences(f"mickus2024.glue.tasks.{i}", task, "single-label")
             for i, embedding in enumerate(self.glue.embeddings):
                 context.require_source(f"mickus2024.glue.embeddings.{i}", embedding, "model")
+        if self.controls is not None:
+            self.controls.check(self.setups)
         if self.sensitivity is None:
             return
         for i, name in enumerate(self.sensitivity.setups):
@@ -182,7 +216,7 @@ class Mickus2024(PaperStudy):
             )
         if not setups:
             return None
-        return self.changed(setups=dict(setups), glue=None, sensitivity=None)
+        return self.changed(setups=dict(setups), glue=None, sensitivity=None, controls=None)
 
     def trajectories(self) -> dict[str, Trajectory]:
         """All trajectories by name: section 3, then Appendix A, then the variants."""
@@ -191,6 +225,8 @@ class Mickus2024(PaperStudy):
         for name in self.sensitivity.setups if self.sensitivity is not None else []:
             assert self.sensitivity is not None
             result |= _variants(name, main[name], self.sensitivity)
+        if self.controls is not None:
+            result |= _controls(main[self.controls.setup], self.controls)
         return result
 
     def _trajectory(self, name: str, setup: Setup) -> Trajectory:
@@ -245,6 +281,31 @@ def _variants(name: str, run: Trajectory, sensitivity: Sensitivity) -> dict[str,
     }
 
 
+def _controls(run: Trajectory, controls: Controls) -> dict[str, Trajectory]:
+    """Controls of a trajectory: shuffled labels, noise, and noise with each number of classes."""
+    n = controls.n_items
+    whole = {"n_items": n, "dimensions": None, "n_classes": None, "decay": 1}
+    kinds = {
+        "shuffled": ("shuffled labels", Control.model_validate({"kind": "shuffled", **whole})),
+        "noise": ("noise for vectors", Control.model_validate({"kind": "noise", **whole})),
+    }
+    d, decay = controls.dimensions, controls.decay
+    for k in controls.class_counts:
+        noise = Control(kind="noise", n_items=n, dimensions=d, n_classes=k, decay=decay)
+        kinds[f"classes{k}"] = (f"noise, {k} classes in {d} dimensions", noise)
+    return {
+        f"{run.base}--{name}": run.model_copy(
+            update={
+                "group": "controls",
+                "variant": text,
+                "control": control,
+                "seeds": controls.seeds,
+            }
+        )
+        for name, (text, control) in kinds.items()
+    }
+
+
 def plan(study: Mickus2024, context: Context) -> PaperPlan:
     """Plan the trajectories of section 3, of Appendix A (GLUE), and of the variants."""
     results: Results = {}
@@ -273,6 +334,7 @@ def _spec(name: str, run: Trajectory, seed: int, context: Context) -> OptimizeSp
         updates=run.updates,
         learning_rate=run.learning_rate,
         measure=run.measure,
+        control=run.control,
         device=context.compute.device,
         **run.setup.model_dump(exclude={"seeds"}),
     )

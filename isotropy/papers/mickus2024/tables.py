@@ -490,6 +490,39 @@ def limits(runs: Trajectories) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@table(
+    "controls",
+    runs="controls",
+    kind="trajectory",
+    repeats="controls.seeds",
+    needs="controls",
+    section="3.2",
+    caption=(
+        "Ours, as controls: shuffled labels, and noise with K classes, up to one more than "
+        "dimensions. Correlation of IsoScore and silhouette over the updates, and both at the "
+        "first and the last step, beside the limit (K - 2)/(d - 1)."
+    ),
+)
+def controls(runs: Trajectories) -> pd.DataFrame:
+    """Each control and seed: the columns of `limits`, what the control is, the accuracy at the last
+    step, and the correlation over the updates.
+
+    `control` is `shuffled`, `noise` or `classes`; `classes_fill` whether there are as many classes
+    as can be equally distant, d + 1.
+    """
+    table = limits(runs)
+    kinds = [run.setup.rpartition("--")[2].rstrip("0123456789") for run, _ in runs]
+    correlations_of_runs = pd.DataFrame([_correlate(steps) for _, steps in runs])
+    return pd.concat([table, correlations_of_runs], axis=1).assign(
+        control=kinds,
+        variant=[str(run.variant) for run, _ in runs],
+        n_items=[run.n_items for run, _ in runs],
+        data=[run.data for run, _ in runs],
+        accuracy_last=[steps["accuracy"].iloc[-1] for _, steps in runs],
+        classes_fill=table["n_classes"] == table["d"] + 1,
+    )
+
+
 def _trend(
     base: str, variant: str, steps: pd.DataFrame, values: pd.DataFrame, published: float
 ) -> dict[str, object]:
