@@ -19,6 +19,7 @@ from isotropy.metrics.clusters import ClusterCount, cluster_count
 from isotropy.metrics.cosines import mean_cosine, type_cosines
 from isotropy.metrics.isoscores import StreamingCovariance, isoscore_from_covariance
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, with_fixed_signs
+from isotropy.metrics.unbiased import isoscore_unbiased
 
 N_PLOTTED = 3  # principal components in the plots
 
@@ -76,13 +77,12 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
 
     Returns:
         n_tokens, n_types, n_types_repeated (more than one occurrence); s_inter, s_intra,
-        mean_cosine, isoscore; variance_of_first_components (share of the first three); n_clusters,
-        silhouette (for this number, or the best one if none reaches the threshold), share_largest
-        (share of tokens in the largest cluster); s_inter_adjusted, s_intra_adjusted (each cluster
-        centred; plain mean over clusters), …_weighted (mean weighted by tokens), and controls
-        …_centred (one mean for all) and …_random_parts (parts as large as the clusters); lid_…
-        (`lid_scores`, `lid_by_type`); for the first three components of the largest cluster,
-        position_share (of variance, explained by the position in the window), roll_… (`roll`).
+        mean_cosine, isoscore, isoscore_unbiased; variance_of_first_components (of the first three);
+        n_clusters, silhouette (for this number, or the best one if none reaches the threshold),
+        share_largest (of tokens); s_inter_adjusted, s_intra_adjusted (each cluster centred; plain
+        mean over clusters), …_weighted (by tokens), and controls …_centred (one mean for all) and
+        …_random_parts (parts as large as the clusters); lid_… (`lid_scores`, `lid_by_type`); of the
+        largest cluster, position_share (of variance, by the position) and roll_… (`roll`).
     """
     counts = np.bincount(cloud.types)
     clustered = count_clusters(cloud.vectors, axes, spec.clustering, seed)
@@ -103,6 +103,7 @@ def measure_layer(cloud: TypedCloud, axes: Axes, spec: LayerSpec, seed: int) -> 
         "s_intra": before.s_intra,
         "mean_cosine": mean_cosine(cloud.vectors),
         "isoscore": axes.isoscore,
+        "isoscore_unbiased": float(isoscore_unbiased(cloud.vectors)),
         "variance_of_first_components": float(
             axes.variances[:N_PLOTTED].sum() / axes.variances.sum()
         ),

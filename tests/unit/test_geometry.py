@@ -44,6 +44,7 @@ from isotropy.geometry.token_types import (
 )
 from isotropy.metrics.dimension import lid_mle, lid_mle_estimates, lid_mle_samples
 from isotropy.metrics.isoscores import isoscore
+from isotropy.metrics.unbiased import isoscore_unbiased
 
 CLUSTERING = Clustering(
     k_max=5, sample_size=None, threshold=0.1, n_components=None, n_init=1, max_iter=300
@@ -202,6 +203,7 @@ def test_scores_of_a_layer_equal_their_definitions() -> None:
     assert scores["share_largest"] == pytest.approx(1 / 3)
     assert scores["n_tokens"] == 240
     assert scores["n_types"] == len(set(cloud.types))
+    assert scores["isoscore_unbiased"] == pytest.approx(isoscore_unbiased(points), rel=1e-5)
 
     def cosines(rows: np.ndarray) -> tuple[float, float]:
         """Compute S_inter as the mean over pairs of types, and S_intra as the mean over types."""
