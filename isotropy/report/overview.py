@@ -116,7 +116,7 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
             f"can count as reproduced or contradicted; the other {len(judged) - original} stand on "
             "stand-ins, and say only whether a claim also holds there."
         )
-    sampled = verdicts["unit"].isin(["seeds", "items", "layers", "tasks"])
+    sampled = verdicts["unit"].isin(["seeds", "items"])
     by_interval = heads["statement_id"].isin(verdicts.loc[sampled, "statement_id"])
     if tested := int((heads["p"].notna() & by_interval).sum()):
         sentences.append(
