@@ -108,20 +108,17 @@ def isoscores(rng: np.random.Generator) -> Iterator[Comparison]:
 
 
 def unbiased(rng: np.random.Generator) -> Iterator[Comparison]:
-    """IsoScore without bias, beside IsoScore and the package of Chun et al. (2026), which is in no
-    extra. The difference from IsoScore is its bias.
+    """IsoScore without bias, beside IsoScore and the package of Chun et al. (2026). The difference
+    from IsoScore is its bias.
     """
-    try:
-        from dimensionality import participation_ratio
-    except ImportError:
-        print("dimensionality is not installed: not compared with it", file=sys.stderr)
-        participation_ratio = None
+    from dimensionality import participation_ratio
+
     for n, d in ((20000, 768), (10662, 384), (2275, 300), (512, 768), (50, 768)):
         X = cloud(rng, n, d) * np.linspace(0.2, 2, d, dtype=np.float32)
         label, ours = f"isoscore_unbiased {n:,}×{d}", lambda X=X: isoscore_unbiased(X)
         operations = n * d * min(n, d)
         yield Comparison(label, "our isoscore", ours, lambda X=X: isoscore(X), operations)
-        if participation_ratio is not None and n < 1000:  # 1 min for 20,000×768
+        if n < 1000:  # 1 min for 20,000×768
             yield Comparison(
                 label,
                 "dimensionality 0.1.4, rows",

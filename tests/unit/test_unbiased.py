@@ -8,6 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
+from dimensionality import participation_ratio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -301,3 +302,14 @@ def test_too_few_points_of_streams_and_errors() -> None:
         accumulated([cloud(0, 4, 2)], 2).effects(cloud(0, 4, 2))
     with pytest.raises(ValueError, match="at least 5 points"):
         isoscore_unbiased_standard_error(cloud(0, 4, 2))
+
+
+@pytest.mark.parametrize(("n", "d"), [(8, 3), (30, 60)])
+def test_ratio_of_traces_equals_the_package_of_chun_et_al(n: int, d: int) -> None:
+    """Their estimate over rows is ours before the correction of the ratio, which fewer than ten
+    points do not have; for more it is nearer to the truth."""
+    X = np.random.default_rng(0).standard_normal((n, d)) * np.linspace(0.5, 2, d)
+    theirs = (participation_ratio(X, return_all=True)["row"] - 1) / (d - 1)
+    tolerance = 1e-10 if n < 10 else 0.05
+    assert isoscore_unbiased(X) == pytest.approx(theirs, rel=tolerance)
+    assert (isoscore_unbiased(X) == pytest.approx(theirs, rel=1e-10)) == (n < 10)
