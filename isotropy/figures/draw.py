@@ -39,7 +39,7 @@ class Look(NamedTuple):
 
 
 def look(i: int, linestyle: str = "-") -> Look:
-    """Look of the i-th line: no two of the first 49 have colour and marker in common."""
+    """Look of the i-th line: no two of the first 56 have colour and marker in common."""
     n = len(COLOURS)
     return Look(COLOURS[i % n], MARKERS[(i + i // n) % len(MARKERS)], linestyle)
 
