@@ -278,7 +278,7 @@ def from_draws(value: float, draws: np.ndarray, n: int, method: str) -> Estimate
     """
     ordered = np.sort(draws)
     size = len(ordered)
-    n_outside = math.ceil(ALPHA / 2 * (size + 1)) - 1  # the most on one side with p < ALPHA
+    n_outside = max(math.ceil(ALPHA / 2 * (size + 1)) - 2, 0)  # the most on a side with p < ALPHA
 
     def p(edge: float) -> float:
         """Two-sided p-value of the hypothesis that the true value is `edge`."""
@@ -294,8 +294,9 @@ def from_interval(value: float, low: float, high: float, n: int, method: str) ->
     """Make an estimate from a value and its 95 % interval, such as one from resampling. Each half
     of the interval is taken as that of a normal distribution.
     """
-    if low == high:
-        return _without_interval(value, n, "all values are equal", np.empty(0))
+    if low == high or math.isnan(low) or math.isnan(high):
+        reason = "all values are equal" if low == high else "its ends are not numbers"
+        return _without_interval(value, n, reason, np.empty(0))
     errors = [(value - low) / Z, (high - value) / Z]
 
     def power(edge: float, m: int, alpha: float) -> float:

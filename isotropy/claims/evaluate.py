@@ -20,7 +20,7 @@ from scipy import stats
 
 from isotropy.claims import estimate as estimates
 from isotropy.claims.estimate import ALPHA, Estimate, deviation
-from isotropy.claims.judge import Verdict, count_apart, edges
+from isotropy.claims.judge import MIN_RUNS_WITHOUT_FAILURE, Verdict, count_apart, edges
 from isotropy.claims.spec import Beyond, Claim, Equals, Quantity, Statement
 from isotropy.claims.statements import Case, judge_cases, judge_statement
 from isotropy.tables.bootstrap import RESAMPLES
@@ -224,7 +224,7 @@ def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> di
         (row.values["word"], row.values["reason"]) for row in rows if row.case is None
     ]
     if not cases:
-        reasons = {r for r in without_number if r[1] != NO_NUMBER_FOR} or set(without_number)
+        reasons = {r for r in without_number if r[1] != NO_NUMBER_FOR}
         fallback = ("not attempted", f"the study has none of its {len(rows)} cases")
         return columns | _no_number_columns(*(reasons.pop() if len(reasons) == 1 else fallback))
     original = cases[0].original
@@ -367,9 +367,11 @@ def _reason_unusable(claim: Claim, quantity: Quantity, group: pd.DataFrame) -> s
     for column in quantity.columns:
         if not np.isfinite(_float_values(group[column])).all():
             return f"{column} is not a number"
-    error = f"{quantity.column}_items_error"
-    if error in group.columns and not np.isfinite(_float_values(group[error])).all():
-        return f"{error} is not a number"
+    used = ["items_error"]
+    used += ["low", "high"] if claim.unit == "items" or quantity.convention is not None else []
+    for column in (f"{quantity.column}_{end}" for end in used):
+        if column in group.columns and not np.isfinite(_float_values(group[column])).all():
+            return f"{column} is not a number"
     run = [c for c in ("seed", "layer") if c in group.columns]
     run = run if quantity.across_layers else run[:1]
     if claim.unit == "seeds" and "seed" in run and group.duplicated(run).any():
@@ -525,7 +527,7 @@ def _units_needed(case: Case) -> int | None:
     the level that Holm's adjustment leaves for the first of the cases of its statement.
     """
     if isinstance(case.claim.test, Beyond) and case.claim.test.every:
-        return None
+        return MIN_RUNS_WITHOUT_FAILURE
     alpha = ALPHA / max(case.n_tests, 1)
     needed = [case.estimate.needed(edge, alpha) for edge in edges(case.claim)]
     return None if None in needed else max(n for n in needed if n is not None)

@@ -15,7 +15,9 @@ MIN_RUNS = 3
 """Minimum number of runs for a verdict on a stochastic quantity."""
 MAX_FAILURE_RATE = 0.5
 """What holds in every run is reproduced once fewer runs than this share can fail, with 95 %
-confidence: with five runs."""
+confidence."""
+MIN_RUNS_WITHOUT_FAILURE = math.floor(math.log(ALPHA) / math.log(1 - MAX_FAILURE_RATE)) + 1
+"""So many runs are needed for that: five."""
 
 MIN_ITEMS = 20
 """Minimum number of items for a verdict over items. With fewer, a correlation of 0.45 cannot be
@@ -82,7 +84,7 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
     if claim.unit == "deterministic":
         return _judge_exact(claim, estimate)
     if claim.unit == "seeds" and estimate.n_units < MIN_RUNS:
-        return Verdict("undecided", reason=_too_few(estimate.n_units))
+        return Verdict("undecided", reason=too_few(estimate.n_units))
     if claim.unit == "items" and estimate.n_units < MIN_ITEMS:
         return Verdict("undecided", reason=f"{estimate.n_units} items, {MIN_ITEMS} are needed")
     if math.isnan(p):
@@ -186,5 +188,6 @@ def beyond(test: Beyond, values: np.ndarray) -> np.ndarray:
     return distances if test.kind == "above" else -distances
 
 
-def _too_few(n: int) -> str:
-    return f"{n} {'run' if n == 1 else 'runs'}, {MIN_RUNS} are needed"
+def too_few(n: int, noun: str = "run") -> str:
+    """Return that so many runs, or other units, are too few for a verdict."""
+    return f"{n} {noun}{'' if n == 1 else 's'}, {MIN_RUNS} are needed"

@@ -31,7 +31,7 @@ def runs_needed(claim: str, verdicts: pd.DataFrame) -> tuple[int, str]:
     if claim_rows.empty:
         known_ids = [*verdicts["id"].unique(), *verdicts["statement_id"].unique()]
         raise IsotropyError(f"no claim {claim!r}: {suggest(claim, known_ids)}")
-    cases = claim_rows[claim_rows["obtained"].notna()]
+    cases = claim_rows[claim_rows["obtained"].notna() & (claim_rows["unit"] != "cases")]
     undecided = cases[cases["word"] == "undecided"]
     if undecided.empty:
         raise IsotropyError(f"{claim}: none of its cases is undecided in these results")
@@ -44,10 +44,10 @@ def runs_needed(claim: str, verdicts: pd.DataFrame) -> tuple[int, str]:
     few = undecided["n_units"] < MIN_RUNS
     needed = undecided["needed"].mask(few & undecided["needed"].isna(), MIN_RUNS)
     if needed.isna().any():
-        setup = undecided.loc[needed.isna(), "setup"].iloc[0]
-        raise IsotropyError(
-            f"{claim}: {setup} is so close to the bound that no feasible number of runs decides it"
-        )
+        case = undecided[needed.isna()].iloc[0]
+        near = "it is so close to the bound that no feasible number of runs decides it"
+        reason = case["reason"] if case["reason"].startswith("no interval") else near
+        raise IsotropyError(f"{claim}: {case['setup']}: {reason}")
     return max(MIN_RUNS, int(needed.max())), str(undecided["table"].iloc[0])
 
 
@@ -74,13 +74,13 @@ def runs_configuration(section: str, path: str, n: int, current: Any) -> dict[st
     return configuration
 
 
-def runs_field(table: str, declared: Iterable[TableSpec]) -> str:
-    """Return the path of the configuration field with the runs that a table is made from.
+def table_with_runs(table: str, declared: Iterable[TableSpec]) -> TableSpec:
+    """Return the spec of a table, whose `repeats` is the field with the runs that it is made from.
 
     Raises:
         IsotropyError: no field counts the runs of this table.
     """
-    fields = {spec.id: spec.repeats for spec in declared}
-    if (field := fields.get(table)) is None:
+    spec = next((spec for spec in declared if spec.id == table and spec.repeats), None)
+    if spec is None:
         raise IsotropyError(f"no field of the configuration sets the number of runs of {table}")
-    return field
+    return spec

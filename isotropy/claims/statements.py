@@ -13,7 +13,7 @@ import numpy as np
 
 from isotropy.claims import estimate as estimates
 from isotropy.claims.estimate import Estimate
-from isotropy.claims.judge import Verdict, judge, p_value
+from isotropy.claims.judge import MIN_RUNS, Verdict, judge, p_value, too_few
 from isotropy.claims.spec import Claim, Statement
 
 
@@ -165,8 +165,12 @@ def _judge_pooled(cases: Sequence[Case]) -> StatementVerdict:
     claim = cases[0].claim.model_copy(update={"unit": None})
     estimate = _mean_of_cases(cases)
     p = p_value(claim, estimate)
-    if len(cases) < 3:
-        verdict = Verdict("undecided", reason=f"{len(cases)} cases, 3 are needed")
+    fewest_runs = min((len(case.seeds) for case in cases if case.seeds), default=MIN_RUNS)
+    noun = "case" if estimate.n_units == len(cases) else "model"
+    if estimate.n_units < MIN_RUNS:
+        verdict = Verdict("undecided", reason=too_few(estimate.n_units, noun))
+    elif fewest_runs < MIN_RUNS:
+        verdict = Verdict("undecided", reason=too_few(fewest_runs))
     else:
         verdict = judge(claim, estimate, p)
     case_verdicts = [case.verdict for case in cases]

@@ -119,7 +119,7 @@ def _write_configuration(claim: str, path: Path, project: Path, configfiles: lis
     import pandas as pd
     import yaml
 
-    from isotropy.claims.sample_size import runs_configuration, runs_field, runs_needed
+    from isotropy.claims.sample_size import runs_configuration, runs_needed, table_with_runs
     from isotropy.errors import IsotropyError
     from isotropy.files import RESULTS
     from isotropy.papers.registry import paper
@@ -129,7 +129,10 @@ def _write_configuration(claim: str, path: Path, project: Path, configfiles: lis
         raise IsotropyError(f"{verdicts}: no verdicts yet; run the study first")
     n, table = runs_needed(claim, pd.read_parquet(verdicts))
     key = table.split("/")[0]
-    field = runs_field(table, paper(key).tables)
+    spec = table_with_runs(table, paper(key).tables)
+    field = str(spec.repeats)
+    if spec.repeats_choose:
+        n = 2 * n - 1  # so that n are reported
     current = getattr(study_plan(project, Path(), configfiles).study.config, key)
     for name in field.split("."):
         current = getattr(current, name)

@@ -41,6 +41,7 @@ def table(
     part: RunPart | None = None,
     published: bool = False,
     repeats: str | None = None,
+    repeats_choose: bool = False,
     needs: str | None = None,
 ) -> Callable[[Function], Function]:
     """Declare a table of a paper, made by the decorated function. A function can make several.
@@ -59,6 +60,7 @@ def table(
         published: whether the function takes the paper's published numbers.
         repeats: path of the configuration field with the seeds, or the number of seeds, that a
             value is computed from.
+        repeats_choose: whether half of these seeds choose hyper-parameters.
         needs: part of the paper that a study must include to have this table.
     """
     return _unchanged

@@ -240,7 +240,10 @@ def widen(draws: np.ndarray, value: float, influences: np.ndarray, texts: np.nda
     # Equal pairs share both texts, and are in the sums of both
     twice = np.bincount(same.ravel()[differ], influences[differ])
     variance = float(np.square(sums).sum() - np.square(twice).sum())
-    ratio = variance / float(np.square(influences).sum())
+    independent = float(np.square(influences).sum())
+    if independent <= 1e-20 * len(influences):  # such as of two methods that rank all pairs alike
+        return draws
+    ratio = variance / independent
     freedom = float(np.square(sums).sum() ** 2 / (sums**4).sum())
     quantiles = scipy.stats.t.ppf(0.975, freedom) / Z
     wider: np.ndarray = value + quantiles * np.sqrt(max(ratio, 1.0)) * (draws - value)

@@ -60,6 +60,8 @@ class TableSpec(Spec):
     """Whether the study is a rehearsal, which a table without inputs cannot learn from a source."""
     repeats: str | None = None
     """Field of the paper's configuration that holds the seeds behind a value, or their number."""
+    repeats_choose: bool = False
+    """Whether half of these seeds choose hyper-parameters, so that the other half is reported."""
     needs: str | None = None
     """Part of the paper's study that the table needs; without it there is no such table."""
     section: str

@@ -146,6 +146,8 @@ def test_draws_are_as_wide_as_shared_texts_make_them() -> None:
     t = stats.t.ppf(0.975, np.square(sums).sum() ** 2 / (sums**4).sum()) / stats.norm.ppf(0.975)
     expected = 0.3 + t * np.sqrt(ratio) * (normal - 0.3)
     assert widen(normal, 0.3, influences, texts) == pytest.approx(expected)
+    alike = spearman_influences(np.arange(6.0)[None], np.arange(6))[0]
+    assert widen(normal, 0.3, alike - alike, texts[:6]) is normal  # methods that rank pairs alike
     apart = np.arange(120).reshape(60, 2)
     assert widen(normal, 0.3, influences, apart).std() / normal.std() == pytest.approx(1, rel=0.1)
 

@@ -317,9 +317,10 @@ WELL, BADLY, OPEN = [1.0, 1.1, 0.9], [-1.0, -1.1, -0.9], [1.0, -1.0, 0.3]
         ("any", {"a": WELL, "b": BADLY}, "reproduced", "1 of 2 cases hold"),
         ("any", {"a": OPEN, "b": BADLY}, "undecided", "0 of 2 cases hold"),
         ("any", {"a": BADLY, "b": BADLY}, "contradicted", "0 of 2 cases hold"),
-        ("pooled", {"a": [1.0], "b": [1.1], "c": [0.9]}, "reproduced", "0 of 3 cases hold"),
-        ("pooled", {"a": [1.0], "b": [-1.1], "c": [0.2]}, "undecided", "the interval includes"),
-        ("pooled", {"a": [1.0], "b": [1.1]}, "undecided", "2 cases, 3 are needed"),
+        ("pooled", {"a": WELL, "b": WELL, "c": OPEN}, "undecided", "the interval includes"),
+        ("pooled", {"a": WELL, "b": WELL, "c": [1.2, 1.3, 1.1]}, "reproduced", "3 of 3 cases hold"),
+        ("pooled", {"a": WELL, "b": WELL}, "undecided", "2 cases, 3 are needed"),
+        ("pooled", {"a": [1.0], "b": [1.1], "c": [0.9]}, "undecided", "1 run, 3 are needed"),
     ],
 )
 def test_a_statement_has_one_overall_verdict(

@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from isotropy.claims.read import read_claims
-from isotropy.claims.sample_size import runs_configuration, runs_field, runs_needed
+from isotropy.claims.sample_size import runs_configuration, runs_needed, table_with_runs
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
 from isotropy.papers.registry import papers
@@ -25,6 +25,7 @@ def verdicts(**changes: object) -> pd.DataFrame:
         "obtained": -0.2,
         "unit": "seeds",
         "n_units": 3,
+        "reason": "the interval includes the bound",
         "needed": 7,
         "table": "rudman2024/directions",
     }
@@ -43,6 +44,8 @@ def test_runs_needed_is_the_maximum_over_cases() -> None:
         ({"word": "consistent"}, "none of its cases is undecided"),
         ({"unit": "items"}, "its interval is over items, which more runs do not narrow"),
         ({"needed": None}, "no feasible number of runs decides it"),
+        ({"needed": None, "reason": "no interval: all values are equal"}, "all values are equal"),
+        ({"unit": "cases"}, "none of its cases is undecided"),
         (
             {"id": "x", "statement_id": "rudman2024-performances"},
             "did you mean 'rudman2024-performances'",
@@ -63,7 +66,7 @@ def test_runs_keep_the_type_of_the_field() -> None:
 
 def test_table_without_repeats_is_rejected() -> None:
     with pytest.raises(IsotropyError, match="no field of the configuration sets"):
-        runs_field("t", [])
+        table_with_runs("t", [])
 
 
 def test_command_writes_a_configuration_that_loads(project: Path, tmp_path: Path) -> None:
@@ -88,4 +91,4 @@ def test_field_of_runs_is_known_for_every_claim_over_seeds() -> None:
     for each_paper in papers():
         for claim in read_claims(each_paper):
             if claim.unit == "seeds" and claim.quantity is not None:
-                assert runs_field(claim.quantity.table, each_paper.tables), claim.id
+                assert table_with_runs(claim.quantity.table, each_paper.tables), claim.id

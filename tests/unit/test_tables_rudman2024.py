@@ -256,6 +256,9 @@ def test_original_comparisons_have_all_of_the_authors_values() -> None:
     fewer = tables.directions(tables.runs([r for r in own if r[0].method.strength != -5]))
     assert set(fewer["status"]) == {"stand-in"}
     assert set(fewer["deviations"]) == {"without lambda -5"}
+    cosreg = run("sst2", Method(kind="cosreg", strength=1.0), 0, 0.1, 80.0)
+    fewer = tables.directions(tables.runs([*(r for r in own if r[0].method.strength != 1), cosreg]))
+    assert set(fewer["deviations"]) == {"without lambda 1"}  # CosReg's strength is no lambda
     averages = averages_with_answers([r for r in own if r[0].method.zeta != 0.8])
     assert averages["deviations"].iloc[0].endswith("without zeta 0.8")
 

@@ -237,6 +237,8 @@ def against_input(table5: pd.DataFrame) -> pd.DataFrame:
         orders_low=lowest,
         orders_high=highest,
         more_anisotropic=(orders < 0).astype(float),
+        more_anisotropic_low=(highest < 0).astype(float),
+        more_anisotropic_high=(lowest < 0).astype(float),
     )
 
 

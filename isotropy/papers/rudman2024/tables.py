@@ -98,6 +98,7 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
     kind="finetuned",
     part="points",
     repeats="seeds",
+    repeats_choose=True,
     section="poster, Figure 6",
     caption=(
         "Performance averaged over tasks, per model and seed: I-STAR (per task the negative "
@@ -612,7 +613,8 @@ def _status_for_zeta(group: pd.DataFrame, zeta: float) -> dict[str, str]:
     """
     compared = group[(group["kind"] != "istar") | (group["zeta"] == zeta)]
     status = _common_status(compared)
-    status = _with_absent_values(status, "lambda", LAMBDAS, compared["strength"])
+    strengths = compared.loc[compared["kind"] == "istar", "strength"]
+    status = _with_absent_values(status, "lambda", LAMBDAS, strengths)
     return status if zeta > 0 else _as_stand_in(status, "no shrinkage (zeta 0)")
 
 
