@@ -141,12 +141,15 @@ def test_figure_of_published_numbers_has_a_panel_per_unit(smoke: Workflow) -> No
         named = [text.get_text().split(", ")[0] for text in axes.get_yticklabels()]
         assert named == rows["id"].tolist()
         unit = rows["published"] if scale == claims.COUNTS else 1
-        diamonds, bars, dots = axes.collections
+        diamonds, bars, dots, *runs = axes.collections
         assert np.allclose(diamonds.get_offsets()[:, 0], rows["published"] / unit)
         assert np.allclose(dots.get_offsets()[:, 0], rows["obtained"] / unit)
         assert np.allclose(
             [bar.vertices[:, 0] for bar in bars.get_paths()], (rows[["low", "high"]].T / unit).T
         )
+        values = [float(value) for of_claim in rows["runs"] for value in of_claim.split()]
+        drawn = np.concatenate([part.get_offsets()[:, 0] for part in runs] or [np.empty(0)])
+        assert np.allclose(drawn, values)
         low, high = axes.get_xlim()
         assert (
             (rows["obtained"] / unit).between(low, high)
