@@ -33,14 +33,37 @@ class _HiddenStatePenalty(nn.Module):
     """Base class of the penalties: selects layers and tokens from hidden states."""
 
     def __init__(
-        self, layers: Literal["all"] | Sequence[int], keep_padding: bool, validate: bool
+        self,
+        strength: float,
+        layers: Literal["all"] | Sequence[int],
+        keep_padding: bool,
+        validate: bool,
     ) -> None:
         super().__init__()
         if layers != "all" and not _are_layers(layers):
             raise ValueError(
                 f'layers must be "all" or a list of layer numbers, got {reprlib.repr(layers)}'
             )
+        _require_strength(strength)
+        self.strength = strength
         self.layers, self.keep_padding, self.validate = layers, keep_padding, validate
+
+    def forward(
+        self,
+        hidden_states: HiddenStates,
+        attention_mask: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return the penalty, a scalar in the dtype of hidden states; float32 for half precision.
+
+        Raises:
+            ValueError: as in `tokens` and `penalty`.
+        """
+        return self.penalty(self.tokens(hidden_states, attention_mask, positions))
+
+    def penalty(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the penalty of token vectors, shape (n, d)."""
+        raise NotImplementedError
 
     def tokens(
         self,
@@ -197,10 +220,9 @@ class IStarLoss(_HiddenStatePenalty):
         keep_padding: bool = False,
         validate: bool = True,
     ) -> None:
-        super().__init__(layers, keep_padding, validate)
-        _require_strength(strength)
+        super().__init__(strength, layers, keep_padding, validate)
         require_share(zeta)
-        self.strength, self.zeta = strength, zeta
+        self.zeta = zeta
         self.shrinkage = StreamingCovariance(d)
         self._cached_shrinkage: tuple[object, ShrinkageCovariance] | None = None
 
@@ -221,19 +243,13 @@ class IStarLoss(_HiddenStatePenalty):
         self.shrinkage.update(self.tokens(hidden_states, attention_mask, positions))
         return int(self.shrinkage.n)
 
-    def forward(
-        self,
-        hidden_states: HiddenStates,
-        attention_mask: torch.Tensor | None = None,
-        positions: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Return the penalty, a scalar in the dtype of hidden states; float32 for half precision.
+    def penalty(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the penalty of token vectors, shape (n, d).
 
         Raises:
-            ValueError: as in `tokens`; Sigma_S not estimated yet for zeta > 0; token vectors all
-                equal, NaN or infinite.
+            ValueError: Sigma_S not estimated yet for zeta > 0; token vectors all equal, NaN or
+                infinite.
         """
-        tokens = self.tokens(hidden_states, attention_mask, positions)
         shrinkage = None
         if self.zeta > 0:
             buffer = self.shrinkage.scatter
@@ -286,22 +302,14 @@ class UnbiasedIsoScoreLoss(_HiddenStatePenalty):
         keep_padding: bool = False,
         validate: bool = True,
     ) -> None:
-        super().__init__(layers, keep_padding, validate)
-        _require_strength(strength)
-        self.strength = strength
+        super().__init__(strength, layers, keep_padding, validate)
 
-    def forward(
-        self,
-        hidden_states: HiddenStates,
-        attention_mask: torch.Tensor | None = None,
-        positions: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Return the penalty, a scalar in the dtype of hidden states; float32 for half precision.
+    def penalty(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the penalty of token vectors, shape (n, d).
 
         Raises:
-            ValueError: as in `tokens`; fewer than four token vectors, all equal, NaN or infinite.
+            ValueError: fewer than four token vectors, all equal, NaN or infinite.
         """
-        tokens = self.tokens(hidden_states, attention_mask, positions)
         score = isoscore_unbiased(tokens, validate=self.validate)
         return _isotropy_penalty(self.strength, score, tokens)
 
@@ -329,22 +337,14 @@ class CosRegLoss(_HiddenStatePenalty):
         keep_padding: bool = False,
         validate: bool = True,
     ) -> None:
-        super().__init__(layers, keep_padding, validate)
-        _require_strength(strength)
-        self.strength = strength
+        super().__init__(strength, layers, keep_padding, validate)
 
-    def forward(
-        self,
-        hidden_states: HiddenStates,
-        attention_mask: torch.Tensor | None = None,
-        positions: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Return the penalty, a scalar; float32 for half precision.
+    def penalty(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the penalty of token vectors, shape (n, d).
 
         Raises:
-            ValueError: as in `tokens`; no token left; token vectors NaN or infinite.
+            ValueError: no token left; token vectors NaN or infinite.
         """
-        tokens = self.tokens(hidden_states, attention_mask, positions)
         if not len(tokens):
             raise ValueError("no token is left: the attention mask is 0 everywhere")
         tokens = tokens if tokens.dtype == torch.float64 else tokens.float()
