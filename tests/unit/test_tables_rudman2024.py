@@ -240,26 +240,32 @@ def test_original_comparisons_have_all_of_the_authors_values() -> None:
     """Claims on all lambdas are original only with all of the authors' and with no other, for one
     zeta as for the best."""
     zetas = (0.2, 0.4, 0.6, 0.8)
-    own = [
+    complete_runs = [
         run("sst2", Method(kind="istar", strength=s, zeta=z), 0, 0.1 + s / 100, 80.0 - s)
         for s in LAMBDAS
         for z in zetas
     ]
-    own.append(run("sst2", Method(kind="none"), 0, 0.1, 80.0))
+    complete_runs.append(run("sst2", Method(kind="none"), 0, 0.1, 80.0))
     other = run("sst2", Method(kind="istar", strength=70.0, zeta=0.2), 0, 0.9, 60.0,
                 status="stand-in", deviations="lambda is 70")  # fmt: skip
-    complete = tables.directions(tables.runs(own))
-    assert set(complete["status"]) == set(tables.steps(tables.runs(own))["status"]) == {"original"}
-    more = tables.directions(tables.runs([*own, other])).set_index("zeta")
+    complete = tables.directions(tables.runs(complete_runs))
+    assert (
+        set(complete["status"])
+        == set(tables.steps(tables.runs(complete_runs))["status"])
+        == {"original"}
+    )
+    more = tables.directions(tables.runs([*complete_runs, other])).set_index("zeta")
     assert more["status"].to_dict() == {0.2: "stand-in"} | dict.fromkeys(zetas[1:], "original")
     assert more.loc[0.2, "deviations"] == "lambda is 70"
-    fewer = tables.directions(tables.runs([r for r in own if r[0].method.strength != -5]))
+    fewer = tables.directions(tables.runs([r for r in complete_runs if r[0].method.strength != -5]))
     assert set(fewer["status"]) == {"stand-in"}
     assert set(fewer["deviations"]) == {"without lambda -5"}
     cosreg = run("sst2", Method(kind="cosreg", strength=1.0), 0, 0.1, 80.0)
-    fewer = tables.directions(tables.runs([*(r for r in own if r[0].method.strength != 1), cosreg]))
+    fewer = tables.directions(
+        tables.runs([*(r for r in complete_runs if r[0].method.strength != 1), cosreg])
+    )
     assert set(fewer["deviations"]) == {"without lambda 1"}  # CosReg's strength is no lambda
-    averages = averages_with_answers([r for r in own if r[0].method.zeta != 0.8])
+    averages = averages_with_answers([r for r in complete_runs if r[0].method.zeta != 0.8])
     assert averages["deviations"].iloc[0].endswith("without zeta 0.8")
 
 

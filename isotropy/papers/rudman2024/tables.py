@@ -170,14 +170,15 @@ def _average_errors(
     is missing.
     """
     reported = [seed for seed in seeds if seed not in choosing]
+    draws = {
+        (name, seed): _average_draws(group, seed, name, choosing, answers)
+        for name in NAMES
+        for seed in (reported if name == "istar" else seeds)
+    }
     errors = {}
     for name, other in (("istar", "none"), ("istar", "cosreg"), ("none", "cosreg")):
-        draws = [
-            _stack([_average_draws(group, seed, method, choosing, answers) for seed in chosen])
-            for chosen in (reported if name == "istar" else seeds,)
-            for method in (name, other)
-        ]
-        better, worse = draws
+        compared = reported if name == "istar" else seeds
+        better, worse = (_stack([draws[n, seed] for seed in compared]) for n in (name, other))
         error = np.nan if better is None or worse is None else items_error(better, worse)
         errors[f"{name}_minus_{other}_items_error"] = error
     return errors
@@ -619,12 +620,12 @@ def _status_for_zeta(group: pd.DataFrame, zeta: float) -> dict[str, str]:
 
 
 def _with_absent_values(
-    facts: dict[str, str], name: str, theirs: Iterable[float], found: Iterable[float]
+    facts: dict[str, str], name: str, theirs: Iterable[float], ours: Iterable[float]
 ) -> dict[str, str]:
     """Status and deviations of what is compared over all values of a hyper-parameter: a stand-in if
     some of the authors' are absent.
     """
-    values = set(found)
+    values = set(ours)
     absent = ", ".join(f"{value:g}" for value in theirs if value not in values)
     return _as_stand_in(facts, f"without {name} {absent}") if absent else facts
 
