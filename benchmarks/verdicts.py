@@ -27,7 +27,7 @@ from isotropy.claims import estimate as estimates
 from isotropy.claims.estimate import Estimate
 from isotropy.claims.evaluate import estimate_of
 from isotropy.claims.judge import judge, p_value
-from isotropy.claims.spec import Claim, Statement
+from isotropy.claims.spec import ALPHA, Claim, Statement
 from isotropy.claims.statements import Case, judge_cases, judge_statement
 from isotropy.tables.bootstrap import (
     items_error,
@@ -403,11 +403,11 @@ def decisions(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, i
             decided, false = [], []
             for _ in range(n_draws):
                 first = estimates.mean(draws.normal(effect, 1, n))
-                needed = first.needed(0.0) if first.p(0.0) > estimates.ALPHA else None
+                needed = first.needed(0.0) if first.p(0.0) > ALPHA else None
                 if needed is not None and needed < 10_000:
                     sample = draws.standard_normal(needed)
-                    decided.append(stats.ttest_1samp(sample + effect, 0).pvalue < estimates.ALPHA)
-                    false.append(stats.ttest_1samp(sample, 0).pvalue < estimates.ALPHA)
+                    decided.append(stats.ttest_1samp(sample + effect, 0).pvalue < ALPHA)
+                    false.append(stats.ttest_1samp(sample, 0).pvalue < ALPHA)
             yield f"effect {effect:g}", n, float(np.mean(decided)), float(np.mean(false))
 
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import stats
 
+from isotropy.claims.spec import ALPHA
 from isotropy.tables.items import Z, seeds_and_items
 
-ALPHA = 0.05
-"""Significance level of all tests; the confidence of all intervals is 1 - ALPHA."""
 POWER = 0.8
 """Probability that a study with as many units as `Estimate.needed` returns decides."""
 MAX_UNITS = 1_000_000
@@ -141,8 +140,6 @@ def mean(
         return _without_interval(float(values.mean()), n, "one value", values)
     sd = float(values.std(ddof=1))
     error = math.sqrt((sd**2 + resolution**2 / n) / n)
-    if error <= ROUNDING * abs(float(values.mean())):
-        return _without_interval(float(values.mean()), n, "all values are equal", values)
     return _t_estimate(float(values.mean()), error, n - 1, n, "Student's t", sd, values, bounds)
 
 
@@ -156,8 +153,6 @@ def from_summary(value: float, sd: float, n: int) -> Estimate:
     values = np.array([value])
     if n < 2 or not math.isfinite(sd):
         return _without_interval(value, n, "one value", values)
-    if sd <= ROUNDING * abs(value):
-        return _without_interval(value, n, "all values are equal", values)
     return _t_estimate(value, sd / math.sqrt(n), n - 1, n, "Student's t", sd, values)
 
 
@@ -176,8 +171,6 @@ def mean_over_items(values: np.ndarray, items_error: float) -> Estimate:
         return mean(values)
     sd = float(values.std(ddof=1))
     error, freedom = seeds_and_items(sd, n, items_error)
-    if error <= ROUNDING * abs(float(values.mean())):
-        return _without_interval(float(values.mean()), n, "all values are equal", values)
 
     def power(edge: float, m: int, alpha: float) -> float:
         """Probability that m fresh seeds, on the same items, exclude a value."""
@@ -214,11 +207,9 @@ def mean_of_cases(
         return over_cases
     n_seeds = by_seed.shape[1]
     variances = np.array([values.var(ddof=1) / n, by_seed.mean(axis=0).var(ddof=1) / n_seeds])
-    total = float(variances.sum())
-    freedom = total**2 / float((variances**2 / [n - 1, n_seeds - 1]).sum())
+    error, freedom = _satterthwaite(variances, [n - 1, n_seeds - 1])
     method = "Student's t over cases and their seeds"
-    value, error = float(values.mean()), math.sqrt(total)
-    return _t_estimate(value, error, freedom, n, method, over_cases.sd, values, bounds)
+    return _t_estimate(over_cases.value, error, freedom, n, method, over_cases.sd, values, bounds)
 
 
 def difference(values: np.ndarray, subtracted: np.ndarray) -> Estimate:
@@ -231,12 +222,11 @@ def difference(values: np.ndarray, subtracted: np.ndarray) -> Estimate:
     if n < 2:
         return from_summary(value, math.nan, n)
     squares = np.array([a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)])
-    total = float(squares.sum())
     sd = math.hypot(a.std(ddof=1), b.std(ddof=1))
-    if math.sqrt(total) <= ROUNDING * max(abs(a.mean()), abs(b.mean())):
+    if math.sqrt(squares.sum()) <= ROUNDING * max(abs(a.mean()), abs(b.mean())):
         return _without_interval(value, n, "all values are equal", np.array([value]))
-    freedom = total**2 / float((squares**2 / [len(a) - 1, len(b) - 1]).sum())
-    return _t_estimate(value, math.sqrt(total), freedom, n, "Welch's t", sd, np.array([value]))
+    error, freedom = _satterthwaite(squares, [len(a) - 1, len(b) - 1])
+    return _t_estimate(value, error, freedom, n, "Welch's t", sd, np.array([value]))
 
 
 def deviation(values: np.ndarray) -> Estimate:
@@ -333,6 +323,8 @@ def _t_estimate(
     power: Power | None = None,
 ) -> Estimate:
     """Make an estimate from a standard error, with p-values and power by Student's t."""
+    if error <= ROUNDING * abs(value):
+        return _without_interval(value, n, "all values are equal", values)
     lowest, highest = bounds
     half = error * float(stats.t.ppf(1 - ALPHA / 2, freedom))
 
@@ -352,6 +344,14 @@ def _t_estimate(
 
     interval = (max(value - half, lowest), min(value + half, highest))
     return Estimate(value, interval, n, method, p, sd, values, power or t_power)
+
+
+def _satterthwaite(variances: np.ndarray, freedoms: list[int]) -> tuple[float, float]:
+    """Standard error of a sum with these variances of its terms, and its degrees of freedom
+    (Satterthwaite 1946).
+    """
+    total = float(variances.sum())
+    return math.sqrt(total), total**2 / float((variances**2 / freedoms).sum())
 
 
 def _unknowns(freedom: float) -> tuple[np.ndarray, np.ndarray]:

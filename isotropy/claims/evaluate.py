@@ -19,9 +19,9 @@ import pandas as pd
 from scipy import stats
 
 from isotropy.claims import estimate as estimates
-from isotropy.claims.estimate import ALPHA, Estimate, deviation
+from isotropy.claims.estimate import Estimate, deviation
 from isotropy.claims.judge import MIN_RUNS_WITHOUT_FAILURE, Verdict, count_apart, edges
-from isotropy.claims.spec import Beyond, Claim, Equals, Quantity, Statement
+from isotropy.claims.spec import ALPHA, Beyond, Claim, Equals, Quantity, Statement
 from isotropy.claims.statements import Case, judge_cases, judge_statement
 from isotropy.tables.bootstrap import RESAMPLES
 from isotropy.tables.items import Z

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isotropy.claims.estimate import ALPHA, Estimate
-from isotropy.claims.spec import Beyond, Claim, Equals
+from isotropy.claims.estimate import Estimate
+from isotropy.claims.spec import ALPHA, Beyond, Claim, Equals
 
 MIN_RUNS = 3
 """Minimum number of runs for a verdict on a stochastic quantity."""
@@ -90,12 +90,11 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
     if math.isnan(p):
         return Verdict("undecided", reason=f"no interval: {estimate.method}")
     if not p < ALPHA:
-        edge_name = "an end of the tolerance" if isinstance(test, Equals) else "the bound"
         excluded = not any(
             estimate.interval[0] <= edge <= estimate.interval[1] for edge in edges(claim)
         )
         adjusted = "once adjusted for the number of cases, " if excluded else ""
-        return Verdict("undecided", reason=f"{adjusted}the interval includes {edge_name}")
+        return Verdict("undecided", reason=f"{adjusted}the interval includes {_edge_name(claim)}")
     if claim.unit == "seeds" and (n_apart := count_apart(estimate.values)):
         sides = [tuple(value > edge for edge in edges(claim)) for value in estimate.values]
         if len(set(sides)) > 1:
@@ -134,11 +133,15 @@ def _judge_exact(claim: Claim, estimate: Estimate) -> Verdict:
     """Judge a number without uncertainty, but for that of a convention."""
     low, high = estimate.interval
     if low < high and any(low <= edge <= high for edge in edges(claim)):
-        edge_name = "an end of the tolerance" if isinstance(claim.test, Equals) else "the bound"
-        return Verdict("undecided", reason=f"the range of the convention includes {edge_name}")
+        reason = f"the range of the convention includes {_edge_name(claim)}"
+        return Verdict("undecided", reason=reason)
     if isinstance(claim.test, Beyond) and estimate.value == claim.test.bound:
         return Verdict("undecided", reason="exactly at the bound")
     return _judge_point(claim, estimate)
+
+
+def _edge_name(claim: Claim) -> str:
+    return "an end of the tolerance" if isinstance(claim.test, Equals) else "the bound"
 
 
 def _judge_point(claim: Claim, estimate: Estimate) -> Verdict:
@@ -168,7 +171,7 @@ def _judge_every(test: Beyond, estimate: Estimate, stochastic: bool) -> Verdict:
         return Verdict("reproduced")
     if not n_failing:
         bound = float(1 - ALPHA ** (1 / n))
-        if bound < MAX_FAILURE_RATE:
+        if n >= MIN_RUNS_WITHOUT_FAILURE:
             return Verdict("reproduced", failure_bound=bound)
         reason = f"{n} {'run' if n == 1 else 'runs'} without a failure: {bound:.0%} may fail"
         return Verdict("undecided", reason=reason, failure_bound=bound)

@@ -20,6 +20,8 @@ fails if it does in one. `any`: it holds if it does in one case, and fails if it
 `pooled`: the mean over cases, which are the sample, is tested. Cases that share seeds or models are
 not independent; `isotropy.claims.statements` says how that is taken into account."""
 
+ALPHA = 0.05
+"""Significance level of all tests; the confidence of all intervals is 1 - ALPHA."""
 WITHOUT_MODEL = ""
 """Model id in the scorecard for claims that are not about a model, such as a theorem."""
 

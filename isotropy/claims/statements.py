@@ -106,10 +106,18 @@ def judge_statement(
     decides = {"all": _disagrees, "any": _agrees, "pooled": _is_undecided}[statement.rule]
     if complete or decides(result.verdict):
         return result
-    holding = sum(_agrees(case.verdict) for case in cases)
-    counts = _Counts(len(cases), holding, sum(_disagrees(case.verdict) for case in cases))
-    verdict = counts.verdict("undecided")._replace(reason="other cases of the paper have no number")
-    return replace(result, verdict=verdict)
+    undecided = Verdict("undecided", reason="other cases of the paper have no number")
+    return replace(result, verdict=_with_counts(undecided, cases))
+
+
+def _with_counts(verdict: Verdict, cases: Sequence[Case]) -> Verdict:
+    """Add the numbers of cases to a verdict: those judged, those in which it holds and fails."""
+    case_verdicts = [case.verdict for case in cases]
+    return verdict._replace(
+        n_judged=len(cases),
+        n_holding=sum(map(_agrees, case_verdicts)),
+        n_failing=sum(map(_disagrees, case_verdicts)),
+    )
 
 
 def _judge_all(cases: Sequence[Case]) -> StatementVerdict:
@@ -173,13 +181,7 @@ def _judge_pooled(cases: Sequence[Case]) -> StatementVerdict:
         verdict = Verdict("undecided", reason=too_few(fewest_runs))
     else:
         verdict = judge(claim, estimate, p)
-    case_verdicts = [case.verdict for case in cases]
-    with_counts = verdict._replace(
-        n_judged=len(cases),
-        n_holding=sum(map(_agrees, case_verdicts)),
-        n_failing=sum(map(_disagrees, case_verdicts)),
-    )
-    return StatementVerdict(with_counts, p, estimate)
+    return StatementVerdict(_with_counts(verdict, cases), p, estimate)
 
 
 def _mean_of_cases(cases: Sequence[Case]) -> Estimate:

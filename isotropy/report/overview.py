@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from isotropy.claims.spec import ALPHA
 from isotropy.files import read_json
 from isotropy.palette import STATUS
 from isotropy.report.pictures import size
@@ -22,9 +23,6 @@ from isotropy.report.verdicts import (
     verb,
 )
 from isotropy.workflow.page_spec import Inputs, PageSpec, PaperEntry
-
-ALPHA = 0.05
-"""Level of all tests, as in `isotropy.claims.estimate`, which pages cannot import without scipy."""
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
@@ -61,8 +59,8 @@ def _card(
     pictures: dict[str, Path],
     folder: Path,
 ) -> dict[str, Any]:
-    said = select_by_origin(paper_statements, ours=False)
-    counts = {status: count_groups(said, status) for status in STATUS}
+    of_papers = select_by_origin(paper_statements, ours=False)
+    counts = {status: count_groups(of_papers, status) for status in STATUS}
     picture = pictures.get(paper.key)
     return {
         "paper": paper,
@@ -80,13 +78,13 @@ def _card(
 
 def _summarize(paper_statements: list[dict[str, Any]]) -> str:
     """The outcome of a paper's statements, on original cases and on stand-ins, and of our own."""
-    said, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
-    numbers = sum(map(has_number, said))
+    of_papers, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
+    numbers = sum(map(has_number, of_papers))
     if not numbers:
         return "This study has no number for its statements."
-    originals, stand_ins = (count_groups(said, status) for status in ("original", "stand-in"))
+    originals, stand_ins = (count_groups(of_papers, status) for status in ("original", "stand-in"))
     sentences = [
-        f"{numbers} of {len(said)} statements {'has' if numbers == 1 else 'have'} a number.",
+        f"{numbers} of {len(of_papers)} statements {'has' if numbers == 1 else 'have'} a number.",
         f"On the paper's own data, model and protocol: {count_words(originals) or 'none'}.",
         f"On stand-ins: {count_words(stand_ins) or 'none'}.",
     ]
@@ -98,14 +96,14 @@ def _summarize(paper_statements: list[dict[str, Any]]) -> str:
 
 def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame) -> list[str]:
     """What the study can decide, and what it cannot: at most four sentences."""
-    said = select_by_origin(all_statements, ours=False)
-    judged = [statement for statement in said if has_number(statement)]
+    of_papers = select_by_origin(all_statements, ours=False)
+    judged = [statement for statement in of_papers if has_number(statement)]
     original = sum(has_number(statement, "original") for statement in judged)
     heads = verdicts[verdicts["overall"]]
     undecided = heads[(heads["word"] == "undecided") & ~heads["ours"].fillna(False)]
     needed = int(undecided["needed"].notna().sum())
     sentences = [
-        f"It has a number for {len(judged)} of {len(said)} statements of the papers, and for "
+        f"It has a number for {len(judged)} of {len(of_papers)} statements of the papers, and for "
         f"{sum(map(has_number, all_statements)) - len(judged)} of our own controls. Of the others "
         "nothing is said: they are about data, models or settings that it leaves out, or have no "
         "meaning here."

@@ -63,11 +63,11 @@ def _counts(paper_statements: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """What is counted, and the counts: the paper's statements on original cases, on stand-ins, and
     without a number; our own controls.
     """
-    said, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
+    of_papers, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
     counts = {
-        "on the paper's own data, model and protocol": count_groups(said, "original"),
-        "on stand-ins": count_groups(said, "stand-in"),
-        "without a verdict": {"none": count_groups(said)["none"]},
+        "on the paper's own data, model and protocol": count_groups(of_papers, "original"),
+        "on stand-ins": count_groups(of_papers, "stand-in"),
+        "without a verdict": {"none": count_groups(of_papers)["none"]},
         "our own controls": count_groups(ours),
     }
     return [(name, words) for name, groups in counts.items() if (words := count_words(groups))]

@@ -17,7 +17,7 @@ from isotropy.claims import estimate as estimates
 from isotropy.claims.evaluate import SCHEMA, estimate_over_conventions, evaluate
 from isotropy.claims.judge import Verdict, count_apart, judge, p_value
 from isotropy.claims.read import matching_rows, read_claims
-from isotropy.claims.spec import Beyond, Claim, Equals, Statement
+from isotropy.claims.spec import ALPHA, Beyond, Claim, Equals, Statement
 from isotropy.claims.statements import holm
 from isotropy.claims.wording import expectation, explanation, sentence
 from isotropy.claims.write import readable
@@ -149,7 +149,7 @@ def test_a_convention_widens_the_interval() -> None:
     assert estimate.interval[1] == pytest.approx(estimates.mean(values).interval[1] + 2)
     assert estimate.p(0.7) == 1  # some signs give it
     for edge in estimate.interval:
-        assert estimate.p(edge) == pytest.approx(estimates.ALPHA)
+        assert estimate.p(edge) == pytest.approx(ALPHA)
     without = estimate_over_conventions(above, table[["x"]])
     assert without.interval == estimates.mean(values).interval
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from isotropy.claims import estimate as estimates
-from isotropy.claims.estimate import ALPHA, CORRELATIONS, Estimate
+from isotropy.claims.estimate import CORRELATIONS, Estimate
+from isotropy.claims.spec import ALPHA
 
 VALUES = np.array([0.31, 0.42, 0.38, 0.45, 0.29])
 
@@ -80,15 +81,15 @@ def test_power_rises_with_the_effect() -> None:
     """Correlations of 4 values of lambda with a rising effect: the share of studies that find it,
     and the p-value of three equal ones, never turn back near 1."""
     rng, resolution = np.random.default_rng(0), estimates.rank_resolution(4)
-    found = []
+    powers = []
     for effect in (0, 2, 4, 8, 16, 64):
         scores = effect * np.arange(4) / 3 + rng.standard_normal((300, 3, 4))
         rho = [[stats.spearmanr(range(4), run).statistic for run in study] for study in scores]
         studies = [estimates.mean(np.array(r), resolution, CORRELATIONS) for r in rho]
-        found.append(np.mean([s.interval[0] > 0 for s in studies]))
-    assert found == sorted(found)
-    assert found[0] < 0.05
-    assert found[-1] == 1
+        powers.append(np.mean([s.interval[0] > 0 for s in studies]))
+    assert powers == sorted(powers)
+    assert powers[0] < 0.05
+    assert powers[-1] == 1
 
 
 def test_interval_of_a_difference_is_welchs() -> None:

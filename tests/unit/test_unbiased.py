@@ -159,7 +159,7 @@ def test_bias_and_coverage(draw: Callable[..., np.ndarray], spread: str, n: int)
 
 @pytest.mark.parametrize("spread", ["linear", "spiked"])
 def test_bias_without_correction(spread: str) -> None:
-    """Of more points than are corrected, the bias of the ratio does not matter."""
+    """The bias of the ratio does not matter for more points than are corrected."""
     deviations, rng = SPREADS[spread], np.random.default_rng(1)
     variances = deviations**2
     truth = (variances.sum() ** 2 / (variances**2).sum() - 1) / (D - 1)
