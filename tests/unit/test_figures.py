@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
+import matplotlib as mpl
+import matplotlib.image
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -20,7 +24,7 @@ from isotropy.errors import IsotropyError
 from isotropy.figures import style as figure_style
 from isotropy.figures.draw import Look, curve, legend, look, mark_status, note, whiskers
 from isotropy.figures.style import banner, save, use_style
-from isotropy.palette import REHEARSAL
+from isotropy.palette import REHEARSAL, STATUS
 from isotropy.papers.cai2021 import figures as cai2021
 from isotropy.papers.ethayarajh2019 import figures as ethayarajh2019
 from isotropy.papers.locations import OF_ALL, package
@@ -381,6 +385,23 @@ def test_figures_in_publication_style(
         svg_by_style[style] = (tmp_path / "f.svg").read_text("utf8")
     assert "<!-- stand-in -->" in svg_by_style["page"]
     assert "<!-- stand-in -->" not in svg_by_style["paper"]
+
+
+def test_publication_figure_of_a_rehearsal_keeps_the_banner(
+    smoke: Workflow, tmp_path: Path
+) -> None:
+    """Otherwise it would look like a real result."""
+    shutil.copytree(smoke.folder / "results/tables", tmp_path / "results/tables")
+    record = Path("results/figures/mickus2024/figure1.record.json")
+    content = json.loads((smoke.folder / record).read_text("utf8"))
+    content["lineage"]["status"] = "rehearsal"
+    (tmp_path / record).parent.mkdir(parents=True)
+    (tmp_path / record).write_text(json.dumps(content), "utf8")
+    draw(tmp_path, "mickus2024/figure1", tmp_path / "figure.png", "paper", "column")
+    pixels = mpl.image.imread(tmp_path / "figure.png")[..., :3]
+    purple = np.abs(pixels - mpl.colors.to_rgb(STATUS["rehearsal"])).max(axis=2) < 0.01
+    assert purple[: len(pixels) // 4].sum() > 1000
+    assert not purple[len(pixels) // 4 :].any()
 
 
 def test_errors_of_draw(smoke: Workflow, tmp_path: Path) -> None:
