@@ -24,7 +24,7 @@ import skdim
 from sklearn.metrics import silhouette_score
 from sklearn.metrics.pairwise import cosine_similarity
 
-from isotropy.measure.scores import MAX_ROWS_OF_PAIRS, NEIGHBOURS
+from isotropy.measurement.scores import MAX_ROWS_OF_PAIRS, NEIGHBOURS
 from isotropy.metrics.validation import sample_rows
 
 CLASSES = 10

@@ -146,8 +146,8 @@ def measure(
     """
     arguments = dict(locals())
     with one_sentence(), _temporary_folder() as work:
-        from isotropy.measure import output
-        from isotropy.measure.run import Request, print_metrics, run
+        from isotropy.measurement import output
+        from isotropy.measurement.run import Request, print_metrics, run
 
         if metrics == "list":
             print_metrics()

@@ -20,8 +20,8 @@ from typer.testing import CliRunner, Result
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
-from isotropy.measure import clouds, scores
-from isotropy.measure.arrays import open_file
+from isotropy.measurement import clouds, scores
+from isotropy.measurement.arrays import open_file
 from isotropy.metrics import (
     explainable_variance,
     isoscore,

@@ -27,7 +27,7 @@ from transformers import (
 
 from isotropy.embed.sentence_encoder import max_input_tokens
 from isotropy.errors import IsotropyError
-from isotropy.measure.models import Embedded, ModelOptions, embed_texts
+from isotropy.measurement.models import Embedded, ModelOptions, embed_texts
 from isotropy.sources.own.models import entry_from_folder
 from tests.unit.tiny_architectures import ARCHITECTURES, ENCODER_DECODER, T5, write_tiny_model
 from tests.unit.tiny_models import changed_config, sentences

@@ -14,8 +14,8 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from isotropy.errors import IsotropyError
-from isotropy.measure.models import Embedded, ModelOptions, embed_texts, read_layout
-from isotropy.measure.run import Request, Result, run
+from isotropy.measurement.models import Embedded, ModelOptions, embed_texts, read_layout
+from isotropy.measurement.run import Request, Result, run
 from isotropy.metrics import isoscore, self_similarity, type_cosines
 from tests.unit.hub import REVISION, Hub, use
 from tests.unit.tiny_models import sentences, write_tiny_bert

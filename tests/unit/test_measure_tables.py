@@ -19,8 +19,8 @@ from typer.testing import CliRunner, Result
 
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
-from isotropy.measure.arrays import open_file
-from isotropy.measure.columns import abbreviate
+from isotropy.measurement.arrays import open_file
+from isotropy.measurement.columns import abbreviate
 from isotropy.metrics import isoscore, silhouette
 from tests.unit.test_measure_errors import assert_refused
 

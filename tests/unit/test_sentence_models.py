@@ -37,8 +37,8 @@ from typer.testing import CliRunner
 
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
-from isotropy.measure.models import Embedded, ModelOptions, embed_texts
-from isotropy.measure.run import Request, run
+from isotropy.measurement.models import Embedded, ModelOptions, embed_texts
+from isotropy.measurement.run import Request, run
 from isotropy.metrics import isoscore
 from isotropy.sources.own.models import entry_from_folder
 from tests.unit.hub import Hub, use

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from isotropy.errors import IsotropyError
-from isotropy.measure.clouds import PointCloud, cloud_from_array
+from isotropy.measurement.clouds import PointCloud, cloud_from_array
 from isotropy.metrics.contextuality import (
     cosine_contributions,
     explainable_variance,

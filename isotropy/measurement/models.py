@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from isotropy.errors import IsotropyError, first_line, is_failure
-from isotropy.measure.clouds import PointCloud, StoredArray, cloud_from_file
+from isotropy.measurement.clouds import PointCloud, StoredArray, cloud_from_file
 from isotropy.sources.encoder import Encoder
 from isotropy.sources.layout import DEFAULT_MAX_LENGTH, Layout, read_layout
 
 if TYPE_CHECKING:
     from isotropy.embed.sentence_encoder import SentenceEncoder
-    from isotropy.measure.sentence_models import SentenceModel
+    from isotropy.measurement.sentence_models import SentenceModel
 
 Pooling = Literal["mean", "cls", "last", "tokens"]
 OUTPUT = "output"
@@ -239,7 +239,7 @@ class _SentenceReader:
     ) -> None:
         from isotropy.device import pick_device
         from isotropy.embed.batches import batches
-        from isotropy.measure.sentence_models import SentenceModel
+        from isotropy.measurement.sentence_models import SentenceModel
 
         self.model: SentenceModel = SentenceModel(
             folder,

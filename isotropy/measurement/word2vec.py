@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from isotropy.errors import IsotropyError
-from isotropy.measure.clouds import StoredArray
+from isotropy.measurement.clouds import StoredArray
 from isotropy.sources.word2vec import iterate, read_counts
 
 

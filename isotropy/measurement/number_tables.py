@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isotropy.errors import IsotropyError
-from isotropy.measure.clouds import BLOCK_BYTES, PointCloud, StoredArray, cloud_from_file
-from isotropy.measure.columns import (
+from isotropy.measurement.clouds import BLOCK_BYTES, PointCloud, StoredArray, cloud_from_file
+from isotropy.measurement.columns import (
     Field,
     Kind,
     Table,
@@ -25,7 +25,7 @@ from isotropy.measure.columns import (
     choose_dimensions,
     describe_columns,
 )
-from isotropy.measure.inputs import Input, require_matrix
+from isotropy.measurement.inputs import Input, require_matrix
 from isotropy.sources.table_text import MAX_FIELD, SEPARATORS
 
 HEAD_CHARACTERS, HEAD_ROWS = 2**24, 1000

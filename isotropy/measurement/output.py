@@ -20,7 +20,7 @@ from isotropy.scrub import scrub
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from isotropy.measure.run import Result
+    from isotropy.measurement.run import Result
 
 Row = Mapping[str, Any]
 RECORD_VERSION = 1

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from isotropy.errors import IsotropyError
-from isotropy.measure.clouds import PointCloud
-from isotropy.measure.scores import influences, log10_isotropy, read_streams, root_mean_square
+from isotropy.measurement.clouds import PointCloud
+from isotropy.measurement.scores import influences, log10_isotropy, read_streams, root_mean_square
 from isotropy.metrics.isoscores import StreamingIsoScore, standard_error
 from isotropy.metrics.matmul import worker_threads
 from isotropy.metrics.validation import sample_rows

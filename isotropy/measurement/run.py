@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.measure.arrays import TABLES, open_file
-from isotropy.measure.clouds import PointCloud
-from isotropy.measure.hub import fetch_model, is_hub_id
-from isotropy.measure.models import ModelOptions, Pooling, embed_texts
-from isotropy.measure.scores import METRICS, Groups, measure_cloud
+from isotropy.measurement.arrays import TABLES, open_file
+from isotropy.measurement.clouds import PointCloud
+from isotropy.measurement.hub import fetch_model, is_hub_id
+from isotropy.measurement.models import ModelOptions, Pooling, embed_texts
+from isotropy.measurement.scores import METRICS, Groups, measure_cloud
 from isotropy.metrics.validation import sample_rows
 from isotropy.sources.table_text import format_suffix
 from isotropy.sources.text_files import Column, parse_column, read_labels, read_texts
 
 if TYPE_CHECKING:
-    from isotropy.measure.enhancement import Enhanced
+    from isotropy.measurement.enhancement import Enhanced
 
 Row = dict[str, Any]
 GROUPS = Groups._fields
@@ -303,7 +303,8 @@ def _measure_cloud(
         facts["n"] = min(cloud.n, request.sample)
     if not request.transforms and request.save_transform is None:
         return [facts | scores.columns], scores.notes
-    from isotropy.measure.enhancement import advice, candidates, enhance  # loads scikit-learn: 2 s
+    # Loads scikit-learn: 2 s
+    from isotropy.measurement.enhancement import advice, candidates, enhance
 
     transforms = candidates(cloud.d, request.clusters, request.components, request.seed)
     results = enhance(cloud, transforms, request.seed, groups.sentences)
@@ -320,7 +321,7 @@ def _result_columns(row: Enhanced) -> Row:
 
 
 def _save(results: list[Enhanced], path: Path) -> None:
-    from isotropy.measure.enhancement import best
+    from isotropy.measurement.enhancement import best
     from isotropy.transform_files import save_transform
 
     top = best(results)

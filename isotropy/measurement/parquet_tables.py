@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from isotropy.errors import IsotropyError, first_line
-from isotropy.measure.clouds import PointCloud, as_floats, rows_per_block
-from isotropy.measure.columns import (
+from isotropy.measurement.clouds import PointCloud, as_floats, rows_per_block
+from isotropy.measurement.columns import (
     Field,
     Kind,
     Table,
@@ -22,8 +22,8 @@ from isotropy.measure.columns import (
     find_series,
     shorten,
 )
-from isotropy.measure.inputs import Input, require_matrix
-from isotropy.measure.number_tables import rows_of_batch
+from isotropy.measurement.inputs import Input, require_matrix
+from isotropy.measurement.number_tables import rows_of_batch
 
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 """What pandas calls the levels of an index without a name."""

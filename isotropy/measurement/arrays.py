@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from isotropy.errors import IsotropyError, first_line, suggest
-from isotropy.measure.clouds import PointCloud, StoredArray, cloud_from_array, cloud_from_file
-from isotropy.measure.inputs import Input, require_matrix
-from isotropy.measure.number_tables import read_number_table
-from isotropy.measure.parquet_tables import read_parquet
-from isotropy.measure.text_vectors import read_text_vectors
-from isotropy.measure.word2vec import read_word2vec
+from isotropy.measurement.clouds import PointCloud, StoredArray, cloud_from_array, cloud_from_file
+from isotropy.measurement.inputs import Input, require_matrix
+from isotropy.measurement.number_tables import read_number_table
+from isotropy.measurement.parquet_tables import read_parquet
+from isotropy.measurement.text_vectors import read_text_vectors
+from isotropy.measurement.word2vec import read_word2vec
 from isotropy.sources.archives import DISK_ERRORS, unpack_gzip
 from isotropy.sources.table_text import format_suffix
 

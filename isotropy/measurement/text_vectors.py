@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isotropy.errors import IsotropyError
-from isotropy.measure.clouds import StoredArray
+from isotropy.measurement.clouds import StoredArray
 
 LINES_PER_BLOCK = 4096
 
