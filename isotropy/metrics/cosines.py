@@ -34,6 +34,7 @@ from isotropy.metrics.validation import (
     as_points,
     require_dimensions,
     require_finite,
+    require_same_dimensions,
     require_size,
 )
 
@@ -87,6 +88,11 @@ class StreamingMeanCosine:
         self.total = torch.zeros(d, dtype=torch.float64)
         self.n = self.n_nonzero = 0
 
+    def reset(self) -> None:
+        """Discard all vectors."""
+        self.total.zero_()
+        self.n = self.n_nonzero = 0
+
     def update(self, X: Points) -> None:
         """Add a batch of vectors, shape (n, d), n >= 1. Raises ValueError for bad shapes, NaN or
         infinity.
@@ -100,7 +106,12 @@ class StreamingMeanCosine:
         self.n += len(points)
 
     def merge(self, other: StreamingMeanCosine) -> None:
-        """Add the vectors of another stream, as if they had been seen here."""
+        """Add the vectors of another stream, as if they had been seen here.
+
+        Raises:
+            ValueError: another number of dimensions.
+        """
+        require_same_dimensions(len(self.total), len(other.total))
         self.total += other.total
         self.n_nonzero += other.n_nonzero
         self.n += other.n

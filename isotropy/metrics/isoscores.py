@@ -33,6 +33,7 @@ from isotropy.metrics.validation import (
     as_symmetric,
     require_dimensions,
     require_finite,
+    require_same_dimensions,
     require_size,
 )
 
@@ -282,11 +283,12 @@ class StreamingCovariance(nn.Module):
         self._add(n, mean, *self._moments(centred, mean - rounded))
 
     def merge(self, other: StreamingCovariance) -> None:
-        """Add the data of another stream, as if they had been seen here."""
-        if len(other.mean) != len(self.mean):
-            raise ValueError(
-                f"a stream of {len(other.mean)} dimensions does not fit one of {len(self.mean)}"
-            )
+        """Add the data of another stream, as if they had been seen here.
+
+        Raises:
+            ValueError: another number of dimensions.
+        """
+        require_same_dimensions(len(self.mean), len(other.mean))
         self._add(*(getattr(other, name).to(self.mean.device) for name in self._buffers))
 
     def _moments(self, centred: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, ...]:

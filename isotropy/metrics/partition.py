@@ -162,6 +162,10 @@ class StreamingPartition:
         # followed by that of the opposite directions.
         self._log_f: list[torch.Tensor] = []
 
+    def reset(self) -> None:
+        """Discard all vectors; the second moment stays."""
+        self._log_f = []
+
     def update(self, W: Points) -> None:
         """Add a batch of vectors, shape (n, d), n >= 1."""
         points = as_points(W, min_points=1, in_place=True).detach()
@@ -179,10 +183,20 @@ class StreamingPartition:
     def merge(self, other: StreamingPartition) -> None:
         """Add the vectors of another stream of the same second moment, as if they had been seen
         here.
+
+        Raises:
+            ValueError: another second moment, other signs or scales.
         """
+        same = self._directions is other._directions or torch.equal(
+            self._directions, other._directions
+        )
+        if not same or (self._both, self._scales) != (other._both, other._scales):
+            raise ValueError("streams of I(W) need the same second moment, signs and scales")
+        if not self._log_f or not other._log_f:
+            self._log_f = list(self._log_f or other._log_f)
+            return
         pairs = zip(self._log_f, other._log_f, strict=True)
-        both = [torch.logaddexp(mine, theirs) for mine, theirs in pairs] if self._log_f else []
-        self._log_f = both or list(other._log_f)
+        self._log_f = [torch.logaddexp(mine, theirs) for mine, theirs in pairs]
 
     def compute(self, *, log: bool = False) -> float:
         """I(W) of the vectors so far, or its natural logarithm, at the first scale.

@@ -139,6 +139,12 @@ def require_dimensions(points: torch.Tensor, d: int) -> None:
         raise ValueError(f"a batch of {points.shape[1]} dimensions does not fit a stream of {d}")
 
 
+def require_same_dimensions(d: int, other: int) -> None:
+    """Raise a ValueError if a stream of other dimensions is to be merged into one of d."""
+    if other != d:
+        raise ValueError(f"a stream of {other} dimensions does not fit one of {d}")
+
+
 def require_size(value: Any, name: str) -> None:
     """Raise a ValueError if a number of dimensions is not a positive integer."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:

@@ -1,0 +1,88 @@
+"""All streaming metrics: merged parts are the whole, and a reset stream is a new one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isotropy import metrics
+from isotropy.metrics import (
+    StreamingCovariance,
+    StreamingIsoScore,
+    StreamingMeanCosine,
+    StreamingPartition,
+    StreamingUnbiasedIsoScore,
+)
+
+D = 6
+X = np.random.default_rng(0).normal(size=(90, D)) * np.linspace(0.5, 3, D) + 2
+SECOND = X.T @ X
+STREAMS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "StreamingCovariance": (lambda: StreamingCovariance(D), lambda s: s.covariance().numpy()),
+    "StreamingIsoScore": (lambda: StreamingIsoScore(D), lambda s: s.compute()),
+    "StreamingUnbiasedIsoScore": (
+        lambda: StreamingUnbiasedIsoScore(D),
+        lambda s: [s.compute(), s.compute_unbiased()],
+    ),
+    "StreamingMeanCosine": (lambda: StreamingMeanCosine(D), lambda s: s.compute()),
+    "StreamingPartition": (
+        lambda: StreamingPartition(SECOND, signs="both", scale=[1.0, 0.1]),
+        lambda s: [*s.compute_each(log=True), *np.ravel(s.compute_ranges(log=True))],
+    ),
+}
+
+
+def test_every_stream_is_tested() -> None:
+    public = {name for name in metrics.__all__ if name.startswith("Streaming")}
+    assert public == set(STREAMS)
+    for name in public:
+        methods = dict(inspect.getmembers(getattr(metrics, name), inspect.isfunction))
+        assert {"update", "merge", "reset"} <= set(methods), name
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@settings(max_examples=10, deadline=None)
+@given(cuts=st.lists(st.integers(0, 90), max_size=4), order=st.randoms(use_true_random=False))
+def test_merged_parts_are_the_whole(name: str, cuts: list[int], order: Any) -> None:
+    """Also of parts without vectors."""
+    new, value = STREAMS[name]
+    whole, merged, parts = new(), new(), []
+    whole.update(X)
+    for begin, end in pairwise([0, *sorted(cuts), 90]):
+        parts.append(new())
+        if end > begin:
+            parts[-1].update(X[begin:end])
+    order.shuffle(parts)
+    for part in parts:
+        merged.merge(part)
+    np.testing.assert_allclose(value(merged), value(whole), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_reset_stream_is_a_new_one(name: str) -> None:
+    new, value = STREAMS[name]
+    used, fresh = new(), new()
+    used.update(X[:40])
+    used.reset()
+    with pytest.raises(ValueError, match="the stream has seen"):
+        value(used)
+    for stream in (used, fresh):
+        stream.update(X[40:])
+    np.testing.assert_array_equal(value(used), value(fresh))
+
+
+def test_streams_of_other_vectors_are_not_merged() -> None:
+    for stream in (StreamingMeanCosine, StreamingUnbiasedIsoScore):
+        with pytest.raises(ValueError, match="a stream of 4 dimensions does not fit one of 6"):
+            stream(D).merge(stream(4))  # type: ignore[arg-type]
+    first = StreamingPartition(SECOND)
+    for other in (StreamingPartition(np.eye(D)), StreamingPartition(SECOND, scale=2.0)):
+        with pytest.raises(ValueError, match="the same second moment, signs and scales"):
+            first.merge(other)
