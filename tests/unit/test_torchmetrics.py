@@ -1,0 +1,151 @@
+"""Metrics of torchmetrics equal those of the library: over batches, merged, and over processes."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import distributed, multiprocessing
+from torchmetrics import Metric, MetricCollection
+
+from isotropy.integrations import torchmetrics as ours
+from isotropy.integrations.torchmetrics import (
+    IsoScore,
+    IsoScoreStar,
+    MeanCosine,
+    PartitionIsotropy,
+)
+from isotropy.metrics import isoscore, isoscore_star, mean_cosine, partition_isotropy
+
+D, ZETA = 5, 0.3
+
+
+def vectors(n: int = 120) -> torch.Tensor:
+    draws = np.random.default_rng(0)
+    return torch.from_numpy(draws.normal(size=(n, D)) * np.arange(1, D + 1) + 3).float()
+
+
+def shrinkage() -> torch.Tensor:
+    return torch.diag(torch.arange(1.0, D + 1))
+
+
+def collection() -> MetricCollection:
+    metrics: Sequence[Metric] = [
+        IsoScore(D),
+        IsoScoreStar(D, ZETA, shrinkage()),
+        MeanCosine(D),
+        PartitionIsotropy(D, log=True),
+    ]
+    return MetricCollection(metrics)
+
+
+def expected(X: torch.Tensor) -> dict[str, float]:
+    return {
+        "IsoScore": float(isoscore(X)),
+        "IsoScoreStar": float(isoscore_star(X, ZETA, shrinkage())),
+        "MeanCosine": mean_cosine(X),
+        "PartitionIsotropy": partition_isotropy(X, log=True),
+    }
+
+
+def values(metrics: MetricCollection) -> dict[str, float]:
+    return {name: float(value) for name, value in metrics.compute().items()}
+
+
+def test_batches_are_the_whole() -> None:
+    """Also a batch of one vector, far from the origin, after a reset."""
+    for offset in (0, 1000):
+        X, metrics = vectors() + offset, collection()
+        for _ in range(2):
+            metrics.reset()
+            for batch in (X[:50], X[50:51], X[51:]):
+                metrics.update(batch)
+            assert values(metrics) == pytest.approx(expected(X), rel=1e-5, abs=1e-7)
+
+
+def test_forward_gives_the_value_of_the_batch() -> None:
+    X, metrics = vectors(), collection()
+    for batch in X.split(40):
+        score = {name: float(value) for name, value in metrics(batch).items()}
+        assert score == pytest.approx(expected(batch), rel=1e-5)
+    assert values(metrics) == pytest.approx(expected(X), rel=1e-5)
+
+
+def test_states_are_merged_saved_and_copied() -> None:
+    X = vectors()
+    for name, first in collection().items():
+        second = first.clone()
+        first.update(X[:20])
+        second.update(X[20:])
+        second.persistent(True)
+        restored = first.clone()
+        restored.reset()
+        restored.load_state_dict(second.state_dict())
+        first.merge_state(restored)
+        assert float(first.compute()) == pytest.approx(expected(X)[name], rel=1e-5), name
+        assert float(pickle.loads(pickle.dumps(first)).compute()) == float(first.compute())
+
+
+def work(rank: int, folder: str) -> None:
+    """Measure the share of a process, and write the value of all."""
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
+    )
+    X, metrics = vectors(), collection()
+    for batch in X[:90].split(40) if rank == 0 else X[90:].split(13):
+        metrics.update(batch)
+    together = values(metrics)
+    alone = collection()
+    if rank == 0:
+        alone.update(X)
+    Path(folder, f"{rank}.json").write_text(json.dumps([together, values(alone)]))
+    distributed.destroy_process_group()
+
+
+def test_two_processes(tmp_path: Path) -> None:
+    """With shares of different size, and with one process that has seen nothing."""
+    multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    for rank in range(2):
+        for scores in json.loads((tmp_path / f"{rank}.json").read_text()):
+            assert scores == pytest.approx(expected(vectors()), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["IsoScore", "IsoScoreStar", "MeanCosine", "PartitionIsotropy"])
+def test_invalid_vectors_are_refused(name: str) -> None:
+    metric = collection()[name]
+    for batch in (torch.ones(3, D + 1), torch.ones(3), torch.full((3, D), torch.nan)):
+        with pytest.raises(ValueError, match=r"dimensions|shape|NaN"):
+            metric.update(batch)
+
+
+def test_invalid_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match="zeta must lie in"):
+        IsoScoreStar(D, 2, shrinkage())
+    with pytest.raises(ValueError, match=r"must have shape \(5, 5\)"):
+        IsoScoreStar(D, ZETA, torch.eye(3))
+    with pytest.raises(ValueError, match="at least 2"):
+        MeanCosine(D).compute()
+
+
+def test_examples_of_the_docstrings() -> None:
+    result = doctest.testmod(ours)
+    assert (result.failed, result.attempted > 12) == (0, True)
+
+
+def test_a_missing_package_is_named() -> None:
+    code = (
+        "import sys; sys.modules['torchmetrics'] = None\nimport isotropy.integrations.torchmetrics"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip().splitlines()[-1] == (
+        "ModuleNotFoundError: isotropy.integrations.torchmetrics needs the package torchmetrics, "
+        "which is not installed: pip install torchmetrics"
+    )
