@@ -24,8 +24,17 @@ if TYPE_CHECKING:
 
     from isotropy.workflow.costs import Total
 
-IN_TRAINING = ("accelerate", "gguf", "huggingface_hub", "safetensors", "transformers")
-"""Packages of the extra `training`, with sentence_transformers; others are in `workflow`."""
+IN_TRAINING = {
+    "accelerate",
+    "gguf",
+    "huggingface_hub",
+    "safetensors",
+    "sentence_transformers",
+    "transformers",
+}
+"""Packages of the extra `training`; others are in `workflow`. pydantic is in both: `measure` needs
+it for models only.
+"""
 
 
 def run() -> None:
@@ -36,7 +45,8 @@ def run() -> None:
         package = (error.name or "").split(".")[0]
         if package in ("", "isotropy"):
             raise
-        extra = "training" if package in (*IN_TRAINING, "sentence_transformers") else "workflow"
+        for_models = package == "pydantic" and sys.argv[1:2] == ["measure"]
+        extra = "training" if package in IN_TRAINING or for_models else "workflow"
         print(
             f"this needs the package {package}, which is not installed: "
             f"pip install 'isotropy[{extra}]'",

@@ -16,15 +16,13 @@ from rich.console import Console
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, sha256_file
 from isotropy.printable import escape_for_terminal
-from isotropy.provenance import audit
-from isotropy.provenance import trace as tracing
-from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.format import LEDGER, ledger_bytes, read_ledger
-from isotropy.provenance.ledger import last_run
 from isotropy.provenance.verify_bundle import main as verify_bundle
 from isotropy.scrub import restore_path
 
 if TYPE_CHECKING:
+    from isotropy.provenance.audit import Finding
+    from isotropy.provenance.checkout import Checkout
     from isotropy.workflow.plan import Plan
 
 app = typer.Typer(no_args_is_help=True, help="Check results back to the bytes they came from.")
@@ -98,6 +96,8 @@ def verify(
         if len(paths) > 1:
             _refuse("Check a bundle by itself.")
         raise typer.Exit(verify_bundle([str(paths[0]), *filter(None, [head])]))
+    from isotropy.provenance import audit
+
     incomplete: list[str] = []
     with one_sentence():
         checkout = (
@@ -113,12 +113,14 @@ def verify(
 
 def _report(
     root: Path,
-    findings: list[audit.Finding],
+    findings: list[Finding],
     checkout: Checkout | None,
     incomplete: list[str],
     head: str | None,
 ) -> int:
     """Print the findings and a summary; return the exit code."""
+    from isotropy.provenance import audit
+
     bad = [f for f in findings if f.state not in audit.GOOD]
     for finding in bad:
         # Lines are not truncated, so that paths can be copied
@@ -163,6 +165,8 @@ def trace(
     """Show what a result was made from, by which job, down to the source bytes, as the records have
     it.
     """
+    from isotropy.provenance import trace as tracing
+
     path, mark, query = address.partition("#")
     with one_sentence():
         is_file = "/" in path or Path(path).is_file()  # else the id of a claim
@@ -263,6 +267,8 @@ def identify(
     """Find the record of a stray file, and say if it was altered. Exit 0: found and intact, 1:
     altered, 2: not found.
     """
+    from isotropy.provenance import audit
+
     worst = 0
     for file in files:
         try:
@@ -323,6 +329,7 @@ def export(
     """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` among
     its code checks.
     """
+    from isotropy.provenance import audit
     from isotropy.provenance.bundle import export as write
 
     bundle = bundle or root / RESULTS / audit.BUNDLE
@@ -338,6 +345,8 @@ def _checkout(
     """Return the checkout to compare with. Without its plan if that cannot be made; the reason is
     added to `incomplete`.
     """
+    from isotropy.provenance.checkout import Checkout
+
     try:
         return Checkout(project, study_plan(project, root, configfiles))
     except (IsotropyError, OSError) as error:
@@ -348,6 +357,7 @@ def _checkout(
 
 def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
     """Return the plan of a checkout with the given configuration files, or that of the last run."""
+    from isotropy.provenance.ledger import last_run
     from isotropy.workflow.config import load_study, read_configuration
     from isotropy.workflow.plan import Plan
 

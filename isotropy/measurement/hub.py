@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from isotropy.errors import IsotropyError, first_line
-from isotropy.sources.clients import Unavailable, limit_hub_client, with_back_off
 
 HUB_ID = re.compile(r"(?:hub:)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
@@ -28,6 +27,8 @@ def fetch_model(text: str) -> tuple[Path, str]:
     Raises:
         IsotropyError: no such repository or revision, or no answer and no copy.
     """
+    from isotropy.sources.clients import limit_hub_client
+
     limit_hub_client()
     match = HUB_ID.fullmatch(text)
     assert match is not None
@@ -61,6 +62,8 @@ def _download(repo: str, revision: str | None) -> Path:
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
+
+    from isotropy.sources.clients import Unavailable, with_back_off
 
     def download() -> str:
         try:

@@ -13,7 +13,6 @@ import numpy as np
 
 from isotropy.errors import IsotropyError, first_line, is_failure
 from isotropy.measurement.clouds import PointCloud, StoredArray, cloud_from_file
-from isotropy.sources.encoder import Encoder
 from isotropy.sources.layout import DEFAULT_MAX_LENGTH, Layout, read_layout
 
 if TYPE_CHECKING:
@@ -384,6 +383,7 @@ def _load(title: str, layout: Layout, device: str) -> SentenceEncoder:
 
     from isotropy.device import pick_device
     from isotropy.embed.sentence_encoder import SentenceEncoder
+    from isotropy.sources.encoder import Encoder
 
     if layout.transformer is None:
         raise IsotropyError(f"{title}: it has no transformer: leave --pooling out")

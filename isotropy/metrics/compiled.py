@@ -1,14 +1,37 @@
-"""Find out whether Numba can cache compiled kernels on disk."""
+"""Compile kernels by Numba where it is installed (the extra `fast`), and find out whether it can
+cache them on disk. Without it the same numbers come from torch and NumPy, up to rounding.
+"""
 
 from __future__ import annotations
 
-from numba import njit
+from typing import Any
+
+import torch
+
+try:
+    from numba import njit
+except ModuleNotFoundError:
+    njit = None
+
+
+def kernel(**options: Any) -> Any:
+    """Return a decorator that compiles a function; without Numba it leaves the function as it is,
+    which is then not called: see `has_kernels`.
+    """
+    return (lambda function: function) if njit is None else njit(cache=CACHE_ON_DISK, **options)
+
+
+def has_kernels(points: torch.Tensor) -> bool:
+    """Return whether compiled kernels can process a tensor: on the CPU, if Numba is installed."""
+    return points.is_cpu and njit is not None
 
 
 def _cache_is_writable() -> bool:
     """Return whether compiled code can be written beside the source or to the user's cache folder;
     if not, every process compiles it again.
     """
+    if njit is None:
+        return False
     try:
         njit(cache=True)(_cache_is_writable)  # looks for a writable folder; compiles nothing
     except RuntimeError:

@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 
-from isotropy.metrics.compiled import CACHE_ON_DISK
+from isotropy.metrics.compiled import has_kernels, kernel
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, worker_threads
 from isotropy.metrics.validation import (
     Points,
@@ -248,7 +247,7 @@ def _sums(
     points: torch.Tensor, groups: torch.Tensor, group_clusters: torch.Tensor, means: torch.Tensor
 ) -> _UnitVectorSums:
     """Same as `_sums_by_torch`, but on the CPU by a compiled kernel in one pass over the data."""
-    if not points.is_cpu:
+    if not has_kernels(points):
         return _sums_by_torch(points, groups, group_clusters, means)
     order, counts = torch.argsort(groups, stable=True).numpy(), torch.bincount(groups).numpy()
     starts = np.r_[0, np.cumsum(counts)]
@@ -283,7 +282,7 @@ def _sums(
 # Sums may be vectorized, but NaN and infinity must propagate, to reveal such input. Loops that sum
 # do not write to arrays: otherwise the compiler adds a check for overlapping arrays, and the order
 # of summation depends on their addresses.
-@njit(cache=CACHE_ON_DISK, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+@kernel(nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
 def _add_units(
     X: np.ndarray,
     order: np.ndarray,

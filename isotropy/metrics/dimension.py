@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
+from isotropy.metrics.compiled import has_kernels
 from isotropy.metrics.distances import TILE, centred, keep_two_least, scaled, squared_norms
 from isotropy.metrics.matmul import (
     ROWS_PER_BLOCK,
@@ -54,7 +55,7 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
         points = points[distinct.to(points.device)]
     two_nearest = (
         _two_nearest_distances(points)
-        if points.is_cpu
+        if has_kernels(points)
         else nearest_distances(points, 2, torch.arange(len(points)))[0]
     )
     if not (two_nearest[:, 0] > 0).all():

@@ -6,7 +6,7 @@ where x and y are close. Two measures keep float32 within 1e-6 of float64: the c
 cloud, and a pair whose squared distance is below CLOSE times the sum of its squared norms is
 recomputed from the difference. On the CPU the product goes to the fastest library, and all else is
 one fused pass over the tile, compiled by numba. The reference, which the tests compare with and
-which is used on a GPU, is `distances` with `sum_by_class`.
+which is used on a GPU and without numba, is `distances` with `sum_by_class`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 
-from isotropy.metrics.compiled import CACHE_ON_DISK
+from isotropy.metrics.compiled import kernel
 
 TILE = 512  # rows on the CPU; a float32 tile of 1 MB stays in the cache
 # A pair with a smaller ratio of squared distance to sum of squared norms is computed directly.
@@ -28,7 +27,7 @@ COORDINATES_PER_LOOP = 4  # coordinates that are processed in one loop over a ro
 MAX_DIFFERENCES_SIZE = 2**24  # array size for the differences of pairs computed directly
 
 # `fastmath` lets sums be vectorized: the cloud is finite and its squares are in the float range.
-_compiled = njit(cache=CACHE_ON_DISK, nogil=True, fastmath=True, error_model="numpy")
+_compiled = kernel(nogil=True, fastmath=True, error_model="numpy")
 
 
 def coordinate_scale(points: torch.Tensor) -> float:

@@ -10,14 +10,14 @@ Vassilvitskii (2007), SODA.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 from sklearn.cluster import kmeans_plusplus
 
-from isotropy.metrics.compiled import CACHE_ON_DISK
+from isotropy.metrics.compiled import has_kernels, kernel
 from isotropy.metrics.matmul import full_precision, product, worker_threads
 from isotropy.metrics.validation import aligned
 
@@ -123,7 +123,8 @@ class _Run:
 
     def relabel(self, X: np.ndarray, labels: np.ndarray) -> int:
         """Replace the labels and update the sums and sizes; return how many labels changed."""
-        changed: int = _move_points(X, self.labels, labels, self.sums, self.sizes)
+        move = _move_points if has_kernels(torch.from_numpy(X)) else _move_points_by_torch
+        changed: int = move(X, self.labels, labels, self.sums, self.sizes)
         return changed
 
     def update(self, X: np.ndarray) -> float:
@@ -181,6 +182,7 @@ def lloyd(
     max_move = tol * total / X.size
     runs = [_Run(start, len(X)) for start in starts]
     active = list(runs)
+    nearest = _assign_nearest if has_kernels(torch.from_numpy(X)) else _assign_nearest_by_numpy
     with worker_threads() as pool:
 
         def assign(assigned_runs: list[_Run]) -> list[int]:
@@ -194,7 +196,7 @@ def lloyd(
             def block(first: int) -> None:
                 points = torch.from_numpy(X[first : first + ROWS])
                 products = product(points, all_centers).numpy()
-                _assign_nearest(products, norms, ends, labels[:, first : first + ROWS])
+                nearest(products, norms, ends, labels[:, first : first + ROWS])
 
             list(pool.map(block, range(0, len(X), ROWS)))
             return list(pool.map(lambda run, row: run.relabel(X, row), assigned_runs, labels))
@@ -215,7 +217,7 @@ def lloyd(
     return [run.result(total) for run in runs]
 
 
-@njit(cache=CACHE_ON_DISK, nogil=True)
+@kernel(nogil=True)
 def _assign_nearest(
     products: np.ndarray, norms: np.ndarray, ends: np.ndarray, labels: np.ndarray
 ) -> None:
@@ -236,7 +238,16 @@ def _assign_nearest(
             first = ends[run]
 
 
-@njit(cache=CACHE_ON_DISK, nogil=True)
+def _assign_nearest_by_numpy(
+    products: np.ndarray, norms: np.ndarray, ends: np.ndarray, labels: np.ndarray
+) -> None:
+    """Compute `_assign_nearest` without compiled code: the same labels."""
+    distances = norms - 2 * products.astype(np.float64)
+    for row, (first, end) in zip(labels, pairwise([0, *ends]), strict=True):
+        row[:] = distances[:, first:end].argmin(axis=1)
+
+
+@kernel(nogil=True)
 def _move_points(
     X: np.ndarray, before: np.ndarray, after: np.ndarray, sums: np.ndarray, sizes: np.ndarray
 ) -> int:
@@ -258,3 +269,17 @@ def _move_points(
             sums[new, j] += X[i, j]
         before[i] = new
     return changed
+
+
+def _move_points_by_torch(
+    X: np.ndarray, before: np.ndarray, after: np.ndarray, sums: np.ndarray, sizes: np.ndarray
+) -> int:
+    """Compute `_move_points` without compiled code: the same sums up to rounding."""
+    moved = np.flatnonzero(before != after)
+    known = moved[before[moved] >= 0]
+    for rows, labels, sign in ((moved, after, 1), (known, before, -1)):
+        clusters, points = torch.from_numpy(labels[rows]), torch.from_numpy(X[rows]).double()
+        torch.from_numpy(sums).index_add_(0, clusters, points, alpha=sign)
+        sizes += sign * np.bincount(labels[rows], minlength=len(sizes))
+    before[moved] = after[moved]
+    return len(moved)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from isotropy.metrics.compiled import has_kernels
 from isotropy.metrics.distances import (
     COORDINATES_PER_LOOP,
     add_silhouettes,
@@ -176,7 +177,7 @@ def interpolated_silhouettes(sums: torch.Tensor, weights: np.ndarray, labels: An
     expected = (weights.shape[1], len(codes), len(sizes))
     if sums.shape != expected:
         raise ValueError(f"sums must have shape {expected}, got {tuple(sums.shape)}")
-    if not sums.is_cpu or sums.shape[2] < MANY_CLASSES:
+    if not has_kernels(sums) or sums.shape[2] < MANY_CLASSES:
         weight_rows = torch.tensor(weights, device=sums.device)
         codes, sizes = codes.to(sums.device), sizes.to(sums.device)
         step_means = [

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 
-from isotropy.metrics.compiled import CACHE_ON_DISK
+from isotropy.metrics.compiled import has_kernels, kernel
 from isotropy.metrics.distances import centred, scaled, squared_norms
 from isotropy.metrics.matmul import product, worker_threads
 
@@ -27,7 +26,7 @@ STRIP = 128  # products that are compared together
 GPU_ROWS = 2048  # queries at a time
 
 # `fastmath` lets the comparison be vectorized: all values are finite.
-_compiled = njit(cache=CACHE_ON_DISK, nogil=True, fastmath=True, error_model="numpy")
+_compiled = kernel(nogil=True, fastmath=True, error_model="numpy")
 
 
 def nearest_distances(
@@ -52,7 +51,7 @@ def nearest_distances(
     """
     points = scaled(points)
     cloud = centred(points)
-    search = search_on_cpu if cloud.is_cpu else search_by_torch
+    search = search_on_cpu if has_kernels(cloud) else search_by_torch
     norms = squared_norms(cloud).cpu().float()
     results = [
         torch.empty(len(rows), k, dtype=torch.float64) for _ in range(1 if eligible is None else 2)

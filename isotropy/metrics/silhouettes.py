@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from isotropy.metrics.compiled import has_kernels
 from isotropy.metrics.distances import (
     TILE,
     add_sums,
@@ -238,7 +239,7 @@ def _distance_sums(
     """Compute sums of distances to each class for a normalized cloud sorted by class. They are
     passed to `store` in parts, as a slice of rows and the sums of these rows.
     """
-    if cloud.is_cpu:
+    if has_kernels(cloud):
         _sums_on_cpu(cloud, counts, pool, store)
     else:
         _sums_by_torch(cloud, codes, counts, store)
@@ -453,7 +454,7 @@ def _sums_over_columns_by_torch(cloud: torch.Tensor, indicators: torch.Tensor) -
 
 def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.Tensor:
     """Same as `_sums_over_columns_by_torch`, but on the CPU each tile is computed only once."""
-    if not cloud.is_cpu:
+    if not has_kernels(cloud):
         return _sums_over_columns_by_torch(cloud, indicators)
     sums = torch.zeros(indicators.shape, dtype=torch.float64)
     norms = squared_norms(cloud)
@@ -480,9 +481,9 @@ def _sums_over_columns(cloud: torch.Tensor, indicators: torch.Tensor) -> torch.T
 
 def scores_from_sums(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """Compute silhouettes from sums of distances to each class, shape (rows, K), which are
-    overwritten on a GPU.
+    overwritten on a GPU or without numba.
     """
-    if sums.is_cpu:  # in one pass over the sums
+    if has_kernels(sums):  # in one pass over the sums
         own_classes, sizes = codes.numpy(), counts.numpy().astype(np.float64)
         separation = torch.from_numpy(min_mean_of_other_classes(sums.numpy(), sizes, own_classes))
         within = sums.numpy()[np.arange(len(sums)), own_classes].astype(np.float64)

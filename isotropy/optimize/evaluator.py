@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from isotropy.errors import IsotropyError
+from isotropy.metrics.compiled import has_kernels
 from isotropy.metrics.isoscores import StreamingCovariance, isoscore
 from isotropy.metrics.moving import MovingSums, interpolated_silhouettes, moving_distance_sums
 from isotropy.metrics.silhouettes import distance_sums, silhouette, silhouette_from_sums
@@ -98,10 +99,10 @@ class Evaluator:
         return distance_sums(points, self.codes)
 
     def moving_sums(self, clouds: list[torch.Tensor], tolerance: float) -> MovingSums | None:
-        """Compute sums of distances at several steps together; None on a GPU, or if the points do
-        not move in a subspace of low rank.
+        """Compute sums of distances at several steps together; None on a GPU, without numba, or if
+        the points do not move in a subspace of low rank.
         """
-        if not clouds[0].is_cpu:
+        if not has_kernels(clouds[0]):
             return None
         return moving_distance_sums(clouds, self.codes, tolerance=tolerance)
 

@@ -7,10 +7,12 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from isotropy.errors import format_value
-from isotropy.sources.spec import Content
+
+if TYPE_CHECKING:
+    from isotropy.sources.spec import Content
 
 SEPARATORS = ("\t", ";", ",")
 MAX_FIELD = 2**31 - 1

@@ -6,8 +6,10 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +17,20 @@ import yaml
 from packaging.requirements import Requirement
 
 import isotropy
+from isotropy.metrics import (
+    cluster_count,
+    lid_mle,
+    silhouette,
+    silhouette_of_labelings,
+    two_nn,
+    type_cosines,
+)
+from isotropy.metrics.kmeans import kmeans
+from isotropy.metrics.moving import MANY_CLASSES, interpolated_silhouettes
+from isotropy.metrics.silhouettes import distance_sums
 from tests.conftest import PROJECT
 
-RUN = """
+HIDE = """
 import sys
 
 class Hide:
@@ -27,15 +40,21 @@ class Hide:
 
 HIDDEN = set(sys.argv.pop(1).split(","))
 sys.meta_path.insert(0, Hide())
-from isotropy.cli import run
-run()
+for name in HIDDEN:
+    sys.modules.pop(name, None)
 """
+RUN = f"{HIDE}\nfrom isotropy.cli import run\nrun()"
+NUMBERS = (
+    f"{HIDE}\nimport json\nfrom tests.unit.test_core import numbers\nprint(json.dumps(numbers()))"
+)
+POSIX_ONLY = "fcntl,grp,pty,readline,resource,syslog,termios,tty"
 
 
 def core() -> set[str]:
     """Return the names of the distributions that `pip install isotropy` brings."""
-    found: set[str] = set()
-    todo = ["isotropy"]
+    found = {"isotropy"}
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf8"))["project"]
+    todo = [Requirement(text).name for text in project["dependencies"]]
     while todo:
         name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
         if name in found:
@@ -56,7 +75,7 @@ def hidden() -> str:
         for module, names in packages_distributions().items()
         if not {re.sub(r"[-_.]+", "-", name).lower() for name in names} & inside
     ]
-    assert {"transformers", "yaml", "pandas", "snakemake", "pyarrow"} <= set(outside)
+    assert {"numba", "transformers", "yaml", "pandas", "snakemake"} <= set(outside)
     assert not {"torch", "numpy", "tqdm", "typer", "sklearn"} & set(outside)
     return ",".join(outside)
 
@@ -119,3 +138,42 @@ def test_help_needs_no_extra(arguments: str, hidden: str, tmp_path: Path) -> Non
     assert result.returncode == 0, result.stderr
     if arguments == "--version":
         assert result.stdout == f"isotropy {isotropy.__version__}\n"
+
+
+def numbers() -> dict[str, Any]:
+    """Compute all that has a compiled kernel, for 2,000 points."""
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(2000, 32)) + 3 * rng.integers(4, size=(2000, 1))).astype(np.float32)
+    labels, types, many = (np.arange(len(X)) % k for k in (5, 300, MANY_CLASSES))
+    sums = distance_sums(X, many)[None]
+    return {
+        "silhouettes": [
+            silhouette(X, labels),
+            *silhouette_of_labelings(X, [labels, many]).tolist(),
+        ],
+        "interpolated": interpolated_silhouettes(sums, np.ones((1, 1)), many).tolist(),
+        "cosines": [*type_cosines(X, types), *type_cosines(X, types, labels)],
+        "dimensions": [two_nn(X), lid_mle(X)],
+        "clusters": [cluster_count(X).k, *kmeans(X, [4])[4].labels.tolist()],
+    }
+
+
+def test_numbers_are_the_same_without_numba() -> None:
+    """Labels of clusters exactly, single precision up to rounding."""
+    result = subprocess.run(
+        [sys.executable, "-c", NUMBERS, "numba"], cwd=PROJECT, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    slow, fast = json.loads(result.stdout), numbers()
+    assert slow["clusters"] == fast["clusters"]
+    for name, values in fast.items():
+        assert slow[name] == pytest.approx(values, rel=1e-5, abs=1e-7), name
+
+
+def test_command_line_starts_without_modules_that_windows_lacks(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(60, 5)))
+    result = command(POSIX_ONLY, tmp_path, *["measure", "v.npy", "--record", "record.json"])
+    assert result.returncode == 0, result.stderr
+    result = command(POSIX_ONLY, tmp_path, "audit", "identify", "v.npy")
+    assert result.returncode == 2, result.stderr
+    assert "has no records" in result.stdout
