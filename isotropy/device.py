@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from filelock import lock_descriptor
 
 from isotropy.errors import IsotropyError
 from isotropy.scrub import remove_user
@@ -42,7 +42,8 @@ def _lock_gpu() -> torch.device:
     uuids = [
         str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())
     ]
-    folder = Path(tempfile.gettempdir()) / f"isotropy-gpus-{os.getuid()}"
+    user = os.getuid() if hasattr(os, "getuid") else ""  # on Windows the folder is the user's own
+    folder = Path(tempfile.gettempdir()) / f"isotropy-gpus-{user}"
     index = lock_least_used(uuids, folder) if len(uuids) > 1 else 0
     device = torch.device("cuda", index)
     torch.cuda.set_device(device)
@@ -109,10 +110,7 @@ def lock_least_used(names: Sequence[str], folder: Path) -> int:
     for place in count():
         for i, name in enumerate(names):
             lock_file = os.open(folder / f"{name}.{place}", os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(lock_file)
-                continue
-            return i  # the file stays open: the system releases the lock when the process ends
+            if lock_descriptor(lock_file, blocking=False):
+                return i  # the file stays open: the system releases the lock when the process ends
+            os.close(lock_file)
     raise AssertionError("unreachable")

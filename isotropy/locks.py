@@ -1,11 +1,18 @@
-"""Locks on files, so that only one process at a time writes."""
+"""Locks on files, so that only one process at a time writes.
+
+They are the system's own (`flock`, on Windows `LockFileEx`): a killed process holds none, and a
+file system without locks is an error rather than a lock file that somebody must remove.
+"""
 
 from __future__ import annotations
 
-import fcntl
 from typing import IO, Any
 
+from filelock import lock_descriptor
+
 from isotropy.errors import IsotropyError
+
+POLL_SECONDS = 0.01
 
 
 def lock_file(stream: IO[Any], *, wait: bool) -> None:
@@ -16,10 +23,10 @@ def lock_file(stream: IO[Any], *, wait: bool) -> None:
         IsotropyError: the file system has no locks.
     """
     try:
-        fcntl.flock(stream, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
+        locked = lock_descriptor(stream.fileno(), blocking=wait, poll_interval=POLL_SECONDS)
     except OSError as error:
         raise IsotropyError(
             f"{stream.name} cannot be locked ({error}): results need a file system with locks"
         ) from error
+    if not locked:
+        raise BlockingIOError(f"{stream.name} is locked by another process")

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import resource
 import socket
 import sys
 from functools import cache
@@ -93,6 +92,8 @@ def peak_memory_bytes() -> int:
         match = None
     if match is not None:
         return int(match[1]) * 1024
+    import resource  # not on Windows, where no jobs run
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
