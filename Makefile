@@ -60,8 +60,8 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3" if sys.version_info < (3, 11) else 0)'
 	@echo "Making the environment in $(VENV): a few minutes, once."
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --disable-pip-version-check --requirement requirements.lock
-	$(VENV)/bin/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
 benchmarks: $(READY)

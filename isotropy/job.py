@@ -38,6 +38,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_path, remove, write_json
 from isotropy.locks import lock_file
 from isotropy.printable import escape_for_terminal
+from isotropy.provenance.chain import stem_of
 from isotropy.provenance.code import code_identity, load, name_of_rule, temporary_outputs
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
 from isotropy.provenance.identity import MARK, File, describe_files, record_id
@@ -79,9 +80,16 @@ class NamedPaths(list[Any]):
 
 
 class _OneLineFormatter(logging.Formatter):
-    """Format a message as one line, with control characters in titles and file names escaped."""
+    """Format a message as one line that names the job's result, with control characters in titles
+    and file names escaped.
+    """
+
+    def __init__(self, result: str) -> None:
+        super().__init__("%(asctime)s %(result)s: %(message)s", "%H:%M:%S")
+        self._result = result
 
     def format(self, record: logging.LogRecord) -> str:
+        record.result = self._result
         return escape_for_terminal(super().format(record))
 
 
@@ -125,6 +133,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             name: Path(path) for name, path in snakemake.output.items() if name != "record"
         }
         self.record = Path(snakemake.output.record)
+        self._result = stem_of(self.record.as_posix())
         self.threads = int(snakemake.threads)
         self.lineage = Lineage()
         self.determinism: Determinism = "bitwise"
@@ -256,7 +265,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
     def _start_log(self) -> None:
         path = Path(self._snakemake.log[0])
         path.parent.mkdir(parents=True, exist_ok=True)
-        formatter = _OneLineFormatter("%(asctime)s %(message)s", "%H:%M:%S")
+        formatter = _OneLineFormatter(self._result)
         mode = "a" if path in _started_logs else "w"  # the results of one rule run share a log
         _started_logs.add(path)
         handlers: list[logging.Handler] = [
@@ -267,9 +276,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             handler.setFormatter(formatter)
         logging.getLogger("isotropy").handlers = handlers
         logging.getLogger("isotropy").setLevel(logging.INFO)
-        wildcards = [f"{name}={value}" for name, value in self._snakemake.wildcards.items()]
-        result = self.record.name.removesuffix(RECORD_SUFFIX)
-        log.info("%s", " ".join([self._snakemake.rule, *(wildcards or [result])]))
+        log.info("started by rule %s", self._snakemake.rule)
 
     def _write_record(self) -> None:
         missing = [str(p) for p in self.output.values() if not p.exists()]
@@ -303,9 +310,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         )
         write_json(self.record, record.model_dump(mode="json"))
         append_job(RESULTS, self.record)
-        log.info(
-            "done in %.1f s: %s", record.seconds, ", ".join(str(p) for p in self.output.values())
-        )
+        log.info("done in %.1f s", record.seconds)
 
     def _fail(self, error: BaseException) -> None:
         """Remove outputs, and log the error: only the message for errors that a user can act on."""

@@ -106,8 +106,10 @@ def _train_to_end(run: _Run, checkpoint: Path) -> None:
             if quiet and perf_counter() - last_logged > LOG_SECONDS:
                 run.read_rows()
                 last_logged, row = perf_counter(), run.rows[-1]
-                scores = f"loss {row['loss']:.4f}, score {row['score']:.4f}"
-                log.info("update %d of %d: %s", run.update, run.updates, scores)
+                # Without a penalty there is no score
+                score = "" if math.isnan(row["score"]) else f", score {row['score']:.4f}"
+                message = "update %d of %d: loss %.4f%s"
+                log.info(message, run.update, run.updates, row["loss"], score)
 
 
 class _Run:

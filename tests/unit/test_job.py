@@ -74,9 +74,9 @@ def test_job_with_several_results_writes_a_record_each(run: Path, project: Path)
     assert list(second.input_records) == ["results/first.record.json"]
     assert (first.output_names, second.spec) == ({"note": "results/first.txt"}, {"text": "two"})
     assert first.id != second.id
-    log = Path("results/logs/both.log").read_text()
-    assert f"{RULE} first" in log
-    assert f"{RULE} second" in log
+    lines = Path("results/logs/both.log").read_text().splitlines()
+    assert [line.split()[1] for line in lines] == ["first:", "first:", "second:", "second:"]
+    assert all(f"started by rule {RULE}" in line for line in lines[::2])
     total = (first.cpu_seconds or 0) + (second.cpu_seconds or 0)
     assert 0 < total < time.process_time() + 0.1
 
