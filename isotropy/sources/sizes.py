@@ -39,6 +39,8 @@ class VectorsSize(Strict):
     """Dimensions of a word vector."""
     gigabytes: Positive
     """Size of the vectors' files."""
+    contents: dict[str, VectorsSize] = {}
+    """Sizes of contents that differ, such as a smaller stand-in, by their name in the entry."""
 
 
 class TextsSize(Strict):

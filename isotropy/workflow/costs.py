@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 from isotropy.context import DataSpec
 from isotropy.embed.spec import EmbedSpec, LookUpSpec, ShardSpec, TokensSpec
 from isotropy.errors import IsotropyError
+from isotropy.figures.spec import FigureSpec
 from isotropy.finetune.spec import FinetuneSpec
 from isotropy.geometry.spec import (
     ContextsSpec,
@@ -47,12 +48,13 @@ Work = Literal[
     "read",
     "fetch",
     "show",
+    "draw",
 ]
 GIGA = 10**9
 PROCESS_BYTES = 0.4 * GIGA
 """Memory of a job's interpreter with its libraries, in bytes."""
 MAX_WORDS = 50000
-"""Most words of a lexicon that are assumed to have vectors."""
+"""Most words of a lexicon that are assumed to have vectors; at most half of the vectors are its."""
 
 
 class Rate(Strict):
@@ -163,7 +165,8 @@ class CostModel:
     def rows(self, spec: DataSpec) -> tuple[int, int]:
         """Items and distinct texts of a data set."""
         if isinstance(spec, WordsSpec):
-            items = spec.n_items or min(self._whole(spec.lexicon)[0], MAX_WORDS)
+            with_vectors = min(self.vectors(spec.vectors).points // 2, MAX_WORDS)
+            items = spec.n_items or min(self._whole(spec.lexicon)[0], with_vectors)
             return items, items
         rows, texts = self._whole(spec.source)
         items = _count_items(spec, rows)
@@ -200,11 +203,15 @@ class CostModel:
         return size
 
     def vectors(self, name: str) -> VectorsSize:
-        """Size of static vectors."""
+        """Size of static vectors, those of the first origin that the study may use."""
         size = self.plan.study.registry.sizes.get(name)
         if not isinstance(size, VectorsSize):
             self.unknown.add(name)
             return NO_VECTORS
+        source, config = self.plan.study.registry.sources[name], self.plan.study.config.sources
+        for origin in source.usable_origins(config.order, mirror=bool(config.mirror)):
+            if config.trust_on_first_use or source.can_verify(origin):
+                return size.contents.get(origin.content, size)
         return size
 
     def is_static(self, embedding: str) -> bool:
@@ -253,8 +260,13 @@ def _model_memory(model: ModelSize) -> float:
 
 @singledispatch
 def _needs(spec: Spec, costs: CostModel) -> Needs:
-    """Needs of the job of a spec. The default is for tables, figures and pages."""
+    """Needs of the job of a spec. The default is for tables, verdicts and pages."""
     return Needs({"show": 0}, 5e5, 0)
+
+
+@_needs.register
+def _(spec: FigureSpec, costs: CostModel) -> Needs:
+    return Needs({"draw": 0}, 5e5, 0)
 
 
 @_needs.register
@@ -345,8 +357,11 @@ def _(spec: FinetuneSpec, costs: CostModel) -> Needs:
 
 @_needs.register
 def _(spec: StabilitySpec, costs: CostModel) -> Needs:
-    draws = len(spec.sizes) * len(spec.zetas) * spec.repeats
-    return Needs({"read": draws}, 1e5, GIGA / 4)
+    cloud = spec.cloud
+    width = cloud.d or costs.model(cloud.embedding or "").width
+    # Covariances of all samples
+    work = 2.0 * width**2 * sum(spec.sizes) * len(spec.zetas) * spec.repeats
+    return Needs({"score": work}, 1e5, GIGA / 4)
 
 
 @_needs.register

@@ -48,6 +48,18 @@ def test_sizes_come_from_the_registry(project: Path) -> None:
     assert (empty.weights, empty.width, costs.unknown) == (0, 0, {"glove-6b-50d"})
 
 
+def test_sizes_are_those_of_the_first_origin_that_may_be_used(project: Path) -> None:
+    """Of word2vec-enwiki-2021 the first has no digest: it needs trust, else a stand-in is used."""
+    careful = estimate(project)
+    trusting = estimate(
+        project,
+        sources=careful.plan.study.config.sources.model_dump() | {"trust_on_first_use": True},
+    )
+    sizes = [c.vectors("word2vec-enwiki-2021").points for c in (careful, trusting)]
+    assert sizes == [20000, 199430]
+    assert [c.items("pos") for c in (careful, trusting)] == [10000, 50000]
+
+
 def test_full_scale_study_needs_gpus(project: Path) -> None:
     result = totals(estimate(project, "paper.yaml"))
     assert result["finetune"].jobs == 4995 + 20  # the grid of rudman2024, and rajaee2021's
