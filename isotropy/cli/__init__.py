@@ -211,13 +211,19 @@ def draw(
 @app.command()
 def schema(
     write: Annotated[
-        bool, typer.Option("--write", help="Write schemas/config.schema.json instead of printing.")
+        bool,
+        typer.Option(
+            "--write",
+            help="Write schemas/config.schema.json and config/README.md instead of printing.",
+        ),
     ] = False,
 ) -> None:
     """Print the JSON schema of the configuration."""
+    from isotropy.workflow.config import generated_files
     from isotropy.workflow.config import schema as config_schema
 
     if write:
-        Path("schemas/config.schema.json").write_text(config_schema(), "utf8")
+        for path, text in generated_files().items():
+            Path(path).write_text(text, "utf8")
     else:
         typer.echo(config_schema(), nl=False)

@@ -22,6 +22,7 @@ from isotropy.prepare.spec import CorpusSpec, SentencesSpec
 from isotropy.sources.registry import Registry, load_registry
 from isotropy.spec import Strict, clearest, first_mistake
 from isotropy.templates import MAX_LEVELS, is_nested_deeper
+from isotropy.workflow.reference import reference
 
 
 class Settings(Strict):
@@ -160,6 +161,14 @@ def schema() -> str:
     """JSON schema of the configuration, for editors and for `schemas/config.schema.json`."""
     json_schema = Config.model_json_schema()
     return json.dumps(json_schema, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def generated_files() -> dict[str, str]:
+    """Return the files that are made from the models: path in the project -> content."""
+    return {
+        "schemas/config.schema.json": schema(),
+        "config/README.md": reference(Config.model_json_schema()),
+    }
 
 
 def _merge(base: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:

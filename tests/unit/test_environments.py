@@ -19,7 +19,7 @@ from isotropy.papers.registry import KEYS
 from isotropy.provenance.code import code_identity
 from isotropy.provenance.environment import PYPI_NAME, normalized_name
 from isotropy.sources.formats import READERS, known_formats
-from isotropy.workflow.config import schema
+from isotropy.workflow.config import generated_files
 from isotropy.workflow.page_spec import Kind
 from tests import architecture
 from tests.architecture import RULES, Rule, imports, modules, upward_imports, violations, within
@@ -128,9 +128,10 @@ def test_conda_files_contain_the_imports_of_scripts(project: Path) -> None:
         assert not missing, f"rule {rule}: {env} lacks {missing}"
 
 
-def test_configuration_schema_is_current(project: Path) -> None:
+@pytest.mark.parametrize(("path", "text"), generated_files().items())
+def test_files_made_from_the_models_are_current(project: Path, path: str, text: str) -> None:
     """If this fails: `isotropy schema --write`."""
-    assert (project / "schemas/config.schema.json").read_text("utf8") == schema()
+    assert (project / path).read_text("utf8") == text
 
 
 def test_no_import_goes_up_a_floor() -> None:

@@ -1,0 +1,89 @@
+"""Reference of the configuration as a page of Markdown, from the JSON schema of its models."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+INTRODUCTION = """\
+# Configuration
+
+<!-- Made by `isotropy schema --write` from the models of the configuration; do not edit. -->
+
+`config.yaml`, at the top level of the checkout, is the default study. To change it, write what
+differs into a file of your own and name it: `snakemake --cores all --configfile mine.yaml`. Of
+several files the later one counts, key by key; `null` removes a named entry.
+`isotropy plan --configfile mine.yaml` says what the study costs. A mistake ends the run before the
+first job, with the field's path and what is expected. A field without a default has its value in
+`config.yaml`.
+
+The files of this folder are such changes of the default study, but for `rates.yaml`, the speeds
+that `isotropy plan` counts with, and `sources/`, the registry of models and data. The README says
+what each is for.
+
+Editors complete and check a configuration that begins with the line
+`# yaml-language-server: $schema=schemas/config.schema.json`.
+"""
+BOUNDS = {
+    "minimum": "≥ {}",
+    "exclusiveMinimum": "> {}",
+    "maximum": "≤ {}",
+    "exclusiveMaximum": "< {}",
+}
+
+
+def reference(schema: dict[str, Any]) -> str:
+    """Return the page: a table of fields per model, each after the one that first refers to it.
+
+    Args:
+        schema: JSON schema of a pydantic model, with its `$defs`.
+    """
+    root = {key: value for key, value in schema.items() if key != "$defs"}
+    models = {root["title"]: root}
+    for model in (queue := [root]):  # grows while it is read
+        for name in re.findall(r'"#/\$defs/(\w+)"', json.dumps(model)):
+            if name not in models:
+                models[name] = schema["$defs"][name]
+                queue.append(models[name])
+    return "\n".join([INTRODUCTION, *(_section(*item) for item in models.items())])
+
+
+def _title(name: str) -> str:
+    """Return a model's name; pydantic puts the module before a name that two models have."""
+    *module, name = name.split("__")
+    return f"{name} of {module[-2]}" if module else name
+
+
+def _section(name: str, model: dict[str, Any]) -> str:
+    lines = [f"## {_title(name)}", "", _in_one_line(model["description"]), ""]
+    lines += ["| field | value | default | |", "| --- | --- | --- | --- |"]
+    for field, schema in model["properties"].items():
+        has_default = field not in model.get("required", [])
+        default = f"`{json.dumps(schema.get('default'))}`" if has_default else ""
+        cells = [f"`{field}`", _value(schema), default, schema.get("description", "")]
+        lines.append(f"| {' | '.join(_in_one_line(cell) for cell in cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _value(schema: dict[str, Any]) -> str:
+    """Describe what a field accepts, with links to models."""
+    if "$ref" in schema:
+        title = _title(schema["$ref"].rpartition("/")[2])
+        return f"[{title}](#{title.lower().replace(' ', '-')})"
+    if "const" in schema or "enum" in schema:
+        return ", ".join(f"`{json.dumps(v)}`" for v in schema.get("enum", [schema.get("const")]))
+    for key in ("anyOf", "oneOf"):
+        if key in schema:
+            return " or ".join(_value(option) for option in schema[key])
+    if "items" in schema:
+        return f"list of {_value(schema['items'])}"
+    entries = schema.get("patternProperties") or {"": schema.get("additionalProperties")}
+    if schema.get("type") == "object" and any(entries.values()):
+        return f"by name: {_value(next(iter(entries.values())))}"
+    bounds = [text.format(schema[key]) for key, text in BOUNDS.items() if key in schema]
+    return ", ".join([schema.get("type", "any"), *bounds])
