@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable
 from math import ceil, sqrt
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -199,7 +199,7 @@ def whiskers(
     drawn = np.isfinite(low) & np.isfinite(high)
     if not drawn.any():
         return
-    ends = np.abs(np.stack([value - low, high - value]))[:, drawn]
+    ends = np.stack([value - low, high - value]).clip(0)[:, drawn]
     style: dict[str, Any] = {"linestyle": "", "capsize": 2, "lw": 1.2} | options
     axes.errorbar(x[drawn], y[drawn], **{"xerr" if horizontal else "yerr": ends}, **style)
 
@@ -226,6 +226,14 @@ def dots(
     axes.set_ylabel("")
 
 
+def share_scale(axes_list: Iterable[Axes], axis: Literal["x", "y"] = "y") -> None:
+    """Give panels that are to be compared the same scale, on which the points of all have room."""
+    compared = list(axes_list)
+    low, high = zip(*(getattr(axes, f"get_{axis}lim")() for axes in compared), strict=True)
+    for axes in compared:
+        axes.set(**{f"{axis}lim": (min(low), max(high))})
+
+
 def legend(figure: Figure, where: str = "right", **options: Any) -> None:
     """One legend for all panels, each name once: on the `right`, or above (`top`)."""
     named = {
@@ -250,7 +258,7 @@ def footnote(figure: Figure, text: str) -> None:
     other formats the page that shows the figure does (`note`).
     """
     width = int(13 * figure.get_size_inches()[0])  # characters
-    figure.set_label("\n".join(textwrap.wrap(text, width)))
+    figure.set_label("\n".join(textwrap.wrap(text, width, break_on_hyphens=False)))
 
 
 def note(figure: Figure) -> str:
@@ -271,6 +279,14 @@ def sources(table: pd.DataFrame) -> str:
 def repeats(n: int, name: str) -> str:
     """What a mean with a standard deviation is over: `mean ± sd over 5 seeds`, or `one seed`."""
     return f"one {name}" if n == 1 else f"mean ± sd over {n} {name}s"
+
+
+def repeats_per_setup(table: pd.DataFrame, name: str = "seed") -> str:
+    """As `repeats`, where setups have different numbers of seeds: `mean ± sd over 3 to 5 seeds`."""
+    counts = table.groupby("setup")[name].nunique()
+    if counts.min() == counts.max():
+        return repeats(int(counts.max()), name)
+    return f"mean ± sd over {counts.min()} to {counts.max()} {name}s"
 
 
 def number_range(numbers: pd.Series) -> str:

@@ -22,7 +22,17 @@ from matplotlib.figure import Figure
 from isotropy.claims import figures as claims
 from isotropy.errors import IsotropyError
 from isotropy.figures import style as figure_style
-from isotropy.figures.draw import Look, curve, legend, look, mark_status, note, whiskers
+from isotropy.figures.draw import (
+    Look,
+    curve,
+    footnote,
+    legend,
+    look,
+    mark_status,
+    note,
+    repeats_per_setup,
+    whiskers,
+)
 from isotropy.figures.style import banner, save, use_style
 from isotropy.palette import REHEARSAL, STATUS
 from isotropy.papers.cai2021 import figures as cai2021
@@ -72,6 +82,15 @@ def test_figure_files_are_reproducible(
 
 def test_lines_differ_in_colour_or_marker() -> None:
     assert len({look(i) for i in range(49)}) == 49
+
+
+def test_notes_keep_names_whole_and_count_the_seeds_of_each_setup() -> None:
+    figure = plt.figure(figsize=(2, 1))
+    footnote(figure, "The model of these embeddings is all-MiniLM-L6-v2.")
+    assert note(figure).endswith("all-MiniLM-L6-v2.")
+    runs = pd.DataFrame({"setup": [*"aaab"], "seed": [0, 1, 2, 5]})
+    assert repeats_per_setup(runs) == "mean ± sd over 1 to 3 seeds"
+    assert repeats_per_setup(runs[runs["setup"] == "a"]) == "mean ± sd over 3 seeds"
 
 
 def test_lines_and_intervals_are_those_of_the_table() -> None:
@@ -265,11 +284,16 @@ def test_figures_of_post_processing_state_methods_status_and_scale(
         "Spearman correlation (×100)",
         "GMM + mean + PCA",
         "wordsim353",
-        "mean ± sd over 2 clusterings",
+        "95 % intervals over pairs; means over 2 clusterings",
     ):
         assert part in shown
     assert "no pairs of sentences with scores" in texts(
         rajaee2021.similarity_by_method(slides[slides["n_pairs"] == 0])
+    )
+    interval = rajaee2021.similarity_by_method(slides).axes[0].containers[0].lines[2][0]
+    scored = slides[(slides["n_pairs"] > 0) & (slides["title"] == slides["title"].iloc[0])]
+    assert interval.get_segments()[0][:, 1] == pytest.approx(
+        scored[["spearman_low", "spearman_high"]].iloc[0]
     )
     isotropy = texts(rajaee2021.isotropy_by_method(slides))
     assert "log₁₀ I(W) (0: isotropic)" in isotropy
@@ -280,6 +304,12 @@ def test_figures_of_post_processing_state_methods_status_and_scale(
     drawn = tables["rajaee2021/table5"].sort_values("layer")["log10_isotropy"]
     assert list(line.get_ydata()) == list(drawn)
     assert "Dashed: without" in texts(rajaee2021.effect_of_clusters(tables["rajaee2021/table1"]))
+    wide = tables["rajaee2021/table1"].assign(log10_isotropy_sd=50.0)
+    for axes in rajaee2021.effect_of_clusters(wide).axes:
+        bars = [bar for drawn in axes.containers for bar in drawn.lines[2][0].get_segments()]
+        assert max(high for (_, _), (_, high) in bars) == 0
+    scaled = rajaee2021.isotropy_and_scale(slides).axes
+    assert scaled[0].get_xlim() == scaled[1].get_xlim()
     words = texts(rajaee2021.words_before_and_after(tables["rajaee2021/words"]))
     for part in ("before, by frequency", "after, by cluster", "occurrences of the type"):
         assert part in words
@@ -344,6 +374,7 @@ def test_figures_of_contexts_include_published_curves(tables: dict[str, pd.DataF
     ]
     lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
     assert list(lines["bert-base-cased (paper)"].get_ydata()) == bert["value"].tolist()
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
     main = measures[measures["main"] & measures["variant"].eq("all")].set_index("quantity")
     drawn = figure.axes[1].get_lines()[0]
     assert list(drawn.get_xdata()) == [0, 1, 6]
@@ -360,8 +391,11 @@ def test_figures_of_contexts_include_published_curves(tables: dict[str, pd.DataF
     assert "without the largest 3" in dimension_texts
     assert "dimension of rank 1" in dimension_texts
     static = texts(ethayarajh2019.static_vectors(tables["ethayarajh2019/table1"]))
+    assert "Too few to draw" in static
+    table1 = tables["ethayarajh2019/table1"].assign(n_items_covered=30.0)
+    static = texts(ethayarajh2019.static_vectors(table1))
     assert "word2vec-enwiki-2021" in static
-    assert "wordsim353, " in static
+    assert "wordsim353, 30 pairs" in static
 
 
 @pytest.mark.parametrize("name", ["mickus2024/figure3", "rudman2024/figure5"])

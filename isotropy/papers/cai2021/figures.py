@@ -28,7 +28,7 @@ from isotropy.figures.draw import (
     look,
     mark_status,
     panels,
-    repeats,
+    repeats_per_setup,
     sources,
 )
 from isotropy.figures.style import COLOURS
@@ -226,7 +226,7 @@ def _subwords(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _seeds(layers: pd.DataFrame) -> str:
-    return f"{repeats(layers['seed'].nunique(), 'seed').capitalize()} of k-means and samples."
+    return f"{repeats_per_setup(layers).capitalize()} of k-means and samples."
 
 
 @figure(
@@ -282,7 +282,7 @@ def dimension_per_type_count(repeated_types: pd.DataFrame) -> Figure:
     for axes, rows in drawn:
         for i, (layer, of_layer) in enumerate(rows.groupby("layer")):
             curve(axes, of_layer, "place", "lid_cosine", f"layer {layer:.0f}", look(i))
-        for i, (name, of_vectors) in enumerate(static.groupby("setup", sort=False)):
+        for i, (name, of_vectors) in enumerate(static.groupby("model", sort=False)):
             mean = of_vectors["lid_cosine"].mean()
             axes.axhline(mean, color=GREY, ls=("--", ":")[i % 2], lw=1.2, label=str(name))
         axes.set_xticks(range(len(names)), names)

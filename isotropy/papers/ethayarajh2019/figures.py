@@ -19,6 +19,7 @@ from isotropy.figures.draw import (
     look,
     mark_status,
     panels,
+    share_scale,
     sources,
 )
 from isotropy.papers.declare import figure
@@ -39,6 +40,8 @@ STATIC_VECTORS = {
     "first component, centred": "first component about the mean",
     "mean": "mean of occurrences",
 }
+LEAST_PAIRS = 30
+"""Pairs below which a rank correlation is not drawn: its interval would fill the panel."""
 BASELINE = "baseline_cosine"
 PUBLISHED = "published"
 """Title of the panel with the paper's own models."""
@@ -203,6 +206,23 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
 )
 def static_vectors(table1: pd.DataFrame) -> Figure:
     """Static vectors on benchmarks (Table 1): Spearman's rho by layer, beside other vectors."""
+    enough = table1["n_items_covered"] >= LEAST_PAIRS
+    about = (
+        f"Cosines of static vectors against people's scores, on the pairs whose words all vectors "
+        f"have, where these are {LEAST_PAIRS} or more; bars are 95 % bootstrap intervals over "
+        "pairs. "
+    )
+    if not enough.any():
+        figure = Figure(figsize=(6, 1.6))
+        most = table1["n_items_covered"].max()
+        text = (
+            f"Too few to draw: at most {most:.0f} pairs of a benchmark have words\n"
+            "that occur often enough in the texts of this study."
+        )
+        figure.text(0.5, 0.6, text, ha="center", va="center")
+        footnote(figure, about + sources(table1))
+        return figure
+    table1 = table1[enough]
     pairs = table1["n_items_covered"].astype(int).astype(str)
     panel = table1["setup"] + "\n" + table1["benchmark"] + ", " + pairs + " pairs"
     figure, drawn = panels(
@@ -217,10 +237,6 @@ def static_vectors(table1: pd.DataFrame) -> Figure:
             color = look(i + len(STATIC_VECTORS)).color
             axes.axhline(other["rho_covered"], color=color, ls="--", label=other["static"])
     legend(figure)
-    about = (
-        "Cosines of static vectors against people's scores, on the pairs whose words all vectors "
-        "have; bars are 95 % bootstrap intervals over pairs. "
-    )
     footnote(figure, about + sources(table1))
     return figure
 
@@ -274,8 +290,9 @@ def _stars(axes: Axes, printed: pd.DataFrame, column: str, name: str) -> None:
 
 
 def _finished(figure: Figure, measures: pd.DataFrame, about: str) -> Figure:
-    """Add a legend for all panels, and a note."""
+    """Add a legend for all panels, one scale, and a note."""
     legend(figure)
     bars = "Bars: 95 % intervals over words or sentences. "
     footnote(figure, about + bars + sources(measures))
+    share_scale(figure.axes)
     return figure

@@ -29,6 +29,7 @@ from isotropy.figures.draw import (
     look,
     panels,
     repeats,
+    repeats_per_setup,
     whiskers,
 )
 from isotropy.figures.style import COLOURS
@@ -273,7 +274,7 @@ def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
                 curve(axes, selected, "step", metric, task, style, band=True, linewidth=1.5)
             label(axes, xlabel="update", ylabel=METRICS[metric])
     legend(figure, title="task")
-    seeds = repeats(trajectories["seed"].nunique(), "seed").capitalize()
+    seeds = repeats_per_setup(trajectories).capitalize()
     footnote(
         figure,
         f"{distinct(trajectories, 'data')}. {seeds}; {distinct(trajectories, 'evaluation')}.",
@@ -384,7 +385,7 @@ def number_of_classes(controls: pd.DataFrame) -> Figure:
     label(right, xlabel="classes", ylabel="Pearson r of IsoScore and silhouette")
     legend(figure)
     about = f"d = {sweep['d'].iloc[0]}, {sweep['n_items'].iloc[0]:,} items. "
-    about += f"{repeats(controls['seed'].nunique(), 'seed').capitalize()}. "
+    about += f"{repeats_per_setup(controls).capitalize()}. "
     footnote(figure, about + f"Norm of the noise: that of {distinct(controls, 'data')}.")
     return figure
 

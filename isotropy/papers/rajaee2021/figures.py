@@ -20,18 +20,21 @@ from isotropy.figures.draw import (
     dots,
     footnote,
     grid,
+    heading,
     label,
     legend,
     look,
     mark_status,
     number_range,
     panels,
-    repeats,
+    repeats_per_setup,
+    share_scale,
     sources,
 )
 from isotropy.papers.declare import figure
 
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
+DEVIATIONS = "Bars: sd over clusterings, cut at 0, the largest that log₁₀ I(W) can be"
 SCORES = {"accuracy": "Accuracy (%)", "matthews": "Matthews correlation (×100)", "f1": "F1 (%)"}
 VIEWS = [(when, by) for by in ("frequency", "cluster") for when in ("before", "after")]
 """Panels of the figure of words, from left to right."""
@@ -47,16 +50,17 @@ VIEWS = [(when, by) for by in ("frequency", "cluster") for when in ("before", "a
     ),
 )
 def similarity_by_method(slides: pd.DataFrame) -> Figure:
-    """Spearman correlation per data set and method, one panel per model and layer; bars are sd over
-    clusterings.
+    """Spearman correlation per data set and method with its interval over pairs, one panel per
+    model and layer.
     """
     scored = slides[slides["n_pairs"] > 0]
     if scored.empty:
         figure = Figure(figsize=(6, 1.6))
         figure.text(0.5, 0.6, "This study has no pairs of sentences with scores.", ha="center")
         return figure
-    about = "Cosine of sentences against people's scores"
-    return _by_method(scored, "spearman", "Spearman correlation (×100)", about)
+    about = "Cosines of sentences or words against people's scores. Bars: 95 % intervals over pairs"
+    between = ("spearman_low", "spearman_high")
+    return _by_method(scored, "spearman", "Spearman correlation (×100)", about, between)
 
 
 @figure(
@@ -70,7 +74,7 @@ def similarity_by_method(slides: pd.DataFrame) -> Figure:
 )
 def isotropy_by_method(slides: pd.DataFrame) -> Figure:
     """log10 of I(W) of all token vectors per data set and method, one panel per model and layer."""
-    about = "I(W) of all tokens of a data set, or of the whole vocabulary"
+    about = f"I(W) of all tokens of a data set, or of the whole vocabulary. {DEVIATIONS}"
     return _by_method(slides, "log10_isotropy", ISOTROPY, about)
 
 
@@ -84,8 +88,8 @@ def isotropy_by_method(slides: pd.DataFrame) -> Figure:
     ),
 )
 def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
-    """Isotropy per method: I(W) as published, I(W) of clouds at an equal norm, and IsoScore; one
-    line per data set, model and layer.
+    """Isotropy per method: I(W) as published, I(W) of clouds at an equal norm, and IsoScore; a row
+    of panels per model and layer, a marker per data set.
     """
     shown = {
         "log10_isotropy": "log₁₀ I(W), as published",
@@ -93,28 +97,28 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
         "isoscore": "IsoScore",
     }
     methods = list(dict.fromkeys(slides["title"]))
-    slides = slides.assign(row=slides["title"].map(methods.index))
-    figure = Figure(figsize=(10.4, 3.4 + 0.2 * slides["setup"].nunique()))
-    grid = figure.subplots(1, len(shown), sharey=True)
-    for axes, (column, text) in zip(grid, shown.items(), strict=True):
-        for i, (setup, rows) in enumerate(slides.groupby("setup", sort=False)):
-            _curve(axes, rows, column, "row", str(setup), look(i), orient="y", lw=0.8)
-        axes.set(xlabel=text, ylabel="")
-        axes.set_yticks(range(len(methods)), methods)
-    both = slides[["log10_isotropy", "log10_isotropy_matched"]]
-    for axes in grid[:2]:
-        axes.set_xscale("symlog", linthresh=1)
-        axes.set_xlim(1.3 * min(both.min().min(), -1.0), 0.3)
-    grid[0].invert_yaxis()
-    mark_status(grid[-1], slides)
-    legend(figure, "top", ncols=2)
+    slides = slides.assign(row=slides["title"].map(methods.index), place=_place(slides))
+    datasets = list(dict.fromkeys(slides["dataset"]))
+    figure, drawn = grid(slides, "place", len(shown), size=(3.6, 2.4), sharey=True)
+    for axes_row, rows in drawn:
+        for axes, (column, text) in zip(axes_row, shown.items(), strict=True):
+            for dataset, selected in rows.groupby("dataset", sort=False):
+                style = look(datasets.index(str(dataset)), "")
+                _curve(axes, selected, column, "row", str(dataset), style, orient="y")
+            axes.set(xlabel=text if axes_row is drawn[-1][0] else "", ylabel="")
+            axes.set_yticks(range(len(methods)), methods)
+        share_scale(axes_row[:2], "x")
+        heading(axes_row[0], str(rows["place"].iloc[0]))
+        mark_status(axes_row[-1], rows)
+    drawn[0][0][0].invert_yaxis()
+    legend(figure, "top", ncols=4)
     about = (
         "Methods that subtract means and components shorten vectors, and I(W) rises with that "
         "alone. Middle: clouds brought back to the root mean square norm that they had before. "
         "IsoScore does not depend on scale. Controls: random parts as large as the clusters, and "
-        "the global method with the variance that k-means leaves. Bars: sd over clusterings. "
+        "the global method with the variance that k-means leaves. "
     )
-    footnote(figure, about + sources(slides))
+    footnote(figure, f"{about}{DEVIATIONS}. {sources(slides)}")
     return figure
 
 
@@ -159,20 +163,20 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(6.8, 4.2))
     axes = figure.subplots()
     for i, (_, rows) in enumerate(table1.groupby("setup", sort=False)):
-        name = f"{rows['embedding'].iloc[0]}, layer {rows['layer'].iloc[0]:.0f}"
+        name = _place(rows).iloc[0]
         clustered = rows[rows["method"] == "kmeans-mean"]
         _curve(axes, clustered, "n_clusters", "log10_isotropy", name, look(i))
         before = rows.loc[rows["method"] == "none", "log10_isotropy"].iloc[0]
-        text = "without post-processing" if i == 0 else None
-        axes.axhline(before, color=look(i).color, ls="--", lw=0.9, label=text)
+        axes.axhline(before, color=look(i).color, ls="--", lw=0.9)
         _published(axes, clustered, "n_clusters", f"{name}, paper", look(i).color)
+    axes.plot([], [], "--", color=GREY, lw=0.9, label="without post-processing")
     label(axes, xlabel="clusters", ylabel=ISOTROPY)
     _compress(axes, table1["log10_isotropy"])
     mark_status(axes, table1)
     legend(figure, "top", ncols=2)
     about = (
-        "k-means and the mean of each cluster; "
-        f"{repeats(int(table1['n_runs'].max()), 'clustering')}. Dashed: without post-processing. "
+        f"k-means and the mean of each cluster; {_runs(table1)}. {DEVIATIONS}. Dashed: without "
+        "post-processing. "
     )
     footnote(figure, about + sources(table1))
     return figure
@@ -247,7 +251,7 @@ def convergence(convergence: pd.DataFrame) -> Figure:
         f"MLP on the first {convergence['max_length'].max()} token vectors; "
         f"{number_range(convergence['n_train'])} training and "
         f"{number_range(convergence['n_validation'])} validation items; "
-        f"{repeats(convergence['seed'].nunique(), 'seed')}. "
+        f"{repeats_per_setup(convergence)}. "
     )
     footnote(figure, about + sources(convergence))
     return figure
@@ -273,15 +277,23 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
     legend(figure)
     about = (
         f"First tokens of the validation set after {number_range(cls_layers['updates'])} updates; "
-        f"{repeats(cls_layers['seed'].nunique(), 'seed')}. With the method inside, "
+        f"{repeats_per_setup(cls_layers)}. With the method inside, "
         "the last layer is what the head reads. "
     )
     footnote(figure, about + sources(cls_layers))
     return figure
 
 
-def _by_method(table: pd.DataFrame, column: str, text: str, about: str) -> Figure:
-    """Points per data set and method with sd over clusterings, one panel per model and layer."""
+def _by_method(
+    table: pd.DataFrame,
+    column: str,
+    text: str,
+    about: str,
+    interval: tuple[str, str] | None = None,
+) -> Figure:
+    """Points per data set and method, with an interval or the sd over clusterings; one panel per
+    model and layer, those of a model on one scale.
+    """
     methods = list(dict.fromkeys(table["title"]))
     table = table.assign(place=_place(table))
     figure, drawn = panels(table, "place", size=(4.4, 3.4), title=_first_place, ylabel=text)
@@ -291,16 +303,24 @@ def _by_method(table: pd.DataFrame, column: str, text: str, about: str) -> Figur
             selected = rows[rows["title"] == method]
             shift = 0.12 * (i - (len(methods) - 1) / 2)
             selected = selected.assign(position=selected["dataset"].map(datasets.index) + shift)
-            _curve(axes, selected, "position", column, method, look(i, ""))
+            draw = curve if interval else _curve
+            options = {"interval": interval} if interval else {}
+            draw(axes, selected, "position", column, method, look(i, ""), **options)
         axes.set_xticks(range(len(datasets)), datasets, rotation=30, ha="right", fontsize=8)
         axes.set(xlim=(-0.6, len(datasets) - 0.4), xlabel="")
         axes.grid(axis="x", visible=False)
         if column == "log10_isotropy":
             _compress(axes, rows[column])
+    for model in table["model"].unique():
+        share_scale(axes for axes, rows in drawn if (rows["model"] == model).all())
     legend(figure, title="post-processing")
-    runs = repeats(int(table["n_runs"].max()), "clustering")
-    footnote(figure, f"{about}; {runs}. Models: {distinct(table, 'model')}.")
+    footnote(figure, f"{about}; {_runs(table)}. Models: {distinct(table, 'model')}.")
     return figure
+
+
+def _runs(table: pd.DataFrame) -> str:
+    n_runs = int(table["n_runs"].max())
+    return "one clustering" if n_runs == 1 else f"means over {n_runs} clusterings"
 
 
 def _curve(
@@ -309,6 +329,8 @@ def _curve(
     """A line of values whose standard deviation is in the table."""
     value = x if options.get("orient") == "y" else y
     low, high = (rows[value] + sign * rows[f"{value}_sd"] for sign in (-1, 1))
+    if value.startswith("log10"):
+        high = high.clip(upper=0)
     rows = rows.assign(low=low, high=high)
     curve(axes, rows, x, y, name, style, ("low", "high"), **options)
 
@@ -333,11 +355,11 @@ def _compress(axes: Axes, values: pd.Series) -> None:
 def _place(table: pd.DataFrame) -> pd.Series:
     """Model and layer of each row; the words of static vectors have no layer."""
     layers = ", layer " + table["layer"].map("{:.0f}".format)
-    return table["embedding"] + np.where(table["layer"].isna(), ", words", layers)
+    return table["model"] + np.where(table["layer"].isna(), ", words", layers)
 
 
 def _first_place(rows: pd.DataFrame) -> str:
-    return str(rows["place"].iloc[0])
+    return str(rows["place"].iloc[0]).replace("vectors, ", "vectors,\n")  # room for the status
 
 
 def _task(rows: pd.DataFrame) -> str:

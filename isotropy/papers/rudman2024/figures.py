@@ -30,6 +30,7 @@ from isotropy.figures.draw import (
     mark_status,
     panels,
     repeats,
+    repeats_per_setup,
 )
 from isotropy.figures.style import COLOURS
 from isotropy.papers.declare import figure
@@ -403,7 +404,7 @@ def _shrunk(runs: pd.DataFrame) -> str:
 
 
 def _seeds(table: pd.DataFrame) -> str:
-    return repeats(table["seed"].nunique(), "seed").capitalize()
+    return repeats_per_setup(table).capitalize()
 
 
 def _notes(table: pd.DataFrame) -> str:
