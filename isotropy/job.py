@@ -39,7 +39,13 @@ from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_path, remove, 
 from isotropy.locks import lock_file
 from isotropy.printable import escape_for_terminal
 from isotropy.provenance.chain import stem_of
-from isotropy.provenance.code import code_identity, load, name_of_rule, temporary_outputs
+from isotropy.provenance.code import (
+    code_identity,
+    load,
+    name_of_rule,
+    project_folder,
+    temporary_outputs,
+)
 from isotropy.provenance.environment import describe_environment, peak_memory_bytes
 from isotropy.provenance.identity import MARK, File, describe_files, record_id
 from isotropy.provenance.ledger import append_job
@@ -51,7 +57,7 @@ from isotropy.threads import limit_threads
 
 log = logging.getLogger("isotropy")
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = project_folder()
 LOCK = "lock"
 LOGS = f"{RESULTS}/logs/"
 

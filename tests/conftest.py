@@ -51,7 +51,7 @@ NOT_COPIED = shutil.ignore_patterns(
 
 def copy_checkout(target: Path) -> Path:
     """Copy the project's own files to `target`, as a fresh clone would have them."""
-    shutil.copytree(PROJECT, target, ignore=NOT_COPIED)
+    shutil.copytree(PROJECT, target, symlinks=True, ignore=NOT_COPIED)
     return target
 
 
@@ -334,7 +334,11 @@ def smoke_copy(smoke: Workflow, session_folder: Path) -> Iterator[Workflow]:
         shutil.copy2(source, target)
 
     shutil.copytree(
-        smoke.folder, session_folder / "checkout", ignore=BEING_WRITTEN, copy_function=copy
+        smoke.folder,
+        session_folder / "checkout",
+        symlinks=True,
+        ignore=BEING_WRITTEN,
+        copy_function=copy,
     )
     yield Workflow(session_folder / "checkout")
     changed = [str(path) for path, state in states_before.items() if _state(path) != state]
@@ -350,7 +354,7 @@ def _state(path: Path) -> tuple[int, int]:
 def smoke_whole_copy(smoke: Workflow, session_folder: Path) -> Workflow:
     """A copy of the finished smoke study in which a test may change every file."""
     folder = session_folder / "whole"
-    shutil.copytree(smoke.folder, folder, ignore=BEING_WRITTEN)  # keeps time stamps
+    shutil.copytree(smoke.folder, folder, symlinks=True, ignore=BEING_WRITTEN)  # keeps time stamps
     return Workflow(folder)
 
 

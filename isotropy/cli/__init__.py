@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
 import isotropy
 from isotropy.cli.audit import app as audit_app
-from isotropy.cli.audit import one_sentence, study_plan
+from isotropy.cli.audit import file_or_shipped, find_project, one_sentence, study_plan
 from isotropy.cli.measure import measure
 from isotropy.cli.sources import app as sources_app
+from isotropy.files import RESULTS
 
 Style = Literal["page", "paper"]
 Width = Literal["column", "page"]
@@ -87,7 +91,10 @@ def plan(
         list[Path] | None, typer.Option(help="A configuration read after config.yaml.")
     ] = None,
     rates: Annotated[Path | None, typer.Option(help="Rates, instead of config/rates.yaml.")] = None,
-    project: Annotated[Path, typer.Option(help="Folder of the checkout.")] = Path(),
+    project: Annotated[
+        Path | None,
+        typer.Option(help="Checkout; default: this folder, if it is one, or this installation."),
+    ] = None,
     decide: Annotated[
         str | None, typer.Option(help="Id of an undecided claim: add the runs to decide it.")
     ] = None,
@@ -106,13 +113,15 @@ def plan(
     from isotropy.workflow.costs import CostModel, read_rates, totals
 
     console = Console(highlight=False)
+    checkout = find_project(project, Path())
     with one_sentence():
-        speeds = read_rates(rates or project / "config/rates.yaml")
+        speeds = read_rates(rates or checkout / "config/rates.yaml")
         files = configfile or []
         if decide is not None:
-            files = [*files, _write_configuration(decide, output, project, files)]
+            verdicts = (project or Path()) / RESULTS / "claims.parquet"
+            files = [*files, _write_configuration(decide, output, verdicts, checkout, files)]
             console.print(f"{output}: use it with --configfile", markup=False, soft_wrap=True)
-        costs = CostModel(study_plan(project, Path(), files), speeds)
+        costs = CostModel(study_plan(checkout, Path(), files), speeds)
         stage_totals = totals(costs)
     console.print(_cost_table(stage_totals))
     hardware = f"GPU: {speeds.hardware.gpu}. CPU: {speeds.hardware.cpu}."
@@ -124,17 +133,17 @@ def plan(
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
-def _write_configuration(claim: str, path: Path, project: Path, configfiles: list[Path]) -> Path:
+def _write_configuration(
+    claim: str, path: Path, verdicts: Path, project: Path, configfiles: list[Path]
+) -> Path:
     """Write a configuration file with the runs that decide a claim; return its absolute path."""
     import pandas as pd
     import yaml
 
     from isotropy.claims.sample_size import runs_configuration, runs_needed, table_with_runs
     from isotropy.errors import IsotropyError
-    from isotropy.files import RESULTS
     from isotropy.papers.registry import paper
 
-    verdicts = project / RESULTS / "claims.parquet"
     if not verdicts.exists():
         raise IsotropyError(f"{verdicts}: no verdicts yet; run the study first")
     n, table = runs_needed(claim, pd.read_parquet(verdicts))
@@ -186,6 +195,34 @@ def _cost_table(stage_totals: Mapping[str, Total]) -> Table:
             end_section=stage == "report",
         )
     return table
+
+
+class _PassThrough(TyperCommand):
+    """A command whose arguments are not parsed, apart from a first `--help`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        super().parse_args(ctx, [a for a in args[:1] if a == "--help"])
+        ctx.args = list(args)
+        return list(args)
+
+
+@app.command("run", cls=_PassThrough)
+def run_workflow(context: typer.Context) -> None:
+    """Run the workflow in this folder: results, records and the ledger are written below results/.
+
+    All arguments are Snakemake's, as in `isotropy run --cores all --configfile config/smoke.yaml`;
+    `isotropy run -h` lists them. Files of the workflow itself, such as config/smoke.yaml or the
+    profile slurm, are found from any folder.
+    """
+    if importlib.util.find_spec("snakemake") is None:
+        raise ModuleNotFoundError(name="snakemake")
+    project = find_project(None, Path())
+    arguments = [
+        str(file_or_shipped(a, project)) if a == "slurm" or a.startswith("config/") else a
+        for a in context.args
+    ]
+    command = [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(project / "Snakefile")]
+    os.execv(sys.executable, command + arguments)  # noqa: S606 (so that Ctrl-C is Snakemake's)
 
 
 @app.command()

@@ -31,7 +31,10 @@ console = Console(highlight=False)
 Root = Annotated[Path, typer.Option(help="Folder of the run.")]
 Project = Annotated[
     Path | None,
-    typer.Option(help="Checkout to compare with; default: the run's folder, if it is one."),
+    typer.Option(
+        help="Checkout to compare with; default: the run's folder, if it is one, or this "
+        "installation."
+    ),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads that digest files.")]
 
@@ -100,9 +103,7 @@ def verify(
 
     incomplete: list[str] = []
     with one_sentence():
-        checkout = (
-            None if digests_only else _checkout(project or root, root, configfile, incomplete)
-        )
+        checkout = None if digests_only else _checkout(project, root, configfile, incomplete)
         if everything:
             findings = audit.verify_all(root, checkout, threads)
         else:
@@ -236,7 +237,7 @@ def rerun(
     from isotropy.provenance.rerun import choose
     from isotropy.provenance.rerun import rerun as rerun_jobs
 
-    checkout = project or root
+    checkout = find_project(project, root)
     if not (checkout / "rules").is_dir():
         _refuse(f"{checkout} is not a checkout: give --project")
     counts: Counter[str] = Counter()
@@ -334,25 +335,44 @@ def export(
 
     bundle = bundle or root / RESULTS / audit.BUNDLE
     with one_sentence():
-        n_files, n_bytes, head = write(root, project or root, bundle, with_data=with_data)
+        n_files, n_bytes, head = write(
+            root, find_project(project, root), bundle, with_data=with_data
+        )
     size = f"{n_files} files, {n_bytes / 1e6:.1f} MB"
     _print(f"{bundle}: {size}; head of the ledger: {head}", "green")
 
 
 def _checkout(
-    project: Path, root: Path, configfiles: list[Path] | None, incomplete: list[str]
+    given: Path | None, root: Path, configfiles: list[Path] | None, incomplete: list[str]
 ) -> Checkout:
     """Return the checkout to compare with. Without its plan if that cannot be made; the reason is
     added to `incomplete`.
     """
     from isotropy.provenance.checkout import Checkout
 
+    project = find_project(given, root)
     try:
         return Checkout(project, study_plan(project, root, configfiles))
     except (IsotropyError, OSError) as error:
         checkout = Checkout(project)
         incomplete.append(f"specs were not compared: {error}")
         return checkout
+
+
+def find_project(given: Path | None, folder: Path) -> Path:
+    """Return the given folder of a checkout; or the folder of a run, if that is a checkout; or the
+    one that this package belongs to, which an installed wheel has as well.
+    """
+    from isotropy.provenance.code import is_checkout, project_folder
+
+    return given or (folder if is_checkout(folder) else project_folder())
+
+
+def file_or_shipped(name: str, project: Path) -> Path:
+    """Return the path of a file or folder, or that of the project's own one with this name, such as
+    config/paper.yaml, if there is no other.
+    """
+    return Path(name) if Path(name).exists() or not (project / name).exists() else project / name
 
 
 def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
@@ -362,7 +382,8 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
     from isotropy.workflow.plan import Plan
 
     if configfiles is not None:
-        files, overrides = [project / "config.yaml", *configfiles], {}
+        named = [file_or_shipped(str(file), project) for file in configfiles]
+        files, overrides = [project / "config.yaml", *named], {}
     else:
         entry = last_run(root / RESULTS)
         files, overrides = _files_of(entry, project), entry["overrides"]

@@ -71,11 +71,34 @@ class Code(BaseModel):
         return " ".join([self.digest(), *self.modules])
 
 
+def is_checkout(folder: Path) -> bool:
+    """Return whether a folder is a checkout, which holds the workflow and the package."""
+    return (folder / "rules").is_dir() and (folder / PACKAGE / "job.py").is_file()
+
+
+def project_folder() -> Path:
+    """Return the folder with the files of the workflow (Snakefile, rules, configuration, …) that
+    belong to this package: its checkout, or `isotropy/project` where a wheel was installed.
+    """
+    package = Path(__file__).resolve().parents[1]
+    return package.parent if is_checkout(package.parent) else package / "project"
+
+
+def package_root(project: Path) -> Path:
+    """Return the folder that holds the package of a project, as `project_folder` returns it."""
+    return project if (project / PACKAGE).is_dir() else project.resolve().parent.parent
+
+
+def code_file(project: Path, name: str) -> Path:
+    """Return the path of a code file, given its name in records: a path in a checkout."""
+    return (package_root(project) if name.startswith(f"{PACKAGE}/") else project) / name
+
+
 def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> Code:
     """Find and digest the code that a rule depends on.
 
     Args:
-        root: the project's folder, which holds `rules/` and the package.
+        root: the project's folder, as `project_folder` returns it.
         rule: name of a rule in `rules/*.smk`.
         modules: dotted names of modules that its script loads by name (`load`).
 
@@ -214,7 +237,7 @@ def _sha256(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 def _module_file(root: Path, module: str) -> Path | None:
     """Return the file of a module of the package; None if there is no such module."""
-    base = root.joinpath(*module.split("."))
+    base = package_root(root).joinpath(*module.split("."))
     candidates = (base.with_suffix(".py"), base / "__init__.py")
     return next((c for c in candidates if c.is_file() and module.split(".")[0] == PACKAGE), None)
 
@@ -230,7 +253,7 @@ def _module_files(root: Path, module: str) -> Iterator[Path]:
 @cache
 def _imports(root: Path, file: Path, stamp: Stamp) -> list[Path]:
     """List the project files that a module imports, at top level or in functions."""
-    package = file.relative_to(root).parent.parts
+    package = Path(_relative(root, file)).parent.parts
     names: set[str] = set()
     for node in ast.walk(_tree(file, stamp)):
         if isinstance(node, ast.Import):
@@ -252,7 +275,8 @@ def _stamp(file: Path) -> Stamp:
 
 
 def _relative(root: Path, file: Path) -> str:
-    return file.relative_to(root).as_posix()
+    base = root if file.is_relative_to(root) else package_root(root)
+    return file.relative_to(base).as_posix()
 
 
 @cache

@@ -155,7 +155,7 @@ def started(
     base = tmp_path_factory.mktemp("slurm")
     study = copy_checkout(base / "study")
     faults = base / "faults"
-    shutil.copytree(smoke.folder, faults, ignore=BEING_WRITTEN)
+    shutil.copytree(smoke.folder, faults, symlinks=True, ignore=BEING_WRITTEN)
     shutil.copy(project / "tests/slurm/faults.smk", faults)
     (faults / "cuda.yaml").write_text("compute: {device: cuda}\n")
     names = ["hungry", "endless", "failing", "sees-1", "sees-2"]

@@ -102,6 +102,7 @@ def test_arrays_are_measured(hidden: str, tmp_path: Path) -> None:
     [
         ("measure model --texts t.txt", "training"),
         ("plan", "workflow"),
+        ("run --cores 1", "workflow"),
         ("schema", "workflow"),
         ("sources list", "workflow"),
         ("sources add model", "workflow"),

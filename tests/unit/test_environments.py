@@ -39,12 +39,12 @@ IMPORTED_BY_FILE_NAME = ["syntax"]
 
 
 def tracked(project: Path, *patterns: str) -> list[Path]:
-    """List the files that git tracks or would add."""
+    """List the files that git tracks or would add, without links to them."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
     listed = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
     result = [project / name for name in listed.stdout.splitlines()]
     assert result
-    return [path for path in result if path.is_file()]
+    return [path for path in result if path.is_file() and not path.is_symlink()]
 
 
 def locked(project: Path) -> dict[str, str]:
