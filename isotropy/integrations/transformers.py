@@ -1,0 +1,333 @@
+"""I-STAR and the other penalties of `isotropy.losses` in the Trainer of transformers, and a
+callback that measures the geometry of layers during training.
+
+Written against transformers 5.23, of which it overrides two private methods: those that save and
+load the optimizer of a checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from transformers import Trainer
+
+from isotropy.checkpoint import read_checkpoint
+from isotropy.integrations.transformers_callback import (
+    IsotropyCallback,
+    forward,
+    geometry_table,
+    hidden_states,
+    keep_random_state,
+    plot_geometry,
+)
+from isotropy.losses import CosRegLoss, IStarLoss, UnbiasedIsoScoreLoss
+from isotropy.metrics.isoscores import StreamingCovariance
+
+if TYPE_CHECKING:
+    from transformers import Trainer as _Trainer
+else:
+    _Trainer = object
+
+__all__ = [
+    "IStarTrainer",
+    "IsotropyCallback",
+    "IsotropyTrainerMixin",
+    "geometry_table",
+    "plot_geometry",
+]
+Penalty = IStarLoss | UnbiasedIsoScoreLoss | CosRegLoss
+STATE_FILE = "isotropy_penalty.safetensors"
+"""File in a checkpoint's folder with Sigma_S and the epoch that it was estimated in."""
+
+
+class _UpdatePenalty(NamedTuple):
+    """The penalty of all tokens of an update, and its gradient by the tokens of each micro-batch
+    that is still to come.
+    """
+
+    value: torch.Tensor
+    gradients: Iterator[torch.Tensor]
+
+
+class IsotropyTrainerMixin(_Trainer):
+    """Adds a penalty on the geometry of hidden states to the loss of a Trainer.
+
+    Write it before the trainer: `class MyTrainer(IsotropyTrainerMixin, Trainer)`. The model is not
+    changed. It must return the hidden states of one stack of layers: encoders and decoders do, and
+    encoder-decoder models do not. Evaluation is that of the trainer, without the penalty.
+
+    I-STAR's Sigma_S is estimated at the start of every epoch from training batches in the epoch's
+    order, in evaluation mode, by all processes together. It is saved in checkpoints.
+
+    Args:
+        penalty: a penalty of `isotropy.losses`, or a function that makes it from the dimension of
+            the hidden states; None for training without a penalty.
+        penalty_over: token vectors that the penalty is computed from. "micro_batch": those of each
+            forward pass of a process; the penalties are averaged over micro-batches and processes.
+            "update": those of all micro-batches and processes of an update, as if it were one
+            batch; this takes a second forward pass, and memory for these vectors and as many
+            gradients.
+        shrinkage_tokens: number of token vectors, of all layers and processes together, from which
+            Sigma_S is estimated; whole batches are used.
+        *args: positional arguments of the trainer.
+        **kwargs: keyword arguments of the trainer.
+
+    Raises:
+        TypeError: `penalty` is something else.
+        ValueError: another `penalty_over`, or processes that share batches (tensor, context or
+            sequence parallelism).
+
+    References:
+        Rudman & Eickhoff (2024), "Stable Anisotropic Regularization", ICLR. Gradients of "update":
+        Gao, Zhang, Han & Callan (2021), "Scaling Deep Contrastive Learning Batch Size under Memory
+        Limited Setup", RepL4NLP.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        penalty: Penalty | Callable[[int], Penalty] | None,
+        penalty_over: Literal["micro_batch", "update"] = "micro_batch",
+        shrinkage_tokens: int = 250_000,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        if penalty is not None and not isinstance(penalty, nn.Module):
+            penalty = penalty(int(self.model.config.hidden_size))
+        if not isinstance(penalty, Penalty | None):
+            raise TypeError(
+                "penalty must be an IStarLoss, UnbiasedIsoScoreLoss or CosRegLoss, a function that "
+                f"returns one, or None, got {type(penalty).__name__}"
+            )
+        if penalty_over not in ("micro_batch", "update"):
+            raise ValueError(f'penalty_over must be "micro_batch" or "update", got {penalty_over}')
+        if self.get_tp_size() * self.get_cp_size() * self.get_sp_size() > 1:
+            raise ValueError(
+                "a penalty needs whole batches in each process: use data parallelism, not tensor, "
+                "context or sequence parallelism"
+            )
+        self.penalty = None if penalty is None else penalty.to(self.args.device)
+        self.penalty_over, self.shrinkage_tokens = penalty_over, shrinkage_tokens
+        self._shrinkage_epoch: int | None = None
+        self._shrinkage_loader: Any = None
+        self._ignores_item_count: bool | None = None
+        self._new_batches: list[Any] = []
+        self._update_penalty: _UpdatePenalty | None = None
+        self._parts: torch.Tensor | None = None  # sums of task loss and penalty since the last log
+        self._parts_since = 0
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train as the trainer does."""
+        self._shrinkage_epoch = self._shrinkage_loader = self._parts = None
+        return super().train(*args, **kwargs)
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the micro-batches of the next update as the trainer does, and keep them."""
+        batches, n_items = super().get_batch_samples(*args, **kwargs)
+        self._new_batches, self._update_penalty = batches, None
+        return batches, n_items
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> Any:
+        """Compute the trainer's loss; in training plus the penalty.
+
+        Raises:
+            ValueError: the model returns no hidden states; as in `isotropy.losses`.
+        """
+        if self.penalty is None or not model.training:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        self._start_epoch()
+        n_batches = getattr(self, "current_gradient_accumulation_steps", 1)
+        if self._new_batches and self.penalty_over == "update":
+            if n_batches * self.accelerator.num_processes > 1:
+                self._update_penalty = self._differentiate_update_penalty(model, self._new_batches)
+            self._new_batches = []
+        task_loss, outputs = super().compute_loss(
+            model, {**inputs, "output_hidden_states": True}, True, num_items_in_batch
+        )
+        task_loss = task_loss * self._item_share(inputs, num_items_in_batch)
+        tokens = self._tokens(outputs, inputs, task_loss.device)
+        if self._update_penalty is None:
+            penalty = self.penalty.penalty(tokens)
+        else:
+            value, gradients = self._update_penalty
+            linear = (tokens * next(gradients)).sum()
+            penalty = value + n_batches * (linear - linear.detach())  # that value, that gradient
+        # The trainer adds up the losses of micro-batches, and divides some of them by their number
+        divisor = 1 if self._is_scaled(num_items_in_batch) else n_batches
+        self._add_parts(task_loss.detach().float().mean() / divisor, penalty.detach() / n_batches)
+        loss = task_loss + penalty * (divisor / n_batches)
+        return (loss, outputs) if return_outputs else loss
+
+    def _is_scaled(self, num_items_in_batch: Any) -> bool:
+        """Whether the task's loss is scaled for gradient accumulation, as `training_step` sees it:
+        otherwise it divides it by the number of micro-batches.
+        """
+        if self.loss_is_scaled_for_ga is not None:
+            return bool(self.loss_is_scaled_for_ga)
+        by_model = self.model_accepts_loss_kwargs and num_items_in_batch is not None
+        return by_model or self.compute_loss_func is not None
+
+    @torch.no_grad()
+    def _item_share(self, inputs: dict[str, Any], n_items: Any) -> Any:
+        """Return the factor of a micro-batch's task loss: its share of the items of the update if
+        the model should divide by their number, but accepts it and returns the mean. BERT does so:
+        its losses would be added up instead of averaged.
+        """
+        by_others = self.compute_loss_func is not None or self.label_smoother is not None
+        if self.loss_is_scaled_for_ga is not None or by_others or not self._is_scaled(n_items):
+            return 1
+        n_own = inputs["labels"].ne(-100).sum()
+        n_items = torch.as_tensor(n_items).flatten()[0]  # for DataParallel one per device
+        if self._ignores_item_count is None:
+            losses = []
+            for n in (n_items, 2 * n_items):
+                with keep_random_state(self.args.device):
+                    outputs = self.model(**inputs, num_items_in_batch=n)
+                losses.append(outputs["loss"] if isinstance(outputs, dict) else outputs[0])
+            if not losses[0] > 0:  # no item in this batch: it cannot tell
+                return 1
+            self._ignores_item_count = bool(losses[1] > 0.75 * losses[0])
+        if not self._ignores_item_count:
+            return 1
+        return n_own / n_items / max(1, self.args.n_gpu)
+
+    def _tokens(self, outputs: Any, inputs: dict[str, Any], device: torch.device) -> torch.Tensor:
+        """Return the token vectors that the penalty is computed from, shape (n, d), in single
+        precision at least, on a device.
+        """
+        assert self.penalty is not None
+        states, mask = hidden_states(outputs, inputs)
+        tokens = self.penalty.tokens([h.to(device) for h in states], mask)
+        return tokens if tokens.dtype == torch.float64 else tokens.float()
+
+    def _forward(self, model: nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
+        """Return the token vectors of a batch, without gradient."""
+        inputs = self._prepare_inputs(inputs)
+        outputs = forward(model, inputs, self.label_names)
+        return self._tokens(outputs, inputs, self.args.device)
+
+    @torch.no_grad()
+    def _start_epoch(self) -> None:
+        """Estimate Sigma_S, unless it has been estimated in this epoch."""
+        epoch = math.floor(self.state.epoch or 0)
+        if not isinstance(self.penalty, IStarLoss) or self.penalty.zeta == 0:
+            return
+        if epoch == self._shrinkage_epoch:
+            return
+        stream, self._shrinkage_epoch = self.penalty.shrinkage, epoch
+        stream.reset()
+        self.model.eval()
+        with keep_random_state(self.args.device):
+            if self._shrinkage_loader is None:
+                self._shrinkage_loader = self.get_train_dataloader()
+            loader = self._shrinkage_loader
+            if hasattr(loader, "set_epoch"):
+                loader.set_epoch(epoch)
+            for inputs in loader:
+                stream.update(self._forward(self.model, inputs))
+                if int(self.accelerator.reduce(stream.n.clone())) > self.shrinkage_tokens:
+                    break
+            if hasattr(loader, "end"):  # accelerate takes a loader that is left as still in use
+                loader.end()
+        self.model.train()
+        state = stream.state_dict()
+        shards = {k: self.accelerator.gather(v[None].clone()) for k, v in state.items()}
+        stream.reset()
+        for i in range(self.accelerator.num_processes):
+            shard = StreamingCovariance(len(stream.mean))
+            shard.load_state_dict({k: v[i] for k, v in shards.items()})
+            stream.merge(shard)
+
+    def _differentiate_update_penalty(
+        self, model: nn.Module, batches: list[dict[str, Any]]
+    ) -> _UpdatePenalty:
+        """Compute the penalty of all tokens of an update, and its gradient by the tokens of this
+        process. The forward passes that follow repeat those here, dropout included.
+        """
+        assert self.penalty is not None
+        accelerator = self.accelerator
+        with torch.no_grad(), keep_random_state(self.args.device):
+            clouds = [self._forward(model, batch) for batch in batches]
+        sizes, own = [len(cloud) for cloud in clouds], torch.cat(clouds)
+        n_tokens = accelerator.gather(torch.tensor([len(own)], device=own.device)).tolist()
+        padded = accelerator.gather(accelerator.pad_across_processes(own))
+        shards = padded.view(len(n_tokens), -1, own.shape[1])
+        cloud = torch.cat([shard[:n] for shard, n in zip(shards, n_tokens, strict=True)])
+        value = self.penalty.penalty(cloud.requires_grad_())
+        (gradient,) = torch.autograd.grad(value, cloud)
+        # Gradients of processes are averaged, but each token is in one process
+        gradient = torch.split(gradient, n_tokens)[accelerator.process_index] * len(n_tokens)
+        return _UpdatePenalty(value.detach(), iter(torch.split(gradient, sizes)))
+
+    def _add_parts(self, task_loss: torch.Tensor, penalty: torch.Tensor) -> None:
+        """Add the parts of a micro-batch's loss to those that are logged next."""
+        parts = torch.stack([task_loss, penalty.to(task_loss)])
+        if self._parts is None:
+            self._parts, self._parts_since = torch.zeros_like(parts), self.state.global_step
+        self._parts += parts
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log as the trainer does, and beside `loss` its parts `task_loss` and `penalty`."""
+        if self._parts is not None and "loss" in logs:
+            parts = self.accelerator.gather(self._parts[None]).mean(dim=0)
+            parts = parts / (self.state.global_step - self._parts_since)
+            logs.update(zip(("task_loss", "penalty"), parts.tolist(), strict=True))
+            self._parts = None
+        super().log(logs, *args, **kwargs)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if self.penalty is not None and self._shrinkage_epoch is not None and self.args.should_save:
+            epoch = {"epoch": str(self._shrinkage_epoch)}
+            save_file(self.penalty.state_dict(), Path(output_dir, STATE_FILE), metadata=epoch)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        path = Path(checkpoint or "", STATE_FILE)
+        if isinstance(self.penalty, IStarLoss) and path.is_file():
+            tensors, metadata = read_checkpoint(path)
+            self.penalty.load_state_dict(tensors)
+            self._shrinkage_epoch = int(metadata["epoch"])
+
+
+class IStarTrainer(IsotropyTrainerMixin, Trainer):
+    """The Trainer of transformers with I-STAR.
+
+    Args:
+        strength: factor of the penalty, lambda in the paper: positive raises isotropy, negative
+            lowers it.
+        zeta: weight of Sigma_S, in [0, 1].
+        layers: as in `isotropy.losses.IStarLoss`.
+        keep_padding: count padding positions as tokens, as the authors do.
+        *args: positional arguments of `Trainer`.
+        **kwargs: keyword arguments of `Trainer`, and `penalty_over` and `shrinkage_tokens` of
+            `IsotropyTrainerMixin`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        strength: float,
+        zeta: float = 0.2,
+        layers: Literal["all"] | Sequence[int] = "all",
+        keep_padding: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        def penalty(d: int) -> IStarLoss:
+            return IStarLoss(
+                d, strength=strength, zeta=zeta, layers=layers, keep_padding=keep_padding
+            )
+
+        super().__init__(*args, penalty=penalty, **kwargs)
