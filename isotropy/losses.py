@@ -208,6 +208,16 @@ class IStarLoss(_HiddenStatePenalty):
         keep_padding: count padding positions as tokens, as the authors do.
         validate: as in `isotropy.metrics.isoscore_star`: False for a loop on a GPU that checks the
             penalty itself, now and then.
+
+    Examples:
+        >>> loss = IStarLoss(d=4, strength=1.0, zeta=0.2)
+        >>> hidden_states = tuple(torch.randn(8, 16, 4) for _ in range(3))
+        >>> mask = torch.ones(8, 16)
+        >>> loss.reset_shrinkage()
+        >>> loss.update_shrinkage(hidden_states, mask)
+        256
+        >>> 0 <= loss(hidden_states, mask).item() <= 1
+        True
     """
 
     def __init__(
@@ -327,6 +337,11 @@ class CosRegLoss(_HiddenStatePenalty):
         keep_padding: count padding positions as tokens, as the authors do.
         validate: look at the values of the tokens, for which a GPU must be waited for. Without it
             the penalty is NaN where it would be an error.
+
+    Examples:
+        >>> tokens = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])
+        >>> CosRegLoss()((tokens,), torch.ones(1, 2)).item()
+        0.5
     """
 
     def __init__(

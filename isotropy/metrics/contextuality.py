@@ -106,6 +106,10 @@ def self_similarity(X: Points, words: Any) -> SelfSimilarity:
 
     Source:
         Ethayarajh (2019), definition 1.
+
+    Examples:
+        >>> self_similarity([[1.0, 0.0], [1.0, 1.0], [2.0, 2.0]], ["a", "b", "b"]).values.round(2)
+        array([nan,  1.])
     """
     points, codes = _points_and_codes(X, words, "words")
     counts = np.bincount(codes)

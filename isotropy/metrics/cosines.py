@@ -58,6 +58,10 @@ def mean_cosine(X: Points) -> float:
 
     Args:
         X: point cloud, shape (n, d), n >= 2, array or tensor on any device.
+
+    Examples:
+        >>> mean_cosine([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0], [0.0, -4.0]])
+        0.0
     """
     points = as_points(X, min_dims=1, finite=False, in_place=True).detach()
     if points.nbytes <= MMAP_THRESHOLD:

@@ -38,15 +38,17 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     empirical distribution.
 
     Args:
-        X: point cloud, shape (n, d), array or tensor on any device. Repeated points are left out,
-            with a warning.
-        discard_fraction: share of the largest ratios that is left out of the fit, as in
-            scikit-dimension.
+        X: point cloud, shape (n, d), array or tensor. Repeated points are left out, with a warning.
+        discard_fraction: share of the largest ratios left out of the fit, as in scikit-dimension.
 
     Raises:
-        ValueError: bad shapes, NaN or infinity, fewer than three different points, both neighbours
-            equally far from each fitted point but for rounding (a lattice), or `discard_fraction`
-            outside [0, 1).
+        ValueError: bad shapes, NaN or infinity, fewer than three different points, a lattice (both
+            neighbours equally far but for rounding), or `discard_fraction` outside [0, 1).
+
+    Examples:
+        >>> plane = np.random.default_rng(0).normal(size=(1000, 2))
+        >>> round(two_nn(np.pad(plane, ((0, 0), (0, 8)))), 1)
+        2.0
     """
     if not 0 <= discard_fraction < 1:
         raise ValueError(f"discard_fraction must lie in [0, 1), got {discard_fraction}")

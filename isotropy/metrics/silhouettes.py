@@ -104,6 +104,10 @@ def silhouette(X: Points, labels: Any, *, sample_size: int | None = None, seed: 
     Raises:
         ValueError: bad shapes, NaN or infinity, fewer than two classes, or each point a class of
             its own.
+
+    Examples:
+        >>> round(silhouette([[0.0], [1.0], [10.0], [11.0]], ["a", "a", "b", "b"]), 2)
+        0.9
     """
     if sample_size is not None:
         points = as_points(X, min_dims=1, in_place=True)

@@ -1,8 +1,9 @@
-"""Examples run, and benchmarks can be imported."""
+"""Examples run, those in docstrings too, and benchmarks can be imported."""
 
 from __future__ import annotations
 
 import ast
+import doctest
 import importlib.util
 import shutil
 import subprocess
@@ -11,10 +12,29 @@ from pathlib import Path
 
 import pytest
 
+from isotropy import losses, metrics, transforms
 from tests.conftest import copy_checkout
 from tests.unit.tiny_models import sentences, write_tiny_bert
 
 PROJECT = Path(__file__).parents[2]
+WITH_EXAMPLES = sorted(
+    ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+    for path in (PROJECT / "isotropy").rglob("*.py")
+    if ">>>" in path.read_text("utf8")
+)
+EXAMPLES_OF = [
+    "AllButTheTop",
+    "ClusterBasedEnhancement",
+    "CosRegLoss",
+    "IStarLoss",
+    "StreamingIsoScore",
+    "isoscore",
+    "isoscore_unbiased",
+    "mean_cosine",
+    "partition_isotropy",
+    "silhouette",
+    "two_nn",
+]
 
 
 def example(name: str, *arguments: str) -> str:
@@ -23,6 +43,26 @@ def example(name: str, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_examples_in_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some write files
+    failed, attempted = doctest.testmod(importlib.import_module(name))
+    assert attempted > 0
+    assert failed == 0
+
+
+def test_most_used_functions_have_an_example() -> None:
+    for name in EXAMPLES_OF:
+        module = next(m for m in (metrics, losses, transforms) if name in dir(m))
+        assert ">>>" in (getattr(module, name).__doc__ or ""), name
+
+
+def test_quick_start_runs() -> None:
+    failed, attempted = doctest.testfile(str(PROJECT / "docs/quick-start.md"), False)
+    assert attempted > 5
+    assert failed == 0
 
 
 def test_example_measure_an_array() -> None:

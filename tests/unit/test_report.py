@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from isotropy.claims.evaluate import NO_NUMBER_FOR, SCHEMA
 from isotropy.palette import STATUS, VERDICTS
-from isotropy.report import overview, verdicts
+from isotropy.report import overview
 from isotropy.report.paper import _constant
 from isotropy.report.provenance import _packages
 from isotropy.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
@@ -153,10 +152,6 @@ def test_overview_counts_originals_stand_ins_and_controls_apart(tmp_path: Path) 
     ]
     assert "5 verdicts rest on an interval" in " ".join(result["decides"])
     assert "about 0.2 of them (5 %) would be decided by chance" in " ".join(result["decides"])
-
-
-def test_doctests_of_verdicts() -> None:
-    assert doctest.testmod(verdicts).failed == 0
 
 
 @given(st.lists(st.text("ab ", min_size=1, max_size=12), min_size=1, max_size=5))
