@@ -12,6 +12,17 @@ from isotropy.printable import escape_for_terminal
 
 MAX_NAMES = 3
 """Maximum number of names in a hint."""
+IN_TRAINING = {
+    "accelerate",
+    "gguf",
+    "huggingface_hub",
+    "safetensors",
+    "sentence_transformers",
+    "transformers",
+}
+"""Packages of the extra `training`; others are in `workflow`. pydantic is in both: measuring needs
+it for models only.
+"""
 
 
 class IsotropyError(Exception):
@@ -68,6 +79,27 @@ def suggest(name: str, candidates: Iterable[str], where: str = "there") -> str:
     if len(names) <= MAX_NAMES:
         return "known: " + (", ".join(repr(n) for n in names) or "none")
     return f"none of the {len(names)} names listed {where} is similar"
+
+
+def missing_package(error: ModuleNotFoundError, *, measuring: bool = False) -> str | None:
+    """Return the sentence that says which extra has a missing package; None for modules of our own.
+
+    Args:
+        error: the error of the import.
+        measuring: whether embeddings were being measured.
+
+    Examples:
+        >>> missing_package(ModuleNotFoundError(name="pandas"))
+        "this needs the package pandas, which is not installed: pip install 'isotropy[workflow]'"
+    """
+    package = (error.name or "").split(".")[0]
+    if package in ("", "isotropy"):
+        return None
+    for_models = measuring and package == "pydantic"
+    extra = "training" if package in IN_TRAINING or for_models else "workflow"
+    return (
+        f"this needs the package {package}, which is not installed: pip install 'isotropy[{extra}]'"
+    )
 
 
 def first_line(error: BaseException) -> str:

@@ -18,6 +18,7 @@ from isotropy.cli.audit import app as audit_app
 from isotropy.cli.audit import file_or_shipped, find_project, one_sentence, study_plan
 from isotropy.cli.measure import measure
 from isotropy.cli.sources import app as sources_app
+from isotropy.errors import missing_package
 from isotropy.files import RESULTS
 
 Style = Literal["page", "paper"]
@@ -28,34 +29,16 @@ if TYPE_CHECKING:
 
     from isotropy.workflow.costs import Total
 
-IN_TRAINING = {
-    "accelerate",
-    "gguf",
-    "huggingface_hub",
-    "safetensors",
-    "sentence_transformers",
-    "transformers",
-}
-"""Packages of the extra `training`; others are in `workflow`. pydantic is in both: `measure` needs
-it for models only.
-"""
-
 
 def run() -> None:
     """Run the console command. Where a package of an extra is missing, one sentence says which."""
     try:
         app()
     except ModuleNotFoundError as error:
-        package = (error.name or "").split(".")[0]
-        if package in ("", "isotropy"):
+        measuring = sys.argv[1:2] == ["measure"]
+        if (sentence := missing_package(error, measuring=measuring)) is None:
             raise
-        for_models = package == "pydantic" and sys.argv[1:2] == ["measure"]
-        extra = "training" if package in IN_TRAINING or for_models else "workflow"
-        print(
-            f"this needs the package {package}, which is not installed: "
-            f"pip install 'isotropy[{extra}]'",
-            file=sys.stderr,
-        )
+        print(sentence, file=sys.stderr)
         sys.exit(2)
 
 

@@ -95,7 +95,7 @@ def open_file(
         raise IsotropyError(
             f"{path}: not readable as {suffix}: {first_line(error)[:200]}"
         ) from None
-    return _select_layers(path, clouds, layers)
+    return select_layers(str(path), clouds, layers)
 
 
 def _describe_unknown(path: Path, suffix: str) -> str:
@@ -109,9 +109,14 @@ def _describe_unknown(path: Path, suffix: str) -> str:
     return f"{path}: expected a folder of a model, or one of {suffixes}, got {got}"
 
 
-def _select_layers(
-    path: Path, clouds: dict[str, PointCloud], layers: list[str] | None
+def select_layers(
+    title: str, clouds: dict[str, PointCloud], layers: list[str] | None
 ) -> list[PointCloud]:
+    """Choose clouds by their names; None: all.
+
+    Raises:
+        IsotropyError: there is no such cloud.
+    """
     if layers is None:
         return list(clouds.values())
     for name in layers:
@@ -119,11 +124,11 @@ def _select_layers(
             names = [array_name for array_name in clouds if array_name]
             if not names:
                 raise IsotropyError(
-                    f"{path}: --layers {name}: the file holds one array: leave --layers out"
+                    f"{title}: --layers {name}: there is one array: leave --layers out"
                 )
             if names[0] == "0":
-                raise IsotropyError(f"{path}: --layers {name}: expected 0 to {len(names) - 1}")
-            raise _no_array(str(path), name, names)
+                raise IsotropyError(f"{title}: --layers {name}: expected 0 to {len(names) - 1}")
+            raise _no_array(title, name, names)
     return [clouds[name] for name in layers]
 
 

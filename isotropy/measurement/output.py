@@ -18,6 +18,7 @@ from isotropy.printable import escape_for_terminal
 from isotropy.scrub import scrub
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import Console
 
     from isotropy.measurement.run import Result
@@ -132,12 +133,17 @@ def write_csv(path: Path, rows: Sequence[Row]) -> None:
     write_text(path, stream.getvalue())
 
 
-def write_parquet(path: Path, rows: Sequence[Row]) -> None:
-    """Write rows as a Parquet table."""
+def to_frame(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return rows as a data frame, with missing values where a row has no such column."""
     import pandas as pd
 
     names = columns(rows)
-    table = pd.DataFrame([{name: row.get(name) for name in names} for row in rows])
+    return pd.DataFrame([{name: row.get(name) for name in names} for row in rows])
+
+
+def write_parquet(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows as a Parquet table."""
+    table = to_frame(rows)
     if "layer" in table:
         table["layer"] = table["layer"].astype(str)
     with atomic(path) as temporary:

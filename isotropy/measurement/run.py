@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.measurement.arrays import TABLES, open_file
+from isotropy.measurement.arrays import TABLES, open_file, select_layers
 from isotropy.measurement.clouds import PointCloud
 from isotropy.measurement.hub import fetch_model, is_hub_id
 from isotropy.measurement.models import ModelOptions, Pooling, embed_texts
-from isotropy.measurement.scores import METRICS, Groups, measure_cloud
+from isotropy.measurement.scores import METRICS, Effects, Groups, measure_cloud
 from isotropy.metrics.validation import sample_rows
 from isotropy.sources.table_text import format_suffix
 from isotropy.sources.text_files import Column, parse_column, read_labels, read_texts
@@ -28,9 +29,9 @@ MODEL_OPTIONS = ("texts", "pooling", "prompt", "prompt_name", "truncate_dim")
 
 
 class Request(NamedTuple):
-    """The arguments of `isotropy measure`."""
+    """The arguments of `isotropy measure`. From Python, an input may also be clouds by layer."""
 
-    inputs: list[str]
+    inputs: Sequence[str | dict[str, PointCloud]]
     texts: str | None = None
     layers: str | None = None
     columns: str | None = None
@@ -59,12 +60,20 @@ class Result(NamedTuple):
         notes: sentences for the user.
         read: files and folders that were read.
         models: of each model, what was loaded: library, weights, prompt, pooling, longest text.
+        effects: of each layer, what its standard errors were computed from, if asked for.
     """
 
     rows: list[Row]
     notes: list[str]
     read: list[Path]
     models: dict[str, dict[str, Any]]
+    effects: list[Effects]
+
+
+class _Measured(NamedTuple):
+    rows: list[Row]
+    notes: list[str]
+    effects: Effects
 
 
 class _Opened(NamedTuple):
@@ -85,12 +94,13 @@ def print_metrics() -> None:
         console.print(f"{name:26}{metric.summary}{needs}", markup=False, soft_wrap=True)
 
 
-def run(request: Request, work: Path) -> Result:
+def run(request: Request, work: Path, *, keep_effects: bool = False) -> Result:
     """Measure all inputs.
 
     Args:
         request: the arguments of the command.
         work: a folder for data that do not fit memory.
+        keep_effects: return the effects, 16 bytes per row of a layer.
 
     Raises:
         IsotropyError: invalid arguments, or an input that cannot be measured.
@@ -102,24 +112,27 @@ def run(request: Request, work: Path) -> Result:
     notes: list[str] = []
     read: list[Path] = []
     models: dict[str, dict[str, Any]] = {}
+    effects: list[Effects] = []
     for name in request.inputs:
         opened = _open(name, request, texts, work)
         notes += opened.notes
         read += opened.read
         if opened.model is not None:
-            models[name] = opened.model
+            models[str(name)] = opened.model
         if request.save_transform and len(opened.clouds) * len(request.inputs) > 1:
             raise IsotropyError("--save-transform: name one layer of one input with --layers")
         note_layers: dict[str, list[str]] = {}
         for cloud in opened.clouds:
-            measured_rows, cloud_notes = _measure_cloud(cloud, opened.groups, metrics, request)
-            rows += measured_rows
-            for note in [*cloud.notes, *cloud_notes]:
+            measured = _measure_cloud(cloud, opened.groups, metrics, request)
+            rows += measured.rows
+            if keep_effects:
+                effects.append(measured.effects)
+            for note in [*cloud.notes, *measured.notes]:
                 note_layers.setdefault(note, []).append(str(cloud.layer))
         notes += [
             _prefix_layers(note, layers, len(opened.clouds)) for note, layers in note_layers.items()
         ]
-    return Result(rows, list(dict.fromkeys(notes)), list(dict.fromkeys(read)), models)
+    return Result(rows, list(dict.fromkeys(notes)), list(dict.fromkeys(read)), models, effects)
 
 
 def _prefix_layers(note: str, layers: list[str], n: int) -> str:
@@ -157,17 +170,18 @@ def _metrics(request: Request) -> list[str] | None:
     return [name for name in METRICS if name in names]
 
 
-def _open(input_name: str, request: Request, texts: Column | None, work: Path) -> _Opened:
+def _open(
+    input_name: str | dict[str, PointCloud], request: Request, texts: Column | None, work: Path
+) -> _Opened:
     """Open an input: its point clouds, and the groups of their rows."""
     layers = None if request.layers is None else [x.strip() for x in request.layers.split(",")]
+    if isinstance(input_name, dict):
+        return _open_arrays(input_name, None if layers == ["all"] else layers, request)
     path = Path(input_name)
     if path.is_file() or (not path.exists() and path.suffix and not is_hub_id(input_name)):
         if not path.is_file():
             raise IsotropyError(f"{path}: no such file")
-        for option in MODEL_OPTIONS:
-            if getattr(request, option) is not None:
-                name = option.replace("_", "-")
-                raise IsotropyError(f"{path}: --{name} is for models, this is a file")
+        _refuse_model_options(str(path), "a file", request)
         return _open_file(path, None if layers == ["all"] else layers, request, work)
     if request.columns is not None:
         raise IsotropyError(f"{input_name}: --columns is for tables ({', '.join(TABLES)})")
@@ -184,6 +198,36 @@ def _open(input_name: str, request: Request, texts: Column | None, work: Path) -
     return opened._replace(notes=note + opened.notes)
 
 
+def _refuse_model_options(title: str, kind: str, request: Request) -> None:
+    for option in MODEL_OPTIONS:
+        if getattr(request, option) is not None:
+            name = option.replace("_", "-")
+            raise IsotropyError(f"{title}: --{name} is for models, this is {kind}")
+
+
+def _open_arrays(
+    arrays: dict[str, PointCloud], layers: list[str] | None, request: Request
+) -> _Opened:
+    """Choose clouds of arrays in memory, and read the groups of their rows."""
+    title = next(iter(arrays.values())).input
+    _refuse_model_options(title, "an array", request)
+    if request.columns is not None:
+        raise IsotropyError(f"{title}: --columns is for tables")
+    sources = {name: _group_source(request, name, None, None) for name in GROUPS}
+    return _group_rows(select_layers(title, arrays, layers), sources, [])
+
+
+def _group_rows(
+    clouds: list[PointCloud], sources: dict[str, Column | None], read: list[Path]
+) -> _Opened:
+    """Read the groups of rows, of which there must be as many as in the clouds."""
+    groups = {name: _read_group(name, source) for name, source in sources.items()}
+    for name, values in groups.items():
+        for cloud in clouds:
+            _require_rows(name, sources[name], values, cloud.n)
+    return _Opened(clouds, Groups(**groups), [], read)
+
+
 def _open_file(path: Path, layers: list[str] | None, request: Request, work: Path) -> _Opened:
     """Open a file: its clouds, and the groups of their rows, whose columns are no dimensions."""
     sources = {name: _group_source(request, name, path, None) for name in GROUPS}
@@ -197,12 +241,7 @@ def _open_file(path: Path, layers: list[str] | None, request: Request, work: Pat
         columns = [name.strip() for name in request.columns.split(",") if name.strip()]
         if not columns:
             raise IsotropyError("--columns: expected names or globs, as 'dim_*', got none")
-    groups = {name: _read_group(name, source) for name, source in sources.items()}
-    clouds = open_file(path, layers, work, columns, frozenset(own))
-    for name, values in groups.items():
-        for cloud in clouds:
-            _require_rows(name, sources[name], values, cloud.n)
-    return _Opened(clouds, Groups(**groups), [], [path])
+    return _group_rows(open_file(path, layers, work, columns, frozenset(own)), sources, [path])
 
 
 def _open_model(
@@ -278,8 +317,8 @@ def _require_rows(name: str, source: Column | None, values: np.ndarray | None, n
 
 def _measure_cloud(
     cloud: PointCloud, groups: Groups, requested: list[str] | None, request: Request
-) -> tuple[list[Row], list[str]]:
-    """Measure a cloud: rows of the result, and notes."""
+) -> _Measured:
+    """Measure a cloud: rows of the result, notes and effects."""
     available = {name for name in GROUPS if getattr(groups, name) is not None} | {""}
     names = [name for name in METRICS if METRICS[name].needs in available]
     if requested is not None:
@@ -302,7 +341,7 @@ def _measure_cloud(
     if request.sample is not None:
         facts["n"] = min(cloud.n, request.sample)
     if not request.transforms and request.save_transform is None:
-        return [facts | scores.columns], scores.notes
+        return _Measured([facts | scores.columns], scores.notes, scores.effects)
     # Loads scikit-learn: 2 s
     from isotropy.measurement.enhancement import advice, candidates, enhance
 
@@ -312,7 +351,7 @@ def _measure_cloud(
         _save(results, request.save_transform)
     rows = [facts | {"transform": row.transform} | _result_columns(row) for row in results]
     rows[0] |= scores.columns
-    return rows, [*scores.notes, advice(results)]
+    return _Measured(rows, [*scores.notes, advice(results)], scores.effects)
 
 
 def _result_columns(row: Enhanced) -> Row:

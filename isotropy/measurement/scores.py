@@ -28,7 +28,7 @@ from isotropy.metrics.isoscores import StreamingIsoScore, standard_error
 from isotropy.metrics.matmul import worker_threads
 from isotropy.metrics.partition import StreamingPartition
 from isotropy.metrics.silhouettes import silhouette
-from isotropy.metrics.unbiased import StreamingUnbiasedIsoScore, jackknife_error
+from isotropy.metrics.unbiased import StreamingUnbiasedIsoScore, jackknife_influences
 from isotropy.metrics.validation import sample_rows
 
 T = TypeVar("T")
@@ -174,16 +174,31 @@ METRICS: dict[str, Metric] = {
 """All metrics, in the order of their columns."""
 
 
+class Effects(NamedTuple):
+    """What the standard errors of a cloud were computed from.
+
+    Attributes:
+        influences: of each row on a score, shape (n,), by the score's column.
+        groups: sentence of each row, whose rows may depend on each other; None: rows are
+            independent.
+    """
+
+    influences: dict[str, torch.Tensor]
+    groups: Any = None
+
+
 class Scores(NamedTuple):
     """The scores of a cloud.
 
     Attributes:
         columns: value of each column; metrics without a value have none.
         notes: sentences for the user.
+        effects: for the errors of differences of scores.
     """
 
     columns: dict[str, float]
     notes: list[str]
+    effects: Effects
 
 
 def measure_cloud(
@@ -213,9 +228,9 @@ def measure_cloud(
         chosen = sample_rows(cloud.n, sample, seed).numpy()
         groups = groups.select(chosen)
         cloud = cloud_from_array(cloud.input, cloud.layer, cloud.rows(chosen))
-    scores = Scores({}, [])
+    scores = Scores({}, [], Effects({}, groups.sentences))
     keep = partial(_add_scores, scores, cloud.title, required)
-    _measure_passes(cloud, groups, metrics, keep)
+    _measure_passes(cloud, scores.effects, metrics, keep)
     samples: dict[int, tuple[np.ndarray, Groups]] = {}
     for name in metrics:
         metric = METRICS[name]
@@ -229,7 +244,7 @@ def measure_cloud(
                 rows = f"on {size:,} of {cloud.n:,} rows"
                 scores.notes.append(f"metrics of {metric.cost}: {rows}")
         keep(name, partial(metric.measure, *samples[size]))
-    return Scores(scores.columns, list(dict.fromkeys(scores.notes)))
+    return scores._replace(notes=list(dict.fromkeys(scores.notes)))
 
 
 def _add_scores(
@@ -255,7 +270,7 @@ def _max_rows(cost: str, d: int, sample: int | None) -> int:
 
 def _measure_passes(
     cloud: PointCloud,
-    groups: Groups,
+    effects: Effects,
     metrics: Sequence[str],
     keep: Callable[[str, Callable[[], dict[str, float]]], None],
 ) -> None:
@@ -269,7 +284,7 @@ def _measure_passes(
 
     read_streams(cloud, "IsoScore, cosine", streams)
     if "isoscore" in requested:
-        keep("isoscore", lambda: _isoscore(cloud, moments, groups.sentences))
+        keep("isoscore", lambda: _isoscore(cloud, moments, effects))
     if "mean_cosine" in requested:
         keep("mean_cosine", lambda: {"mean_cosine": cosine.compute()})
     if "partition_isotropy" in requested:
@@ -294,26 +309,28 @@ def read_streams(cloud: PointCloud, task: str, streams: Sequence[Any]) -> None:
 
 
 def _isoscore(
-    cloud: PointCloud, moments: StreamingUnbiasedIsoScore, sentences: Any
+    cloud: PointCloud, moments: StreamingUnbiasedIsoScore, effects: Effects
 ) -> dict[str, float]:
     """IsoScore, with and without bias, and standard errors; rows of one sentence may depend on each
-    other.
+    other. The influences are added to the effects.
     """
     with worker_threads(1):
         columns = {"isoscore": moments.compute()}
-    errors: dict[str, Callable[[], float]] = {}
     try:
-        effects = list(_map_blocks(cloud, "error of IsoScore", moments.effects))
-        values, left_out = torch.cat(effects, dim=1)
+        values, left_out = torch.cat(
+            list(_map_blocks(cloud, "error of IsoScore", moments.effects)), dim=1
+        )
         columns["isoscore_unbiased"] = moments.compute_unbiased(left_out)
-        errors["isoscore_unbiased_error"] = partial(jackknife_error, left_out, sentences)
+        with worker_threads(1):
+            effects.influences["isoscore_unbiased"] = jackknife_influences(left_out)
     except ValueError as error:
         warnings.warn(f"isoscore_unbiased not measured: {error}", stacklevel=1)
         values = influences(cloud, moments)
-    errors["isoscore_error"] = partial(standard_error, values, sentences)
+    effects.influences["isoscore"] = values
     try:
         with worker_threads(1):
-            columns |= {name: error() for name, error in errors.items()}
+            for name, each in effects.influences.items():
+                columns[f"{name}_error"] = standard_error(each, effects.groups)
     except ValueError as error:
         warnings.warn(f"isoscore_error not measured: sentences: {error}", stacklevel=1)
     order = ("isoscore", "isoscore_error", "isoscore_unbiased", "isoscore_unbiased_error")

@@ -97,7 +97,12 @@ def jackknife_error(left_out: torch.Tensor, groups: Any = None) -> float:
     """Standard error from the scores without each point, shape (n,). Groups and errors as in
     `isoscore_standard_error`.
     """
-    return standard_error((len(left_out) - 1) * (left_out.mean() - left_out), groups)
+    return standard_error(jackknife_influences(left_out), groups)
+
+
+def jackknife_influences(left_out: torch.Tensor) -> torch.Tensor:
+    """Influence of each point on a score, from the scores without each point, shape (n,) each."""
+    return (len(left_out) - 1) * (left_out.mean() - left_out)
 
 
 class StreamingUnbiasedIsoScore(StreamingIsoScore):

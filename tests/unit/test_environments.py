@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import get_args
@@ -13,7 +14,6 @@ from typing import get_args
 import pytest
 import yaml
 
-from isotropy import metrics
 from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
 from isotropy.provenance.code import code_identity
@@ -231,19 +231,19 @@ def test_metrics_package_loads_modules_lazily() -> None:
     assert "cannot import name 'nothing' from 'isotropy.metrics'" in result.stderr
 
 
-def test_type_stub_matches_the_metrics_package(project: Path) -> None:
-    """`isotropy/metrics/__init__.pyi` names each function and the module it is in, as `__init__.py`
-    does."""
-    stub = ast.parse((project / "isotropy/metrics/__init__.pyi").read_text("utf8"))
+@pytest.mark.parametrize("name", ["isotropy", "isotropy.metrics"])
+def test_type_stubs_match_the_packages(name: str, project: Path) -> None:
+    """`__init__.pyi` names each function and the module it is in, as `__init__.py` does."""
+    stub = ast.parse((project / name.replace(".", "/") / "__init__.pyi").read_text("utf8"))
     named = {
         a.name: node.module
         for node in stub.body
         if isinstance(node, ast.ImportFrom)
         for a in node.names
     }
-    assert named == {
-        name: f"isotropy.metrics.{module}" for name, module in metrics._MODULE_OF.items()
-    }
+    prefix = "" if name == "isotropy" else f"{name}."
+    modules = import_module(name)._MODULE_OF
+    assert named == {public: f"{prefix}{module}" for public, module in modules.items()}
 
 
 def test_rules_are_short_and_complete(project: Path) -> None:

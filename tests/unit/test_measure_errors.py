@@ -103,7 +103,7 @@ FILES: list[Case] = [
     ("x.npy", lambda: save(with_value(np.nan)), "row 7 holds NaN or infinity"),
     ("x.npy", lambda: save(with_value(-np.inf)), "row 7 holds NaN or infinity"),
     ("x.npy --metrics isoscore", lambda: save(np.ones((9, 3))), "isoscore: all points are equal"),
-    ("x.npy --layers 3", lambda: save(X), "the file holds one array: leave --layers out"),
+    ("x.npy --layers 3", lambda: save(X), "there is one array: leave --layers out"),
     ("x.npy --layers 2", lambda: save(np.stack([X, X])), "--layers 2: expected 0 to 1"),
     ("x.npy --texts t.txt", lambda: (save(X), text("t.txt", "a\nb\n")), "--texts is for models"),
     ("x.npy --pooling mean", lambda: save(X), "--pooling is for models"),

@@ -1,0 +1,276 @@
+"""`isotropy.measure` has the command's numbers for each kind of input; `isotropy.compare` has the
+errors of differences; `isotropy.plot_layers` draws what it is given."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from transformers import AutoModel, AutoTokenizer
+from typer.testing import CliRunner
+
+import isotropy
+from isotropy.cli import app
+from isotropy.errors import IsotropyError
+from isotropy.measurement import api, plot
+from isotropy.metrics import isoscore, isoscore_unbiased
+from tests.unit.tiny_models import sentences, write_tiny_bert
+
+TEXTS = sentences(60)
+STARS = [i % 3 for i in range(60)]
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """200 vectors of 6 dimensions; the working folder is empty."""
+    monkeypatch.chdir(tmp_path)
+    draws = np.random.default_rng(0)
+    return (draws.normal(size=(200, 6)) * np.linspace(0.2, 2, 6) + 0.5).astype(np.float32)
+
+
+def command(*arguments: object) -> tuple[pd.DataFrame, list[str]]:
+    """Rows and notes of the command, without the name of the input."""
+    result = CliRunner().invoke(app, ["measure", *map(str, arguments), "--json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    return pd.DataFrame(document["rows"]).drop(columns="input"), document["notes"]
+
+
+def require_same(measured: pd.DataFrame, *arguments: object) -> None:
+    """All digits, columns and notes, but for the name of the input."""
+    rows, notes = command(*arguments)
+    name = measured["input"].iloc[0]
+    pd.testing.assert_frame_equal(
+        measured.drop(columns="input"), rows, check_dtype=False, rtol=0, atol=0
+    )
+    assert [note.replace(name, str(arguments[0])) for note in measured.attrs["notes"]] == notes
+    assert "isotropy-" not in measured.to_string() + str(measured.attrs)
+
+
+def test_arrays(cloud: np.ndarray) -> None:
+    """Array, tensor, list and file, with labels, sample and transforms."""
+    labels = np.array(["a", "b"])[np.arange(200) % 2]
+    np.save("x.npy", cloud)
+    np.save("y.npy", labels)
+    options: dict[str, Any] = {"transforms": True, "sample": 150, "clusters": 3}
+    arguments = ["x.npy", "--labels", "y.npy", "--transforms", "--sample", 150, "--clusters", 3]
+    tensor = torch.from_numpy(cloud).requires_grad_()
+    for x, y in ((cloud, labels), (tensor, list(labels)), ("x.npy", pd.Series(labels, name="y"))):
+        require_same(isotropy.measure(x, labels=y, **options), *arguments)
+    metrics = ["isoscore", "silhouette"]
+    few = isotropy.measure(Path("x.npy"), labels="y.npy", metrics=metrics)
+    require_same(few, "x.npy", "--labels", "y.npy", "--metrics", "isoscore,silhouette")
+    double = isotropy.measure(cloud.astype(float).tolist(), metrics="isoscore")
+    assert double["isoscore"].item() == pytest.approx(isoscore(cloud), abs=1e-7)
+
+
+def test_layers_of_arrays(cloud: np.ndarray) -> None:
+    """(layers, n, d), not contiguous, and numbers that NumPy does not have."""
+    layers = np.stack([cloud, cloud**2, -cloud])
+    np.save("x.npy", layers)
+    view = np.asfortranarray(layers)
+    require_same(isotropy.measure(view, layers=[0, 2]), "x.npy", "--layers", "0,2")
+    half = torch.from_numpy(cloud).bfloat16()
+    save_file({"x": half}, "x.safetensors")
+    require_same(isotropy.measure(half), "x.safetensors")
+
+
+def test_data_frames(cloud: np.ndarray) -> None:
+    """Dimensions are found as in a table; labels are a column."""
+    frame = pd.DataFrame(cloud.astype(float), columns=[f"dim_{i}" for i in range(6)])
+    frame["species"] = np.array(["iris", "lily"])[np.arange(200) % 2]
+    frame.to_csv("x.csv", index=False)
+    metrics = "isoscore,silhouette"
+    arguments = ["x.csv", "--labels", "species", "--metrics", metrics]
+    require_same(isotropy.measure(frame, labels="species", metrics=metrics), *arguments)
+    require_same(isotropy.measure("x.csv", labels="species", metrics=metrics), *arguments)
+    chosen = isotropy.measure(frame, columns=["dim_0", "dim_3"], metrics="isoscore")
+    assert chosen["columns"].item() == "dim_0, dim_3"
+    with pytest.raises(IsotropyError, match=r"^DataFrame: columns dim_9: no such column"):
+        isotropy.measure(frame, columns="dim_9")
+
+
+def test_models_of_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder, and a model in memory with its tokenizer, by layers and by tokens."""
+    monkeypatch.chdir(tmp_path)
+    folder = write_tiny_bert(tmp_path / "model")
+    table = pd.DataFrame({"text": TEXTS, "stars": STARS})
+    table.to_csv("t.csv", index=False)
+    pair = (AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))
+    before = {name: weight.clone() for name, weight in pair[0].state_dict().items()}
+    arguments = ["model", "--texts", "t.csv", "--layers", "all", "--labels", "stars"]
+    for x, texts, labels in (("model", "t.csv", "stars"), (pair, TEXTS, STARS)):
+        measured = isotropy.measure(x, texts=texts, labels=labels, layers="all", device="cpu")
+        require_same(measured, *arguments, "--device", "cpu")
+    assert all(torch.equal(before[name], w) for name, w in pair[0].state_dict().items())
+    tokens = isotropy.measure(pair, texts=table["text"], pooling="tokens", layers=-1)
+    require_same(tokens, "model", "--texts", "t.csv:text", "--pooling", "tokens")
+
+
+def test_models_of_sentence_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All modules, hidden layers, prompts and truncation of a model in memory."""
+    monkeypatch.chdir(tmp_path)
+    modules = [Transformer(str(write_tiny_bert(tmp_path / "bert"))), Pooling(16)]
+    prompts = {"query": "the cat "}
+    model = SentenceTransformer(
+        modules=modules, device="cpu", prompts=prompts, default_prompt_name="query", truncate_dim=12
+    )
+    model.save_pretrained("model")
+    Path("t.txt").write_text("\n".join(TEXTS) + "\n")
+    measured = isotropy.measure(model, texts=TEXTS, layers=[0, "output"])
+    arguments = ["--texts", "t.txt", "--layers", "0,output", "--truncate-dim", 12]
+    require_same(measured, "model", *arguments)
+    assert measured["d"].tolist() == [16, 12]
+
+
+MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "shape": (lambda: np.zeros(3), r"array: expected an array of shape \(n, d\), got \(3,\)"),
+    "text": (lambda: ["a", "b"], "array: expected real numbers, got list"),
+    "ragged": (lambda: [[1.0, 2.0], [1.0]], "array: setting an array element"),
+    "file": (lambda: "missing.npy", "missing.npy: no such file"),
+    "model": (
+        lambda: AutoModel.from_pretrained(write_tiny_bert(Path("m"))),
+        r"BertModel: a model needs its tokenizer: give the pair \(model, tokenizer\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_invalid_inputs_are_named(name: str, cloud: np.ndarray) -> None:
+    x, message = MISTAKES[name]
+    with pytest.raises(IsotropyError, match=f"^{message}"):
+        isotropy.measure(x())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"labels": [1, 2]}, "labels: labels has 2 rows, the input has 200"),
+        ({"labels": [None, *[1] * 199]}, "labels: labels 1 is missing"),
+        ({"layers": [3]}, "array: layers 3: there is one array: leave layers out"),
+        ({"metrics": ["isoscor"]}, "metrics: no metric 'isoscor'; did you mean 'isoscore'?"),
+        ({"texts": ["a", "b"]}, "array: texts is for models, this is an array"),
+        ({"label": [1, 2]}, "measure has no option 'label'"),
+        ({"sample": 1}, "sample: expected 3 or more, got 1"),
+    ],
+)
+def test_invalid_options_are_named(
+    options: dict[str, Any], message: str, cloud: np.ndarray
+) -> None:
+    with pytest.raises(IsotropyError) as error:
+        isotropy.measure(cloud, **options)
+    assert str(error.value) == message
+
+
+def jackknife(
+    score: Callable[[np.ndarray], Any], a: np.ndarray, b: np.ndarray, group: Any
+) -> float:
+    """Standard error of a difference of scores, from those without each group of rows."""
+    without = np.array(
+        [score(b[group != g]) - score(a[group != g]) for g in range(int(group.max()) + 1)]
+    )
+    n = len(without)
+    return float(np.sqrt((n - 1) / n * np.square(without - without.mean()).sum()))
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_paired_errors_are_those_of_the_jackknife(size: int, cloud: np.ndarray) -> None:
+    """Of rows, and of sentences of several rows."""
+    group = np.arange(200) // size
+    a, b = cloud, cloud * np.linspace(1, 2, 6, dtype=np.float32)
+    options = {} if size == 1 else {"sentences": group}
+    compared = isotropy.compare(a, b, metrics=["isoscore", "mean_cosine"], **options)
+    compared = compared.set_index("score")
+    assert compared["paired"].tolist() == [True, True, False]
+    for name, score in (("isoscore", isoscore), ("isoscore_unbiased", isoscore_unbiased)):
+        row = compared.loc[name]
+        assert row["difference"] == row["b"] - row["a"]
+        expected = jackknife(score, a, b, group)
+        assert row["error"] == pytest.approx(expected, rel=0.06), name
+    assert np.isnan(compared.loc["mean_cosine", "error"])
+
+
+def test_errors_of_clouds_drawn_apart(cloud: np.ndarray) -> None:
+    """Of results, and of clouds of different size; a cloud is equal to itself."""
+    a, b = (isotropy.measure(x, metrics="isoscore") for x in (cloud, cloud[:120] ** 2))
+    for compared in (
+        isotropy.compare(a, b),
+        isotropy.compare(cloud, cloud[:120] ** 2, metrics="isoscore"),
+    ):
+        for row in compared.to_dict("records"):
+            errors = [float(frame[f"{row['score']}_error"].item()) for frame in (a, b)]
+            assert row["error"] == pytest.approx(np.hypot(*errors), rel=1e-12)
+            assert not row["paired"]
+    same = isotropy.compare(cloud, cloud, metrics="isoscore")
+    assert same[["difference", "error"]].to_numpy().tolist() == [[0, 0], [0, 0]]
+
+
+def test_layers_are_compared_by_name(cloud: np.ndarray) -> None:
+    a = isotropy.measure(np.stack([cloud, cloud**2]), metrics="isoscore")
+    b = isotropy.measure(np.stack([cloud] * 3), layers=[2, 1], metrics="isoscore")
+    compared = isotropy.compare(a, b)
+    assert compared["layer"].unique().tolist() == ["1"]
+    assert compared["a"].tolist() == a.loc[1, ["isoscore", "isoscore_unbiased"]].tolist()
+    with pytest.raises(IsotropyError, match="no layer in common: 0, 1 and 2: name one of each"):
+        isotropy.compare(a, isotropy.measure(np.stack([cloud] * 3), layers=2).assign(layer=2))
+    transformed = isotropy.measure(cloud, transforms=True, clusters=2)
+    compared = isotropy.compare(transformed, transformed)
+    assert set(compared["transform"]) == set(transformed["transform"])
+
+
+def test_plot_shows_the_rows(cloud: np.ndarray) -> None:
+    result = isotropy.measure(
+        np.stack([cloud, cloud**2, -cloud]), metrics=["isoscore", "mean_cosine"]
+    )
+    last = result.assign(layer=["0", "1", "output"])
+    figure = isotropy.plot_layers({"first": result, "second": last}, ["mean_cosine", "isoscore"])
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["mean cosine", "isoscore"]
+    for axes, name in zip(figure.axes, ("mean_cosine", "isoscore"), strict=True):
+        lines = [
+            line
+            for line in axes.lines
+            if len(line.get_xdata()) == 3 and line.get_linestyle() == "-"
+        ]
+        for line in lines[:2]:
+            assert np.asarray(line.get_ydata()).tolist() == result[name].tolist()
+    bars = figure.axes[1].collections[0].get_segments()
+    half = [float(bar[1, 1] - bar[0, 1]) / 2 for bar in bars]
+    assert half == pytest.approx((2 * result["isoscore_error"]).tolist())
+    labels = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    assert labels == ["0", "1", "2", "output"]
+    with pytest.raises(IsotropyError, match="no score 'isoscor'; did you mean 'isoscore'"):
+        isotropy.plot_layers(result, "isoscor")
+    with pytest.raises(IsotropyError, match="with a column layer"):
+        isotropy.plot_layers(isotropy.measure(cloud, metrics="isoscore"))
+
+
+def test_examples_of_the_docstrings() -> None:
+    for module in (api, plot):
+        assert doctest.testmod(module).failed == 0
+
+
+def test_import_is_light_and_missing_packages_are_named() -> None:
+    code = (
+        "import sys, isotropy\n"
+        "assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)\n"
+        "assert {'measure', 'compare', 'plot_layers'} <= set(dir(isotropy))\n"
+        "sys.modules['pandas'] = None\n"
+        "isotropy.measure([[1, 2], [3, 4]])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip().splitlines()[-1] == (
+        "ModuleNotFoundError: this needs the package pandas, which is not installed: "
+        "pip install 'isotropy[workflow]'"
+    )
