@@ -84,6 +84,7 @@ MODELS = [n for n, s in SOURCES.items() if s.kind == "model"]
 VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
 CONTROLS = [n for n, s in SOURCES.items() if s.random_origin is not None]
 FETCHED = [n for n in SOURCES if n not in CONTROLS]
+KEPT = sorted({stem.removeprefix("finetune/").rpartition("/")[0] for stem in PLAN.kept})
 
 # Priority of jobs that others depend on. Embedding needs several free cores: with this priority its
 # jobs run one after another, so that cores are idle once rather than before each of them.
@@ -96,6 +97,7 @@ wildcard_constraints:
     setup=r"[A-Za-z0-9_-]+",
     layer=r"layer\d+|words",
     run=r"[A-Za-z0-9_-]+",  # a list of a thousand names would slow down the matching of every path
+    kept=alternatives(KEPT),
     cloud=r"[A-Za-z0-9_-]+",
     paper="|".join(KEYS),
     model=alternatives(MODELS),
@@ -208,6 +210,11 @@ def report_outputs(folder, suffix):
         path = f"results/{kind}/{entry.id}{suffix}"
         outputs.append(flag(path, subcategory=kind, labels=labels))
     return outputs
+
+
+def model_writer(wildcards):
+    """Return the module that writes the folder of a kept model."""
+    return ["isotropy.finetune.kept_model"]
 
 
 def package_module(paper, name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from isotropy.context import Context, Result, Results, source_folder, task_inputs
@@ -15,7 +15,7 @@ def stem(paper: str, run: str, seed: int) -> str:
     return f"finetune/{paper}/{run}/seed{seed}"
 
 
-def stems(paper: str, runs: Mapping[str, FinetuneRun], seeds: list[int]) -> list[str]:
+def stems(paper: str, runs: Iterable[str], seeds: list[int]) -> list[str]:
     """Return the stems of all fine-tuned models, by run and seed."""
     return [stem(paper, run, seed) for run in runs for seed in seeds]
 

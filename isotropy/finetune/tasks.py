@@ -86,6 +86,19 @@ class FineTuning(Strict):
     """Training settings, which tasks may override."""
     measure: GeometrySettings
     """Settings for measuring their geometry."""
+    keep_models: bool | Annotated[list[str], AfterValidator(distinct)] = False
+    """Whether to keep the models, as folders that transformers loads; a list keeps those of the
+    named runs, `task--model--method`."""
+
+    def runs(self) -> dict[str, FinetuneRun]:
+        """Return all runs by name."""
+        raise NotImplementedError
+
+    def kept_runs(self) -> list[str]:
+        """Return the names of the runs whose models are kept."""
+        if isinstance(self.keep_models, bool):
+            return list(self.runs()) if self.keep_models else []
+        return self.keep_models
 
     def make_runs(self, methods: list[Method]) -> dict[str, FinetuneRun]:
         """Combine every task to run with every model and method; return the runs by name."""
@@ -111,6 +124,9 @@ class FineTuning(Strict):
             context.require_source(f"{path}.models.{i}", model, "model")
         for i, name in enumerate(self.run_tasks):
             require_known(f"{path}.run_tasks.{i}", name, self.tasks, "task")
+        runs = self.runs()
+        for i, name in enumerate(self.kept_runs()):
+            require_known(f"{path}.keep_models.{i}", name, runs, "run")
         for name, task in self.tasks.items():
             task_path = f"{path}.tasks.{name}"
             train = check_task_data(task_path, task, context)

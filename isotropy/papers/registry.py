@@ -49,7 +49,8 @@ class PaperPlan:
 
     Attributes:
         results: results of the stages, by stem.
-        groups: stems of runs by group; a table names the group that it is made from.
+        groups: stems of runs by group; a table names the group that it is made from. The models of
+            the group `kept` are kept.
         parts: parts of the paper that the study includes; tables and figures of others are left
             out.
         tokens: token vectors that the measurements read.

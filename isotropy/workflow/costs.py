@@ -152,7 +152,10 @@ class CostModel:
         for kind, amount in needs.work.items():
             rate = self.rates.rates[kind]
             seconds += rate.start + amount / ((rate.gpu if gpu else rate.cpu) * GIGA)
-        return Cost(gpu, seconds, needs.disk, PROCESS_BYTES + needs.memory)
+        disk = needs.disk
+        if stem in self.plan.kept and isinstance(spec, FinetuneSpec):
+            disk += GIGA * self.model(spec.model).gigabytes
+        return Cost(gpu, seconds, disk, PROCESS_BYTES + needs.memory)
 
     def merges(self, spec: Spec) -> bool:
         """Whether a job only merges token vectors that other jobs have extracted."""

@@ -49,6 +49,12 @@ class Parts:
         }
 
     @cached_property
+    def kept(self) -> frozenset[str]:
+        """Stems of the fine-tuned models that are kept."""
+        plans = [plan for _, plan in self.attempted.values()]
+        return frozenset(stem for plan in plans for stem in plan.groups.get("kept", []))
+
+    @cached_property
     def tokens(self) -> dict[tuple[str, str], TokenLayers]:
         """Token vectors that papers read, by data set and model, the layers of all together.
 

@@ -1,6 +1,4 @@
-"""Fine-tunes one model, records the training curve, and measures performance, activations and the
-geometry of each layer.
-"""
+"""Fine-tunes one model, and measures its performance and the geometry of each layer."""
 
 from isotropy.device import pick_device
 from isotropy.finetune.data import read_task_data
@@ -55,3 +53,6 @@ with Job(snakemake, FinetuneSpec) as job:
             spec, measured.facts, steps, job.lineage, train.n_items, validation.n_items
         )
         path.write_text(run.canonical() + "\n", "utf8")
+    if "model" in job.output:
+        with job.write("model") as path:
+            job.load("kept_model").write(path, job, model, tokenizer, run, measured, validation)

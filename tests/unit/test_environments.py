@@ -84,6 +84,7 @@ def loaded_by_name(project: Path, rule: str) -> list[str]:
     named = {
         "readers": [f"{READERS}.{name.replace('-', '_')}" for name in known_formats()],
         "protocol": [f"isotropy.papers.{key}.protocol" for key in KEYS],
+        "model_writer": ["isotropy.finetune.kept_model"],
     }
     text = "".join(path.read_text("utf8") for path in (project / "rules").glob("*.smk"))
     code = re.search(rf'code=code\("{rule}"(.*)\),$', text, re.M)

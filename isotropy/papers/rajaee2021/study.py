@@ -431,6 +431,7 @@ def plan(study: Rajaee2021, context: Context) -> PaperPlan:
         runs = study.finetuning.runs()
         results |= finetune.results(KEY, study.finetuning, runs, context)
         groups["clustered"] = finetune.stems(KEY, runs, study.finetuning.seeds)
+        groups["kept"] = finetune.stems(KEY, study.finetuning.kept_runs(), study.finetuning.seeds)
     return PaperPlan(results, groups, frozenset(study.parts()), _token_layers(study))
 
 

@@ -108,6 +108,7 @@ def plan(study: Rudman2024, context: Context) -> PaperPlan:
         results | clouds,
         groups={
             "finetune": finetune.stems(KEY, runs, study.seeds),
+            "kept": finetune.stems(KEY, study.kept_runs(), study.seeds),
             "shown": finetune.stems(KEY, study.shown(), [min(study.seeds)]),
             "stability": list(clouds),
         },
