@@ -12,15 +12,15 @@ from safetensors.numpy import save_file
 from sklearn.utils.validation import check_is_fitted
 
 from isotropy.files import atomic
-from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
+from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, Whitening
 
-TRANSFORM_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (Center, AllButTheTop)}
+TRANSFORM_CLASSES: dict[str, Any] = {k.__name__: k for k in (Center, AllButTheTop, Whitening)}
 METADATA_KEY = "isotropy_transform"
 CLUSTER_TRANSFORM = ClusterBasedEnhancement.__name__
 
 
 def save_transform(transform: Any, path: Path | str) -> None:
-    """Save a fitted `Center`, `AllButTheTop` or `ClusterBasedEnhancement` (with k-means).
+    """Save a fitted `Center`, `AllButTheTop`, `Whitening` or `ClusterBasedEnhancement` (k-means).
 
     Args:
         transform: the estimator.
@@ -58,7 +58,7 @@ def save_transform(transform: Any, path: Path | str) -> None:
     else:
         arrays = {
             key.rstrip("_"): getattr(transform, key)
-            for key in ("mean_", "components_")
+            for key in ("mean_", "components_", "matrix_")
             if hasattr(transform, key)
         }
     description = {"transform": name, "parameters": transform.get_params()}

@@ -116,6 +116,52 @@ class AllButTheTop(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return _remove_projection(X - self.mean_.astype(X.dtype), self.components_)
 
 
+class Whitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Subtract the mean and divide by the standard deviation along each principal component, then
+    rotate back: the covariance becomes the identity, by the change that moves the points least
+    (ZCA; Kessy, Lewin & Strimmer 2018, doi:10.1080/00031305.2016.1277159). Whitened sentence
+    embeddings: Su et al. (2021), arXiv:2103.15316.
+
+    Directions with almost no variance are removed, not divided by it: with n <= d points the
+    covariance is a projection, of rank n - 1 at most.
+
+    Args:
+        shrinkage: weight of the mean variance in each variance, in [0, 1]: 0 whitens, 1 only
+            centres and scales. Above 0 few points are whitened with less noise.
+
+    Attributes:
+        mean_: shape (d,), float64.
+        matrix_: symmetric, shape (d, d), float64.
+        n_features_in_: d.
+    """
+
+    def __init__(self, shrinkage: float = 0.0) -> None:
+        self.shrinkage = shrinkage
+
+    def fit(self, X: Any, y: Any = None) -> Whitening:
+        """Compute the mean and the covariance of a cloud, shape (n, d), n >= 2."""
+        X = _validate(self, X, ensure_min_samples=2)
+        if not 0 <= self.shrinkage <= 1:
+            raise ValueError(f"shrinkage must lie between 0 and 1, got {self.shrinkage}")
+        self.mean_ = X.mean(axis=0, dtype=np.float64)
+        centred = X - self.mean_
+        scale = _scale(centred)
+        centred /= scale
+        variances, components = scipy.linalg.eigh(scatter(torch.from_numpy(centred)).numpy())
+        variances = np.maximum(variances, 0) / (len(X) - 1)
+        variances += self.shrinkage * (variances.mean() - variances)
+        kept = variances > variances.max() * len(variances) * np.finfo(X.dtype).eps
+        scaled = components[:, kept] / np.sqrt(variances[kept])
+        self.matrix_ = scaled @ components[:, kept].T / scale
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the whitened cloud, shape (n, d), in the dtype of X."""
+        check_is_fitted(self)
+        X = _validate(self, X, reset=False)
+        return (X - self.mean_.astype(X.dtype)) @ self.matrix_.astype(X.dtype)  # type: ignore[no-any-return]
+
+
 class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Cluster the cloud; in each cluster subtract the mean and the projection on the first
     principal components.

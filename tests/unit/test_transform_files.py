@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 from isotropy.transform_files import load_transform, save_transform
-from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
+from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, Whitening
 
 X = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32) + 2
 NEW = np.random.default_rng(1).standard_normal((50, 8)).astype(np.float32) + 2
@@ -24,6 +24,7 @@ NEW = np.random.default_rng(1).standard_normal((50, 8)).astype(np.float32) + 2
         Center(),
         AllButTheTop(),
         AllButTheTop(3),
+        Whitening(0.1),
         ClusterBasedEnhancement(4, 2),
         ClusterBasedEnhancement(40, 5),  # too small clusters are dissolved
         ClusterBasedEnhancement(4, remove="mean"),

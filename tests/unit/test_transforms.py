@@ -20,7 +20,13 @@ from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from isotropy.metrics import isoscore, partition_isotropy
-from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, principal_components
+from isotropy.transforms import (
+    AllButTheTop,
+    Center,
+    ClusterBasedEnhancement,
+    Whitening,
+    principal_components,
+)
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 5, 1200)
@@ -33,6 +39,8 @@ ESTIMATORS = [
     Center(),
     AllButTheTop(),
     AllButTheTop(0),
+    Whitening(),
+    Whitening(0.5),
     ClusterBasedEnhancement(),
     ClusterBasedEnhancement(3, 1, init="random", max_iter=9, tol=0),
     ClusterBasedEnhancement(2, clusterer="gmm"),
@@ -52,6 +60,37 @@ def test_estimator_checks_of_scikit_learn(estimator: object) -> None:
         if r["status"] not in ("passed", "skipped")
     ]
     assert not failed
+
+
+def test_whitening_is_that_of_the_principal_components() -> None:
+    """Scores of scikit-learn's whitened components, rotated back; covariance and IsoScore are
+    exact, and float32 gives nearly the same."""
+    pca = PCA(whiten=True).fit(X)
+    whitened = Whitening().fit_transform(X)
+    np.testing.assert_allclose(whitened, pca.transform(X) @ pca.components_, atol=1e-10)
+    np.testing.assert_allclose(np.cov(whitened.T), np.eye(24), atol=1e-10)
+    assert isoscore(whitened) == pytest.approx(1)
+    single = Whitening().fit_transform(X.astype(np.float32))
+    np.testing.assert_allclose(single, whitened, atol=2e-4)
+    assert single.dtype == np.float32
+
+
+@pytest.mark.parametrize("scale", [1e-18, 1.0, 1e18])
+def test_whitening_of_few_points_is_a_projection(scale: float) -> None:
+    few = Whitening().fit_transform(scale * X[:10].astype(np.float32))
+    values = np.linalg.eigvalsh(np.cov(few.T))
+    np.testing.assert_allclose(values[-9:], 1, rtol=1e-3)
+    np.testing.assert_allclose(values[:-9], 0, atol=1e-3)
+
+
+def test_shrunk_whitening_between_whitening_and_scaling() -> None:
+    centred = X - X.mean(axis=0)
+    scaled = centred / np.sqrt(X.var(axis=0, ddof=1).mean())
+    np.testing.assert_allclose(Whitening(1.0).fit_transform(X), scaled, atol=1e-10)
+    half = [isoscore(Whitening(s).fit_transform(X)) for s in (0, 0.1, 0.5, 1)]
+    assert half == sorted(half, reverse=True)
+    with pytest.raises(ValueError, match="shrinkage must lie between 0 and 1"):
+        Whitening(2).fit(X)
 
 
 def published_steps(X: np.ndarray, labels: np.ndarray, n_components: int) -> np.ndarray:
