@@ -36,7 +36,7 @@ from typing import Any, Generic, Self, TextIO, TypeVar
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_path, remove, write_json
-from isotropy.locks import lock_file
+from isotropy.locks import LOCK, lock_file
 from isotropy.printable import escape_for_terminal
 from isotropy.provenance.chain import stem_of
 from isotropy.provenance.code import (
@@ -50,7 +50,7 @@ from isotropy.provenance.environment import describe_environment, peak_memory_by
 from isotropy.provenance.identity import MARK, File, describe_files, record_id
 from isotropy.provenance.ledger import append_job
 from isotropy.provenance.lineage import Lineage
-from isotropy.provenance.record import Determinism, Environment, Record, producers
+from isotropy.provenance.record import Determinism, Environment, Record, producers, spec_digest
 from isotropy.scrub import scrub
 from isotropy.spec import Spec, canonical_json, digest
 from isotropy.threads import limit_threads
@@ -58,7 +58,6 @@ from isotropy.threads import limit_threads
 log = logging.getLogger("isotropy")
 
 PROJECT = project_folder()
-LOCK = "lock"
 LOGS = f"{RESULTS}/logs/"
 
 SpecT = TypeVar("SpecT", bound=Spec)
@@ -315,7 +314,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             exit="completed",
         )
         write_json(self.record, record.model_dump(mode="json"))
-        append_job(RESULTS, self.record)
+        summary = record.summary() | {"spec": spec_digest(self.spec)}
+        append_job(RESULTS, self.record, summary)
         log.info("done in %.1f s", record.seconds)
 
     def _fail(self, error: BaseException) -> None:

@@ -6,12 +6,16 @@ file system without locks is an error rather than a lock file that somebody must
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import IO, Any
 
 from filelock import lock_descriptor
 
 from isotropy.errors import IsotropyError
 
+LOCK = "lock"
+"""Name of a job's lock file, in its work folder."""
 POLL_SECONDS = 0.01
 
 
@@ -30,3 +34,18 @@ def lock_file(stream: IO[Any], *, wait: bool) -> None:
         ) from error
     if not locked:
         raise BlockingIOError(f"{stream.name} is locked by another process")
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock on a file.
+
+    A lock file that was opened in the last seconds is taken as locked, without a try: a try could
+    come between a job's opening of its file and its lock, and make the job fail.
+    """
+    try:
+        if time.time() - path.stat().st_mtime < 2:
+            return True
+        with path.open("r+") as stream:
+            return not lock_descriptor(stream.fileno(), blocking=False)
+    except OSError:
+        return False

@@ -14,10 +14,11 @@ import typer
 from typer.core import TyperCommand
 
 import isotropy
+from isotropy.cli.audit import Root, file_or_shipped, find_project, one_sentence, study_plan
 from isotropy.cli.audit import app as audit_app
-from isotropy.cli.audit import file_or_shipped, find_project, one_sentence, study_plan
 from isotropy.cli.measure import measure
 from isotropy.cli.sources import app as sources_app
+from isotropy.cli.status import status
 from isotropy.errors import missing_package
 from isotropy.files import RESULTS
 
@@ -27,7 +28,7 @@ Width = Literal["column", "page"]
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from isotropy.workflow.costs import Total
+    from isotropy.workflow.costs import CostModel, Rates, Total
 
 
 def run() -> None:
@@ -52,6 +53,7 @@ app = typer.Typer(no_args_is_help=True, help="Measure embedding spaces, and audi
 app.add_typer(audit_app, name="audit")
 app.add_typer(sources_app, name="sources")
 app.command()(measure)
+app.command()(status)
 
 
 Version = Annotated[
@@ -84,9 +86,14 @@ def plan(
     output: Annotated[
         Path, typer.Option(help="Where --decide writes the configuration file.")
     ] = Path("decide.yaml"),
+    measured: Annotated[
+        bool,
+        typer.Option("--measured", help="Correct the speeds by the finished jobs of this folder."),
+    ] = False,
+    root: Root = Path(),
 ) -> None:
-    """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage,
-    assuming that no result exists yet.
+    """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage;
+    in a folder with results, what is left of it, too.
 
     With --decide it reads results/claims.parquet, writes a configuration file with as many fresh
     runs as would decide the claim with a probability of 80 %, and prints what that study costs.
@@ -104,9 +111,13 @@ def plan(
             verdicts = (project or Path()) / RESULTS / "claims.parquet"
             files = [*files, _write_configuration(decide, output, verdicts, checkout, files)]
             console.print(f"{output}: use it with --configfile", markup=False, soft_wrap=True)
-        costs = CostModel(study_plan(checkout, Path(), files), speeds)
-        stage_totals = totals(costs)
-    console.print(_cost_table(stage_totals))
+        scale = _measured_scale(root, checkout, speeds) if measured else {}
+        costs = CostModel(study_plan(checkout, root, files), speeds, scale)
+        left = _stems_left(root, checkout, costs)
+        stage_totals = totals(costs, costs.plan.stems())
+    console.print(_cost_table(stage_totals, None if left is None else totals(costs, left)))
+    for (stage, gpu), factor in scale.items():
+        console.print(f"measured: {stage}{' on GPUs' if gpu else ''} {factor:.2f} times as long")
     hardware = f"GPU: {speeds.hardware.gpu}. CPU: {speeds.hardware.cpu}."
     origin = f"Speeds: {rates or 'config/rates.yaml'}."
     console.print(f"{hardware} {origin}", markup=False, soft_wrap=True)
@@ -114,6 +125,35 @@ def plan(
         names = ", ".join(sorted(costs.unknown))
         warning = f"Sources of unknown size, counted as empty: {names}"
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
+
+
+def _measured_scale(root: Path, project: Path, speeds: Rates) -> dict[tuple[str, bool], float]:
+    """Factors on the estimates of jobs by stage, from the records of the last run in a folder."""
+    from isotropy.errors import IsotropyError
+    from isotropy.workflow.costs import CostModel
+    from isotropy.workflow.status import measured_scale, survey
+    from isotropy.workflow.summary import summarize
+
+    summary = summarize(CostModel(study_plan(project, root, None), speeds))
+    scale = measured_scale(survey(root, summary, project.resolve()))
+    if not scale:
+        raise IsotropyError(
+            f"--measured: {root} has no finished jobs of this checkout: run a part of a study "
+            "first, such as --configfile config/smoke.yaml"
+        )
+    return scale
+
+
+def _stems_left(root: Path, project: Path, costs: CostModel) -> list[str] | None:
+    """The results that a folder does not have yet; None if it has none at all."""
+    from isotropy.provenance.format import LEDGER
+    from isotropy.workflow.status import survey
+    from isotropy.workflow.summary import summarize
+
+    if not (root / RESULTS / LEDGER).is_file():
+        return None
+    results = survey(root, summarize(costs), project.resolve())
+    return [result.name for result in results if result.state != "done"]
 
 
 def _write_configuration(
@@ -149,8 +189,8 @@ def _write_configuration(
     return path.absolute()
 
 
-def _cost_table(stage_totals: Mapping[str, Total]) -> Table:
-    """One row per stage, and one for the total."""
+def _cost_table(stage_totals: Mapping[str, Total], left: Mapping[str, Total] | None) -> Table:
+    """One row per stage, and one for the total; `left`: the same of results that do not exist."""
     from rich.table import Table
 
     numbers = (
@@ -161,23 +201,35 @@ def _cost_table(stage_totals: Mapping[str, Total]) -> Table:
         "disk, GB",
         "largest job, GB",
     )
-    table = Table("stage", *numbers, box=None)
+    to_do = () if left is None else ("jobs left", "hours left")
+    table = Table("stage", *numbers, *to_do, box=None)
+    table.columns[0].no_wrap = True
     for column in table.columns[1:]:
         column.justify = "right"
     for stage, row in stage_totals.items():
-        hours = [
-            f"{value:,.1f}" if value else ""
-            for value in (row.gpu_hours, row.cpu_hours, row.longest)
-        ]
+        hours = [_hours(value) for value in (row.gpu_hours, row.cpu_hours, row.longest)]
         table.add_row(
             stage,
             f"{row.jobs:,}",
             *hours,
             f"{row.disk:,.1f}",
             f"{row.memory:,.1f}",
+            *([] if left is None else _left(left.get(stage))),
             end_section=stage == "report",
         )
     return table
+
+
+def _left(total: Total | None) -> tuple[str, str]:
+    """Jobs and hours that are left of a stage; empty if there are none."""
+    if total is None or not total.jobs:
+        return "", ""
+    return f"{total.jobs:,}", _hours(total.gpu_hours + total.cpu_hours)
+
+
+def _hours(value: float) -> str:
+    """Format hours, with two decimals below one; empty for none."""
+    return f"{value:,.{1 if value >= 1 else 2}f}" if value else ""
 
 
 class _PassThrough(TyperCommand):

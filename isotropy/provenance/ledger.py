@@ -52,9 +52,30 @@ def append_run(
         _append(results, entry)
 
 
-def append_job(results: Path, record: Path) -> None:
-    """Add an entry for a new record of a job, by its path relative to the folder of the run."""
-    _append(results, {"event": "job", "record": record.as_posix(), "sha256": sha256_file(record)})
+def append_job(results: Path, record: Path, summary: Mapping[str, Any] | None = None) -> None:
+    """Add an entry for a new record of a job, by its path relative to the folder of the run, with a
+    summary of it (`isotropy.provenance.record.Record.summary`).
+    """
+    entry = {"event": "job", "record": record.as_posix(), "sha256": sha256_file(record)}
+    _append(results, entry | dict(summary or {}))
+
+
+def last_jobs(results: Path) -> dict[str, dict[str, Any]]:
+    """Read the last entry of each job, by the path of its record. The chain is not checked.
+
+    Raises:
+        IsotropyError: the ledger is damaged.
+    """
+    path = results / LEDGER
+    entries: dict[str, dict[str, Any]] = {}
+    for line in _read_bytes(path).splitlines() if path.is_file() else []:
+        try:
+            if b'"event":"job"' in line:
+                entry = json.loads(line)
+                entries[entry["record"]] = entry
+        except UNREADABLE as error:
+            raise IsotropyError(f"{path} is damaged: {error}") from error
+    return entries
 
 
 def forget_missing(root: Path, paths: Iterable[Path]) -> list[str]:

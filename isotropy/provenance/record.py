@@ -20,6 +20,7 @@ from isotropy.provenance.format import (
 )
 from isotropy.provenance.identity import File, ResultPath, digests
 from isotropy.provenance.lineage import Lineage
+from isotropy.spec import Spec, digest
 
 Determinism = Literal["bitwise", "tolerance", "statistical", "once"]
 """Agreement to expect from a rerun on the same kind of machine. `once`: the output describes a
@@ -87,6 +88,25 @@ class Record(BaseModel):
         affect results made from it.
         """
         return identity(self.model_dump(mode="json", include=set(IDENTITY_FIELDS)))
+
+    def summary(self) -> dict[str, Any]:
+        """What the ledger repeats of a record, so that `isotropy status` need not read thousands:
+        the rule, digests of spec (`spec_digest`) and code, and the times.
+        """
+        return {
+            "rule": self.rule,
+            "spec": digest(self.spec),
+            "code": self.code.param(),
+            "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
+        }
+
+
+def spec_digest(spec: Spec) -> str:
+    """Digest a spec as it is in records, except that nothing personal is removed, which takes long
+    and rarely changes it.
+    """
+    return digest(spec.model_dump(mode="json", exclude=set(spec.machine_fields)))
 
 
 def read_record(path: Path) -> Record:

@@ -4,6 +4,7 @@ its sources (`config/sources/`) and measured rates (`config/rates.yaml`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
 from math import ceil
@@ -133,11 +134,14 @@ class CostModel:
     Attributes:
         plan: the plan.
         rates: measured speeds.
+        scale: factors on seconds by stage and by whether the job has a GPU, from finished jobs
+            (`isotropy.workflow.status.measured_scale`); a stage without one has that of `all`.
         unknown: sources of unknown size, which are counted as empty.
     """
 
     plan: Plan
     rates: Rates
+    scale: Mapping[tuple[str, bool], float] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
 
     def cost(self, stem: str) -> Cost:
@@ -155,6 +159,7 @@ class CostModel:
         disk = needs.disk
         if stem in self.plan.kept and isinstance(spec, FinetuneSpec):
             disk += GIGA * self.model(spec.model).gigabytes
+        seconds *= self.scale.get((stage_of(stem), gpu), self.scale.get(("all", gpu), 1.0))
         return Cost(gpu, seconds, disk, PROCESS_BYTES + needs.memory)
 
     def merges(self, spec: Spec) -> bool:
@@ -458,13 +463,17 @@ class Total(NamedTuple):
     """Gigabytes of memory of the largest job."""
 
 
-def totals(costs: CostModel) -> dict[str, Total]:
-    """Cost of a study per stage and in total, assuming that no result exists yet."""
+def stage_of(stem: str) -> str:
+    """The stage of a result; `report` for verdicts and pages."""
+    first, *rest = stem.split("/")
+    return first if rest and first != "site" else "report"
+
+
+def totals(costs: CostModel, stems: Iterable[str]) -> dict[str, Total]:
+    """Cost of results per stage and in total."""
     stages: dict[str, list[Cost]] = {}
-    for stem in costs.plan.stems():
-        first, *rest = stem.split("/")
-        stage = first if rest and first != "site" else "report"
-        stages.setdefault(stage, []).append(costs.cost(stem))
+    for stem in stems:
+        stages.setdefault(stage_of(stem), []).append(costs.cost(stem))
     stage_totals = {stage: _total(stage_costs) for stage, stage_costs in stages.items()}
     return stage_totals | {
         "all": _total([cost for stage_costs in stages.values() for cost in stage_costs])
@@ -473,5 +482,6 @@ def totals(costs: CostModel) -> dict[str, Total]:
 
 def _total(costs: list[Cost]) -> Total:
     gpu, cpu = ([c.seconds / 3600 for c in costs if c.gpu is on] for on in (True, False))
-    disk, memory = sum(c.disk for c in costs) / GIGA, max(c.memory for c in costs) / GIGA
-    return Total(len(costs), sum(gpu), sum(cpu), max(gpu + cpu), disk, memory)
+    disk, memory = sum(c.disk for c in costs), max((c.memory for c in costs), default=0)
+    longest = max(gpu + cpu, default=0)
+    return Total(len(costs), sum(gpu), sum(cpu), longest, disk / GIGA, memory / GIGA)

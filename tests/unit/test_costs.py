@@ -29,7 +29,7 @@ def estimate(project: Path, *configfiles: str, **overrides: Any) -> CostModel:
 def test_every_source_of_the_studies_has_a_size(project: Path) -> None:
     for configfiles in ([], ["smoke.yaml"], ["paper.yaml"]):
         costs = estimate(project, *configfiles)
-        rows = totals(costs)
+        rows = totals(costs, costs.plan.stems())
         assert not costs.unknown, configfiles
         assert rows["all"].jobs == sum(row.jobs for stage, row in rows.items() if stage != "all")
         assert all(row.disk > 0 and row.memory > 0 for row in rows.values())
@@ -61,7 +61,8 @@ def test_sizes_are_those_of_the_first_origin_that_may_be_used(project: Path) -> 
 
 
 def test_full_scale_study_needs_gpus(project: Path) -> None:
-    result = totals(estimate(project, "paper.yaml"))
+    costs = estimate(project, "paper.yaml")
+    result = totals(costs, costs.plan.stems())
     assert result["finetune"].jobs == 4995 + 20  # the grid of rudman2024, and rajaee2021's
     assert result["finetune"].cpu_hours == 0
     assert result["finetune"].gpu_hours > 100
@@ -71,7 +72,7 @@ def test_full_scale_study_needs_gpus(project: Path) -> None:
 def test_decisive_study_needs_few_gpu_hours(project: Path) -> None:
     """On the papers' models and tasks, with at least three seeds."""
     costs = estimate(project, "paper.yaml", "decisive.yaml")
-    assert 5 < totals(costs)["all"].gpu_hours < 40
+    assert 5 < totals(costs, costs.plan.stems())["all"].gpu_hours < 40
     config = costs.plan.study.config
     assert len(config.rudman2024.models) == 3
     assert set(config.rudman2024.run_tasks) < set(TASKS)

@@ -1,0 +1,187 @@
+"""`isotropy status` and `isotropy plan` in a folder with results of real jobs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from isotropy.cli import app
+from isotropy.cli.audit import study_plan
+from isotropy.errors import IsotropyError
+from isotropy.job import Job
+from isotropy.locks import is_locked, lock_file
+from isotropy.prepare.spec import SentencesSpec
+from isotropy.provenance.code import code_param
+from isotropy.provenance.format import read_ledger
+from isotropy.provenance.ledger import append_run
+from isotropy.workflow.status import STATES, Forecast, Result, measured_scale
+from isotropy.workflow.summary import Expected
+from tests.unit.jobs import Named, snakemake_object
+
+DATASETS = ("polarity", "polarity-train", "polarity-part", "polarity-validation", "simlex999")
+
+
+def prepare(project: Path, stem: str, changes: dict[str, Any] | None = None) -> Job[SentencesSpec]:
+    """The job of a prepared data set of the default study, with changes of its spec."""
+    spec = study_plan(project, Path(), []).spec(stem).model_copy(update=changes)
+    given = snakemake_object(project, stem)
+    given.params.spec = spec.canonical()
+    given.params.code = code_param(project, given.rule)
+    given.output = Named({"record": f"results/{stem}.record.json"}.items())
+    return Job(given, SentencesSpec)
+
+
+def status(project: Path, *arguments: str) -> Any:
+    return invoke("status", "--project", str(project), "--json", *arguments)
+
+
+def invoke(*arguments: str, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == code, result.output
+    return json.loads(result.output) if "--json" in arguments else result.output
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
+    """A folder with one result in each state."""
+    folder, before = tmp_path_factory.mktemp("run"), Path.cwd()
+    os.chdir(folder)
+    done, old_spec, old_code, failed, killed = (f"prepare/{name}" for name in DATASETS)
+    append_run(Path("results"), project, [project / "config.yaml"], {})
+    changes = {"label_names": ["bad", "good"]}
+    for stem, changed in ((done, None), (old_spec, changes), (old_code, None)):
+        with prepare(project, stem, changed):
+            pass
+    ledger = Path("results/ledger.jsonl")  # as by a checkout with other code
+    lines = ledger.read_text().splitlines()
+    lines[-1] = re.sub(r'"code":"[0-9a-f]{64}', f'"code":"{64 * "0"}', lines[-1])
+    ledger.write_text("\n".join(lines) + "\n")
+    with pytest.raises(SystemExit), prepare(project, failed):
+        raise IsotropyError("empty data set: give another")
+    log = Path(f"results/logs/{killed}.log")  # a killed job leaves a log without an end
+    log.write_text(f"12:00:00 {killed}: started by rule prepare_sentences\n")
+    os.chdir(before)
+    return folder
+
+
+def test_states_are_those_of_the_jobs(finished: Path, project: Path) -> None:
+    report = status(project, "--root", str(finished))
+    prepared = report["stages"]["prepare"]
+    assert {name: prepared[name] for name in ("done", "running", "failed", "stale")} == {
+        "done": 1,
+        "running": 0,
+        "failed": 1,
+        "stale": 2,
+    }
+    assert set(report["stale"]) == {"prepare/polarity-part", "prepare/polarity-train"}
+    (failure,) = report["failed"]
+    assert failure == {
+        "name": "prepare/polarity-validation",
+        "error": "empty data set: give another",
+    }
+    planned = study_plan(project, Path(), []).stems()
+    for groups in (report["stages"], report["papers"]):
+        counts = [v for name, v in groups.items() if name != "all"]
+        assert sum(sum(c[s] for s in prepared if s in STATES) for c in counts) == len(planned)
+    assert report["stages"]["all"]["seconds_left"] > prepared["seconds_left"] > 0
+
+
+def test_a_job_runs_while_it_holds_its_lock(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stem = "prepare/polarity"
+    lock = Path("results/prepare/.polarity.work/lock")
+    arguments = ("--configfile", str(project / "config.yaml"))
+    with prepare(project, stem):
+        os.utime(lock, (time.time() - 60,) * 2)
+        assert is_locked(lock)
+        (running,) = status(project, *arguments)["running"]
+        assert running["name"] == stem
+        assert 59 < running["seconds"] < 90
+        assert running["seconds_expected"] > 0
+    assert status(project, *arguments)["running"] == []
+    assert status(project, *arguments)["stages"]["prepare"]["done"] == 1
+    lock.parent.mkdir()  # what a killed job leaves
+    lock.touch()
+    os.utime(lock, (time.time() - 60,) * 2)
+    assert not is_locked(lock)
+    with lock.open("w") as stream:
+        lock_file(stream, wait=False)
+        assert is_locked(lock)
+
+
+def test_summary_is_read_until_something_changes(
+    finished: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second call plans nothing, and gives the same; another configuration is planned."""
+    arguments = ("--root", str(finished))
+    first = status(project, *arguments)
+    command = importlib.import_module("isotropy.cli.status")
+
+    def refuse(*_: object) -> None:
+        raise IsotropyError("planned again")
+
+    monkeypatch.setattr(command, "study_plan", refuse)
+    assert status(project, *arguments) == first
+    other = ("--project", str(project), "--configfile", str(project / "config/smoke.yaml"))
+    assert "planned again" in invoke("status", *arguments, *other, code=2)
+
+
+def test_plan_says_what_is_left_and_measures(finished: Path, project: Path) -> None:
+    where = ("plan", "--root", str(finished), "--project", str(project))
+    rows = {line.split()[0]: line.split() for line in invoke(*where).splitlines() if line.strip()}
+    assert rows["prepare"][-2:-1] == [str(int(rows["prepare"][1]) - 1)]
+    assert re.search(r"^measured: prepare \d+\.\d+ times", invoke(*where, "--measured"), re.M)
+
+
+def test_measuring_needs_results(tmp_path: Path, project: Path) -> None:
+    arguments = ("plan", "--root", str(tmp_path), "--project", str(project), "--measured")
+    assert "lists no run" in invoke(*arguments, code=2)
+
+
+def test_scale_is_recorded_by_estimated_time() -> None:
+    def result(stage: str, expected: float, seconds: float | None, gpu: bool = False) -> Result:
+        plan = Expected(stage, "shared", "", expected, gpu)
+        ended = None if seconds is None else 1000.0 + seconds
+        state = "waiting" if seconds is None else "done"
+        return Result(f"{stage}/a", state, plan, seconds, seconds and 2 * seconds, ended)
+
+    results = [
+        result("embed", 10, 20),
+        result("embed", 30, 20),
+        result("geometry", 40, 120),
+        result("finetune", 5, 1, gpu=True),
+    ]
+    assert measured_scale(results) == {
+        ("embed", False): 2.0,
+        ("geometry", False): 6.0,
+        ("all", False): 4.0,
+        ("finetune", True): 0.4,
+        ("all", True): 0.4,
+    }
+    waiting = [result("geometry", 10, None), result("optimize", 10, None)]
+    forecast = Forecast([*results, *waiting])
+    # All began at once: 161 seconds of jobs in 120 seconds
+    assert forecast.at_a_time == pytest.approx(161 / 120)
+    assert [forecast.seconds_left(r) for r in waiting] == [30, 20]
+    group = forecast.group([*results, *waiting])
+    assert group.seconds_left == pytest.approx(50 / (161 / 120))
+    assert group.work == pytest.approx(1 - 50 / (50 + 161))
+
+
+def test_summaries_of_records_leave_the_chain_whole(finished: Path) -> None:
+    data = (finished / "results/ledger.jsonl").read_bytes()
+    lines = [json.loads(line) for line in data.splitlines()[1:]]
+    assert all(line["seconds"] >= 0 and line["rule"] == "prepare_sentences" for line in lines)
+    records, breaks, _ = read_ledger(data)
+    assert len(records) == 3
+    assert breaks == []
