@@ -11,7 +11,7 @@ TEST_ARGS ?= --numprocesses 2 --dist worksteal
 GPU_PYTHON ?= $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: figures check test test-gpu test-slurm campaign rehearsal environment benchmarks lock
+.PHONY: figures check test test-gpu test-slurm campaign rehearsal environment benchmarks lock docs
 
 figures: $(READY)
 	$(VENV)/bin/snakemake --cores $(CORES) --quiet rules $(ARGS)
@@ -63,6 +63,12 @@ $(READY): requirements.lock pyproject.toml
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
+
+# The docs as a site, in SITE, made in an environment of its own; a broken link or anchor is an error. UV: another uv.
+UV ?= $(VENV)/bin/uv
+SITE ?= site
+docs: $(if $(filter $(VENV)/bin/uv,$(UV)),$(READY))
+	NO_MKDOCS_2_WARNING=1 $(UV) tool run --with-requirements docs/requirements.txt mkdocs build --strict --site-dir $(abspath $(SITE))
 
 benchmarks: $(READY)
 	$(VENV)/bin/python benchmarks/metrics.py

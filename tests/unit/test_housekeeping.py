@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 import yaml
 
 import isotropy
+from isotropy import metrics
 from tests.unit.test_environments import tracked
 
 TOOLS = dict(
@@ -132,6 +134,33 @@ def test_no_locked_package_has_a_known_vulnerability(project: Path, tmp_path: Pa
         if "skip_reason" in packages[0]:
             pytest.skip(f"no advisories can be read here: {packages[0]['skip_reason']}")
     assert done.returncode == 0, [package for package in packages if package.get("vulns")]
+
+
+@pytest.mark.study
+def test_docs_are_a_site_without_broken_links_or_foreign_requests(
+    project: Path, tmp_path: Path
+) -> None:
+    """MkDocs checks links and anchors; the reference has all metrics."""
+    requirements = project / "docs/requirements.txt"
+    uv = [sys.executable, "-m", "uv"]
+    probe = [*uv, "tool", "run", "--with-requirements", requirements, "mkdocs", "--version"]
+    installed = subprocess.run(probe, capture_output=True, text=True)
+    if installed.returncode != 0:
+        reason = installed.stderr.strip().splitlines()[-1]
+        pytest.skip(f"MkDocs cannot be installed here: {reason}")
+    make = ["make", "docs", f"UV={shlex.join(uv)}", f"SITE={tmp_path}"]
+    done = subprocess.run(make, cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {path: path.read_text("utf8") for path in tmp_path.rglob("*.html")}
+    assert len(pages) > 30
+    loads = r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^\s>]*"
+    assert {path.name: re.findall(loads, text) for path, text in pages.items()} == {
+        path.name: [] for path in pages
+    }
+    styles = [path.read_text("utf8") for path in tmp_path.rglob("*.css")]
+    assert not any(re.search(r"url\([\"']?(https?:)?//", style) for style in styles)
+    reference = pages[tmp_path / "reference/metrics.html"]
+    assert [n for n in metrics.__all__ if not re.search(rf'id="[\w.]+\.{n}"', reference)] == []
 
 
 def test_workflow_catalog_lists_the_workflow(project: Path) -> None:
