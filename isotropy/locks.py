@@ -30,7 +30,8 @@ def lock_file(stream: IO[Any], *, wait: bool) -> None:
         locked = lock_descriptor(stream.fileno(), blocking=wait, poll_interval=POLL_SECONDS)
     except OSError as error:
         raise IsotropyError(
-            f"{stream.name} cannot be locked ({error}): results need a file system with locks"
+            f"{stream.name} cannot be locked ({error}): results need a file system with locks; "
+            "choose such a folder with --directory, or mount this one with locks (docs/cluster.md)"
         ) from error
     if not locked:
         raise BlockingIOError(f"{stream.name} is locked by another process")

@@ -306,7 +306,10 @@ def start_run():
     patches.limit_gpu_jobs(workflow, count_gpus() * CONFIG.compute.jobs_per_gpu)
     given = list(workflow.config_settings.configfiles)  # by --configfile
     files = [f for f in workflow.configfiles if f not in given] + given
-    append_run(RESULTS, PROJECT, files, workflow.config_settings.config)
+    try:
+        append_run(RESULTS, PROJECT, files, workflow.config_settings.config)
+    except IsotropyError as error:
+        raise WorkflowError(escape_for_terminal(str(error))) from None
 
 
 def run_audit(log, *arguments):

@@ -172,6 +172,27 @@ def test_failed_job_leaves_no_outputs(
     assert "Traceback" not in text
 
 
+NO_LOCKS = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=flock"]
+NO_LOCKS += ["-e", "inject=flock:error=ENOLCK"]
+"""Runs a command whose locks fail as on a file system without them."""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_job_without_a_working_lock_says_so(run: Path, project: Path) -> None:
+    code = "from tests.unit.jobs import *; write_note(Path(PROJECT), 'unlocked')"
+    result = subprocess.run(
+        [*NO_LOCKS, sys.executable, "-c", code.replace("PROJECT", repr(str(project)))],
+        env={**os.environ, "PYTHONPATH": str(project)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    (line,) = (line for line in result.stderr.splitlines() if "error" in line)
+    assert "lock cannot be locked ([Errno 37] No locks available): results need a file" in line
+    assert "Traceback" not in result.stderr
+    assert not list((run / "results").glob("unlocked*"))
+
+
 def test_altered_input_stops_the_next_job(run: Path, project: Path) -> None:
     (run / "results/source.txt").write_text("other")
     with pytest.raises(SystemExit):
