@@ -7,11 +7,16 @@ Nothing else of the project touches them. Those that mend a fault are proposed u
 from __future__ import annotations
 
 import atexit
+import logging
 import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
 from typing import Any
+
+SLURM_EXECUTOR = "snakemake_executor_plugin_slurm"
+FAULTY_VERSION = "2.8.0"
 
 
 def apply(workflow: Any) -> None:
@@ -21,11 +26,7 @@ def apply(workflow: Any) -> None:
         workflow: Snakemake's workflow, with its scheduler.
     """
     limit_scheduler_timers(workflow.scheduler)
-    atexit.register(cancel_submitted_jobs, workflow.scheduler)
-    slurm: Any = sys.modules.get("snakemake_executor_plugin_slurm")
-    if slurm is not None:
-        settings = workflow.executor_settings
-        slurm.query_job_status = with_known_states(slurm.query_job_status, settings)
+    mend_slurm_executor(workflow)
 
 
 def limit_gpu_jobs(workflow: Any, n: int) -> None:
@@ -84,6 +85,26 @@ def limit_scheduler_timers(scheduler: Any) -> None:
             timer.start()
 
     scheduler._schedule_reevalutation = schedule_pass
+
+
+def mend_slurm_executor(workflow: Any) -> None:
+    """Mend how the SLURM executor learns that jobs have ended, and cancels them, if a run submits
+    jobs by the version with these faults (`docs/upstream/slurm-job-states.md`). Of another version
+    a warning says that it is used as it is.
+    """
+    executor: Any = sys.modules.get(SLURM_EXECUTOR)
+    if type(workflow.scheduler._executor).__module__ != SLURM_EXECUTOR or executor is None:
+        return
+    if (installed := version(SLURM_EXECUTOR)) != FAULTY_VERSION:
+        logging.getLogger("snakemake.logging").warning(
+            f"{SLURM_EXECUTOR} {installed} is not {FAULTY_VERSION}, with which this workflow was "
+            "tested: if a run waits for a job that was cancelled or preempted, stop it and its "
+            "jobs (scancel), and start it again"
+        )
+        return
+    settings = workflow.executor_settings
+    executor.query_job_status = with_known_states(executor.query_job_status, settings)
+    atexit.register(cancel_submitted_jobs, workflow.scheduler)
 
 
 def cancel_submitted_jobs(scheduler: Any) -> None:
