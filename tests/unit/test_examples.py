@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from isotropy import losses, metrics, transforms
 from tests.conftest import copy_checkout
@@ -82,6 +85,26 @@ def test_example_choose_a_transform(minilm: Path) -> None:
         "ClusterBasedEnhancement",
     ]
     assert "film" in shown[-1]
+
+
+@pytest.mark.study
+def test_example_notebook(tmp_path: Path) -> None:
+    """It runs without a network, and its outputs are those of such a run: scores of vectors to all
+    digits shown, and of the trained model, whose weights differ between processors, in kind."""
+    path = PROJECT / "examples/measure.ipynb"
+    assert path.stat().st_size < 200_000
+    shown, run = (nbformat.read(path, as_version=4) for _ in range(2))
+    resources = {"metadata": {"path": str(tmp_path)}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        NotebookClient(run, timeout=600, resources=resources).execute()
+    outputs = [[output for cell in book.cells for output in cell.get("outputs", [])]
+               for book in (shown, run)]  # fmt: skip
+    first, second = ([sorted(o.get("data", o)) for o in each] for each in outputs)
+    assert first == second
+    scores, again = (each[0]["data"]["text/plain"] for each in outputs)
+    assert scores == again
+    assert not re.search(r"/(home|root|tmp|work)/", str(outputs[0]))
 
 
 @pytest.mark.study
