@@ -26,8 +26,11 @@ def explanation(row: Mapping[str, Any]) -> str:
     """Return the details of a verdict: by how much, in how many cases, or why."""
     judged = row["judged"]
     by = "" if pd.isna(row["amount"]) else f"by {row['amount']:+.3g}"
-    # `sentence` starts with the word itself; a stand-in has another word than `judged`
-    judged_and_amount = " ".join(filter(None, [judged if judged != row["word"] else "", by]))
+    # `sentence` starts with the word itself; on a stand-in nothing is contradicted
+    if judged == row["word"]:
+        judged_and_amount = by
+    else:
+        judged_and_amount = f"{'opposite' if judged == 'contradicted' else judged} {by}".strip()
     is_shown = judged in ("deviates", "contradicted")
     reason = " ".join(filter(None, [row["reason"], row["missing_case"]]))
     parts = [judged_and_amount if is_shown else "", reason, _counts(row)]

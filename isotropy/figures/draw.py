@@ -199,7 +199,7 @@ def whiskers(
     drawn = np.isfinite(low) & np.isfinite(high)
     if not drawn.any():
         return
-    ends = np.stack([value - low, high - value]).clip(0)[:, drawn]
+    ends: Any = np.maximum([value - low, high - value], 0)[:, drawn]
     style: dict[str, Any] = {"linestyle": "", "capsize": 2, "lw": 1.2} | options
     axes.errorbar(x[drawn], y[drawn], **{"xerr" if horizontal else "yerr": ends}, **style)
 

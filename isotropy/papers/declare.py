@@ -35,6 +35,7 @@ def table(
     *,
     section: str,
     caption: str,
+    title: str | None = None,
     tables: Sequence[str] = (),
     runs: str | None = None,
     kind: RunKind | None = None,
@@ -53,6 +54,7 @@ def table(
         name: name of the files `results/tables/<paper>/<name>.parquet`, `.csv`, `.md`.
         section: section of the paper.
         caption: description of the table, for the paper's page.
+        title: its heading there; from the name if None.
         tables: other tables of the paper that it is made from.
         runs: group of runs that it is made from, by its name in the paper's `study.py`.
         kind: kind of these runs.
@@ -72,6 +74,7 @@ def figure(
     *,
     section: str,
     caption: str,
+    title: str | None = None,
     tables: Sequence[str] = (),
     needs: str | None = None,
 ) -> Callable[[Function], Function]:
@@ -83,6 +86,7 @@ def figure(
         name: name of the files `results/figures/<paper>/<name>.pdf`, `.svg`, `.png`.
         section: section of the paper.
         caption: description of the figure, for the paper's page.
+        title: its heading there, what is seen; from the name if None.
         tables: tables of the paper that it is drawn from.
         needs: part of the paper that a study must include to have this figure.
     """

@@ -69,6 +69,10 @@ class Paper:
     Attributes:
         key: name of its folder, also used in paths and in the configuration.
         title, reference: title and citation on the result pages.
+        name: authors and year, for links.
+        link: address of the paper; with a DOI where it has one.
+        bibtex: its entry for a bibliography.
+        main: id of the statement that the overview shows first.
         says: its main statement in one sentence, for readers.
         lead: id of its most important figure.
         study: pydantic model of its section of the configuration.
@@ -80,6 +84,10 @@ class Paper:
     key: str
     title: str
     reference: str
+    name: str
+    link: str
+    bibtex: str
+    main: str
     says: str
     lead: str
     study: type[PaperStudy]

@@ -28,7 +28,13 @@
     const status = element.dataset.s ?? statement.dataset.s ?? "";
     const by = "ours" in statement.dataset ? "us" : "authors";
     return { element, verdict, claim, status, by, unit: element.dataset.u ?? statement.dataset.cases,
-      text: [element.id, status, ...texts.map((one) => one.textContent)].join(" ").toLowerCase() };
+      text: plain([element.id, status, ...texts.map((one) => one.textContent)].join(" ")),
+      own: plain(element.textContent) };
+  }
+
+  // Minus signs as they are printed, and as they are typed.
+  function plain(text) {
+    return text.toLowerCase().replace(/[\u2212\u2010\u2013]/g, "-");
   }
 
   function view() {
@@ -37,7 +43,7 @@
 
   function apply() {
     const wanted = view();
-    const words = (wanted.q || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const words = plain(wanted.q || "").split(/\s+/).filter(Boolean);
     const verdict = (wanted.verdict || "").split(" ").pop(); // of "not attempted" the second word
     const narrow = Boolean(words.length || verdict || wanted.status || wanted.by || wanted.unit);
     const fits = (one) => one.claim && words.every((word) => one.text.includes(word)) &&
@@ -50,15 +56,17 @@
       for (const { statement, head, cases } of statements) {
         const headFits = ofPaper && fits(head);
         let fitting = 0;
+        let named = false; // whether a case itself has a word of the search
         for (const one of cases) {
           const here = ofPaper && !wanted.overall && fits(one);
           one.element.hidden = !here;
           fitting += here;
+          named ||= here && words.some((word) => one.own.includes(word));
         }
         statement.hidden = !headFits && fitting === 0;
         any ||= !statement.hidden;
         shown += headFits + fitting;
-        if (narrow && fitting > 0 && !headFits && !statement.open) {
+        if (narrow && fitting > 0 && (named || !headFits) && !statement.open) {
           statement.open = true;
           opened.add(statement);
         } else if (!narrow && opened.delete(statement)) {

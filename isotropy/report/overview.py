@@ -48,6 +48,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "decides": _describe_power(
             [statement for group in paper_statements.values() for statement in group], verdicts
         ),
+        "shown": _count_shown(verdicts[verdicts["overall"] & ~verdicts["ours"].fillna(False)]),
         "run": read_json(inputs("run")[0]),
         **_studied_names(verdicts),
     }
@@ -61,14 +62,20 @@ def _card(
 ) -> dict[str, Any]:
     of_papers = select_by_origin(paper_statements, ours=False)
     counts = {status: count_groups(of_papers, status) for status in STATUS}
+    heads = {statement["head"]["id"]: statement["head"] for statement in paper_statements}
     picture = pictures.get(paper.key)
     return {
         "paper": paper,
         "bars": [
-            (status, [(group, n, verb(group, n)) for group, n in groups.items() if n])
+            (
+                status,
+                [(group, n, verb(group, n)) for group, n in groups.items() if n],
+                count_words(groups, " · "),
+            )
             for status, groups in counts.items()
             if any(groups.values())
         ],
+        "main": heads.get(paper.main),
         "found": _summarize(paper_statements),
         "picture": picture and os.path.relpath(picture, folder),
         "caption": paper.lead_caption,
@@ -77,21 +84,28 @@ def _card(
 
 
 def _summarize(paper_statements: list[dict[str, Any]]) -> str:
-    """The outcome of a paper's statements, on original cases and on stand-ins, and of our own."""
+    """How many statements of a paper have a number, and the outcome of our own controls."""
     of_papers, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
     numbers = sum(map(has_number, of_papers))
     if not numbers:
         return "This study has no number for its statements."
-    originals, stand_ins = (count_groups(of_papers, status) for status in ("original", "stand-in"))
     sentences = [
-        f"{numbers} of {len(of_papers)} statements {'has' if numbers == 1 else 'have'} a number.",
-        f"On the paper's own data, model and protocol: {count_words(originals) or 'none'}.",
-        f"On stand-ins: {count_words(stand_ins) or 'none'}.",
+        f"{numbers} of its {len(of_papers)} statements {'is' if numbers == 1 else 'are'} tested "
+        f"here, {len(of_papers) - numbers} not."
     ]
     controls = count_groups([statement for statement in ours if has_number(statement)])
     if any(controls.values()):
         sentences.append(f"Of our own controls: {count_words(controls)}.")
     return " ".join(sentences)
+
+
+def _count_shown(heads: pd.DataFrame) -> dict[str, int]:
+    """How many statements of the papers the links to views of the claims show."""
+    attempted = heads["word"] != "not attempted"
+    return {
+        "contradicted": int((heads["word"] == "contradicted").sum()),
+        "original": int((attempted & (heads["status"] == "original")).sum()),
+    }
 
 
 def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame) -> list[str]:

@@ -81,7 +81,7 @@ def _entry(
     module = package(entry.id.split("/")[0]).replace(".", "/")
     return {
         "id": entry.id,
-        "title": _title(entry.id.split("/")[1]),
+        "title": _title(entry.id.split("/")[1], entry.title),
         "caption": entry.caption,
         "section": re.sub(r"^(\d[\d.]*|[A-Z])$", r"section \1", entry.section),
         "link": os.path.relpath(path.with_suffix(""), folder),
@@ -93,10 +93,19 @@ def _entry(
     }
 
 
-def _title(name: str) -> str:
-    """Make a heading from a name: `figure3` becomes Figure 3, `cls_layers` Cls layers."""
-    words = re.sub(r"^(figure|table)(?=\d)", r"\1 ", name).replace("_", " ")
-    return words[:1].upper() + words[1:]
+def _title(name: str, title: str | None) -> str:
+    """Make a heading: the title, after the number of a figure or table of the paper; else the
+    name in words.
+
+    Examples:
+        >>> _title("figure3", "Silhouette against IsoScore")
+        'Figure 3: Silhouette against IsoScore'
+        >>> _title("nested_classes", None)
+        'Nested classes'
+    """
+    words = re.sub(r"^(figure|table)(?=\d)", r"\1 ", name).replace("_", " ").capitalize()
+    numbered = re.match(r"(Figure|Table) \d", words)
+    return ": ".join(filter(None, [words if numbered or not title else "", title]))
 
 
 def _figure(entry: FigureSpec, path: Path, note: Path, folder: Path) -> dict[str, Any]:

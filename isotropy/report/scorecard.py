@@ -9,8 +9,9 @@ import pandas as pd
 
 from isotropy.claims.spec import WITHOUT_MODEL
 from isotropy.claims.wording import expectation, explanation
+from isotropy.files import read_json
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS
-from isotropy.report.verdicts import count_words, format_interval, format_number
+from isotropy.report.verdicts import count_words, format_estimate, print_minus
 from isotropy.workflow.page_spec import Inputs, PageSpec
 
 
@@ -19,14 +20,23 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
     Args:
         spec: the spec of the page.
-        inputs: `scorecard`: verdicts by model; `figures`: its picture.
+        inputs: `scorecard`: verdicts by model; `lineage`: the sources, for what a model's name
+            stands for; `figures`: its picture.
         folder: where the page lies.
     """
     table = pd.read_parquet(inputs("scorecard")[0])
+    titles = {
+        source["id"]: source["content"]["title"]
+        for record in read_json(inputs("lineage")[0])["sources"]
+        for source in record["sources"]
+    }
     models = sorted(table["model"].unique(), key=lambda model: model == WITHOUT_MODEL)  # it is last
     return {
         "models": [
-            {"name": model or NO_MODEL, "counts": _counts(table[table["model"] == model])}
+            {
+                "name": titles.get(model, model) or NO_MODEL,
+                "counts": _counts(table[table["model"] == model]),
+            }
             for model in models
         ],
         "papers": [
@@ -49,7 +59,7 @@ def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
                 "id": name,
                 "statement": first["statement"],
                 "locator": first["locator"],
-                "expected": expectation(dict(first)),
+                "expected": print_minus(expectation(dict(first))),
                 "source_note": first["source_note"],
                 "cells": [cells.get(model) for model in models],
             }
@@ -65,8 +75,7 @@ def _cell(row: dict[Any, Any]) -> dict[str, str]:
         "sign": SIGNS[GROUPS[word]],
         "status": row["status"],
         "detail": explanation(row),
-        "obtained": format_number(row["obtained"]),
-        "interval": format_interval(row["low"], row["high"]),
+        **format_estimate(row["obtained"], row["low"], row["high"]),
     }
 
 

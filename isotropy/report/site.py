@@ -70,7 +70,7 @@ def render(
 def _navigation(spec: PageSpec) -> list[tuple[str, str, bool]]:
     """Links of the navigation: path below the results, name, and whether it is this page."""
     papers = [
-        (f"site/{paper.key}.html", paper.key, spec.paper == paper.key) for paper in spec.papers
+        (f"site/{paper.key}.html", paper.name, spec.paper == paper.key) for paper in spec.papers
     ]
     pages = [
         (f"site/{kind}.html", kind.capitalize(), spec.kind == kind)

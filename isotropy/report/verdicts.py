@@ -159,22 +159,19 @@ def _claim(row: dict[str, Any]) -> dict[str, Any]:
     if word not in GROUPS:
         raise ValueError(f"expected a verdict among {', '.join(GROUPS)}, got {word!r}")
     detail = explanation(row)
-    contradicted = row["judged"] == "contradicted"
     return {
         **{name: row[name] for name in ("id", "paper", "locator", "statement", "overall")},
         "status": row["status"],
         "ours": bool(row["ours"]),
         "unit": row["unit"],
         "word": word,
-        "words": f"{word} contradicted" if contradicted else word,
         "group": GROUPS[word],
         "sign": SIGNS[GROUPS[word]],
         "detail": detail,
         "reason": row["reason"],
         "missing_case": row["missing_case"],
         "published": format_number(row["published"]),
-        "obtained": format_number(row["obtained"]),
-        "interval": format_interval(row["low"], row["high"]),
+        **format_estimate(row["obtained"], row["low"], row["high"]),
         "setup": row["setup"],
         "table": row["table"] if row["record"] else "",
         "facts": _facts(row),
@@ -188,7 +185,7 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
     """
     reasons = [part for part in row["deviations"].split("; ") if part]
     facts = {
-        "expected": expectation(row),
+        "expected": print_minus(expectation(row)),
         "source": row["source_note"] and f"{row['locator']}: {row['source_note']}",
         "data": " with ".join(filter(None, [row["data"], row["embedding"]])),
         "over": _units(row["n_units"], row["unit"]),
@@ -198,14 +195,27 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value}
 
 
-def format_interval(low: float, high: float) -> str:
-    """Format an interval; empty if it is missing, or a single number."""
-    return "" if math.isnan(low) or low == high else f"{low:.4g} to {high:.4g}"
+def format_estimate(obtained: float, low: float, high: float) -> dict[str, str]:
+    """Format a number and its interval, with the digits that the interval carries: two of half its
+    width. The interval is empty if it is missing, or a single number.
+
+    Examples:
+        >>> format_estimate(-0.1803, -0.2388, -0.1181)
+        {'obtained': '−0.180', 'interval': '−0.239 to −0.118'}
+        >>> format_estimate(0.25, float("nan"), float("nan"))
+        {'obtained': '0.25', 'interval': ''}
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        return {"obtained": format_number(obtained), "interval": ""}
+    digits = min(max(1 - math.floor(math.log10((high - low) / 2)), 0), 6)
+    ends = (print_minus(f"{end:,.{digits}f}") for end in (low, high))
+    number = "" if math.isnan(obtained) else print_minus(f"{obtained:,.{digits}f}")
+    return {"obtained": number, "interval": " to ".join(ends)}
 
 
-def count_words(counts: Mapping[str, int]) -> str:
+def count_words(counts: Mapping[str, int], separator: str = ", ") -> str:
     """Counts by group in words: `5 hold, 1 fails`."""
-    return ", ".join(f"{n} {verb(group, n)}" for group, n in counts.items() if n)
+    return separator.join(f"{n} {verb(group, n)}" for group, n in counts.items() if n)
 
 
 def _units(n: float, unit: str) -> str:
@@ -223,7 +233,13 @@ def format_number(value: float) -> str:
     """Format a number: whole ones in full, others with four digits; empty if missing."""
     if math.isnan(value):
         return ""
-    return f"{value:,.0f}" if value.is_integer() else format_cell(value)
+    text = f"{value:,.0f}" if value.is_integer() else format_cell(value)
+    return print_minus(text)
+
+
+def print_minus(number: str) -> str:
+    """Replace the hyphen before a number, not that of an exponent, by a minus sign."""
+    return re.sub("(?<!e)-", "\N{MINUS SIGN}", number)
 
 
 def _plot(row: dict[str, Any]) -> dict[str, float] | None:

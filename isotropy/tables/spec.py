@@ -67,3 +67,5 @@ class TableSpec(Spec):
     section: str
     """Section of the paper."""
     caption: str
+    title: str | None = None
+    """Heading on the paper's page; null: made from the name."""

@@ -22,6 +22,13 @@ class PaperEntry(Strict):
     key: str
     title: str
     reference: str
+    name: str
+    """Authors and year, for links."""
+    link: str = ""
+    """Address of the paper; with a DOI where it has one."""
+    bibtex: str = ""
+    main: str = ""
+    """Id of the statement that the overview shows first."""
     says: str
     """The paper's main result, in one sentence."""
     lead: str | None = None

@@ -87,7 +87,7 @@ def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, 
             return lineage
         case ["site", "scorecard"]:
             own = [figure_file("claims/scorecard")]
-            return {"scorecard": [table_file("scorecard")], "figures": own}
+            return {"scorecard": [table_file("scorecard")], **lineage, "figures": own}
         case ["site", "claims" | "not-attempted"]:
             own = [figure_file("claims/published")]
             graph = {"graph": [f"{RESULTS}/{RUN}.graph.js"]}
@@ -115,6 +115,10 @@ def _entry(one: Paper, figures: Figures | None = None) -> PaperEntry:
         key=one.key,
         title=one.title,
         reference=one.reference,
+        name=one.name,
+        link=one.link,
+        bibtex=one.bibtex,
+        main=one.main,
         says=one.says,
         lead=lead,
         lead_caption=own[lead].caption if lead else "",

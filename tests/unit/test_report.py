@@ -56,7 +56,7 @@ def test_statement_has_overall_verdict_and_cases() -> None:
     assert [case["id"] for case in result["cases"]] == ["a"]
     assert result["n_left_out"] == 2
     assert list(result["left_out"]) == ["the study makes no number for them"]
-    assert result["head"]["words"] == "inconsistent contradicted"
+    assert result["head"]["word"] == "inconsistent"  # on a stand-in nothing is contradicted
     assert count_groups([result]) == {"holds": 0, "fails": 1, "undecided": 0, "none": 0}
     # Positions of the published number, our interval and number, from 8 to 152.
     assert result["cases"][0]["plot"] == {"published": 8, "low": 56, "high": 152, "obtained": 104}
@@ -137,19 +137,24 @@ def test_overview_counts_originals_stand_ins_and_controls_apart(tmp_path: Path) 
     spec = PageSpec(
         kind="overview",
         study="s",
-        papers=[PaperEntry(key="p", title="t", reference="r", says="s")],
+        papers=[PaperEntry(key="p", title="t", reference="r", name="n", says="s", main="a")],
     )
     inputs = {"claims": [tmp_path / "claims.parquet"], "run": [tmp_path / "run.json"]}
     result = overview.content(spec, lambda name: inputs.get(name, []), tmp_path)
     (card,) = result["cards"]
     assert card["found"] == (
-        "4 of 5 statements have a number. On the paper's own data, model and protocol: 1 holds, "
-        "1 fails. On stand-ins: 1 holds, 1 is undecided. Of our own controls: 1 fails."
+        "4 of its 5 statements are tested here, 1 not. Of our own controls: 1 fails."
     )
     assert card["bars"] == [
-        ("original", [("holds", 1, "holds"), ("fails", 1, "fails")]),
-        ("stand-in", [("holds", 1, "holds"), ("undecided", 1, "is undecided")]),
+        ("original", [("holds", 1, "holds"), ("fails", 1, "fails")], "1 holds · 1 fails"),
+        (
+            "stand-in",
+            [("holds", 1, "holds"), ("undecided", 1, "is undecided")],
+            "1 holds · 1 is undecided",
+        ),
     ]
+    assert card["main"]["id"] == "a"
+    assert result["shown"] == {"contradicted": 1, "original": 2}
     assert "5 verdicts rest on an interval" in " ".join(result["decides"])
     assert "about 0.2 of them (5 %) would be decided by chance" in " ".join(result["decides"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from pathlib import Path
 
@@ -104,13 +105,18 @@ def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
     table["model"] = table["model"].replace({"rises": "<script>alert(1)</script>"})
     (tmp_path / "results").mkdir()
     table.to_parquet(tmp_path / "results/scorecard.parquet")
-    entries = [PaperEntry(key=p.key, title=p.title, reference="r", says="s") for p in papers()]
+    entries = [
+        PaperEntry(key=p.key, title=p.title, reference="r", name=p.name, says="s") for p in papers()
+    ]
     spec = PageSpec(kind="scorecard", study="own", papers=entries)
+    source = {"id": "falls", "content": {"title": "what came in its place"}}
+    (tmp_path / "lineage.json").write_text(json.dumps({"sources": [{"sources": [source]}]}))
     paths = {"scorecard": [tmp_path / "results/scorecard.parquet"],
+             "lineage": [tmp_path / "lineage.json"],
              "figures": [Path("results/figures/claims/scorecard.png")]}  # fmt: skip
     result = content(spec, paths.__getitem__, Path("results/site"))
     counts = {model["name"]: model["counts"] for model in result["models"]}
-    assert counts["falls"] == "stand-ins: 4 hold, 1 fails"
+    assert counts["what came in its place"] == "stand-ins: 4 hold, 1 fails"
     html = render(spec, result, Path("results/site"), "record:" + "0" * 64)
     assert "<script>alert" not in html
     assert html.count('<th scope="col">') == 4

@@ -49,6 +49,7 @@ COSINES = {
 
 @figure(
     "cosines",
+    title="Cosines between and within types by layer",
     tables=["layers"],
     section="3, 4",
     caption=(
@@ -82,6 +83,7 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
 
 @figure(
     "silhouettes",
+    title="Silhouettes by number of clusters",
     tables=["layers", "silhouettes"],
     section="4",
     caption="How many clusters a layer has: the silhouette for each number of clusters.",
@@ -122,6 +124,7 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
 
 @figure(
     "clusters",
+    title="Clusters of tokens",
     tables=["points", "layers"],
     section="4",
     caption=(
@@ -156,6 +159,7 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
 
 @figure(
     "manifolds",
+    title="The shape of the largest cluster",
     tables=["points"],
     section="5",
     caption=(
@@ -213,10 +217,11 @@ def _in_space(figure: Figure, axes: Axes, rows: pd.DataFrame, positions: Normali
     x, y, z = (rows[f"{c}_largest"] for c in "xyz")
     deep.scatter(x, y, z, s=3, lw=0, c=rows["position"], cmap="cividis", norm=positions)
     deep.set_title("3-D, by position", loc="left", fontsize=9)
-    deep.set_box_aspect(None, zoom=0.8)
+    deep.set_box_aspect(None, zoom=1.1)
     for axis, name in ((deep.xaxis, "first"), (deep.yaxis, "second"), (deep.zaxis, "third")):
         axis.set_tick_params(labelsize=6)
         axis.set_label_text(f"{name} component", fontsize=7)
+        axis.labelpad = -4
 
 
 def _subwords(table: pd.DataFrame) -> pd.DataFrame:
@@ -231,6 +236,7 @@ def _seeds(layers: pd.DataFrame) -> str:
 
 @figure(
     "figure9",
+    title="Local intrinsic dimension by layer",
     tables=["layers"],
     section="Figure 9",
     caption="Local intrinsic dimension, layer by layer. The paper finds that it rises with depth.",
@@ -263,6 +269,7 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
 
 @figure(
     "repeated_types",
+    title="Local intrinsic dimension by tokens per type",
     tables=["repeated_types"],
     section="5",
     caption=(

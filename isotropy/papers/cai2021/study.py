@@ -149,10 +149,22 @@ def _vectors_spec(study: Cai2021, name: str) -> VectorsSpec:
     return VectorsSpec(paper=KEY, vectors=name, lid=study.lid, seeds=study.seeds)
 
 
+BIBTEX = """@inproceedings{cai-etal-2021-isotropy,
+  title = {Isotropy in the Contextual Embedding Space: Clusters and Manifolds},
+  author = {Cai, Xingyu and Huang, Jiaji and Bian, Yuchen and Church, Kenneth},
+  booktitle = {International Conference on Learning Representations},
+  year = {2021},
+  url = {https://openreview.net/forum?id=xYGNO86OWDH}
+}
+"""
 PAPER = Paper(
     key="cai2021",
     title="Isotropy in the Contextual Embedding Space: Clusters and Manifolds",
     reference="Cai, Huang, Bian & Church (2021), ICLR, and its slides",
+    name="Cai et al. 2021",
+    link="https://openreview.net/forum?id=xYGNO86OWDH",
+    bibtex=BIBTEX,
+    main="cai2021-isotropic-within-clusters",
     says=(
         "Contextual embeddings look anisotropic because they lie in a few isolated clusters: "
         "within clusters they are nearly isotropic, on manifolds of low dimension."

@@ -148,6 +148,7 @@ def _directions(chosen: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "against_static",
+    title="Against static vectors",
     tables=["layers", "vectors"],
     repeats="seeds",
     section="5",
@@ -194,6 +195,7 @@ def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "repeated_types",
+    title="Tokens per type",
     tables=["layers", "vectors"],
     section="5",
     caption=(
@@ -281,6 +283,7 @@ def variants(runs: LayerRuns) -> pd.DataFrame:
 
 @table(
     "variant_directions",
+    title="Variants: what the claims ask",
     tables=["variants"],
     repeats="seeds",
     needs="variants",

@@ -51,6 +51,7 @@ BETWEEN = ("value_low", "value_high")
 
 @figure(
     "figure1",
+    title="Anisotropy by layer",
     tables=["measures", "published_layers"],
     section="Figure 1",
     caption=(
@@ -69,6 +70,7 @@ def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure
 
 @figure(
     "figure2",
+    title="Self-similarity by layer",
     tables=["measures", "published_layers"],
     section="Figure 2",
     caption=(
@@ -92,6 +94,7 @@ def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
 
 @figure(
     "figure3",
+    title="Intra-sentence similarity by layer",
     tables=["measures", "published_layers"],
     section="Figure 3",
     caption=(
@@ -122,6 +125,7 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
 
 @figure(
     "figure4",
+    title="Maximum explainable variance by layer",
     tables=["measures", "published_layers"],
     section="Figure 4",
     caption=(
@@ -161,6 +165,7 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
 
 @figure(
     "dimensions",
+    title="Single dimensions in the mean cosine",
     tables=["measures", "dimensions"],
     section="Timkey & van Schijndel (2021)",
     caption=(
@@ -199,6 +204,7 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
 
 @figure(
     "table1",
+    title="Static vectors on word similarity",
     tables=["table1"],
     needs="benchmarks",
     section="Table 1",

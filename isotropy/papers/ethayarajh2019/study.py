@@ -222,10 +222,23 @@ def _static_spec(
     )
 
 
+BIBTEX = """@inproceedings{ethayarajh-2019-contextual,
+  title = {How Contextual are Contextualized Word Representations? Comparing the Geometry of {BERT}, {ELM}o, and {GPT}-2 Embeddings},
+  author = {Ethayarajh, Kawin},
+  booktitle = {Proceedings of EMNLP-IJCNLP 2019},
+  year = {2019},
+  pages = {55--65},
+  doi = {10.18653/v1/D19-1006}
+}
+"""  # noqa: E501
 PAPER = Paper(
     key="ethayarajh2019",
     title="How Contextual are Contextualized Word Representations?",
     reference="Ethayarajh (2019), EMNLP",
+    name="Ethayarajh 2019",
+    link="https://doi.org/10.18653/v1/D19-1006",
+    bibtex=BIBTEX,
+    main="ethayarajh2019-anisotropic",
     says=(
         "Upper layers give a word more context-specific vectors, which lie in a narrow cone; a "
         "static embedding explains less than 5 % of their variance."

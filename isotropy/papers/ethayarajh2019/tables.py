@@ -165,6 +165,7 @@ def table1(runs: StaticRuns, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "static_differences",
+    title="Differences of static vectors",
     runs="static",
     kind="static_words",
     needs="benchmarks",
@@ -270,6 +271,7 @@ def _rho_difference(
 
 @table(
     "stop_words",
+    title="Function words",
     runs="layers",
     kind="contexts",
     part="words",
@@ -381,6 +383,7 @@ def dimensions(runs: LayerRuns) -> pd.DataFrame:
 
 @table(
     "published_layers",
+    title="Published curves",
     published=True,
     section="Figures 1 to 4",
     caption="The numbers of the authors' result files, layer by layer.",

@@ -71,6 +71,7 @@ OBSERVED = (
 
 @figure(
     "figure1",
+    title="The isotropy defect as a chord",
     section="2.2",
     caption=(
         "The isotropy defect as a chord between the observed and the ideal variance vector: the "
@@ -110,6 +111,7 @@ def chord_and_angle() -> Figure:
 
 @figure(
     "figure2",
+    title="Scores while embeddings are optimized",
     tables=["trajectories"],
     section="3.2",
     caption=(
@@ -139,6 +141,7 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
 
 @figure(
     "figure3",
+    title="Silhouette against IsoScore",
     tables=["trajectories", "correlations"],
     section="3.2",
     caption=(
@@ -184,6 +187,7 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
 
 @figure(
     "theorem",
+    title="Clusters and dimensions",
     tables=["simplices", "limits"],
     section="2",
     caption=(
@@ -249,6 +253,7 @@ def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
 
 @figure(
     "figure4",
+    title="Scores on GLUE tasks",
     tables=["trajectories-glue"],
     needs="glue",
     section="A",
@@ -284,6 +289,7 @@ def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
 
 @figure(
     "sensitivity",
+    title="What changes the result",
     tables=["sensitivity"],
     needs="sensitivity",
     section="3",
@@ -354,6 +360,7 @@ def _observed(axes: Axes, observed: Observed) -> None:
 
 @figure(
     "controls",
+    title="The number of classes, shuffled labels and noise",
     tables=["controls"],
     needs="controls",
     section="3.2",

@@ -340,10 +340,23 @@ def _spec(name: str, run: Trajectory, seed: int, context: Context) -> OptimizeSp
     )
 
 
+BIBTEX = r"""@inproceedings{mickus-etal-2024-isotropy,
+  title = {Isotropy, Clusters, and Classifiers},
+  author = {Mickus, Timothee and Gr{\"o}nroos, Stig-Arne and Attieh, Joseph},
+  booktitle = {Proceedings of the 62nd Annual Meeting of the Association for Computational Linguistics (Short Papers)},
+  year = {2024},
+  pages = {75--84},
+  doi = {10.18653/v1/2024.acl-short.7}
+}
+"""  # noqa: E501
 PAPER = Paper(
     key="mickus2024",
     title="Isotropy, Clusters, and Classifiers",
     reference="Mickus, Grönroos & Attieh (2024), ACL, short papers",
+    name="Mickus et al. 2024",
+    link="https://doi.org/10.18653/v1/2024.acl-short.7",
+    bibtex=BIBTEX,
+    main="mickus2024-monotone",
     says=(
         "Embeddings cannot be isotropic and form clusters at once, and a linear classifier "
         "needs clusters: so training embeddings for classification lowers their isotropy."

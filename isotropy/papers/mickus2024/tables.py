@@ -102,6 +102,7 @@ def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
 )
 @table(
     "correlations-glue",
+    title="Correlations on GLUE",
     tables=["trajectories-glue"],
     published=True,
     repeats="glue.seeds",
@@ -154,6 +155,7 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "seeds",
+    title="Differences between seeds",
     tables=["trajectories"],
     repeats="seeds",
     section="3.2",
@@ -306,6 +308,7 @@ def sensitivity(
 
 @table(
     "appendix_b",
+    title="Bounds of Appendix B",
     runs="section3",
     kind="trajectory",
     repeats="seeds",
@@ -455,6 +458,7 @@ def _simplex(d: int, n_clusters: int, spread: float) -> tuple[np.ndarray, np.nda
 
 @table(
     "limits",
+    title="Classes and their closed form",
     runs="section3",
     kind="trajectory",
     section="2",
@@ -586,6 +590,7 @@ def _correlate(steps: pd.DataFrame) -> dict[str, float]:
 )
 @table(
     "trajectories-glue",
+    title="Trajectories on GLUE",
     runs="glue",
     kind="trajectory",
     needs="glue",
@@ -594,6 +599,7 @@ def _correlate(steps: pd.DataFrame) -> dict[str, float]:
 )
 @table(
     "trajectories-sensitivity",
+    title="Trajectories with one thing changed",
     runs="sensitivity",
     kind="trajectory",
     needs="sensitivity",

@@ -42,6 +42,7 @@ VIEWS = [(when, by) for by in ("frequency", "cluster") for when in ("before", "a
 
 @figure(
     "similarity",
+    title="Similarity of sentences by method",
     tables=["slides"],
     section="slides; Table 2",
     caption=(
@@ -65,6 +66,7 @@ def similarity_by_method(slides: pd.DataFrame) -> Figure:
 
 @figure(
     "isotropy",
+    title="Isotropy by method",
     tables=["slides"],
     section="slides; Table 6",
     caption=(
@@ -80,6 +82,7 @@ def isotropy_by_method(slides: pd.DataFrame) -> Figure:
 
 @figure(
     "scale",
+    title="How much of the isotropy is scale",
     tables=["slides"],
     section="4",
     caption=(
@@ -124,6 +127,7 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
 
 @figure(
     "layers",
+    title="Isotropy by layer",
     tables=["table5"],
     needs="isotropy-by-layer",
     section="Table 5",
@@ -150,6 +154,7 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
 
 @figure(
     "clusters",
+    title="Isotropy by number of clusters",
     tables=["table1"],
     needs="cluster-counts",
     section="Table 1",
@@ -184,6 +189,7 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
 
 @figure(
     "words",
+    title="Tokens before and after",
     tables=["words"],
     needs="plotted",
     section="slides; Figures 1 and 2",
@@ -225,6 +231,7 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
 
 @figure(
     "convergence",
+    title="Classification by epoch",
     tables=["convergence"],
     needs="classification",
     section="Figure 4",
@@ -259,6 +266,7 @@ def convergence(convergence: pd.DataFrame) -> Figure:
 
 @figure(
     "cls",
+    title="Isotropy of first tokens by layer",
     tables=["cls_layers"],
     needs="finetuning",
     section="slides, fine-tuning analysis",
@@ -304,7 +312,7 @@ def _by_method(
             shift = 0.12 * (i - (len(methods) - 1) / 2)
             selected = selected.assign(position=selected["dataset"].map(datasets.index) + shift)
             draw = curve if interval else _curve
-            options = {"interval": interval} if interval else {}
+            options: dict[str, Any] = {"interval": interval} if interval else {}
             draw(axes, selected, "position", column, method, look(i, ""), **options)
         axes.set_xticks(range(len(datasets)), datasets, rotation=30, ha="right", fontsize=8)
         axes.set(xlim=(-0.6, len(datasets) - 0.4), xlabel="")

@@ -541,12 +541,25 @@ def _token_layers(study: Rajaee2021) -> list[TokenLayers]:
     return [TokenLayers(*key, sorted(numbers), None) for key, numbers in layers.items()]
 
 
+BIBTEX = """@inproceedings{rajaee-pilehvar-2021-cluster,
+  title = {A Cluster-based Approach for Improving Isotropy in Contextual Embedding Space},
+  author = {Rajaee, Sara and Pilehvar, Mohammad Taher},
+  booktitle = {Proceedings of the 59th Annual Meeting of the Association for Computational Linguistics (Short Papers)},
+  year = {2021},
+  pages = {575--584},
+  doi = {10.18653/v1/2021.acl-short.73}
+}
+"""  # noqa: E501
 PAPER = Paper(
     key="rajaee2021",
     title="Cluster-based Isotropy Enhancement",
     reference=(
         "Rajaee & Pilehvar (2021), ACL, short papers, and the slides of Rajaee & Sheikhi (2020)"
     ),
+    name="Rajaee & Pilehvar 2021",
+    link="https://doi.org/10.18653/v1/2021.acl-short.73",
+    bibtex=BIBTEX,
+    main="rajaee2021-similarity-rises",
     says=(
         "Token vectors lie in clusters: removing each cluster's mean and dominant directions "
         "makes them isotropic and improves similarity and classification."

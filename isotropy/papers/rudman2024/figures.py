@@ -58,6 +58,7 @@ AVERAGES = {
 
 @figure(
     "figure1",
+    title="Mean activations by penalty",
     tables=["activations"],
     section="poster, Figure 1",
     caption=(
@@ -88,6 +89,7 @@ def activation_diagrams(activations: pd.DataFrame) -> Figure:
 
 @figure(
     "figure2",
+    title="Clouds of sentence embeddings",
     tables=["points", "runs"],
     section="poster, Figures 2 and 3",
     caption=(
@@ -125,6 +127,7 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 
 @figure(
     "figure4",
+    title="Stability of IsoScore*",
     tables=["stability"],
     section="poster, Figure 4",
     caption=(
@@ -182,6 +185,7 @@ def _stability(axes: Axes, rows: pd.DataFrame, x: str, lines: str, names: dict[A
 
 @figure(
     "figure5",
+    title="Performance against IsoScore*",
     tables=["runs"],
     section="poster, Figure 5",
     caption=(
@@ -221,6 +225,7 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
 
 @figure(
     "figure6",
+    title="Performance by penalty",
     tables=["averages"],
     section="poster, Figure 6",
     caption=(
@@ -235,15 +240,17 @@ def average_performance(averages: pd.DataFrame) -> Figure:
     n_models = averages["setup"].nunique()
     figure = Figure(figsize=(2.6 * n_models + 4.6, 4.2))
     axes = figure.subplots()
-    long = averages.rename(columns=AVERAGES).melt(
-        ["setup", "seed"], list(AVERAGES.values()), "method", "performance"
+    names = _distinct_averages(averages)
+    long = averages.rename(columns=names).melt(
+        ["setup", "seed"], list(names.values()), "method", "performance"
     )
     long = long.dropna(subset="performance")
     if len(long):
-        methods = [name for name in AVERAGES.values() if name in set(long["method"])]
+        methods = [name for name in names.values() if name in set(long["method"])]
         hue: dict[str, Any] = {"hue": "method", "hue_order": methods, "legend": False}
         data: dict[str, Any] = {"data": long, "x": "setup", "y": "performance", "ax": axes} | hue
-        palette, width = COLOURS[: len(methods)], 0.6
+        # That of seaborn's dots, which share 0.8 of the place of a model
+        palette, width = COLOURS[: len(methods)], 0.8 * (1 - 1 / len(methods))
         sns.stripplot(**data, palette=["black"] * len(methods), dodge=True, jitter=False, size=3.5)
         for line in axes.collections:
             line.set_zorder(3)
@@ -268,6 +275,7 @@ def average_performance(averages: pd.DataFrame) -> Figure:
 
 @figure(
     "figure7",
+    title="Intrinsic dimension by layer",
     tables=["layers"],
     section="poster, Figure 7",
     caption=(
@@ -297,6 +305,15 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     about = f"{_seeds(layers)}; sentence embeddings (first token) of the validation set. "
     footnote(figure, about + _notes(layers))
     return figure
+
+
+def _distinct_averages(averages: pd.DataFrame) -> dict[str, str]:
+    """AVERAGES, with one entry for I-STAR where best, chosen and mean lambda are the same."""
+    istar = [column for column in AVERAGES if column.startswith("istar")]
+    if not all(averages[column].equals(averages["istar"]) for column in istar):
+        return AVERAGES
+    others = {column: name for column, name in AVERAGES.items() if column not in istar}
+    return {"istar": "I-STAR, λ < 0 (one value)"} | others
 
 
 def _method_look(first: pd.Series, scale: Callable[[float], Any]) -> Look:

@@ -133,10 +133,22 @@ def _stability_spec(study: Rudman2024, name: str, cloud: PointCloud) -> Stabilit
     return StabilitySpec(paper=KEY, name=name, cloud=cloud, **common)
 
 
+BIBTEX = """@inproceedings{rudman-eickhoff-2024-stable,
+  title = {Stable Anisotropic Regularization},
+  author = {Rudman, William and Eickhoff, Carsten},
+  booktitle = {International Conference on Learning Representations},
+  year = {2024},
+  url = {https://openreview.net/forum?id=dbQH9AOVd5}
+}
+"""
 PAPER = Paper(
     key="rudman2024",
     title="Stable Anisotropic Regularization",
     reference="Rudman & Eickhoff (2024), ICLR, and its poster",
+    name="Rudman & Eickhoff 2024",
+    link="https://openreview.net/forum?id=dbQH9AOVd5",
+    bibtex=BIBTEX,
+    main="rudman2024-monotone",
     says=(
         "I-STAR, a penalty on IsoScore* that is stable on mini-batches, steers the isotropy "
         "of a model while it is fine-tuned, and models become better when they are made less "

@@ -294,6 +294,7 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "steps",
+    title="Steps between lambdas",
     tables=["runs"],
     repeats="seeds",
     section="3",
@@ -325,6 +326,7 @@ def steps(table: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "cosreg",
+    title="CosReg",
     tables=["runs"],
     repeats="seeds",
     section="5",
@@ -394,6 +396,7 @@ def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "post_processing",
+    title="Post-processing",
     runs="finetune",
     kind="finetuned",
     part="layers",
@@ -431,6 +434,7 @@ def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 @table(
     "stability_of_batches",
+    title="Stability between batches",
     tables=["stability"],
     repeats="stability.repeats",
     section="poster, Figure 4",
