@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -49,8 +51,9 @@ SCALES = {
 }
 """Column of a claim -> axis label of its panel; columns with the same label share a panel, and any
 other column has a panel of its own."""
-ROW_HEIGHT = 0.2  # height of a row in inches
+ROW_HEIGHT = 0.3  # height of a row in inches
 AXIS_ROWS = 5  # rows that the axis and label of a panel take
+LABEL_CHARACTERS = {"published": 58, "scorecard": 78}  # width of the lines of a sentence
 GROUP_NAMES = dict(zip(VERDICTS, ("holds", "fails", "undecided", "no number"), strict=True))
 """Group of verdicts -> its name in the legend."""
 
@@ -74,7 +77,7 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
         min(stacks, key=_height).append(rows)
     stacks = [stack for stack in stacks if stack]
     max_rows = max(map(_height, stacks), default=2 * AXIS_ROWS)
-    figure = Figure(figsize=(7.2 * max(len(stacks), 1), 1.3 + ROW_HEIGHT * max_rows))
+    figure = Figure(figsize=(8.2 * max(len(stacks), 1), 1.3 + ROW_HEIGHT * max_rows))
     if not stacks:
         figure.text(0.5, 0.5, "nothing to compare in this study", ha="center")
     parts = figure.subfigures(1, len(stacks) or 1, squeeze=False)[0]
@@ -87,8 +90,7 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
     legend(figure, "top", fontsize=8.5, ncols=3 if len(stacks) > 1 else 1)
     footnote(
         figure,
-        f"{len(shown)} verdicts with a published number, under their names in the table of "
-        "verdicts, which says how far to "
+        f"{len(shown)} verdicts with a published number; the table of verdicts says how far to "
         f"trust each number and which are bounds. {len(verdicts) - len(shown)} more are "
         "directions, or were not attempted. Bars: 95 % intervals; small dots below them: runs.",
     )
@@ -101,9 +103,18 @@ def _height(stack: list[pd.DataFrame]) -> int:
 
 
 def _row_names(verdicts: pd.DataFrame) -> pd.Series:
-    """The id of each verdict, with its setup where the claim has several."""
-    several = verdicts["id"].duplicated(keep=False)
-    return verdicts["id"].where(~several, verdicts["id"] + ", " + verdicts["setup"])
+    """The statement of each verdict, with its setup where several have that statement."""
+    statements = verdicts["statement"].map(_short)
+    several = statements.duplicated(keep=False)
+    names = statements.where(~several, statements + " (" + verdicts["setup"] + ")")
+    return names.map(
+        lambda name: textwrap.fill(name, LABEL_CHARACTERS["published"], break_on_hyphens=False)
+    )
+
+
+def _short(statement: str) -> str:
+    """Return a statement without its remarks in brackets at the end."""
+    return re.sub(r" \(.*\)$", "", statement)
 
 
 def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
@@ -145,7 +156,7 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
     caption="Statements by model: the verdict as if the study had that model alone.",
 )
 def claims_by_model(scorecard: pd.DataFrame) -> Figure:
-    """Plot statements (rows, by paper) against models (columns): the sign of each verdict, and
+    """Plot statements (rows, by paper) against models (columns): the word of each verdict, and
     the number that it is based on.
 
     Args:
@@ -154,7 +165,7 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
     models = sorted(scorecard["model"].unique(), key=lambda model: model == "")  # no model: last
     papers = list(scorecard.groupby("paper", sort=False))
     heights = [rows["id"].nunique() for _, rows in papers] or [1]
-    width, height = 4.2 + 1.35 * max(len(models), 1), 1.6 + 0.3 * sum(heights) + 0.5 * len(heights)
+    width, height = 5.6 + 1.7 * max(len(models), 1), 1.6 + 0.36 * sum(heights) + 0.5 * len(heights)
     figure = Figure(figsize=(width, height))
     panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     if not papers:
@@ -171,9 +182,11 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
     figure.legend(handles=marks, ncols=4, fontsize=9, loc="outside lower left", frameon=False)
     footnote(
         figure,
-        "Each statement judged as if the study had that model alone; beside the sign the number "
-        "that the verdict stands on, where it is one number. In bold: the paper's own data, model "
-        "and protocol; all others are stand-ins. An empty cell: no number for that model.",
+        "Each statement judged as if the study had that model alone; beside the word the number "
+        "that the verdict stands on, where it is one number. Models have the names of the registry "
+        "of sources; the page of sources says what came in their place. In bold: the paper's own "
+        "data, model and protocol; all others are stand-ins. An empty cell: no number for that "
+        "model.",
     )
     return figure
 
@@ -184,7 +197,7 @@ def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]
     numbers = rows["obtained"].map(lambda v: "" if pd.isna(v) else f"  {v:.3g}".replace("-", "−"))
     rows = rows.assign(
         code=group.map(list(VERDICTS).index),
-        text=group.map(SIGNS) + numbers,
+        text=group.map(SIGNS) + " " + rows["word"] + numbers,
         bold=rows["status"] == "original",
     )
     code, text, bold = (
@@ -204,7 +217,10 @@ def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]
         linewidths=1,
         cbar=False,
         xticklabels=[model or NO_MODEL for model in models],
-        yticklabels=[_claim_title(name, paper) for name in code.index],
+        yticklabels=[
+            textwrap.fill(_short(statement), LABEL_CHARACTERS["scorecard"])
+            for statement in rows.drop_duplicates("id")["statement"]
+        ],
         ax=axes,
     )
     # seaborn writes the cells that are not empty, row by row
@@ -213,9 +229,4 @@ def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]
     axes.set(xlabel="", ylabel="")
     axes.tick_params(axis="y", rotation=0, labelsize=8.5)
     axes.grid(visible=False)
-    heading(axes, paper)
-
-
-def _claim_title(name: str, paper: str) -> str:
-    """Return the id of a statement as words, without the paper."""
-    return name.removeprefix(f"{paper}-").replace("-", " ").replace("_", " ")
+    heading(axes, re.sub(r"(?=\d{4}$)", " ", paper).capitalize())

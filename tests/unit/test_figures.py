@@ -146,7 +146,7 @@ def test_banner_overlaps_neither_panels_nor_legend(where: str) -> None:
 
 
 def test_figure_of_published_numbers_has_a_panel_per_unit(smoke: Workflow) -> None:
-    """It shows each verdict of all papers once, with the claim's id and interval; only counts are
+    """It shows each verdict of all papers once, with its statement and interval; only counts are
     shown as ratios."""
     verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
     value = 0.9 * verdicts["published"]
@@ -161,8 +161,9 @@ def test_figure_of_published_numbers_has_a_panel_per_unit(smoke: Workflow) -> No
     assert set(panels) == set(claims.SCALES.values())
     for scale, axes in panels.items():
         rows = with_published[with_published["column"].map(claims.SCALES) == scale]
-        named = [text.get_text().split(", ")[0] for text in axes.get_yticklabels()]
-        assert named == rows["id"].tolist()
+        named = [" ".join(text.get_text().split()) for text in axes.get_yticklabels()]
+        statements = [re.sub(r" \(.*\)$", "", text) for text in rows["statement"]]
+        assert [name.removesuffix(" (s)") for name in named] == statements
         unit = rows["published"] if scale == claims.COUNTS else 1
         diamonds, bars, dots, *runs = axes.collections
         assert np.allclose(diamonds.get_offsets()[:, 0], rows["published"] / unit)

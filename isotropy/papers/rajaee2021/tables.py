@@ -101,6 +101,7 @@ _COMPARED_METHODS = ("cluster", "none")
 
 @table(
     "slides",
+    title="The methods of the slides",
     tables=["measurements"],
     published=True,
     repeats="n_clusterings",
@@ -204,7 +205,8 @@ def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Isotropy of every layer without post-processing (2021, Table 5)."""
     selected = measurements[(measurements["method"] == "none") & measurements["profiled"]]
     columns = [*FACTS, "n_tokens", "d", *with_range("log10_isotropy")]
-    rows = selected[columns].reset_index(drop=True)
+    runs = selected[columns].groupby(["dataset", "embedding"], sort=False)
+    rows = pd.concat(run.sort_values("layer") for _, run in runs).reset_index(drop=True)
     rows["quantity"] = [f"layer {layer:.0f}" for layer in rows["layer"]]
     printed = _published_values(
         rows, _published_by_key(published[published["locator"] == "Table 5"])
@@ -214,6 +216,7 @@ def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "against_input",
+    title="Hidden layers against the input",
     tables=["table5"],
     needs="isotropy-by-layer",
     section="slides, BERT",
@@ -505,6 +508,7 @@ def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "directions",
+    title="Gains in isotropy",
     tables=["measurements"],
     repeats="n_clusterings",
     section="4",
@@ -534,6 +538,7 @@ def directions(measurements: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "directions_similarity",
+    title="Gains in similarity",
     runs="similarity",
     kind="similarity",
     part="pairs",
@@ -587,6 +592,7 @@ def _gains(pairs: pd.DataFrame) -> dict[str, float]:
 
 @table(
     "classification_directions",
+    title="Gains in classification",
     tables=["convergence"],
     runs="classification",
     kind="classified",
@@ -741,6 +747,7 @@ def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
 
 @table(
     "cls_layers",
+    title="First tokens by layer",
     runs="clustered",
     kind="finetuned",
     part="layers",
