@@ -289,13 +289,12 @@ def test_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     def run(folder: str, resume: Path | None = None) -> Any:
         trainer = make(
             tmp_path / folder, model=tiny(seed=9 if resume else 0), save_strategy="steps",
-            save_steps=3, gradient_accumulation_steps=1,
+            save_steps=3,
         )  # fmt: skip
         trainer.train(resume_from_checkpoint=resume)
         return trainer
 
     whole = run("a")
-    assert not torch.equal(weights(whole), weights(run("c")) + 1)
     for step in (3, 6):
         checkpoint = tmp_path / f"a/checkpoint-{step}"
         resumed = run(f"b{step}", checkpoint)
