@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 SLURM_EXECUTOR = "snakemake_executor_plugin_slurm"
@@ -52,17 +53,42 @@ def module_prefix(workflow: Any) -> str:
     return workflow.modifier.path_modifier.prefix or ""
 
 
-def call_at_start(workflow: Any, function: Callable[[], None]) -> None:
-    """Call a function when a run starts, also in a module, whose `onstart` Snakemake ignores. An
-    `onstart` of the other workflow that stands after the module takes its place.
+def lacks_package(workflow: Any, checkout: Path) -> bool:
+    """Return whether the scripts of a checkout's rules need its folder in PYTHONPATH: always, for
+    environments that Snakemake makes; in a module, else, only if this Python does not import the
+    checkout's package by itself, so that the other workflow's variables stay as they are.
     """
-    previous = workflow._onstart
+    if not (checkout / "isotropy").is_dir():
+        return False
+    if not is_module(workflow) or workflow.deployment_settings.deployment_method:
+        return True
+    command = [sys.executable, "-P", "-c", "import isotropy; print(isotropy.__file__)"]
+    imported = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    return Path(imported).resolve().parent != checkout / "isotropy"
 
-    def start(log: Any) -> None:
-        previous(log)
-        function()
 
-    workflow._onstart = start
+def call_at_start(workflow: Any, function: Callable[[], None]) -> None:
+    """Call a function when a run starts, also in a module, whose `onstart` Snakemake ignores, and
+    beside an `onstart` of the other workflow that stands before or after the module.
+    """
+    register = workflow.onstart
+
+    def extend() -> None:
+        previous = workflow._onstart
+
+        def start(log: Any) -> None:
+            previous(log)
+            function()
+
+        workflow._onstart = start
+
+    def onstart(other: Callable[[Any], None]) -> None:
+        register(other)
+        if workflow._onstart is other:  # no `onstart` of another module
+            extend()
+
+    workflow.onstart = onstart
+    extend()
 
 
 def limit_scheduler_timers(scheduler: Any) -> None:

@@ -22,23 +22,27 @@ if {"{", "}"} & set(str(PROJECT)):
         f"the path of the checkout, {PROJECT}, contains braces, which Snakemake "
         "interprets as wildcards; move it to a folder without braces"
     )
-# Make the package importable, here and in scripts, whatever environment these run in.
-sys.path.insert(0, str(PROJECT))
-python_path = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
-os.environ.update(PYTHONPATH=os.pathsep.join(python_path))
+# In a checkout; the package of a wheel is installed.
+if (PROJECT / "isotropy").is_dir():
+    sys.path.insert(0, str(PROJECT))
 
 from isotropy import patches
+
+if patches.lacks_package(workflow, PROJECT):
+    # Make the package importable in scripts, whatever environment these run in.
+    python_path = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ.update(PYTHONPATH=os.pathsep.join(python_path))
 
 if not patches.is_module(workflow):
     # Only fetch uses the network, and its script enables the hub's clients itself.
     os.environ.update(
         HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1"
     )
-# File that describes SLURM's partitions; a relative path in the profile would break with
-# --directory.
-os.environ.setdefault(
-    "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
-)
+    # File that describes SLURM's partitions; a relative path in the profile would break with
+    # --directory.
+    os.environ.setdefault(
+        "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
+    )
 
 from isotropy.context import shard_stems
 from isotropy.errors import IsotropyError

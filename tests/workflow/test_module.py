@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import PROJECT, Workflow
+from tests.conftest import PROJECT, Workflow, read_dry_run
+from tests.workflow.conftest import PlannedJobs
 from tests.workflow.study import audit
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if "OFFLINE" not in name}
@@ -26,6 +27,9 @@ module isotropy:
     {prefix}
 
 use rule * from isotropy{names}
+
+onstart:
+    print("host started")
 
 rule measure:
     default_target: True
@@ -66,7 +70,7 @@ def snakemake(folder: Path, *arguments: str) -> str:
 @pytest.mark.study
 def test_module_with_prefix_and_other_names_is_run_and_audited(tmp_path: Path) -> None:
     write_host(tmp_path, "geometry", " as isotropy_*")
-    snakemake(tmp_path)
+    assert "host started" in snakemake(tmp_path)
     (header, row) = (tmp_path / "measured.csv").read_text().splitlines()
     assert "isoscore" in header
     assert row.startswith("geometry/results/embed/")
@@ -79,13 +83,21 @@ def test_module_with_prefix_and_other_names_is_run_and_audited(tmp_path: Path) -
     assert " 0 stale" in result.stdout
     assert "Nothing to be done" in snakemake(tmp_path, "--dry-run")
     assert not (tmp_path / "results").exists()
-    assert "OFFLINE" not in (tmp_path / "environment.txt").read_text()
+    ours = ("OFFLINE", "SLURM", str(PROJECT))
+    inherited = "\n".join(f"{name}={value}" for name, value in ENVIRONMENT.items())
+    for line in (tmp_path / "environment.txt").read_text().splitlines():
+        assert line in inherited or not any(text in line for text in ours), line
 
 
 @pytest.mark.study
-@pytest.mark.parametrize(("prefix", "names"), [("", ""), ("", " as theirs_*"), ("a/b", "")])
-def test_module_plans(prefix: str, names: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("prefix", "names"), [("", ""), ("a/b", " as theirs_*")])
+def test_whole_study_has_the_same_jobs_in_a_module(
+    prefix: str, names: str, tmp_path: Path, fresh: PlannedJobs
+) -> None:
     write_host(tmp_path, prefix, names)
-    plan = snakemake(tmp_path, "--dry-run", f"{prefix}/{VECTORS}".lstrip("/"))
-    assert "embed_sentences" in plan
-    assert f"{prefix}/results/fetch/all-MiniLM-L6-v2".lstrip("/") in plan
+    folder = f"{prefix}/" if prefix else ""
+    shown = snakemake(tmp_path, "--dry-run", f"{folder}results/index.html")
+    rule_prefix = names.removeprefix(" as ").removesuffix("*")
+    jobs = {(job.rule.removeprefix(rule_prefix), job.stem) for job in read_dry_run(shown)}
+    assert jobs == {(job.rule, job.stem) for job in fresh("smoke")}
+    assert shown.count(f" {folder}results/") >= len(jobs)
