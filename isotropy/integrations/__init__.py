@@ -1,1 +1,1 @@
-"""The metrics and penalties in other libraries: a module for each, which needs that library."""
+"""Metrics, penalties and transforms in other libraries: one module for each, which needs it."""

@@ -1,0 +1,191 @@
+"""In sentence-transformers: penalties beside its losses, the evaluator, transforms as modules."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer, losses
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+from sklearn.metrics.pairwise import cosine_similarity
+from transformers import AutoModel
+
+from isotropy.integrations.sentence_transformers import (
+    ClusterEnhancementModule,
+    IsotropyEvaluator,
+    PenalizedLoss,
+    ReestimateShrinkage,
+    as_dense,
+)
+from isotropy.losses import CosRegLoss, IStarLoss, UnbiasedIsoScoreLoss
+from isotropy.metrics import isoscore
+from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, Whitening
+from tests.unit.tiny_models import sentences, write_tiny_bert
+
+TEXTS = sentences(40)
+PENALTIES = {
+    "istar": lambda: IStarLoss(16, strength=2.0, zeta=0.2),
+    "unbiased": lambda: UnbiasedIsoScoreLoss(strength=2.0, layers=[1, 2]),
+    "cosreg": lambda: CosRegLoss(strength=2.0),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_bert(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def model(folder: Path) -> SentenceTransformer:
+    transformer = Transformer(str(folder))
+    made = SentenceTransformer(modules=[transformer, Pooling(16, "mean")], device="cpu")
+    for module in made.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return made.train()
+
+
+def columns(model: SentenceTransformer, n: int = 2) -> list[dict[str, Any]]:
+    return [model.preprocess(TEXTS[8 * i : 8 * i + 8]) for i in range(n)]
+
+
+@pytest.mark.parametrize("n_columns", [2, 3])
+@pytest.mark.parametrize("kind", PENALTIES)
+def test_penalty_is_that_of_plain_transformers_and_texts_are_encoded_once(
+    kind: str, n_columns: int, model: SentenceTransformer, folder: Path
+) -> None:
+    """Of three columns, the library encodes the last two together."""
+    penalty = PENALTIES[kind]()
+    loss = PenalizedLoss(model, losses.MultipleNegativesRankingLoss(model), penalty)
+    if kind == "istar":
+        assert loss.estimate_shrinkage(TEXTS, 100) >= 100
+        assert model.training
+    calls: list[int] = []
+    model[0].register_forward_hook(lambda _, inputs, __: calls.append(len(inputs[0]["input_ids"])))
+    parts = loss(columns(model, n_columns), None)
+    assert sum(calls) == 8 * n_columns
+    plain = AutoModel.from_pretrained(folder)
+    clouds = []
+    for features in columns(model, n_columns):
+        inputs = {k: features[k] for k in ("input_ids", "attention_mask")}
+        states = plain.eval()(**inputs, output_hidden_states=True).hidden_states
+        clouds.append(penalty.tokens(states, features["attention_mask"]))
+    expected = penalty.penalty(torch.cat(clouds))
+    assert float(parts["penalty"]) == pytest.approx(float(expected), rel=1e-4)
+    alone = losses.MultipleNegativesRankingLoss(model)(columns(model, n_columns), None)
+    assert float(parts["task_loss"]) == pytest.approx(float(alone), rel=1e-5)
+    parts["penalty"].backward()
+    assert float(model[0].model.embeddings.word_embeddings.weight.grad.abs().sum()) > 0
+    assert not model[0].model.config.output_hidden_states
+    model.eval()
+    assert loss(columns(model), None).keys() == {"task_loss"}
+
+
+@pytest.mark.parametrize("of", ["tokens", "sentences"])
+def test_matryoshka_and_adaptive_layers(of: Any, model: SentenceTransformer) -> None:
+    """The penalty is that of whole vectors of the complete model, as without these losses."""
+    inner = losses.MultipleNegativesRankingLoss(model)
+    expected = PenalizedLoss(model, inner, CosRegLoss(), of)(columns(model), None)["penalty"]
+    for wrapped in (
+        losses.MatryoshkaLoss(model, inner, [16, 8]),
+        losses.AdaptiveLayerLoss(model, inner),
+        losses.Matryoshka2dLoss(model, inner, [16, 8]),
+    ):
+        parts = PenalizedLoss(model, wrapped, CosRegLoss(), of)(columns(model), None)
+        assert float(parts["penalty"]) == pytest.approx(float(expected), rel=1e-5)
+    if of == "sentences":
+        vectors = model.eval().encode(TEXTS[:16])
+        similar = cosine_similarity(vectors)
+        np.fill_diagonal(similar, 0)
+        assert float(expected) == pytest.approx(similar.sum() / 16**2, rel=1e-4)
+
+
+def test_losses_that_cache_gradients_are_refused(model: SentenceTransformer) -> None:
+    cached = losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=4)
+    for loss in (cached, losses.MatryoshkaLoss(model, cached, [16, 8])):
+        with pytest.raises(ValueError, match="caches gradients"):
+            PenalizedLoss(model, loss, CosRegLoss())
+
+
+def test_shrinkage_is_estimated_again_in_each_epoch(model: SentenceTransformer) -> None:
+    penalty = IStarLoss(16, strength=1.0)
+    loss = PenalizedLoss(model, losses.MultipleNegativesRankingLoss(model), penalty)
+    ReestimateShrinkage(loss, TEXTS, 50).on_epoch_begin(None, None, None)
+    first = penalty.shrinkage.covariance()
+    with torch.no_grad():
+        model[0].model.embeddings.word_embeddings.weight *= 2
+    ReestimateShrinkage(loss, TEXTS, 50).on_epoch_begin(None, None, None)
+    assert not torch.allclose(penalty.shrinkage.covariance(), first)
+
+
+def test_evaluator_has_the_scores_of_the_embeddings(
+    model: SentenceTransformer, tmp_path: Path
+) -> None:
+    evaluator = IsotropyEvaluator(TEXTS, name="t")
+    for epoch in (1, 2):
+        metrics = evaluator(model.eval(), str(tmp_path), epoch, 7)
+    vectors = model.encode(TEXTS)
+    assert metrics["t_isoscore"] == pytest.approx(float(isoscore(vectors)))
+    similar = cosine_similarity(vectors.astype(np.float64))
+    mean = similar[~np.eye(len(TEXTS), dtype=bool)].mean()
+    assert metrics["t_mean_cosine"] == pytest.approx(mean)
+    left_out = []
+    for i in range(len(TEXTS)):
+        rest = np.delete(np.delete(similar, i, 0), i, 1)
+        left_out.append(rest[~np.eye(len(rest), dtype=bool)].mean())
+    jackknife = np.std(left_out) * np.sqrt(len(TEXTS) - 1)
+    assert metrics["t_mean_cosine_error"] == pytest.approx(jackknife, rel=0.1)
+    assert evaluator.primary_metric == "t_isoscore"
+    table = pd.read_csv(tmp_path / "isotropy_evaluation_t_results.csv")
+    assert table[["epoch", "steps"]].to_numpy().tolist() == [[1, 7], [2, 7]]
+    assert table["isoscore"].iloc[1] == pytest.approx(metrics["t_isoscore"])
+
+
+@pytest.mark.parametrize("transform", [Center(), AllButTheTop(3), Whitening(0.1)], ids=repr)
+def test_affine_transform_is_loaded_without_trust_in_code(
+    transform: Any, model: SentenceTransformer, tmp_path: Path
+) -> None:
+    vectors = model.eval().encode(TEXTS)
+    expected = transform.fit(vectors.astype(np.float64)).transform(vectors.astype(np.float64))
+    model.append(as_dense(transform))
+    model.save(str(tmp_path / "saved"))
+    loaded = SentenceTransformer(str(tmp_path / "saved"), device="cpu", trust_remote_code=False)
+    largest = np.abs(expected).max()
+    assert np.abs(loaded.encode(TEXTS) - expected).max() < 1e-6 * max(1, largest)
+
+
+def test_clustered_transform_needs_trust_and_equals_the_estimator(
+    model: SentenceTransformer, tmp_path: Path
+) -> None:
+    vectors = model.eval().encode(TEXTS)
+    transform = ClusterBasedEnhancement(3, 2).fit(vectors)
+    model.append(ClusterEnhancementModule.of(transform))
+    assert np.abs(model.encode(TEXTS) - transform.transform(vectors)).max() < 1e-5
+    model.save(str(tmp_path / "saved"))
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    loaded = SentenceTransformer(str(tmp_path / "saved"), device="cpu", trust_remote_code=True)
+    assert np.array_equal(loaded.encode(TEXTS), model.encode(TEXTS))
+    with pytest.raises(ValueError, match="not affine"):
+        as_dense(transform)  # type: ignore[arg-type]
+
+
+def test_example_of_the_documentation(
+    project: Path, model: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model.save("model")
+    page = (project / "docs/sentence-transformers.md").read_text("utf8")
+    code = re.findall(r"```python\n(.*?)```", page, re.S)[0]
+    assert len(code.splitlines()) <= 30
+    names: dict[str, Any] = {"MODEL": "model", "texts": TEXTS}
+    exec(compile(code, "docs/sentence-transformers.md", "exec"), names)
+    assert names["after"]["mine_isoscore"] != names["before"]["mine_isoscore"]
+    shown = SentenceTransformer("isotropic").encode(TEXTS)
+    assert np.abs(shown.mean(axis=0)).max() < 1e-5
