@@ -13,8 +13,9 @@ READY := $(VENV)/.ready
 
 .PHONY: figures check test test-gpu test-slurm campaign rehearsal environment benchmarks lock docs
 
+# On a terminal a bar of all work and one for each running job, else plain lines; results/logs/ has those of each job.
 figures: $(READY)
-	$(VENV)/bin/snakemake --cores $(CORES) --quiet rules $(ARGS)
+	$(VENV)/bin/snakemake --cores $(CORES) $$([ -t 2 ] && echo --logger rich) --quiet rules $(ARGS)
 	@echo "Done. Open results/index.html: every figure and table, with its numbers, code and record."
 
 # The processes of pytest share the cores: threads of each besides would wait for one another, tests ten times as long.

@@ -25,6 +25,7 @@ import json
 import logging
 import os
 import shutil
+import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -59,6 +60,8 @@ log = logging.getLogger("isotropy")
 
 PROJECT = project_folder()
 LOGS = f"{RESULTS}/logs/"
+JOB_OUTPUT = "ISOTROPY_JOB_OUTPUT"
+"""Environment variable; `log`: what a job prints goes to its log only, not to the terminal."""
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
@@ -273,10 +276,15 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         formatter = _OneLineFormatter(self._result)
         mode = "a" if path in _started_logs else "w"  # the results of one rule run share a log
         _started_logs.add(path)
-        handlers: list[logging.Handler] = [
-            logging.FileHandler(path, mode=mode, encoding="utf8"),
-            logging.StreamHandler(),
-        ]
+        log_file = logging.FileHandler(path, mode=mode, encoding="utf8")
+        handlers: list[logging.Handler] = [log_file]
+        if os.environ.get(JOB_OUTPUT) == "log":
+            assert log_file.stream is not None
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+                os.dup2(log_file.stream.fileno(), stream.fileno())
+        else:
+            handlers.append(logging.StreamHandler())
         for handler in handlers:
             handler.setFormatter(formatter)
         logging.getLogger("isotropy").handlers = handlers

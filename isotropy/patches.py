@@ -41,6 +41,19 @@ def limit_gpu_jobs(workflow: Any, n: int) -> None:
         scheduler.global_resources["gpu"] = scheduler.resources["gpu"] = n
 
 
+def progress_display(workflow: Any) -> Any:
+    """Return the `rich.progress.Progress` of snakemake-logger-plugin-rich; None if the run does not
+    use that logger.
+    """
+    handlers = workflow.logger_manager.get_log_handlers()
+    return next((h.progress for h in handlers if hasattr(h, "progress")), None)
+
+
+def planned_outputs(workflow: Any) -> list[str]:
+    """Return the outputs of all jobs that a run is about to make."""
+    return [str(path) for job in workflow.dag.needrun_jobs() for path in job.output]
+
+
 def is_module(workflow: Any) -> bool:
     """Return whether another workflow uses this one as a module."""
     return not workflow.modifier.is_main_snakefile()

@@ -46,7 +46,9 @@ if not patches.is_module(workflow):
 
 from isotropy.context import shard_stems
 from isotropy.errors import IsotropyError
+from isotropy.files import RECORD_SUFFIX
 from isotropy.gpus import count_gpus
+from isotropy.job import JOB_OUTPUT
 from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
@@ -58,6 +60,8 @@ from isotropy.sources import formats
 from isotropy.workflow.config import load_study
 from isotropy.workflow.costs import CostModel, read_rates
 from isotropy.workflow.plan import Plan
+from isotropy.workflow.progress import WorkProgress
+from isotropy.workflow.summary import summarize
 
 # Another workflow that uses this one as a module may put a prefix before all paths.
 RESULTS = Path(patches.module_prefix(workflow)) / "results"
@@ -314,6 +318,23 @@ def start_run():
         append_run(RESULTS, PROJECT, files, workflow.config_settings.config)
     except IsotropyError as error:
         raise WorkflowError(escape_for_terminal(str(error))) from None
+    show_progress()
+
+
+def show_progress():
+    """Show work in place of numbers of jobs, where the run has the logger `rich`. What jobs print
+    would break its lines: it goes to their logs only.
+    """
+    display = patches.progress_display(workflow)
+    if display is not None:
+        os.environ[JOB_OUTPUT] = "log"
+        made = [
+            path.removeprefix(f"{RESULTS}/").removesuffix(RECORD_SUFFIX)
+            for path in patches.planned_outputs(workflow)
+            if path.endswith(RECORD_SUFFIX)
+        ]
+        root, summary = RESULTS.parent.absolute(), summarize(COSTS)
+        WorkProgress(display, root, PROJECT, summary, made).start()
 
 
 def run_audit(log, *arguments):

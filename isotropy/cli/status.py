@@ -140,7 +140,7 @@ def _as_json(results: list[Result], forecast: Forecast) -> dict[str, Any]:
 
 def _tables(results: list[Result], forecast: Forecast) -> Group:
     """What is done, a line per stage and paper; a line per running and failed job; the whole."""
-    from isotropy.workflow.status import STATES
+    from isotropy.workflow.status import STATES, format_seconds
 
     table = Table("", *STATES, "work", "time left", box=None)
     for column in table.columns[1:]:
@@ -166,10 +166,12 @@ def _first(results: Iterable[Result], state: str) -> list[Result]:
 
 def _running(result: Result, forecast: Forecast) -> Table:
     """One line of a running job: name, bar, time left."""
+    from isotropy.workflow.status import format_seconds
+
     line = Table.grid(padding=(0, 1), expand=True)
-    line.add_column(ratio=3, no_wrap=True)
-    line.add_column(ratio=2)
-    line.add_column(width=12, justify="right")
+    line.add_column(ratio=1, no_wrap=True)
+    line.add_column(width=16)
+    line.add_column(width=6, justify="right")
     expected, left = forecast.seconds(result), forecast.seconds_left(result)
     line.add_row(
         result.name,
@@ -177,10 +179,3 @@ def _running(result: Result, forecast: Forecast) -> Table:
         format_seconds(left) if left else "soon",
     )
     return line
-
-
-def format_seconds(seconds: float) -> str:
-    """Format a time in the unit that fits: `40 s`, `12 min`, `3.5 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"

@@ -68,7 +68,8 @@ def last_jobs(results: Path) -> dict[str, dict[str, Any]]:
     """
     path = results / LEDGER
     entries: dict[str, dict[str, Any]] = {}
-    for line in _read_bytes(path).splitlines() if path.is_file() else []:
+    data = _read_bytes(path) if path.is_file() else b""
+    for line in data.splitlines()[: data.count(b"\n")]:  # the last may be only half written
         try:
             if b'"event":"job"' in line:
                 entry = json.loads(line)

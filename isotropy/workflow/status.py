@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -137,7 +138,9 @@ def _result(
 ) -> Result:
     lock = files.locks.get(name)
     if lock is not None and is_locked(lock):
-        return Result(name, "running", expected, max(0.0, time.time() - lock.stat().st_mtime))
+        with suppress(OSError):  # done since
+            passed = time.time() - lock.stat().st_mtime
+            return Result(name, "running", expected, max(0.0, passed))
     if name not in files.records:
         if name in files.errors:
             return Result(name, "failed", expected, message=files.errors[name])
@@ -231,3 +234,10 @@ def _jobs_at_a_time(results: list[Result]) -> float:
         until = max(until, end)
     running = sum(r.state == "running" for r in results)
     return max(1.0, together / covered if covered else running)
+
+
+def format_seconds(seconds: float) -> str:
+    """Format a time in the unit that fits: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"

@@ -6,24 +6,30 @@ import importlib
 import json
 import os
 import re
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 from isotropy.cli import app
 from isotropy.cli.audit import study_plan
 from isotropy.errors import IsotropyError
-from isotropy.job import Job
+from isotropy.job import JOB_OUTPUT, Job
 from isotropy.locks import is_locked, lock_file
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.provenance.code import code_param
 from isotropy.provenance.format import read_ledger
 from isotropy.provenance.ledger import append_run
+from isotropy.workflow.costs import CostModel, read_rates
+from isotropy.workflow.progress import WorkProgress
 from isotropy.workflow.status import STATES, Forecast, Result, measured_scale
-from isotropy.workflow.summary import Expected
+from isotropy.workflow.summary import Expected, summarize
 from tests.unit.jobs import Named, snakemake_object
 
 DATASETS = ("polarity", "polarity-train", "polarity-part", "polarity-validation", "simlex999")
@@ -185,3 +191,48 @@ def test_summaries_of_records_leave_the_chain_whole(finished: Path) -> None:
     records, breaks, _ = read_ledger(data)
     assert len(records) == 3
     assert breaks == []
+
+
+def test_bars_of_a_run_count_work(finished: Path, project: Path) -> None:
+    """One for all work that the run makes, one for each running job; the plugin's are hidden."""
+    lock = finished / "results/prepare/.simlex999.work/lock"
+    lock.parent.mkdir()
+    display = Progress(disable=True)
+    of_plugin = display.add_task("Total Progress")
+    costs = CostModel(
+        study_plan(project, finished, None), read_rates(project / "config/rates.yaml")
+    )
+    names = [f"prepare/{name}" for name in DATASETS]
+    progress = WorkProgress(display, finished, project, summarize(costs), names)
+    with lock.open("w") as stream:
+        lock_file(stream, wait=False)
+        progress.update()
+        first = [(task.description, task.visible) for task in display.tasks]
+        done = display.tasks[1].percentage
+    shutil.rmtree(lock.parent)
+    progress.update()
+    assert [visible for _, visible in first] == [False, True, True]
+    assert [text.split(",")[0] for text, _ in first[1:]] == ["all work", "prepare/simlex999"]
+    assert display.tasks[0].id == of_plugin
+    assert 0 < done < 100
+    assert len(display.tasks) == 2
+
+
+def test_output_of_a_job_goes_to_its_log_beside_bars(tmp_path: Path, project: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from isotropy.job import Job; from tests.unit.jobs "
+        "import NoteSpec, snakemake_object\n"
+        f"with Job(snakemake_object(Path({str(project)!r}), 'a'), NoteSpec) as job:\n"
+        "    print('by a library', file=sys.stderr)\n"
+        "    job.output['note'].write_text('a')\n"
+    )
+    environment = os.environ | {JOB_OUTPUT: "log", "PYTHONPATH": str(project)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    lines = (tmp_path / "results/logs/a.log").read_text().splitlines()
+    assert [line.split(" ", 1)[-1] for line in lines[:2]] == [
+        "a: started by rule prepare_sentences",
+        "a library",
+    ]
