@@ -1,5 +1,5 @@
 # `make figures` makes everything, `make test` tests everything; `make check` is its quick part. All first make the
-# environment, once.
+# environment, once; tests and linters add their own packages to it.
 # CORES: cores to use (default: all). ARGS: more arguments for Snakemake, e.g. ARGS="--configfile config/paper.yaml".
 # TEST_ARGS: arguments for pytest, e.g. TEST_ARGS="-x tests/unit" for one process that stops at the first failure.
 
@@ -10,8 +10,10 @@ ARGS ?=
 TEST_ARGS ?= --numprocesses 2 --dist worksteal
 GPU_PYTHON ?= $(VENV)/bin/python
 READY := $(VENV)/.ready
+TEST_READY := $(VENV)/.ready-for-tests
+INSTALL := $(VENV)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps
 
-.PHONY: figures check test test-gpu test-slurm campaign rehearsal environment benchmarks lock docs
+.PHONY: figures check test test-gpu test-slurm campaign rehearsal environment test-environment benchmarks lock docs
 
 # On a terminal a bar of all work and one for each running job, else plain lines; results/logs/ has those of each job.
 figures: $(READY)
@@ -22,27 +24,27 @@ figures: $(READY)
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest $(TEST_ARGS)
 
 # Linters, types, and the quick unit tests, which need no run of Snakemake.
-check: $(READY)
+check: $(TEST_READY)
 	$(PYTEST) --junitxml=.pytest_cache/check.xml -m "not study"
 
 # The same, what the smoke study shows, made once, and other real runs.
-test: $(READY)
+test: $(TEST_READY)
 	$(PYTEST) --junitxml=.pytest_cache/report.xml
 	@echo "All tests passed. What each one shows is in its docstring under tests/; timings are in .pytest_cache/report.xml."
 
 # The computation of each stage on a GPU beside the CPU, in less than five minutes; on the CPU alone
 # where torch sees no GPU. GPU_PYTHON: another interpreter, which has torch already; then nothing is installed.
-test-gpu: $(if $(filter $(VENV)/bin/python,$(GPU_PYTHON)),$(READY))
+test-gpu: $(if $(filter $(VENV)/bin/python,$(GPU_PYTHON)),$(TEST_READY))
 	$(GPU_PYTHON) -m tests.gpu
 
 # Tests on a SLURM of its own, for which it installs Debian's packages and needs root; elsewhere it says so and skips them.
-test-slurm: $(READY)
+test-slurm: $(TEST_READY)
 	tests/slurm/install.sh || echo "SLURM cannot be installed here: its tests are skipped."
 	$(VENV)/bin/python -m pytest tests/slurm
 
 # Many random faults, an hour: each prints counts and what was missed, and takes --n and --seed by itself. `make test` has
 # short forms. Alterations are of a copy of the finished study in this folder.
-campaign: $(READY)
+campaign: $(TEST_READY)
 	$(VENV)/bin/python -m tests.campaign.mutations
 	$(VENV)/bin/python -m tests.campaign.inputs
 	$(VENV)/bin/python -m tests.campaign.faults
@@ -52,26 +54,40 @@ campaign: $(READY)
 	$(VENV)/bin/python benchmarks/repeatability.py
 
 # The full-scale study on synthetic models and data, below .rehearsal/: docs/rehearsal.md
-rehearsal: $(READY)
+rehearsal: $(TEST_READY)
 	$(VENV)/bin/python -m tests.rehearsal.run --cores $(CORES)
 
 environment: $(READY)
 
-$(READY): requirements.lock pyproject.toml
+test-environment: $(TEST_READY)
+
+# The locks name all packages, so that pip resolves nothing. torch comes first: between the builds for CPUs and for CUDA, which
+# have one version, pip then chooses as it is configured, not by whether it knows a file's digest before the download.
+$(READY): requirements.lock requirements-cuda.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3" if sys.version_info < (3, 11) else 0)'
 	@echo "Making the environment in $(VENV): a few minutes, once."
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	awk '/^[^ ]/ { on = /^torch==/ } on' requirements.lock > $(VENV)/torch.lock
+	$(VENV)/bin/python -m pip download --disable-pip-version-check --quiet --no-deps --dest $(VENV)/torch "$$(grep -o '^torch==[^ ]*' $(VENV)/torch.lock)"
+	$(INSTALL) --require-hashes --no-index --find-links $(VENV)/torch --requirement $(VENV)/torch.lock
+	rm -r $(VENV)/torch $(VENV)/torch.lock
+	$(INSTALL) --require-hashes --requirement requirements.lock
+	if grep -q '^Requires-Dist: nvidia' $(VENV)/lib/python*/site-packages/torch-*/METADATA; then \
+	  $(INSTALL) --require-hashes --requirement requirements-cuda.lock; fi
+	$(INSTALL) --no-build-isolation --editable .
 	@touch $(READY)
+
+$(TEST_READY): $(READY) requirements-dev.lock
+	$(INSTALL) --require-hashes --requirement requirements-dev.lock
+	@touch $(TEST_READY)
 
 # The docs as a site, in SITE, made in an environment of its own; a broken link or anchor is an error. UV: another uv.
 UV ?= $(VENV)/bin/uv
 SITE ?= site
-docs: $(if $(filter $(VENV)/bin/uv,$(UV)),$(READY))
+docs: $(if $(filter $(VENV)/bin/uv,$(UV)),$(TEST_READY))
 	NO_MKDOCS_2_WARNING=1 $(UV) tool run --with-requirements docs/requirements.txt mkdocs build --strict --site-dir $(abspath $(SITE))
 
-benchmarks: $(READY)
+benchmarks: $(TEST_READY)
 	$(VENV)/bin/python benchmarks/metrics.py
 	$(VENV)/bin/python benchmarks/embed.py
 	$(VENV)/bin/python benchmarks/loop.py
@@ -79,14 +95,6 @@ benchmarks: $(READY)
 	$(VENV)/bin/python benchmarks/audit.py
 	$(VENV)/bin/python benchmarks/graph.py
 
-# Resolve pyproject.toml anew and write down what came. torch pins its own CUDA packages, which differ between systems.
-lock:
-	rm -rf .lock-env
-	$(PYTHON) -m venv .lock-env
-	.lock-env/bin/python -m pip install --upgrade pip
-	.lock-env/bin/python -m pip install --editable ".[workflow,dev]"
-	.lock-env/bin/python -m pip freeze --all --exclude-editable > .lock-env/all.txt
-	{ echo '# Exact versions of everything. Made by `make lock` from pyproject.toml; do not edit.'; \
-	  grep -vE '^(pip|wheel|nvidia|cuda|triton)[=-]' .lock-env/all.txt | sed 's/+cpu$$//'; } > .lock-env/requirements.lock
-	mv .lock-env/requirements.lock requirements.lock
-	rm -rf .lock-env
+# Write the lock files from pyproject.toml; versions that fit stay, unless ARGS=--upgrade.
+lock: $(TEST_READY)
+	$(VENV)/bin/python -m tests.make_lock $(ARGS)

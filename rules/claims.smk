@@ -17,7 +17,7 @@ rule evaluate_claims:
         "results/logs/claims/claims.log",
     localrule: True
     conda:
-        "../envs/claims.yaml"
+        "../envs/data.yaml"
     threads: 1
     resources:
         mem_mb=1000,
@@ -42,7 +42,7 @@ rule make_scorecard:
         "results/logs/claims/scorecard.log",
     localrule: True
     conda:
-        "../envs/claims.yaml"
+        "../envs/data.yaml"
     threads: 1
     resources:
         mem_mb=1000,

@@ -20,7 +20,7 @@ rule initialize_model:
         source=alternatives(CONTROLS),
     priority: UPSTREAM_PRIORITY
     conda:
-        "../envs/embed.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         mem_mb=doubles_with_attempt(6000),
@@ -44,7 +44,7 @@ rule embed_sentences:
         "results/logs/embed/{dataset}/{model}.log",
     priority: UPSTREAM_PRIORITY
     conda:
-        "../envs/embed.yaml"
+        "../envs/torch.yaml"
     threads: 2
     resources:
         gpu=gpus(),
@@ -71,7 +71,7 @@ rule embed_words:
         vectors=alternatives(VECTORS),
     priority: UPSTREAM_PRIORITY
     conda:
-        "../envs/embed.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("embed/{dataset}/{vectors}"),
@@ -97,7 +97,7 @@ rule embed_tokens:
         "results/logs/embed/{dataset}/tokens/{model}.log",
     priority: UPSTREAM_PRIORITY
     conda:
-        "../envs/embed.yaml"
+        "../envs/torch.yaml"
     threads: 2
     resources:
         gpu=token_gpus,
@@ -124,7 +124,7 @@ rule embed_shard:
         shard=r"\d+-of-\d+",
     priority: UPSTREAM_PRIORITY
     conda:
-        "../envs/embed.yaml"
+        "../envs/torch.yaml"
     threads: 2
     resources:
         gpu=gpus(),

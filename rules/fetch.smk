@@ -14,7 +14,7 @@ rule fetch_source:
         source=alternatives(FETCHED),
     priority: UPSTREAM_PRIORITY
     conda:
-        "../envs/fetch.yaml"
+        "../envs/data.yaml"
     threads: 1
     resources:
         mem_mb=2000,

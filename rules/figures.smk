@@ -21,7 +21,7 @@ for paper in papers_with("figures"):
             f"results/logs/figures/{paper}.log",
         localrule: True
         conda:
-            "../envs/figures.yaml"
+            "../envs/data.yaml"
         threads: 1
         resources:
             mem_mb=1000,

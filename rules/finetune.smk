@@ -20,7 +20,7 @@ rule finetune_model:
     log:
         "results/logs/finetune/{paper}/{run}/seed{seed}.log",
     conda:
-        "../envs/finetune.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         gpu=gpus(),
@@ -47,7 +47,7 @@ rule finetune_and_keep_model:
     log:
         "results/logs/finetune/{kept}/seed{seed}.log",
     conda:
-        "../envs/finetune.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         gpu=gpus(),

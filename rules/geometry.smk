@@ -19,7 +19,7 @@ rule measure_stability:
     log:
         "results/logs/geometry/{paper}/{cloud}.log",
     conda:
-        "../envs/geometry.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("geometry/{paper}/{cloud}"),
@@ -44,7 +44,7 @@ rule measure_layer:
     log:
         "results/logs/geometry/{paper}/{dataset}/{model}/{layer}.log",
     conda:
-        "../envs/geometry.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("geometry/{paper}/{dataset}/{model}/{layer}"),
@@ -69,7 +69,7 @@ rule measure_vectors:
     wildcard_constraints:
         vectors=alternatives(VECTORS),
     conda:
-        "../envs/geometry.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("geometry/{paper}/vectors/{vectors}"),
@@ -95,7 +95,7 @@ rule measure_contexts:
     log:
         "results/logs/geometry/{paper}/contexts/{texts}/{model}/{layer}.log",
     conda:
-        "../envs/geometry.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("geometry/{paper}/contexts/{texts}/{model}/{layer}"),
@@ -118,7 +118,7 @@ rule measure_static_words:
     log:
         "results/logs/geometry/{paper}/static/{texts}/{model}.log",
     conda:
-        "../envs/geometry.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("geometry/{paper}/static/{texts}/{model}"),

@@ -21,7 +21,7 @@ rule optimize_embeddings:
     log:
         "results/logs/optimize/{paper}/{setup}/seed{seed}.log",
     conda:
-        "../envs/optimize.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         gpu=gpus(),

@@ -17,7 +17,7 @@ rule prepare_sentences:
         dataset=alternatives(SENTENCES),
     priority: UPSTREAM_PRIORITY
     conda:
-        "../envs/prepare.yaml"
+        "../envs/data.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("prepare/{dataset}"),
@@ -43,7 +43,7 @@ rule prepare_words:
         dataset=alternatives(WORDS),
     priority: UPSTREAM_PRIORITY
     conda:
-        "../envs/prepare.yaml"
+        "../envs/data.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("prepare/{dataset}"),
@@ -68,7 +68,7 @@ rule prepare_corpus:
         dataset=alternatives(CORPORA),
     priority: UPSTREAM_PRIORITY
     conda:
-        "../envs/prepare.yaml"
+        "../envs/data.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("prepare/{dataset}"),

@@ -16,7 +16,7 @@ rule summarize_run:
         "results/logs/report/run.log",
     localrule: True
     conda:
-        "../envs/report.yaml"
+        "../envs/data.yaml"
     threads: 2
     resources:
         mem_mb=2000,
@@ -39,7 +39,7 @@ rule write_pages:
         "results/logs/report/pages.log",
     localrule: True
     conda:
-        "../envs/report.yaml"
+        "../envs/data.yaml"
     threads: 1
     resources:
         mem_mb=1000,

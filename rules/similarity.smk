@@ -17,7 +17,7 @@ rule measure_similarity:
     log:
         "results/logs/similarity/{paper}/{dataset}/{embedding}/{layer}.log",
     conda:
-        "../envs/similarity.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("similarity/{paper}/{dataset}/{embedding}/{layer}"),
@@ -40,7 +40,7 @@ rule tune_similarity:
     log:
         "results/logs/similarity/{paper}/{dataset}/{embedding}/{layer}-tuning.log",
     conda:
-        "../envs/similarity.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         mem_mb=memory_for("similarity/{paper}/{dataset}/{embedding}/{layer}-tuning"),
@@ -64,7 +64,7 @@ rule classify_frozen:
     log:
         "results/logs/similarity/{paper}/classification/{task}/{model}.log",
     conda:
-        "../envs/similarity.yaml"
+        "../envs/torch.yaml"
     threads: 1
     resources:
         gpu=gpus(),

@@ -20,7 +20,7 @@ for paper in papers_with("tables"):
             f"results/logs/tables/{paper}.log",
         localrule: True
         conda:
-            "../envs/tables.yaml"
+            "../envs/torch.yaml"
         threads: 1
         resources:
             mem_mb=2500,  # for the predictions of all models in the full study

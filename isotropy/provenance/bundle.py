@@ -30,6 +30,8 @@ CODE = (
     "Makefile",
     "pyproject.toml",
     "requirements.lock",
+    "requirements-cuda.lock",
+    "requirements-dev.lock",
     "README.md",
     "LICENSE",
     "CITATION.cff",

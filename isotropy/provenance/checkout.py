@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +11,7 @@ from isotropy.files import sha256_file
 from isotropy.provenance.chain import cached_method, stem_of
 from isotropy.provenance.code import code_file, conda_packages, rule_sha256
 from isotropy.provenance.compare import shown, spec_differences
-from isotropy.provenance.environment import normalized_name
+from isotropy.provenance.environment import locked_versions
 from isotropy.provenance.record import Record
 from isotropy.provenance.syntax import file_digest
 from isotropy.spec import Spec
@@ -56,12 +55,9 @@ class Checkout:
         self.project, self._expected = project, expected
         self.incomplete: list[str] = []
         self.changed_infrastructure: Counter[str] = Counter()
-        lock = project / LOCK
-        if not lock.is_file():
+        self.locked = locked_versions(project)
+        if not self.locked:
             self.incomplete.append(f"packages were not compared: there is no {LOCK}")
-        text = lock.read_text("utf8") if lock.is_file() else ""
-        pins = re.findall(r"^([A-Za-z0-9][\w.-]*)==([^\s;]+)", text, re.M)
-        self.locked = {normalized_name(name): version for name, version in pins}
 
     def spec_differs(self, name: str, record: Record) -> list[str]:
         """List fields of a record's spec, with both values, and inputs that differ from what the

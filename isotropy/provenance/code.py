@@ -152,7 +152,7 @@ def conda_packages(root: Path, rule: str) -> list[str]:
         return []
     file = root / match[1] if match else None
     text = file.read_text("utf8") if file and file.is_file() else ""
-    names = re.findall(r"^\s+- ([A-Za-z0-9_.-]+)=", text, re.M)
+    names = re.findall(r"^\s+- ([A-Za-z0-9_.-]+)[=<>]", text, re.M)
     return [PYPI_NAME.get(n, n) for n in map(normalized_name, names) if n not in ("python", "pip")]
 
 

@@ -84,6 +84,15 @@ def normalized_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def locked_versions(project: Path) -> dict[str, str]:
+    """Return the versions in the lock files of a checkout, requirements*.lock: normalized name ->
+    version; empty where there are none.
+    """
+    text = "".join(path.read_text("utf8") for path in sorted(project.glob("requirements*.lock")))
+    pins = re.findall(r"^([A-Za-z0-9][\w.-]*)==([^\s;]+)", text, re.M)
+    return {normalized_name(name): version for name, version in pins}
+
+
 def peak_memory_bytes() -> int:
     """Return the peak resident set size of this process so far, in bytes."""
     try:  # getrusage includes the peak of the parent process before the fork

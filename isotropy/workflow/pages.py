@@ -13,7 +13,7 @@ from isotropy.files import RESULTS
 from isotropy.papers.choices import Line, protocol_lines
 from isotropy.papers.locations import CLAIMS, OF_ALL, figure_file, note_file, table_file
 from isotropy.papers.registry import KEYS, Paper, papers
-from isotropy.provenance.environment import normalized_name
+from isotropy.provenance.environment import locked_versions
 from isotropy.spec import PaperSpec, Spec
 from isotropy.tables.spec import TableSpec
 from isotropy.workflow.page_spec import PageSpec, PaperEntry, RunSpec
@@ -47,7 +47,7 @@ def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -
         case ["site", "run"]:
             return RunSpec(study=study)
         case ["site", "provenance"]:
-            locked = _locked(parts.project / "requirements.lock")
+            locked = locked_versions(parts.project)
             return PageSpec(kind="provenance", study=study, papers=entries, locked=locked)
         case ["site", "claims" | "scorecard" | "sources" as kind]:
             return PageSpec(kind=kind, study=study, papers=entries)
@@ -140,11 +140,3 @@ def _decisions(page: Path) -> str:
     text = page.read_text("utf8") if page.is_file() else ""
     sections = re.split(r"^(?=## )", text, flags=re.M)
     return "\n".join(section for section in sections if section.startswith(FROM_DOCS))
-
-
-@cache
-def _locked(lock: Path) -> dict[str, str]:
-    """Versions by the lock; nothing where there is none."""
-    text = lock.read_text("utf8") if lock.is_file() else ""
-    pins = re.findall(r"^([A-Za-z0-9][\w.-]*)==([^\s;]+)", text, re.M)
-    return {normalized_name(name): version for name, version in pins}

@@ -13,16 +13,18 @@ from typing import get_args
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
 from isotropy.provenance.code import code_identity
-from isotropy.provenance.environment import PYPI_NAME, normalized_name
+from isotropy.provenance.environment import PYPI_NAME, locked_versions, normalized_name
 from isotropy.sources.formats import READERS, known_formats
 from isotropy.workflow.config import generated_files
 from isotropy.workflow.page_spec import Kind
 from tests import architecture
 from tests.architecture import RULES, Rule, imports, modules, upward_imports, violations, within
+from tests.make_lock import CUDA, resolve
 
 # Import name -> conda package, where they differ.
 CONDA_NAME = {
@@ -47,18 +49,15 @@ def tracked(project: Path, *patterns: str) -> list[Path]:
     return [path for path in result if path.is_file() and not path.is_symlink()]
 
 
-def locked(project: Path) -> dict[str, str]:
-    lines = (project / "requirements.lock").read_text().splitlines()
-    return {
-        normalized_name(line.split("==")[0]): line.split("==")[1]
-        for line in lines
-        if "==" in line and line[0] != "#"
-    }
-
-
 def conda_file(path: Path) -> dict[str, str]:
-    pins = [d.partition("=") for d in yaml.safe_load(path.read_text())["dependencies"]]
-    return {name: version for name, _, version in pins if name not in ("python", "pip")}
+    """Read the range of versions of each package."""
+    texts = yaml.safe_load(path.read_text())["dependencies"]
+    ranges = {re.split("[<>=]", text)[0]: text for text in texts}
+    return {
+        name: text.removeprefix(name)
+        for name, text in ranges.items()
+        if name not in ("python", "pip")
+    }
 
 
 def rules(project: Path) -> list[tuple[str, str]]:
@@ -102,13 +101,45 @@ def imported_files(project: Path, rule: str) -> list[str]:
     return sorted({*identity.sha256, *identity.infrastructure})
 
 
-def test_conda_files_have_the_locked_versions(project: Path) -> None:
-    lock = locked(project)
+def test_conda_files_have_ranges_with_the_locked_versions(project: Path) -> None:
+    """Each range has both bounds: the next major version of a library may break the workflow."""
+    lock = locked_versions(project)
     for path in (project / "envs").glob("*.yaml"):
-        for name, version in conda_file(path).items():
-            assert lock[normalized_name(PYPI_NAME.get(name, name))] == version, (
-                f"{path.name}: {name}"
-            )
+        for name, versions in conda_file(path).items():
+            version = lock[normalized_name(PYPI_NAME.get(name, name))]
+            assert SpecifierSet(versions).contains(version), f"{path.name}: {name}"
+            assert re.fullmatch(r">=[\d.]+,<[\d.]+", versions), f"{path.name}: {name}"
+
+
+def test_lock_files_have_a_hash_for_every_requirement_and_no_host(project: Path) -> None:
+    """Also those of torch's build for CPUs, which has the same version."""
+    for path in project.glob("requirements*.lock"):
+        text = path.read_text("utf8")
+        for entry in re.split(r"^(?=[a-z0-9])", text, flags=re.M)[1:]:
+            assert re.fullmatch(
+                r"[a-z0-9-]+==[^\s;]+(?: ; [^\n\\]+)? \\\n"
+                r"(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+",
+                entry,
+            ), f"{path.name}: {entry[:80]}"
+        assert not re.search(r"://|file:|@|index|/(?:opt|home|tmp)", text), path.name
+
+
+def test_lock_files_are_what_the_project_asks_for(project: Path) -> None:
+    """uv, which keeps versions that fit, resolves pyproject.toml to the versions that they have."""
+    locks = {path.stem: path.read_text("utf8") for path in project.glob("requirements*.lock")}
+    try:
+        workflow = set(resolve("".join(locks.values()), ["workflow"], []))
+        everything = set(resolve("".join(locks.values()), ["workflow", "dev"], []))
+    except subprocess.CalledProcessError as error:
+        if b"rror sending request" in error.stderr or b"dns error" in error.stderr:
+            pytest.skip("PyPI cannot be reached")
+        raise
+    pins = {name: set(re.findall(r"^(\S+==\S+) ", text, re.M)) for name, text in locks.items()}
+    cuda = pins["requirements-cuda"]
+    assert cuda
+    assert all(CUDA.match(pin) for pin in cuda)
+    assert pins["requirements"] | cuda == workflow
+    assert pins["requirements-dev"] == everything - workflow
 
 
 def test_conda_files_contain_the_imports_of_scripts(project: Path) -> None:
