@@ -223,14 +223,15 @@ def _static_spec(
 
 
 BIBTEX = """@inproceedings{ethayarajh-2019-contextual,
-  title = {How Contextual are Contextualized Word Representations? Comparing the Geometry of {BERT}, {ELM}o, and {GPT}-2 Embeddings},
+    title = {How Contextual are Contextualized Word Representations? Comparing the Geometry of
+    {BERT}, {ELM}o, and {GPT}-2 Embeddings},
   author = {Ethayarajh, Kawin},
   booktitle = {Proceedings of EMNLP-IJCNLP 2019},
   year = {2019},
   pages = {55--65},
   doi = {10.18653/v1/D19-1006}
 }
-"""  # noqa: E501
+"""
 PAPER = Paper(
     key="ethayarajh2019",
     title="How Contextual are Contextualized Word Representations?",
