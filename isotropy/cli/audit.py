@@ -107,8 +107,8 @@ def verify(
         if everything:
             findings = audit.verify_all(root, checkout, threads)
         else:
-            relative = [_relative(p, root) for p in paths or []]
-            findings = audit.verify(root, relative, checkout, threads)
+            names = [_relative(p, root) for p in paths or []]
+            findings = audit.verify(root, names, checkout, threads)
     raise typer.Exit(_report(root, findings, checkout, incomplete, head))
 
 

@@ -180,8 +180,7 @@ def lloyd(
     """
     total = float(np.einsum("ij,ij->", X, X, dtype=np.float64))
     max_move = tol * total / X.size
-    runs = [_Run(start, len(X)) for start in starts]
-    active = list(runs)
+    active = runs = [_Run(start, len(X)) for start in starts]
     nearest = _assign_nearest if has_kernels(torch.from_numpy(X)) else _assign_nearest_by_numpy
     with worker_threads() as pool:
 
