@@ -25,6 +25,7 @@ OUTSIDE = {
 }
 """File of the checkout -> file of the site."""
 REFERENCE = [
+    "isotropy",
     "isotropy.metrics",
     "isotropy.transforms",
     "isotropy.losses",

@@ -159,7 +159,8 @@ class Whitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return the whitened cloud, shape (n, d), in the dtype of X."""
         check_is_fitted(self)
         X = _validate(self, X, reset=False)
-        return (X - self.mean_.astype(X.dtype)) @ self.matrix_.astype(X.dtype)  # type: ignore[no-any-return]
+        whitened: np.ndarray = (X - self.mean_.astype(X.dtype)) @ self.matrix_.astype(X.dtype)
+        return whitened
 
 
 class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -6,7 +6,7 @@ import importlib.util
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,6 +26,7 @@ Style = Literal["page", "paper"]
 Width = Literal["column", "page"]
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from isotropy.workflow.costs import CostModel, Rates, Total
@@ -118,11 +119,17 @@ def plan(
     console.print(_cost_table(stage_totals, None if left is None else totals(costs, left)))
     for (stage, gpu), factor in scale.items():
         console.print(f"measured: {stage}{' on GPUs' if gpu else ''} {factor:.2f} times as long")
+    _print_origin(console, speeds, rates, costs.unknown)
+
+
+def _print_origin(
+    console: Console, speeds: Rates, rates: Path | None, unknown: Iterable[str]
+) -> None:
+    """Print whose speeds these are, and which sizes are not known."""
     hardware = f"GPU: {speeds.hardware.gpu}. CPU: {speeds.hardware.cpu}."
     origin = f"Speeds: {rates or 'config/rates.yaml'}."
     console.print(f"{hardware} {origin}", markup=False, soft_wrap=True)
-    if costs.unknown:
-        names = ", ".join(sorted(costs.unknown))
+    if names := ", ".join(sorted(unknown)):
         warning = f"Sources of unknown size, counted as empty: {names}"
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 

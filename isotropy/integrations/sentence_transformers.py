@@ -164,7 +164,7 @@ def _transformer(model: Any) -> Any:
     return next((m for m in _unwrapped(model).modules() if isinstance(m, Transformer)), None)
 
 
-class ReestimateShrinkage(TrainerCallback):  # type: ignore[misc]
+class ReestimateShrinkage(TrainerCallback):
     """Estimates Sigma_S of I-STAR at the start of each epoch: a callback of the library's trainer.
 
     Args:

@@ -4,17 +4,20 @@ cache them on disk. Without it the same numbers come from torch and NumPy, up to
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 
+njit: Any
 try:
     from numba import njit
 except ModuleNotFoundError:
     njit = None
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def kernel(**options: Any) -> Any:
+def kernel(**options: Any) -> Callable[[Function], Function]:
     """Return a decorator that compiles a function; without Numba it leaves the function as it is,
     which is then not called: see `has_kernels`.
     """

@@ -21,6 +21,8 @@ from tests.conftest import PROJECT, copy_checkout, once
 COMMANDS = {
     "measure": "v.npy",
     "plan": "",
+    "run": "--cores 1",
+    "status": "",
     "draw": "rudman2024/figure4 -o f.pdf",
     "schema": "",
     "audit verify": "--all",
