@@ -31,13 +31,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter, process_time
+from time import monotonic, perf_counter, process_time, sleep
 from types import SimpleNamespace, TracebackType
 from typing import Any, Generic, Self, TextIO, TypeVar
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_path, remove, write_json
-from isotropy.locks import LOCK, lock_file
+from isotropy.locks import LOCK, POLL_SECONDS, lock_file
 from isotropy.printable import escape_for_terminal
 from isotropy.provenance.chain import stem_of
 from isotropy.provenance.code import (
@@ -59,6 +59,8 @@ from isotropy.threads import limit_threads
 log = logging.getLogger("isotropy")
 
 PROJECT = project_folder()
+LOCK_SECONDS = 1.0
+"""Time to wait for a lock: `isotropy status` may hold it for a moment, to see if it is free."""
 LOGS = f"{RESULTS}/logs/"
 JOB_OUTPUT = "ISOTROPY_JOB_OUTPUT"
 """Environment variable; `log`: what a job prints goes to its log only, not to the terminal."""
@@ -248,14 +250,20 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             raise IsotropyError(
                 f"{error}: if a killed job of another user has left {self.work.parent}, remove it"
             ) from error
-        try:
-            lock_file(lock, wait=False)
-        except BlockingIOError:
-            raise IsotropyError(
-                f"another process is still making {self.record.name.removesuffix(RECORD_SUFFIX)}, "
-                "perhaps one of a killed run: wait for it or stop it, then start again"
-            ) from None
-        return lock
+        end = monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                lock_file(lock, wait=False)
+            except BlockingIOError:
+                if monotonic() < end:
+                    sleep(POLL_SECONDS)
+                    continue
+                raise IsotropyError(
+                    "another process is still making "
+                    f"{self.record.name.removesuffix(RECORD_SUFFIX)}, perhaps one of a killed run: "
+                    "wait for it or stop it, then start again"
+                ) from None
+            return lock
 
     def _clear_up(self) -> None:
         """Remove the work folder. A finished job does not fail if files in use cannot be removed,
@@ -339,6 +347,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             raise SystemExit(1) from None
         for line in "".join(traceback.format_exception(error)).splitlines():
             log.error("%s", line)
+        log.error("error: %s: %s", type(error).__name__, error)
 
 
 def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:

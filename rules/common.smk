@@ -8,6 +8,7 @@ before the first job.
 import os
 import subprocess
 import sys
+import time
 from functools import cache, partial
 from math import ceil
 from pathlib import Path
@@ -25,6 +26,10 @@ if {"{", "}"} & set(str(PROJECT)):
 # In a checkout; the package of a wheel is installed.
 if (PROJECT / "isotropy").is_dir():
     sys.path.insert(0, str(PROJECT))
+elif workflow.deployment_settings.deployment_method:
+    raise WorkflowError(
+        "environments that Snakemake makes do not have the package isotropy: run from a checkout, or without --sdm"
+    )
 
 from isotropy import patches
 
@@ -325,7 +330,10 @@ def show_progress():
     """Show work in place of numbers of jobs, where the run has the logger `rich`. What jobs print
     would break its lines: it goes to their logs only.
     """
-    display = patches.progress_display(workflow)
+    # As a module it leaves the display and the variables of the other workflow as they are.
+    display = (
+        None if patches.is_module(workflow) else patches.progress_display(workflow)
+    )
     if display is not None:
         os.environ[JOB_OUTPUT] = "log"
         made = [
@@ -334,7 +342,8 @@ def show_progress():
             if path.endswith(RECORD_SUFFIX)
         ]
         root, summary = RESULTS.parent.absolute(), summarize(COSTS)
-        WorkProgress(display, root, PROJECT, summary, made).start()
+        now = int(time.time())  # records have whole seconds
+        WorkProgress(display, root, PROJECT, summary, made, since=now).start()
 
 
 def run_audit(log, *arguments):

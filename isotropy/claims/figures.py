@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
+from isotropy.claims.wording import without_remark
 from isotropy.figures.draw import footnote, heading, legend, whiskers
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS, STATUS, VERDICTS
 from isotropy.papers.declare import figure
@@ -104,17 +105,12 @@ def _height(stack: list[pd.DataFrame]) -> int:
 
 def _row_names(verdicts: pd.DataFrame) -> pd.Series:
     """The statement of each verdict, with its setup where several have that statement."""
-    statements = verdicts["statement"].map(_short)
+    statements = verdicts["statement"].map(without_remark)
     several = statements.duplicated(keep=False)
     names = statements.where(~several, statements + " (" + verdicts["setup"] + ")")
     return names.map(
         lambda name: textwrap.fill(name, LABEL_CHARACTERS["published"], break_on_hyphens=False)
     )
-
-
-def _short(statement: str) -> str:
-    """Return a statement without its remarks in brackets at the end."""
-    return re.sub(r" \(.*\)$", "", statement)
 
 
 def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
@@ -218,7 +214,7 @@ def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]
         cbar=False,
         xticklabels=[model or NO_MODEL for model in models],
         yticklabels=[
-            textwrap.fill(_short(statement), LABEL_CHARACTERS["scorecard"])
+            textwrap.fill(without_remark(statement), LABEL_CHARACTERS["scorecard"])
             for statement in rows.drop_duplicates("id")["statement"]
         ],
         ax=axes,

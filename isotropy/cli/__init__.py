@@ -6,7 +6,7 @@ import importlib.util
 import io
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,6 +24,7 @@ from isotropy.files import RESULTS
 
 Style = Literal["page", "paper"]
 Width = Literal["column", "page"]
+PROFILE_OPTIONS = ("--profile", "--workflow-profile")
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,7 +110,7 @@ def plan(
         speeds = read_rates(rates or checkout / "config/rates.yaml")
         files = configfile or []
         if decide is not None:
-            verdicts = (project or Path()) / RESULTS / "claims.parquet"
+            verdicts = root / RESULTS / "claims.parquet"
             files = [*files, _write_configuration(decide, output, verdicts, checkout, files)]
             console.print(f"{output}: use it with --configfile", markup=False, soft_wrap=True)
         scale = _measured_scale(root, checkout, speeds) if measured else {}
@@ -259,12 +260,24 @@ def run_workflow(context: typer.Context) -> None:
     if importlib.util.find_spec("snakemake") is None:
         raise ModuleNotFoundError(name="snakemake")
     project = find_project(None, Path())
-    arguments = [
-        str(file_or_shipped(a, project)) if a == "slurm" or a.startswith("config/") else a
-        for a in context.args
-    ]
+    arguments = _with_shipped_files(context.args, project)
     command = [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(project / "Snakefile")]
     os.execv(sys.executable, command + arguments)  # noqa: S606 (so that Ctrl-C is Snakemake's)
+
+
+def _with_shipped_files(arguments: Sequence[str], project: Path) -> list[str]:
+    """Return Snakemake's arguments with the paths of the workflow's own configuration files and
+    profile in place of their names, also in `--option=name`.
+    """
+    result, option = [], ""
+    for argument in arguments:
+        value = argument
+        if argument.startswith("--"):
+            option, _, value = argument.partition("=")
+        if value.startswith("config/") or (value == "slurm" and option in PROFILE_OPTIONS):
+            argument = argument.removesuffix(value) + str(file_or_shipped(value, project))
+        result.append(argument)
+    return result
 
 
 @app.command()

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from isotropy.cli.audit import Root, find_project, one_sentence, study_plan
+from isotropy.cli.audit import Root, file_or_shipped, find_project, one_sentence, study_plan
 from isotropy.files import RESULTS, sha256_file
 from isotropy.printable import escape_for_terminal
 from isotropy.provenance.format import LEDGER
@@ -42,11 +42,14 @@ def status(
     """Print how far a study is: results that are done, running, waiting, failed or stale, per stage
     and paper, and the time left, from records and logs alone.
 
-    Failed: the last job ended with an error. Stale: spec or code has changed since. Waiting: all
-    others, killed jobs among them.
+    Failed: the last job ended with an error. Stale: spec or code has changed since; what is made
+    from a stale result counts as done until that is made again. Waiting: all others, killed jobs
+    among them.
     """
     from isotropy.workflow.status import Forecast, survey
 
+    if watch and as_json:
+        raise typer.BadParameter("--watch does not go with --json")
     checkout = find_project(project, root)
     console = Console(highlight=False)
     with one_sentence():
@@ -79,6 +82,8 @@ def _summary(project: Path, root: Path, configfiles: list[Path] | None) -> tuple
 
     if configfiles is None and not (root / RESULTS / LEDGER).is_file():
         configfiles = []
+    if configfiles is not None:
+        configfiles = [file_or_shipped(str(path), project) for path in configfiles]
     configuration: Any = (
         {k: v for k, v in last_run(root / RESULTS).items() if k in ("configfiles", "overrides")}
         if configfiles is None

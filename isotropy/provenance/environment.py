@@ -16,6 +16,7 @@ from typing import Any
 
 from isotropy.scrub import remove_user
 
+LOCKS = ("requirements.lock", "requirements-cuda.lock")
 # Conda package name -> PyPI name, where they differ.
 PYPI_NAME = {
     "pytorch": "torch",
@@ -85,10 +86,11 @@ def normalized_name(name: str) -> str:
 
 
 def locked_versions(project: Path) -> dict[str, str]:
-    """Return the versions in the lock files of a checkout, requirements*.lock: normalized name ->
-    version; empty where there are none.
+    """Return the versions in the lock files of what jobs import: normalized name -> version; empty
+    where there are none.
     """
-    text = "".join(path.read_text("utf8") for path in sorted(project.glob("requirements*.lock")))
+    paths = [project / name for name in LOCKS]
+    text = "".join(path.read_text("utf8") for path in paths if path.is_file())
     pins = re.findall(r"^([A-Za-z0-9][\w.-]*)==([^\s;]+)", text, re.M)
     return {normalized_name(name): version for name, version in pins}
 

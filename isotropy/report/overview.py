@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from isotropy.claims.spec import ALPHA
+from isotropy.claims.wording import without_remark
 from isotropy.files import read_json
 from isotropy.palette import STATUS
 from isotropy.report.pictures import size
@@ -63,6 +64,7 @@ def _card(
     of_papers = select_by_origin(paper_statements, ours=False)
     counts = {status: count_groups(of_papers, status) for status in STATUS}
     heads = {statement["head"]["id"]: statement["head"] for statement in paper_statements}
+    main = heads.get(paper.main)
     picture = pictures.get(paper.key)
     return {
         "paper": paper,
@@ -75,7 +77,7 @@ def _card(
             for status, groups in counts.items()
             if any(groups.values())
         ],
-        "main": heads.get(paper.main),
+        "main": main and main | {"statement": without_remark(main["statement"])},
         "found": _summarize(paper_statements),
         "picture": picture and os.path.relpath(picture, folder),
         "caption": paper.lead_caption,

@@ -17,6 +17,7 @@ from isotropy.palette import GROUPS, SIGNS
 from isotropy.tables.write import format_cell
 
 PLOT_WIDTH, PLOT_MARGIN = 160, 8
+MAX_DECIMALS = 6
 MOST_LINES = 24
 """Most lines in the plot of a statement's cases; a statement with more has no plot."""
 
@@ -202,12 +203,17 @@ def format_estimate(obtained: float, low: float, high: float) -> dict[str, str]:
     Examples:
         >>> format_estimate(-0.1803, -0.2388, -0.1181)
         {'obtained': '−0.180', 'interval': '−0.239 to −0.118'}
+        >>> format_estimate(3.1e-9, 2e-9, 4e-9)
+        {'obtained': '3.1e-09', 'interval': '2e-09 to 4e-09'}
         >>> format_estimate(0.25, float("nan"), float("nan"))
         {'obtained': '0.25', 'interval': ''}
     """
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         return {"obtained": format_number(obtained), "interval": ""}
-    digits = min(max(1 - math.floor(math.log10((high - low) / 2)), 0), 6)
+    digits = max(1 - math.floor(math.log10((high - low) / 2)), 0)
+    if digits > MAX_DECIMALS:
+        interval = f"{format_number(low)} to {format_number(high)}"
+        return {"obtained": format_number(obtained), "interval": interval}
     ends = (print_minus(f"{end:,.{digits}f}") for end in (low, high))
     number = "" if math.isnan(obtained) else print_minus(f"{obtained:,.{digits}f}")
     return {"obtained": number, "interval": " to ".join(ends)}

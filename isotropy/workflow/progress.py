@@ -4,14 +4,18 @@ in the display of `snakemake-logger-plugin-rich`, which by itself counts jobs pe
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from isotropy.errors import first_line
 from isotropy.workflow.status import Forecast, Result, format_seconds, survey
 from isotropy.workflow.summary import Summary
+
+log = logging.getLogger("snakemake.logging")
 
 UPDATE_SECONDS = 2.0
 """Least time between two updates."""
@@ -26,13 +30,20 @@ class WorkProgress:
         project: the checkout.
         summary: what the plan expects.
         names: the results that the run makes.
+        since: start of the run, in seconds since the epoch: older results are made again.
     """
 
     def __init__(
-        self, display: Any, root: Path, project: Path, summary: Summary, names: Collection[str]
+        self,
+        display: Any,
+        root: Path,
+        project: Path,
+        summary: Summary,
+        names: Collection[str],
+        since: float,
     ) -> None:
         self._display, self._root, self._project = display, root, project
-        self._summary, self._names = summary, set(names)
+        self._summary, self._names, self._since = summary, set(names), since
         self._bars: dict[str, Any] = {}
 
     def start(self) -> None:
@@ -42,7 +53,14 @@ class WorkProgress:
     def _run(self) -> None:
         while True:
             started = time.perf_counter()
-            self.update()
+            try:
+                self.update()
+            except Exception as error:  # the run goes on, with the plugin's bars
+                for task in self._display.tasks:
+                    own = task.id in self._bars.values()
+                    self._display.update(task.id, visible=not own)
+                log.warning("progress is no longer counted by work: %s", first_line(error))
+                return
             # At most a twentieth of a core, however many results there are
             time.sleep(max(UPDATE_SECONDS, 20 * (time.perf_counter() - started)))
 
@@ -50,7 +68,7 @@ class WorkProgress:
         """Show the present state."""
         everything = survey(self._root, self._summary, self._project)
         forecast = Forecast(everything)
-        results = [result for result in everything if result.name in self._names]
+        results = [self._in_this_run(r) for r in everything if r.name in self._names]
         running = {result.name: result for result in results if result.state == "running"}
         group = forecast.group(results)
         left = f"{format_seconds(group.seconds_left)} left"
@@ -63,6 +81,11 @@ class WorkProgress:
         for task in self._display.tasks:
             if task.id not in own and task.visible:  # a bar of the plugin, which counts jobs
                 self._display.update(task.id, visible=False)
+
+    def _in_this_run(self, result: Result) -> Result:
+        """Return a result of an earlier run, which this one makes again, as waiting."""
+        is_old = result.ended is not None and result.ended < self._since
+        return result._replace(state="waiting") if is_old and result.state == "done" else result
 
     def _show_job(self, name: str, result: Result, forecast: Forecast) -> None:
         expected, left = forecast.seconds(result), forecast.seconds_left(result)

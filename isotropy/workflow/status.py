@@ -28,7 +28,7 @@ STATES: tuple[State, ...] = get_args(State)
 - waiting: none of these; so is a result whose job was killed.
 """
 
-TAIL_BYTES = 4096
+TAIL_BYTES = 2**16
 RECENT_SECONDS = 24 * 3600.0
 
 
@@ -119,11 +119,13 @@ def _last_error(log: Path) -> tuple[str, str] | None:
             lines = stream.read().decode("utf8", "replace").splitlines()
     except OSError:
         return None
-    _, _, last = (lines or [""])[-1].partition(" ")  # after the time
-    stem, _, message = last.partition(": ")
-    is_traceback = any("Traceback (most recent call last)" in line for line in lines)
-    if message.startswith("error: ") or (is_traceback and not message.startswith("done in ")):
-        return stem, message.removeprefix("error: ")
+    for line in reversed(lines):  # a library may print more when the process ends
+        _, _, text = line.partition(" ")  # after the time
+        stem, _, message = text.partition(": ")
+        if message.startswith("error: "):
+            return stem, message.removeprefix("error: ")
+        if message.startswith(("done in ", "started by ")):
+            return None
     return None
 
 
@@ -212,12 +214,15 @@ class Forecast:
     def group(self, results: Iterable[Result]) -> Group:
         """Counts, time left and share of the work that is done."""
         counts = dict.fromkeys(STATES, 0)
-        whole = left = 0.0
+        whole = left = longest = 0.0
         for result in results:
             counts[result.state] += 1
             whole += self.seconds(result)
-            left += self.seconds_left(result)
-        return Group(counts, left / self.at_a_time, 1 - left / whole if whole else 1.0)
+            seconds = self.seconds_left(result)
+            left, longest = left + seconds, max(longest, seconds)
+        return Group(
+            counts, max(left / self.at_a_time, longest), 1 - left / whole if whole else 1.0
+        )
 
 
 def _jobs_at_a_time(results: list[Result]) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, write_json
 from isotropy.spec import digest
 
@@ -55,7 +56,9 @@ class Summary:
         name = " ".join([rule, *modules])
         if name not in self.codes:
             self.codes[name] = None
-            with suppress(LookupError, ValueError):  # no such rule or module any more
+            with suppress(
+                LookupError, ValueError, IsotropyError
+            ):  # no such rule or module any more
                 self.codes[name] = code_param(project, rule, *modules)
         return self.codes[name] != code
 

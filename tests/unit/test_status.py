@@ -203,7 +203,7 @@ def test_bars_of_a_run_count_work(finished: Path, project: Path) -> None:
         study_plan(project, finished, None), read_rates(project / "config/rates.yaml")
     )
     names = [f"prepare/{name}" for name in DATASETS]
-    progress = WorkProgress(display, finished, project, summarize(costs), names)
+    progress = WorkProgress(display, finished, project, summarize(costs), names, since=0)
     with lock.open("w") as stream:
         lock_file(stream, wait=False)
         progress.update()

@@ -223,7 +223,7 @@ def _static_spec(
 
 
 BIBTEX = """@inproceedings{ethayarajh-2019-contextual,
-    title = {How Contextual are Contextualized Word Representations? Comparing the Geometry of
+  title = {How Contextual are Contextualized Word Representations? Comparing the Geometry of
     {BERT}, {ELM}o, and {GPT}-2 Embeddings},
   author = {Ethayarajh, Kawin},
   booktitle = {Proceedings of EMNLP-IJCNLP 2019},

@@ -343,7 +343,7 @@ def _spec(name: str, run: Trajectory, seed: int, context: Context) -> OptimizeSp
 BIBTEX = r"""@inproceedings{mickus-etal-2024-isotropy,
   title = {Isotropy, Clusters, and Classifiers},
   author = {Mickus, Timothee and Gr{\"o}nroos, Stig-Arne and Attieh, Joseph},
-    booktitle = {Proceedings of the 62nd Annual Meeting of the Association for Computational
+  booktitle = {Proceedings of the 62nd Annual Meeting of the Association for Computational
     Linguistics (Short Papers)},
   year = {2024},
   pages = {75--84},

@@ -544,7 +544,7 @@ def _token_layers(study: Rajaee2021) -> list[TokenLayers]:
 BIBTEX = """@inproceedings{rajaee-pilehvar-2021-cluster,
   title = {A Cluster-based Approach for Improving Isotropy in Contextual Embedding Space},
   author = {Rajaee, Sara and Pilehvar, Mohammad Taher},
-    booktitle = {Proceedings of the 59th Annual Meeting of the Association for Computational
+  booktitle = {Proceedings of the 59th Annual Meeting of the Association for Computational
     Linguistics (Short Papers)},
   year = {2021},
   pages = {575--584},
