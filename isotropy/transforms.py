@@ -150,7 +150,7 @@ class Whitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         variances, components = scipy.linalg.eigh(scatter(torch.from_numpy(centred)).numpy())
         variances = np.maximum(variances, 0) / (len(X) - 1)
         variances += self.shrinkage * (variances.mean() - variances)
-        kept = variances > variances.max() * len(variances) * np.finfo(X.dtype).eps
+        kept = variances > variances.max() * len(variances) * np.finfo(variances.dtype).eps
         scaled = components[:, kept] / np.sqrt(variances[kept])
         self.matrix_ = scaled @ components[:, kept].T / scale
         return self

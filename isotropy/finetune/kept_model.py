@@ -60,8 +60,8 @@ resamples of the items.
 {% for name, (low, high) in intervals.items() -%}
 | {{ name }} | {{ "%.2f" % facts.metrics[name] }} | {{ "%.2f" % low }} | {{ "%.2f" % high }} |
 {% endfor %}
-Always the most frequent class: {{ facts.metric }} {{ "%.2f" % facts.chance }}.
-
+{% if has_classes %}Always the most frequent class: {{ facts.metric }} {{ "%.2f" % facts.chance }}.
+{% endif %}
 ## Geometry of each layer
 
 Of the validation items' tokens, and of their sentence vectors (columns `sentence_`). IsoScore* with
@@ -159,6 +159,7 @@ def _card(
         data,
         template_str=TEMPLATE,
         facts=facts,
+        has_classes=dataset.task == "single-label",
         method=METHODS[facts.method.kind],
         model_class=f"AutoModelFor{model_class.partition('For')[2]}",
         settings=_settings(job.spec, facts),

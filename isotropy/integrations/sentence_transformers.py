@@ -71,6 +71,8 @@ class PenalizedLoss(nn.Module):
                 f"{type(loss).__name__} caches gradients, so that the vectors of a batch never "
                 "have gradients together: use the loss without cache, and gradient accumulation"
             )
+        if any(isinstance(module, PenalizedLoss) for module in loss.modules()):
+            raise ValueError("the loss has a penalty already, and its part would be lost")
         if of == "tokens" and _transformer(model) is None:
             raise ValueError('the model has no transformer with hidden layers: of="sentences"')
         if of not in ("tokens", "sentences"):
@@ -90,7 +92,8 @@ class PenalizedLoss(nn.Module):
             return _parts(self.loss(sentence_features, labels))
         with self._captured_vectors() as clouds:
             parts = _parts(self.loss(sentence_features, labels))
-        return parts | {"penalty": self.penalty.penalty(torch.cat(clouds))}
+        on_one_device = [cloud.to(clouds[0].device) for cloud in clouds]
+        return parts | {"penalty": self.penalty.penalty(torch.cat(on_one_device))}
 
     @torch.no_grad()
     def estimate_shrinkage(

@@ -145,9 +145,13 @@ class IsotropyTrainerMixin(_Trainer):
         Raises:
             ValueError: the model returns no hidden states; as in `isotropy.losses`.
         """
-        if self.penalty is None or not model.training:
+        if not model.training:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        self._start_epoch()
+        if self.penalty is None:
+            share = self._item_share(inputs, num_items_in_batch)
+            loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
+            return (loss * share, outputs) if return_outputs else loss * share
+        self._estimate_shrinkage()
         n_batches = getattr(self, "current_gradient_accumulation_steps", 1)
         if self._new_batches and self.penalty_over == "update":
             if n_batches * self.accelerator.num_processes > 1:
@@ -188,20 +192,20 @@ class IsotropyTrainerMixin(_Trainer):
         by_others = self.compute_loss_func is not None or self.label_smoother is not None
         if self.loss_is_scaled_for_ga is not None or by_others or not self._is_scaled(n_items):
             return 1
-        n_own = inputs["labels"].ne(-100).sum()
+        labels = inputs["labels"][..., 1:] if self._loss_shifts_labels else inputs["labels"]
+        n_labels = inputs.get("shift_labels", labels).ne(-100).sum()
         n_items = torch.as_tensor(n_items).flatten()[0]  # for DataParallel one per device
         if self._ignores_item_count is None:
             losses = []
             for n in (n_items, 2 * n_items):
                 with keep_random_state(self.args.device):
-                    outputs = self.model(**inputs, num_items_in_batch=n)
-                losses.append(outputs["loss"] if isinstance(outputs, dict) else outputs[0])
+                    losses.append(super().compute_loss(self.model, {**inputs}, False, n))
             if not losses[0] > 0:  # no item in this batch: it cannot tell
                 return 1
             self._ignores_item_count = bool(losses[1] > 0.75 * losses[0])
         if not self._ignores_item_count:
             return 1
-        return n_own / n_items / max(1, self.args.n_gpu)
+        return n_labels / n_items / max(1, self.args.n_gpu)
 
     def _tokens(self, outputs: Any, inputs: dict[str, Any], device: torch.device) -> torch.Tensor:
         """Return the token vectors that the penalty is computed from, shape (n, d), in single
@@ -219,7 +223,7 @@ class IsotropyTrainerMixin(_Trainer):
         return self._tokens(outputs, inputs, self.args.device)
 
     @torch.no_grad()
-    def _start_epoch(self) -> None:
+    def _estimate_shrinkage(self) -> None:
         """Estimate Sigma_S, unless it has been estimated in this epoch."""
         epoch = math.floor(self.state.epoch or 0)
         if not isinstance(self.penalty, IStarLoss) or self.penalty.zeta == 0:
@@ -296,7 +300,7 @@ class IsotropyTrainerMixin(_Trainer):
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
         path = Path(checkpoint or "", STATE_FILE)
-        if isinstance(self.penalty, IStarLoss) and path.is_file():
+        if checkpoint is not None and isinstance(self.penalty, IStarLoss) and path.is_file():
             tensors, metadata = read_checkpoint(path)
             self.penalty.load_state_dict(tensors)
             self._shrinkage_epoch = int(metadata["epoch"])

@@ -4,9 +4,11 @@ table and the plot of its measurements.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -118,13 +120,22 @@ class IsotropyCallback(TrainerCallback):
         penalty, scores = getattr(self.trainer, "penalty", None), {}
         named = {f"layer_{i}": stream for i, stream in streams.items()} | {"all_layers": together}
         for name, (isoscores, cosine) in named.items():
-            scores[f"isoscore/{name}"] = isoscores.compute()
-            scores[f"isoscore_unbiased/{name}"] = isoscores.compute_unbiased()
-            scores[f"mean_cosine/{name}"] = cosine.compute()
+            scores[f"isoscore/{name}"] = _or_nan(isoscores.compute)
+            scores[f"isoscore_unbiased/{name}"] = _or_nan(isoscores.compute_unbiased)
+            scores[f"mean_cosine/{name}"] = _or_nan(cosine.compute)
             if isinstance(penalty, IStarLoss) and penalty.zeta > 0 and int(penalty.shrinkage.n) > 1:
                 covariance = penalty.shrinkage.covariance().to(isoscores.mean.device)
-                scores[f"isoscore_star/{name}"] = isoscores.compute(penalty.zeta, covariance)
+                score = partial(isoscores.compute, penalty.zeta, covariance)
+                scores[f"isoscore_star/{name}"] = _or_nan(score)
         return scores
+
+
+def _or_nan(compute: Callable[[], float]) -> float:
+    """Return a score; NaN where it is not defined, as for a layer that has collapsed to a point."""
+    try:
+        return compute()
+    except ValueError:
+        return math.nan
 
 
 def geometry_table(log_history: list[dict[str, float]]) -> pd.DataFrame:
@@ -158,6 +169,7 @@ def plot_geometry(log_history: list[dict[str, float]]) -> Figure:
     Raises:
         ValueError: no measurement has been logged.
     """
+    import matplotlib as mpl
     import seaborn as sns
 
     from isotropy.figures.draw import panels
@@ -166,16 +178,17 @@ def plot_geometry(log_history: list[dict[str, float]]) -> Figure:
     table = geometry_table(log_history)
     if table.empty:
         raise ValueError("nothing was measured: add an IsotropyCallback to the trainer")
-    use_style()
-    table = table.melt(["step", "layer"], var_name="score", ignore_index=True).dropna()
-    figure, drawn = panels(table.assign(status=None), "score", xlabel="update")
-    for k, (axes, rows) in enumerate(drawn):
-        sns.lineplot(
-            rows, x="step", y="value", hue="layer", palette="viridis", marker="o", ax=axes,
-            legend="full" if k == len(drawn) - 1 else False,
-        )  # fmt: skip
-        axes.set(xlabel="update", ylabel="")
-    sns.move_legend(axes, "center left", bbox_to_anchor=(1, 0.5))
+    with mpl.rc_context():  # the user's settings stay
+        use_style()
+        table = table.melt(["step", "layer"], var_name="score", ignore_index=True).dropna()
+        figure, drawn = panels(table.assign(status=None), "score", xlabel="update")
+        for k, (axes, rows) in enumerate(drawn):
+            sns.lineplot(
+                rows, x="step", y="value", hue="layer", palette="viridis", marker="o", ax=axes,
+                legend="full" if k == len(drawn) - 1 else False,
+            )  # fmt: skip
+            axes.set(xlabel="update", ylabel="")
+        sns.move_legend(axes, "center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from isotropy.errors import IsotropyError, missing_package
+from isotropy.errors import IsotropyError, first_line, missing_package
 from isotropy.measurement.clouds import PointCloud, cloud_from_array
 from isotropy.measurement.differences import Measured, differences, is_result
 from isotropy.measurement.inputs import require_matrix
 from isotropy.measurement.output import to_frame
 from isotropy.measurement.run import GROUPS, Request, Result, run
+from isotropy.metrics.validation import as_array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,7 +149,8 @@ def _measure(x: Any, options: dict[str, Any], work: Path, *, keep_effects: bool 
     for name in ("texts", *GROUPS):
         if name in given and not isinstance(given[name], str):
             given[name] = _save_values(given[name], name, work)
-    if (truncate_dim := getattr(x, "truncate_dim", None)) is not None:
+    truncate_dim = None if "pooling" in given else getattr(x, "truncate_dim", None)
+    if truncate_dim is not None:
         given.setdefault("truncate_dim", truncate_dim)
     return run(Request([_input(x, work)], **given), work, keep_effects=keep_effects)
 
@@ -211,12 +213,14 @@ def _clouds(x: Any) -> dict[str, PointCloud]:
         x = x.detach().cpu()
         x = (x.float() if x.dtype == torch.bfloat16 else x).numpy()
     try:
-        array = np.asarray(x)
-    except ValueError as error:
-        raise IsotropyError(f"array: {error}") from None
+        array = as_array(x, "array")
+    except (ValueError, TypeError) as error:
+        raise IsotropyError(first_line(error)) from None
     if array.dtype.kind not in "fiub":
         raise IsotropyError(f"array: expected real numbers, got {type(x).__name__}")
     layers = array if array.ndim == 3 else array[None]
+    if not len(layers):
+        raise IsotropyError(f"array: no layers, the shape is {array.shape}")
     require_matrix("array", layers.shape[1:] if array.ndim == 3 else array.shape)
     return {
         str(i) if array.ndim == 3 else "": cloud_from_array(

@@ -13,7 +13,7 @@ from isotropy.measurement.arrays import TABLES, open_file, select_layers
 from isotropy.measurement.clouds import PointCloud
 from isotropy.measurement.hub import fetch_model, is_hub_id
 from isotropy.measurement.models import ModelOptions, Pooling, embed_texts
-from isotropy.measurement.scores import METRICS, Effects, Groups, measure_cloud
+from isotropy.measurement.scores import METRICS, Effects, Groups, measure_cloud, sample_cloud
 from isotropy.metrics.validation import sample_rows
 from isotropy.sources.table_text import format_suffix
 from isotropy.sources.text_files import Column, parse_column, read_labels, read_texts
@@ -328,6 +328,9 @@ def _measure_cloud(
         names = requested
     if groups.labels is not None and len(np.unique(groups.labels)) < 2:
         raise IsotropyError("--labels: expected at least 2 classes, all labels are equal")
+    facts: Row = {"input": cloud.input, "layer": cloud.layer}
+    facts |= {"n": min(cloud.n, request.sample or cloud.n), "d": cloud.d, "columns": cloud.columns}
+    cloud, groups = sample_cloud(cloud, groups, request.sample, request.seed)
     scores = measure_cloud(
         cloud,
         groups,
@@ -336,10 +339,6 @@ def _measure_cloud(
         sample=request.sample,
         seed=request.seed,
     )
-    facts: Row = {"input": cloud.input, "layer": cloud.layer, "n": cloud.n, "d": cloud.d}
-    facts |= {"columns": cloud.columns}
-    if request.sample is not None:
-        facts["n"] = min(cloud.n, request.sample)
     if not request.transforms and request.save_transform is None:
         return _Measured([facts | scores.columns], scores.notes, scores.effects)
     # Loads scikit-learn: 2 s

@@ -201,6 +201,17 @@ class Scores(NamedTuple):
     effects: Effects
 
 
+def sample_cloud(
+    cloud: PointCloud, groups: Groups, sample: int | None, seed: int
+) -> tuple[PointCloud, Groups]:
+    """Draw rows without replacement, at most as many as `sample`; None: all rows."""
+    if sample is None or sample >= cloud.n:
+        return cloud, groups
+    chosen = sample_rows(cloud.n, sample, seed).numpy()
+    rows = cloud_from_array(cloud.input, cloud.layer, cloud.rows(chosen))
+    return rows, groups.select(chosen)
+
+
 def measure_cloud(
     cloud: PointCloud,
     groups: Groups,
@@ -217,17 +228,13 @@ def measure_cloud(
         groups: the groups of the rows.
         metrics: names in METRICS.
         required: whether a metric that has no value is an error; if not, there is a note.
-        sample: number of rows to measure, drawn without replacement; None: all rows, but at most
-            MAX_ROWS_OF_PAIRS for metrics of pairs.
+        sample: number of rows that were asked for (`sample_cloud`); None: metrics of pairs read at
+            most MAX_ROWS_OF_PAIRS.
         seed: random seed for sampling.
 
     Raises:
         IsotropyError: a required metric has no value.
     """
-    if sample is not None and sample < cloud.n:
-        chosen = sample_rows(cloud.n, sample, seed).numpy()
-        groups = groups.select(chosen)
-        cloud = cloud_from_array(cloud.input, cloud.layer, cloud.rows(chosen))
     scores = Scores({}, [], Effects({}, groups.sentences))
     keep = partial(_add_scores, scores, cloud.title, required)
     _measure_passes(cloud, scores.effects, metrics, keep)

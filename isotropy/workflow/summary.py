@@ -56,9 +56,8 @@ class Summary:
         name = " ".join([rule, *modules])
         if name not in self.codes:
             self.codes[name] = None
-            with suppress(
-                LookupError, ValueError, IsotropyError
-            ):  # no such rule or module any more
+            # No such rule or module any more, or not valid just now
+            with suppress(LookupError, ValueError, IsotropyError):
                 self.codes[name] = code_param(project, rule, *modules)
         return self.codes[name] != code
 

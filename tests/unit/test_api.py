@@ -26,6 +26,8 @@ from isotropy.cli import app
 from isotropy.errors import IsotropyError
 from isotropy.measurement import api, plot
 from isotropy.metrics import isoscore, isoscore_unbiased
+from isotropy.metrics.validation import sample_rows
+from isotropy.transforms import Center
 from tests.unit.tiny_models import sentences, write_tiny_bert
 
 TEXTS = sentences(60)
@@ -74,6 +76,15 @@ def test_arrays(cloud: np.ndarray) -> None:
     require_same(few, "x.npy", "--labels", "y.npy", "--metrics", "isoscore,silhouette")
     double = isotropy.measure(cloud.astype(float).tolist(), metrics="isoscore")
     assert double["isoscore"].item() == pytest.approx(isoscore(cloud), abs=1e-7)
+
+
+def test_transforms_of_a_sample_are_measured_on_it(cloud: np.ndarray) -> None:
+    frame = isotropy.measure(cloud, sample=150, transforms=True, metrics="isoscore")
+    rows = sample_rows(len(cloud), 150, 0).numpy()
+    centred = Center().fit_transform(cloud[rows])
+    by_transform = frame.set_index("transform")["isoscore"]
+    assert by_transform["none"] == pytest.approx(isoscore(cloud[rows]), abs=1e-6)
+    assert by_transform["Center"] == pytest.approx(isoscore(centred), abs=1e-6)
 
 
 def test_layers_of_arrays(cloud: np.ndarray) -> None:
@@ -138,7 +149,9 @@ def test_models_of_sentence_transformers(tmp_path: Path, monkeypatch: pytest.Mon
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "shape": (lambda: np.zeros(3), r"array: expected an array of shape \(n, d\), got \(3,\)"),
     "text": (lambda: ["a", "b"], "array: expected real numbers, got list"),
-    "ragged": (lambda: [[1.0, 2.0], [1.0]], "array: setting an array element"),
+    "ragged": (lambda: [[1.0, 2.0], [1.0]], "array must be an array or rows of one length"),
+    "masked": (lambda: np.ma.masked_less(np.ones((5, 2)), 2), "array .*mask"),
+    "no layers": (lambda: np.zeros((0, 5, 2)), r"array: no layers, the shape is \(0, 5, 2\)"),
     "file": (lambda: "missing.npy", "missing.npy: no such file"),
     "model": (
         lambda: AutoModel.from_pretrained(write_tiny_bert(Path("m"))),

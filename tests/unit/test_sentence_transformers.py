@@ -113,6 +113,12 @@ def test_losses_that_cache_gradients_are_refused(model: SentenceTransformer) -> 
             PenalizedLoss(model, loss, CosRegLoss())
 
 
+def test_a_second_penalty_is_refused(model: SentenceTransformer) -> None:
+    loss = PenalizedLoss(model, losses.MultipleNegativesRankingLoss(model), CosRegLoss())
+    with pytest.raises(ValueError, match="has a penalty already"):
+        PenalizedLoss(model, loss, CosRegLoss())
+
+
 def test_shrinkage_is_estimated_again_in_each_epoch(model: SentenceTransformer) -> None:
     penalty = IStarLoss(16, strength=1.0)
     loss = PenalizedLoss(model, losses.MultipleNegativesRankingLoss(model), penalty)

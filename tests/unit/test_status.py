@@ -72,6 +72,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
     ledger.write_text("\n".join(lines) + "\n")
     with pytest.raises(SystemExit), prepare(project, failed):
         raise IsotropyError("empty data set: give another")
+    with Path(f"results/logs/{failed}.log").open("a") as log_file:  # by a library, at exit
+        log_file.write("a long warning of several lines\n" * 200)
     log = Path(f"results/logs/{killed}.log")  # a killed job leaves a log without an end
     log.write_text(f"12:00:00 {killed}: started by rule prepare_sentences\n")
     os.chdir(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,21 @@ def test_accumulated_update_equals_one_big_batch(kind: str, name: str, tmp_path:
         states = alone.model(**inputs, output_hidden_states=True).hidden_states
         values.append(float(micro.penalty(states, inputs["attention_mask"]).detach()))
     assert logged(micro, "penalty")[0, 0] == pytest.approx(np.mean(values), rel=1e-5)
+
+
+def test_without_a_penalty_the_loss_is_that_of_a_penalty_of_strength_0(tmp_path: Path) -> None:
+    """Also where the model ignores the number of items, and the plain Trainer adds up losses."""
+    model, data = task_model("masked")
+    options = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "optim": "sgd"}
+    losses = []
+    for penalty in (None, CosRegLoss(strength=0.0)):
+        trainer = make(
+            tmp_path, penalty, deepcopy(model), data=data, num_train_epochs=1,
+            logging_strategy="steps", **options,
+        )  # fmt: skip
+        trainer.train()
+        losses.append([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
 def test_update_of_unequal_micro_batches_with_dropout(tmp_path: Path) -> None:

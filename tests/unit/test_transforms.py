@@ -83,6 +83,14 @@ def test_whitening_of_few_points_is_a_projection(scale: float) -> None:
     np.testing.assert_allclose(values[:-9], 0, atol=1e-3)
 
 
+def test_whitening_keeps_what_a_dominant_dimension_does_not_hide() -> None:
+    """In single precision, with one variance 40,000 times the others, as of rogue dimensions."""
+    cloud = np.random.default_rng(0).normal(size=(400, 64)).astype(np.float32)
+    cloud[:, 0] *= 200
+    whitened = Whitening().fit_transform(cloud)
+    np.testing.assert_allclose(np.cov(whitened.T), np.eye(64), atol=1e-3)
+
+
 def test_shrunk_whitening_between_whitening_and_scaling() -> None:
     centred = X - X.mean(axis=0)
     scaled = centred / np.sqrt(X.var(axis=0, ddof=1).mean())

@@ -82,6 +82,8 @@ def test_wheel_runs_the_workflow_in_any_folder(isotropy: Path, tmp_path: Path) -
             ["--profile", "slurm", *STUDY, "mine.yaml"],
             ["--profile", f"{PROJECT}/slurm", STUDY[0], f"{PROJECT}/{STUDY[1]}", "mine.yaml"],
         ),
+        (["--executor", "slurm"], ["--executor", "slurm"]),
+        (["--configfile=config/smoke.yaml"], [f"--configfile={PROJECT}/config/smoke.yaml"]),
     ],
 )
 def test_arguments_reach_snakemake_unparsed(
