@@ -52,7 +52,8 @@ class IsotropyCallback(TrainerCallback):
         self.trainer, self.every, self.layers = trainer, every, layers
         if not len(probe):
             raise ValueError("the probe is empty: pass texts or a data set")
-        items, collate = [probe[i] for i in range(len(probe))], trainer.data_collator
+        items = [probe[i] for i in range(len(probe))]
+        collate = trainer._get_collator_with_removed_columns(trainer.data_collator)
         if isinstance(items[0], str):
             tokenizer = trainer.processing_class
             if tokenizer is None:

@@ -84,10 +84,10 @@ def compare(a: Any, b: Any, **options: Any) -> pd.DataFrame:
     Returns:
         A row per layer and score: `a`, `b`, `difference` (b - a), and its standard error, NaN where
         none is known. It is `paired` where row i of both is the same thing: if two inputs have the
-        same number of rows, or (with `sentences`, or tokens of a model) sentences in common. For
-        clouds drawn apart, the paired error is right as well, since the covariance that it
-        estimates is 0. Of two results the rows are not known: their errors are those of clouds
-        drawn apart.
+        same number of rows and no `sample`, or (with `sentences`, or tokens of a model) sentences
+        in common. For clouds drawn apart, the paired error is right as well, since the covariance
+        that it estimates is 0. Of two results the rows are not known: their errors are those of
+        clouds drawn apart.
 
     Raises:
         IsotropyError: as `measure`; or no layer in common.
@@ -102,6 +102,8 @@ def compare(a: Any, b: Any, **options: Any) -> pd.DataFrame:
     """
     if options.get("transforms"):
         raise IsotropyError("compare takes no transforms: give it results of measure with them")
+    if options and is_result(a) and is_result(b):
+        raise IsotropyError(f"{min(options)} is for measuring, and both are results of measure")
     with _plain_errors() as work:
         measured = []
         for name, x in (("a", a), ("b", b)):
@@ -112,7 +114,7 @@ def compare(a: Any, b: Any, **options: Any) -> pd.DataFrame:
             else:
                 result = _measure(x, options, folder, keep_effects=True)
                 measured.append(Measured(_to_frame(result, folder), result.effects))
-        return differences(*measured)
+        return differences(*measured, same_rows="sample" not in options)
 
 
 @contextmanager

@@ -39,11 +39,17 @@ def score_names(frame: pd.DataFrame) -> list[str]:
     return [name for name in map(str, frame) if name not in FACTS and not name.endswith(ERROR)]
 
 
-def differences(a: Measured, b: Measured) -> pd.DataFrame:
+def differences(a: Measured, b: Measured, *, same_rows: bool) -> pd.DataFrame:
     """Compare results: a row per layer (and transform) and score, as in `isotropy.compare`.
 
+    Args:
+        a: the first.
+        b: the second.
+        same_rows: whether clouds of one size have the same rows, as they do unless rows were
+            sampled.
+
     Raises:
-        IsotropyError: no layer in common.
+        IsotropyError: no layer, or no score, in common.
     """
     import pandas as pd
 
@@ -51,17 +57,19 @@ def differences(a: Measured, b: Measured) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for key, i, j in _matches(a.frame, b.frame):
         first, second = a.frame.iloc[i], b.frame.iloc[j]
-        known = [each.effects[k] if each.effects else None for each, k in ((a, i), (b, j))]
+        effects = [each.effects[k] if each.effects else None for each, k in ((a, i), (b, j))]
         for name in names:
             values = {"a": first[name], "b": second[name], "difference": second[name] - first[name]}
             if math.isnan(values["difference"]):
                 continue
-            error = _paired_error(name, *known)
+            error = _paired_error(name, *effects, same_rows=same_rows)
             paired = error is not None
             if error is None:
                 column = f"{name}{ERROR}"
                 error = math.hypot(first.get(column, math.nan), second.get(column, math.nan))
             rows.append({**key, "score": name, **values, "error": error, "paired": paired})
+    if not rows:
+        raise IsotropyError("no score in common")
     return pd.DataFrame(rows)
 
 
@@ -87,14 +95,16 @@ def _keys(frame: pd.DataFrame) -> list[dict[str, str]]:
     return [{str(name): str(value) for name, value in row.items()} for row in rows]
 
 
-def _paired_error(name: str, a: Effects | None, b: Effects | None) -> float | None:
+def _paired_error(
+    name: str, a: Effects | None, b: Effects | None, *, same_rows: bool
+) -> float | None:
     """Standard error of a difference of scores from the influences of rows, or of sentences, that
     both have; None where they have none in common, or a score has no influences.
     """
     if a is None or b is None or name not in a.influences or name not in b.influences:
         return None
     first, second = a.influences[name], b.influences[name]
-    if a.groups is None and b.groups is None and len(first) == len(second):
+    if a.groups is None and b.groups is None and same_rows and len(first) == len(second):
         groups = np.tile(np.arange(len(first)), 2)
     elif a.groups is not None and b.groups is not None and np.isin(a.groups, b.groups).any():
         groups = np.concatenate([a.groups, b.groups])

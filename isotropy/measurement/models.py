@@ -215,7 +215,7 @@ def _errors_in_one_sentence(start: str) -> Iterator[None]:
     """Turn the errors of the libraries that load models, which have many classes, into one."""
     try:
         yield
-    except IsotropyError:
+    except (IsotropyError, ModuleNotFoundError):  # the latter names a package of an extra
         raise
     except BaseException as error:
         if not is_failure(error):
