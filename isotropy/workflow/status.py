@@ -30,6 +30,8 @@ STATES: tuple[State, ...] = get_args(State)
 
 TAIL_BYTES = 2**16
 RECENT_SECONDS = 24 * 3600.0
+PRIOR_SECONDS = 60.0
+"""Time of jobs that the estimates are worth, beside what was recorded."""
 
 
 class Result(NamedTuple):
@@ -170,7 +172,7 @@ def measured_scale(
     results: Iterable[Result], *, per_core: bool = True
 ) -> dict[tuple[str, bool], float]:
     """Recorded divided by estimated time of finished jobs, by stage (and `all`) and by whether they
-    had a GPU.
+    had a GPU; with few jobs closer to that of all stages, and that closer to 1.
 
     Args:
         results: results of a plan that was made without a scale.
@@ -184,7 +186,14 @@ def measured_scale(
                 pair = sums.setdefault((stage, result.expected.gpu), [0.0, 0.0])
                 pair[0] += recorded
                 pair[1] += result.expected.seconds
-    return {key: recorded / estimated for key, (recorded, estimated) in sums.items() if estimated}
+    scale: dict[tuple[str, bool], float] = {}
+    for stage, gpu in sorted(sums, key=lambda key: key[0] != "all"):
+        recorded, estimated = sums[stage, gpu]
+        usual = scale.get(("all", gpu), 1.0)
+        # One short job says little of a stage
+        factor = (recorded + PRIOR_SECONDS * usual) / (estimated + PRIOR_SECONDS)
+        scale[stage, gpu] = factor
+    return scale
 
 
 class Forecast:

@@ -28,7 +28,13 @@ from isotropy.provenance.format import read_ledger
 from isotropy.provenance.ledger import append_run
 from isotropy.workflow.costs import CostModel, read_rates
 from isotropy.workflow.progress import WorkProgress
-from isotropy.workflow.status import STATES, Forecast, Result, measured_scale
+from isotropy.workflow.status import (
+    PRIOR_SECONDS,
+    STATES,
+    Forecast,
+    Result,
+    measured_scale,
+)
 from isotropy.workflow.summary import Expected, summarize
 from tests.unit.jobs import Named, snakemake_object
 
@@ -164,26 +170,41 @@ def test_scale_is_recorded_by_estimated_time() -> None:
         return Result(f"{stage}/a", state, plan, seconds, seconds and 2 * seconds, ended)
 
     results = [
-        result("embed", 10, 20),
-        result("embed", 30, 20),
-        result("geometry", 40, 120),
-        result("finetune", 5, 1, gpu=True),
+        result("embed", 1e6, 2e6),
+        result("embed", 3e6, 2e6),
+        result("geometry", 4e6, 12e6),
+        result("finetune", 5e6, 1e6, gpu=True),
+        result("prepare", 1e-3, 10),
     ]
-    assert measured_scale(results) == {
-        ("embed", False): 2.0,
-        ("geometry", False): 6.0,
-        ("all", False): 4.0,
-        ("finetune", True): 0.4,
-        ("all", True): 0.4,
-    }
+    scale = measured_scale(results)
+    assert scale == pytest.approx(
+        {
+            ("embed", False): 2.0,
+            ("geometry", False): 6.0,
+            ("all", False): 4.0,
+            ("finetune", True): 0.4,
+            ("all", True): 0.4,
+            ("prepare", False): 4 + 20 / PRIOR_SECONDS,  # one short job
+        },
+        rel=1e-3,
+    )
     waiting = [result("geometry", 10, None), result("optimize", 10, None)]
     forecast = Forecast([*results, *waiting])
-    # All began at once: 161 seconds of jobs in 120 seconds
-    assert forecast.at_a_time == pytest.approx(161 / 120)
-    assert [forecast.seconds_left(r) for r in waiting] == [30, 20]
-    group = forecast.group([*results, *waiting])
-    assert group.seconds_left == pytest.approx(50 / (161 / 120))
-    assert group.work == pytest.approx(1 - 50 / (50 + 161))
+    # Only the job that ended last ended on the last day
+    assert forecast.at_a_time == pytest.approx(1)
+    assert [forecast.seconds_left(r) for r in waiting] == pytest.approx([30, 20], rel=1e-3)
+    assert forecast.group(waiting).seconds_left == pytest.approx(50, rel=1e-3)
+    assert forecast.group([*results, *waiting]).work == pytest.approx(1, abs=1e-4)
+
+
+def test_time_left_is_at_least_that_of_the_longest_job() -> None:
+    plan = Expected("embed", "shared", "", 100.0, False)
+    ends = [Result(f"embed/{i}", "done", plan, 100.0, 100.0, 1000.0) for i in range(10)]
+    waiting = [Result(f"embed/b{i}", "waiting", plan) for i in range(20)]
+    forecast = Forecast([*ends, *waiting])
+    assert forecast.at_a_time == 10
+    assert forecast.group(waiting).seconds_left == pytest.approx(200)
+    assert forecast.group(waiting[:1]).seconds_left == pytest.approx(100)
 
 
 def test_summaries_of_records_leave_the_chain_whole(finished: Path) -> None:
