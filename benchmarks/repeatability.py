@@ -188,6 +188,7 @@ CASES: dict[str, Callable[[Input], Any]] = {
     "variance_by_pairs": lambda i: metrics.variance_by_pairs(i.X),
     "Center": lambda i: transforms.Center().fit_transform(_array(i)),
     "AllButTheTop": lambda i: transforms.AllButTheTop(2).fit_transform(_array(i)),
+    "Whitening": lambda i: transforms.Whitening(0.1).fit_transform(_array(i)),
     "ClusterBasedEnhancement": _enhanced,
     "principal_components": lambda i: transforms.principal_components(_array(i), 2),
     "CosRegLoss": lambda i: _loss(losses.CosRegLoss(), i),

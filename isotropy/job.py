@@ -51,7 +51,7 @@ from isotropy.provenance.environment import describe_environment, peak_memory_by
 from isotropy.provenance.identity import MARK, File, describe_files, record_id
 from isotropy.provenance.ledger import append_job
 from isotropy.provenance.lineage import Lineage
-from isotropy.provenance.record import Determinism, Environment, Record, producers, spec_digest
+from isotropy.provenance.record import Determinism, Environment, Record, producers
 from isotropy.scrub import scrub
 from isotropy.spec import Spec, canonical_json, digest
 from isotropy.threads import limit_threads
@@ -330,8 +330,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             exit="completed",
         )
         write_json(self.record, record.model_dump(mode="json"))
-        summary = record.summary() | {"spec": spec_digest(self.spec)}
-        append_job(RESULTS, self.record, summary)
+        append_job(RESULTS, self.record, record.summary())
         log.info("done in %.1f s", record.seconds)
 
     def _fail(self, error: BaseException) -> None:

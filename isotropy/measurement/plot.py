@@ -38,8 +38,9 @@ def plot_layers(
         >>> import numpy as np, isotropy
         >>> layers = np.random.default_rng(0).normal(size=(3, 100, 8))
         >>> result = isotropy.measure(layers, metrics=["isoscore", "mean_cosine"])
-        >>> [axes.get_title(loc="left") for axes in isotropy.plot_layers(result).axes]
-        ['isoscore', 'isoscore unbiased', 'mean cosine']
+        >>> figure = isotropy.plot_layers(result)
+        >>> print(", ".join(axes.get_title(loc="left") for axes in figure.axes))
+        isoscore, isoscore unbiased, mean cosine
     """
     named = dict(results) if isinstance(results, Mapping) else {"": results}
     tables = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -214,14 +215,17 @@ def _open_arrays(
     if request.columns is not None:
         raise IsotropyError(f"{title}: --columns is for tables")
     sources = {name: _group_source(request, name, None, None) for name in GROUPS}
-    return _group_rows(select_layers(title, arrays, layers), sources, [])
+    return _group_rows(lambda: select_layers(title, arrays, layers), sources, [])
 
 
 def _group_rows(
-    clouds: list[PointCloud], sources: dict[str, Column | None], read: list[Path]
+    open_clouds: Callable[[], list[PointCloud]],
+    sources: dict[str, Column | None],
+    read: list[Path],
 ) -> _Opened:
-    """Read the groups of rows, of which there must be as many as in the clouds."""
+    """Read the groups of rows, then the clouds, which must have as many rows."""
     groups = {name: _read_group(name, source) for name, source in sources.items()}
+    clouds = open_clouds()
     for name, values in groups.items():
         for cloud in clouds:
             _require_rows(name, sources[name], values, cloud.n)
@@ -241,7 +245,8 @@ def _open_file(path: Path, layers: list[str] | None, request: Request, work: Pat
         columns = [name.strip() for name in request.columns.split(",") if name.strip()]
         if not columns:
             raise IsotropyError("--columns: expected names or globs, as 'dim_*', got none")
-    return _group_rows(open_file(path, layers, work, columns, frozenset(own)), sources, [path])
+    open_clouds = partial(open_file, path, layers, work, columns, frozenset(own))
+    return _group_rows(open_clouds, sources, [path])
 
 
 def _open_model(

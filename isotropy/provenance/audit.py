@@ -7,21 +7,24 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, record_path, sha256_file
 from isotropy.provenance.chain import Chain, cached_method
 from isotropy.provenance.format import LEDGER, ledger_bytes, producer, read_ledger
 from isotropy.provenance.identity import MARK, File
+from isotropy.provenance.ledger import last_jobs
 from isotropy.provenance.record import Record
 
 if TYPE_CHECKING:
     from isotropy.provenance.checkout import Checkout
 
+ENTRY_OF_JOB = ("event", "n", "previous", "record", "sha256", "time")
+"""Fields of a job's line in the ledger, besides the summary of its record."""
 State = Literal[
     "intact",
     "temporary",
@@ -279,25 +282,40 @@ class _Audit:
                 self._note(path.as_posix(), "missing", "every run and every job writes to it")
             return
         recorded, breaks = _read_ledger(file)
+        summaries = {} if breaks else last_jobs(file.parent)
         records = [name for name in self._digests if name.endswith(RECORD_SUFFIX)]
         if records and not recorded:
             breaks.append("it names no record")
         if breaks:
             self._note(path.as_posix(), "altered", "; ".join(breaks[:3]))
         for name in records:
-            if recorded.get(name) != self._digests[name]:
-                detail = (
-                    "not what its job wrote, by the ledger"
-                    if name in recorded
-                    else "the ledger does not name it"
-                )
-                self._note(name, "altered", detail)
+            self._judge_entry(path.as_posix(), name, recorded.get(name), summaries.get(name, {}))
         for name in recorded:
             if name not in self._digests and (
                 covers_all_results
                 or any(Path(name).is_relative_to(folder) for folder in self._folders)
             ):
                 self._note(name, "missing", "the ledger names it")
+
+    def _judge_entry(
+        self, ledger: str, name: str, recorded: str | None, entry: Mapping[str, Any]
+    ) -> None:
+        """Compare a record with its digest and its summary in the ledger."""
+        if recorded is None:
+            self._note(name, "altered", "the ledger does not name it")
+        elif recorded != self._digests[name]:
+            self._note(name, "altered", "not what its job wrote, by the ledger")
+        elif self._differs_from_summary(name, entry):
+            self._note(ledger, "altered", f"its summary of {name} is another")
+
+    def _differs_from_summary(self, name: str, entry: Mapping[str, Any]) -> bool:
+        """Return whether the ledger's summary of a record is not that of the record. Lines of
+        earlier versions have none.
+        """
+        record = self.chain.record(name)
+        if record is None or entry.keys() <= {*ENTRY_OF_JOB}:
+            return False
+        return {k: v for k, v in entry.items() if k not in ENTRY_OF_JOB} != record.summary()
 
     @cached_method
     def _is_link(self, path: Path) -> bool:

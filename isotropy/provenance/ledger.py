@@ -71,8 +71,7 @@ def last_jobs(results: Path) -> dict[str, dict[str, Any]]:
     data = _read_bytes(path) if path.is_file() else b""
     for line in data.splitlines()[: data.count(b"\n")]:  # the last may be only half written
         try:
-            if b'"event":"job"' in line:
-                entry = json.loads(line)
+            if b'"job"' in line and (entry := json.loads(line))["event"] == "job":
                 entries[entry["record"]] = entry
         except UNREADABLE as error:
             raise IsotropyError(f"{path} is damaged: {error}") from error

@@ -91,7 +91,7 @@ class Record(BaseModel):
 
     def summary(self) -> dict[str, Any]:
         """What the ledger repeats of a record, so that `isotropy status` need not read thousands:
-        the rule, digests of spec (`spec_digest`) and code, and the times.
+        the rule, digests of spec and code, and the times.
         """
         return {
             "rule": self.rule,
