@@ -6,6 +6,7 @@ without the rest of the project, needs it too.
 from __future__ import annotations
 
 import html
+import re
 import unicodedata
 
 UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
@@ -29,3 +30,8 @@ def escape_for_markdown(text: str) -> str:
     for mark, plain in (("|", "\\|"), ("`", "\\`"), ("](", "]\\(")):
         text = text.replace(mark, plain)
     return text
+
+
+def without_remark(statement: str) -> str:
+    """Return a statement without its remark in brackets at the end."""
+    return re.sub(r" \(.*\)$", "", statement)

@@ -28,7 +28,8 @@ if (PROJECT / "isotropy").is_dir():
     sys.path.insert(0, str(PROJECT))
 elif workflow.deployment_settings.deployment_method:
     raise WorkflowError(
-        "environments that Snakemake makes do not have the package isotropy: run from a checkout, or without --sdm"
+        "environments that Snakemake makes do not have the package isotropy: run from "
+        "a checkout, or without --sdm"
     )
 
 from isotropy import patches

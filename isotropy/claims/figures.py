@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
-from isotropy.claims.wording import without_remark
 from isotropy.figures.draw import footnote, heading, legend, whiskers
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS, STATUS, VERDICTS
 from isotropy.papers.declare import figure
+from isotropy.printable import without_remark
 
 COUNTS = "count, obtained / published"
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"

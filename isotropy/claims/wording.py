@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,11 +36,6 @@ def explanation(row: Mapping[str, Any]) -> str:
     parts = [judged_and_amount if is_shown else "", reason, _counts(row)]
     parts += [_share_that_may_fail(row), _runs_apart(row), _on_stand_ins(row)]
     return "; ".join(filter(None, parts))
-
-
-def without_remark(statement: str) -> str:
-    """Return a statement without its remark in brackets at the end."""
-    return re.sub(r" \(.*\)$", "", statement)
 
 
 def _share_that_may_fail(row: Mapping[str, Any]) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from isotropy.claims.spec import ALPHA
-from isotropy.claims.wording import without_remark
 from isotropy.files import read_json
 from isotropy.palette import STATUS
+from isotropy.printable import without_remark
 from isotropy.report.pictures import size
 from isotropy.report.verdicts import (
     count_groups,

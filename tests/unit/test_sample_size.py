@@ -75,7 +75,15 @@ def test_command_writes_a_configuration_that_loads(project: Path, tmp_path: Path
         (tmp_path / name).symlink_to(project / name)
     (tmp_path / "results").mkdir()
     out = tmp_path / "decide.yaml"
-    asked = ["plan", "--project", str(tmp_path), "--decide", "rudman2024-performance"]
+    asked = [
+        "plan",
+        "--project",
+        str(tmp_path),
+        "--root",
+        str(tmp_path),
+        "--decide",
+        "rudman2024-performance",
+    ]
     before = CliRunner().invoke(app, [*asked, "--output", str(out)])
     assert before.exit_code == 2
     assert "no verdicts yet; run the study first" in before.output.replace("\n", " ")
