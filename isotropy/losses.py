@@ -377,3 +377,7 @@ class CosRegLoss(_HiddenStatePenalty):
             * (unit_vectors.sum(dim=0).square().sum() - unit_vectors.square().sum())
             / n**2
         )
+
+
+Penalty = IStarLoss | UnbiasedIsoScoreLoss | CosRegLoss
+"""Any of the penalties."""

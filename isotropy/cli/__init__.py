@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperCommand
 
 import isotropy
-from isotropy.cli.audit import Root, file_or_shipped, find_project, one_sentence, study_plan
 from isotropy.cli.audit import app as audit_app
+from isotropy.cli.common import Root, file_or_shipped, find_project, one_sentence, study_plan
 from isotropy.cli.measure import measure
 from isotropy.cli.sources import app as sources_app
 from isotropy.cli.status import status

@@ -5,30 +5,31 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from isotropy.cli.common import (
+    Root,
+    console,
+    find_project,
+    one_sentence,
+    print_line,
+    refuse,
+    study_plan,
+)
 from isotropy.errors import IsotropyError
-from isotropy.files import RESULTS, sha256_file
-from isotropy.printable import escape_for_terminal
+from isotropy.files import RESULTS
 from isotropy.provenance.format import LEDGER, ledger_bytes, read_ledger
 from isotropy.provenance.verify_bundle import main as verify_bundle
-from isotropy.scrub import restore_path
 
 if TYPE_CHECKING:
     from isotropy.provenance.audit import Finding
     from isotropy.provenance.checkout import Checkout
-    from isotropy.workflow.plan import Plan
 
 app = typer.Typer(no_args_is_help=True, help="Check results back to the bytes they came from.")
-console = Console(highlight=False)
-
-Root = Annotated[Path, typer.Option(help="Folder of the run.")]
 Project = Annotated[
     Path | None,
     typer.Option(
@@ -37,27 +38,6 @@ Project = Annotated[
     ),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads that digest files.")]
-
-
-@contextmanager
-def one_sentence() -> Iterator[None]:
-    """Print the message of an error, and exit with code 2."""
-    try:
-        yield
-    except (IsotropyError, OSError) as error:
-        _print(str(error), "red")
-        raise typer.Exit(2) from None
-
-
-def _refuse(reason: str) -> NoReturn:
-    """Print a message, and exit with code 2."""
-    _print(reason, "red")
-    raise typer.Exit(2)
-
-
-def _print(text: str, style: str | None = None) -> None:
-    """Print one line without markup or line breaks, with control characters escaped."""
-    console.print(escape_for_terminal(text), style=style, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -94,10 +74,10 @@ def verify(
     inconclusive.
     """
     if everything == bool(paths):
-        _refuse("Name results to check, or give --all.")
+        refuse("Name results to check, or give --all.")
     if paths and any(path.suffix == ".zip" for path in paths):
         if len(paths) > 1:
-            _refuse("Check a bundle by itself.")
+            refuse("Check a bundle by itself.")
         raise typer.Exit(verify_bundle([str(paths[0]), *filter(None, [head])]))
     from isotropy.provenance import audit
 
@@ -125,7 +105,7 @@ def _report(
     bad = [f for f in findings if f.state not in audit.GOOD]
     for finding in bad:
         # Lines are not truncated, so that paths can be copied
-        _print(f"{finding.state}: {finding.path} ({finding.detail})")
+        print_line(f"{finding.state}: {finding.path} ({finding.detail})")
     ledger = root / RESULTS / LEDGER
     try:
         lines = read_ledger(ledger_bytes(ledger))[2] if ledger.is_file() else []
@@ -134,16 +114,16 @@ def _report(
     forged = head is not None and head not in lines
     if forged:
         reason = f"{head} is not the digest of one of its lines: it is not the published ledger"
-        _print(f"altered: {ledger} ({reason})")
+        print_line(f"altered: {ledger} ({reason})")
     if checkout is not None:
         for name, n_files in sorted(checkout.changed_infrastructure.items()):
-            _print(f"infrastructure changed since: {name} ({n_files} files)")
+            print_line(f"infrastructure changed since: {name} ({n_files} files)")
         incomplete += checkout.incomplete
     for reason in dict.fromkeys(incomplete):
-        _print(f"incomplete: {reason}", "yellow")
+        print_line(f"incomplete: {reason}", "yellow")
     counts = Counter(f.state for f in findings)
     summary = ", ".join(f"{counts[state]} {state}" for state in audit.STATES)
-    _print(
+    print_line(
         f"{len(findings)} files: {summary}; head of the ledger: {lines[-1] if lines else 'none'}",
         "red" if bad else "green",
     )
@@ -176,7 +156,7 @@ def trace(
         if html is not None:
             html.write_text(tracing.html(lineage), "utf8")
     if html is not None:
-        _print(f"{html}", "green")
+        print_line(f"{html}", "green")
     elif as_json:
         typer.echo(json.dumps(lineage, indent=1, default=str))  # all else than ASCII as escapes
     elif as_mermaid:
@@ -200,8 +180,8 @@ def diff(
     with one_sentence():
         comparison = compare(first, second)
     for divergence in comparison.first:
-        _print(f"{divergence.name}: {'; '.join(divergence.causes)}")
-    _print(
+        print_line(f"{divergence.name}: {'; '.join(divergence.causes)}")
+    print_line(
         f"{comparison.n_same} jobs gave the same bytes, {len(comparison.first)} differ, "
         f"{comparison.n_following} more differ only because their inputs do",
         "red" if comparison.first else "green",
@@ -239,7 +219,7 @@ def rerun(
 
     checkout = find_project(project, root)
     if not (checkout / "rules").is_dir():
-        _refuse(f"{checkout} is not a checkout: give --project")
+        refuse(f"{checkout} is not a checkout: give --project")
     counts: Counter[str] = Counter()
     with one_sentence():
         names = choose(root, [_relative(p, root) for p in paths], sample, seed)
@@ -249,12 +229,12 @@ def rerun(
             expected = None
         for outcome in rerun_jobs(root, names, checkout, expected, jobs=jobs, scratch=scratch):
             counts[outcome.verdict] += 1
-            _print(
+            print_line(
                 f"{outcome.verdict}: {outcome.name} ({outcome.detail}; {outcome.seconds:.1f} s)",
                 None if outcome.verdict == "reproduced" else "red",
             )
     summary = ", ".join(f"{counts[v]} {v}" for v in ("reproduced", "changed", "failed"))
-    _print(
+    print_line(
         f"{len(names)} jobs: {summary}", "green" if counts["reproduced"] == len(names) else "red"
     )
     raise typer.Exit(1 if counts["changed"] else 2 if counts["failed"] else 0)
@@ -275,14 +255,14 @@ def identify(
         try:
             identity = audit.identify(root, file)
         except (IsotropyError, OSError) as error:
-            _print(str(error), "red")
+            print_line(str(error), "red")
             worst = 2
             continue
         if identity.path is not None:
-            _print(f"{file}: intact, it is {identity.path} of {identity.record}", "green")
+            print_line(f"{file}: intact, it is {identity.path} of {identity.record}", "green")
         else:
             outputs = ", ".join(identity.outputs) or "another form of its outputs"
-            _print(
+            print_line(
                 f"{file}: altered, or of another run of the same job; it carries the id of "
                 f"{identity.record}, which has {outputs}",
                 "red",
@@ -307,8 +287,8 @@ def forget(
     with one_sentence():
         names = forget_missing(root, [_relative(p, root) for p in paths])
     for name in names:
-        _print(name)
-    _print(f"recorded as removed: {len(names)}", "green")
+        print_line(name)
+    print_line(f"recorded as removed: {len(names)}", "green")
 
 
 @app.command()
@@ -339,7 +319,7 @@ def export(
             root, find_project(project, root), bundle, with_data=with_data
         )
     size = f"{n_files} files, {n_bytes / 1e6:.1f} MB"
-    _print(f"{bundle}: {size}; head of the ledger: {head}", "green")
+    print_line(f"{bundle}: {size}; head of the ledger: {head}", "green")
 
 
 def _checkout(
@@ -357,64 +337,6 @@ def _checkout(
         checkout = Checkout(project)
         incomplete.append(f"specs were not compared: {error}")
         return checkout
-
-
-def find_project(given: Path | None, folder: Path) -> Path:
-    """Return the given folder of a checkout; or the folder of a run, if that is a checkout; or the
-    one that this package belongs to, which an installed wheel has as well.
-    """
-    from isotropy.provenance.code import is_checkout, project_folder
-
-    return given or (folder if is_checkout(folder) else project_folder())
-
-
-def file_or_shipped(name: str, project: Path) -> Path:
-    """Return the path of a file or folder, or that of the project's own one with this name, such as
-    config/paper.yaml, if there is no other.
-    """
-    return Path(name) if Path(name).exists() or not (project / name).exists() else project / name
-
-
-def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
-    """Return the plan of a checkout with the given configuration files, or that of the last run."""
-    from isotropy.provenance.ledger import last_run
-    from isotropy.workflow.config import load_study, read_configuration
-    from isotropy.workflow.plan import Plan
-
-    if configfiles is not None:
-        named = [file_or_shipped(str(file), project) for file in configfiles]
-        files, overrides = [project / "config.yaml", *named], {}
-    else:
-        entry = last_run(root / RESULTS)
-        files, overrides = _files_of(entry, project), entry["overrides"]
-        sources = overrides.get("sources")
-        if isinstance(sources, dict) and isinstance(sources.get("mirror"), str):
-            overrides = overrides | {
-                "sources": sources | {"mirror": restore_path(sources["mirror"])}
-            }
-    study = load_study(
-        read_configuration(files, overrides), project, require_mirror=configfiles is not None
-    )
-    return Plan(study, project.resolve(), root.resolve())
-
-
-def _files_of(run: dict[str, Any], project: Path) -> list[Path]:
-    """Return the paths of the configuration files of a run.
-
-    Raises:
-        IsotropyError: a file outside the checkout has changed since: a ledger of someone else
-            could name any file of this machine.
-    """
-    files = []
-    for entry in run["configfiles"]:
-        file = project / restore_path(entry["path"])
-        inside = file.resolve().is_relative_to(project.resolve())
-        if not inside and file.is_file() and sha256_file(file) != entry["sha256"]:
-            raise IsotropyError(
-                f"{file} is not what configured the last run: name it with --configfile"
-            )
-        files.append(file)
-    return files
 
 
 def _relative(path: Path, root: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from isotropy.cli.audit import one_sentence
+from isotropy.cli.common import one_sentence
 
 if TYPE_CHECKING:
     pass

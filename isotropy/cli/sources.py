@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from isotropy.cli.audit import one_sentence
+from isotropy.cli.common import one_sentence
 from isotropy.printable import escape_for_terminal
 
 app = typer.Typer(

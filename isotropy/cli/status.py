@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from isotropy.cli.audit import Root, file_or_shipped, find_project, one_sentence, study_plan
+from isotropy.cli.common import Root, file_or_shipped, find_project, one_sentence, study_plan
 from isotropy.files import RESULTS, sha256_file
 from isotropy.printable import escape_for_terminal
 from isotropy.provenance.format import LEDGER

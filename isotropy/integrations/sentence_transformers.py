@@ -18,7 +18,7 @@ from sentence_transformers.sentence_transformer.evaluation import SentenceEvalua
 from torch import nn
 from transformers import TrainerCallback
 
-from isotropy.losses import CosRegLoss, IStarLoss, UnbiasedIsoScoreLoss
+from isotropy.losses import IStarLoss, Penalty
 from isotropy.metrics.cosines import mean_cosine
 from isotropy.metrics.isoscores import isoscore, isoscore_standard_error, standard_error
 from isotropy.metrics.unbiased import isoscore_unbiased, isoscore_unbiased_standard_error
@@ -26,7 +26,6 @@ from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, W
 
 log = logging.getLogger(__name__)
 
-Penalty = IStarLoss | UnbiasedIsoScoreLoss | CosRegLoss
 Features = dict[str, Any]
 
 

@@ -26,7 +26,7 @@ from isotropy.integrations.transformers_callback import (
     keep_random_state,
     plot_geometry,
 )
-from isotropy.losses import CosRegLoss, IStarLoss, UnbiasedIsoScoreLoss
+from isotropy.losses import IStarLoss, Penalty
 from isotropy.metrics.isoscores import StreamingCovariance
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ __all__ = [
     "geometry_table",
     "plot_geometry",
 ]
-Penalty = IStarLoss | UnbiasedIsoScoreLoss | CosRegLoss
 STATE_FILE = "isotropy_penalty.safetensors"
 """File in a checkpoint's folder with Sigma_S and the epoch that it was estimated in."""
 

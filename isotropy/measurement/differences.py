@@ -10,14 +10,13 @@ import numpy as np
 import torch
 
 from isotropy.errors import IsotropyError
+from isotropy.measurement.output import FACTS
 from isotropy.measurement.scores import Effects
 from isotropy.metrics.isoscores import standard_error
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FACTS = ("input", "layer", "n", "d", "columns", "transform")
-"""Columns that are not scores."""
 ERROR = "_error"
 """End of the name of a score's standard error."""
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 RECORD_VERSION = 1
 KEYS = ("input", "layer", "n", "d")
+FACTS = (*KEYS, "columns", "transform")
+"""Columns that are not scores."""
 
 
 def show(result: Result, *, as_json: bool) -> None:
@@ -55,7 +57,7 @@ def print_table(rows: Sequence[Row], notes: Sequence[str]) -> None:
     keys = [key for key in KEYS if key != "input" or several]
     layers = [row for row in rows if row.get("transform", "none") == "none"]
     compared = ("transform", "isoscore", "isoscore_error", "log10_isotropy_matched")
-    apart = (*KEYS, "columns", "transform", "log10_isotropy_matched")  # a note says the columns
+    apart = (*FACTS, "log10_isotropy_matched")  # a note says the columns
     values = [name for name in columns(layers) if name not in apart]
     _print_columns(console, layers, [k for k in keys if k in columns(layers)], values)
     if len(layers) < len(rows):

@@ -333,9 +333,10 @@ def _measure_cloud(
         names = requested
     if groups.labels is not None and len(np.unique(groups.labels)) < 2:
         raise IsotropyError("--labels: expected at least 2 classes, all labels are equal")
-    facts: Row = {"input": cloud.input, "layer": cloud.layer}
-    facts |= {"n": min(cloud.n, request.sample or cloud.n), "d": cloud.d, "columns": cloud.columns}
+    columns = cloud.columns
     cloud, groups = sample_cloud(cloud, groups, request.sample, request.seed)
+    facts: Row = {"input": cloud.input, "layer": cloud.layer, "n": cloud.n, "d": cloud.d}
+    facts["columns"] = columns
     scores = measure_cloud(
         cloud,
         groups,

@@ -3,7 +3,6 @@ errors of differences; `isotropy.plot_layers` draws what it is given."""
 
 from __future__ import annotations
 
-import doctest
 import json
 import subprocess
 import sys
@@ -24,7 +23,6 @@ from typer.testing import CliRunner
 import isotropy
 from isotropy.cli import app
 from isotropy.errors import IsotropyError
-from isotropy.measurement import api, plot
 from isotropy.metrics import isoscore, isoscore_unbiased
 from isotropy.metrics.validation import sample_rows
 from isotropy.transforms import Center
@@ -200,7 +198,7 @@ def jackknife(
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_paired_errors_are_those_of_the_jackknife(size: int, cloud: np.ndarray) -> None:
-    """Of rows, and of sentences of several rows."""
+    """Rows, and sentences of several rows."""
     group = np.arange(200) // size
     a, b = cloud, cloud * np.linspace(1, 2, 6, dtype=np.float32)
     options = {} if size == 1 else {"sentences": group}
@@ -216,7 +214,7 @@ def test_paired_errors_are_those_of_the_jackknife(size: int, cloud: np.ndarray) 
 
 
 def test_errors_of_clouds_drawn_apart(cloud: np.ndarray) -> None:
-    """Of results, and of clouds of different size; a cloud is equal to itself."""
+    """Results, and clouds of different size; a cloud is equal to itself."""
     a, b = (isotropy.measure(x, metrics="isoscore") for x in (cloud, cloud[:120] ** 2))
     for compared in (
         isotropy.compare(a, b),
@@ -267,11 +265,6 @@ def test_plot_shows_the_rows(cloud: np.ndarray) -> None:
         isotropy.plot_layers(result, "isoscor")
     with pytest.raises(IsotropyError, match="with a column layer"):
         isotropy.plot_layers(isotropy.measure(cloud, metrics="isoscore"))
-
-
-def test_examples_of_the_docstrings() -> None:
-    for module in (api, plot):
-        assert doctest.testmod(module).failed == 0
 
 
 def test_import_is_light_and_missing_packages_are_named() -> None:

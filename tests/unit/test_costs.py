@@ -49,7 +49,7 @@ def test_sizes_come_from_the_registry(project: Path) -> None:
 
 
 def test_sizes_are_those_of_the_first_origin_that_may_be_used(project: Path) -> None:
-    """Of word2vec-enwiki-2021 the first has no digest: it needs trust, else a stand-in is used."""
+    """The first of word2vec-enwiki-2021 has no digest: it needs trust, else a stand-in is used."""
     careful = estimate(project)
     trusting = estimate(
         project,

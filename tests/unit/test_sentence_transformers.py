@@ -60,7 +60,7 @@ def columns(model: SentenceTransformer, n: int = 2) -> list[dict[str, Any]]:
 def test_penalty_is_that_of_plain_transformers_and_texts_are_encoded_once(
     kind: str, n_columns: int, model: SentenceTransformer, folder: Path
 ) -> None:
-    """Of three columns, the library encodes the last two together."""
+    """The library encodes the last two of three columns together."""
     penalty = PENALTIES[kind]()
     loss = PenalizedLoss(model, losses.MultipleNegativesRankingLoss(model), penalty)
     if kind == "istar":

@@ -18,7 +18,7 @@ from rich.progress import Progress
 from typer.testing import CliRunner
 
 from isotropy.cli import app
-from isotropy.cli.audit import study_plan
+from isotropy.cli.common import study_plan
 from isotropy.errors import IsotropyError
 from isotropy.job import JOB_OUTPUT, Job
 from isotropy.locks import is_locked, lock_file

@@ -1,0 +1,101 @@
+"""What several commands share: errors in one sentence, and the checkout and plan of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from isotropy.errors import IsotropyError
+from isotropy.files import RESULTS, sha256_file
+from isotropy.printable import escape_for_terminal
+from isotropy.scrub import restore_path
+
+if TYPE_CHECKING:
+    from isotropy.workflow.plan import Plan
+
+console = Console(highlight=False)
+Root = Annotated[Path, typer.Option(help="Folder of the run.")]
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Print the message of an error, and exit with code 2."""
+    try:
+        yield
+    except (IsotropyError, OSError) as error:
+        print_line(str(error), "red")
+        raise typer.Exit(2) from None
+
+
+def refuse(reason: str) -> NoReturn:
+    """Print a message, and exit with code 2."""
+    print_line(reason, "red")
+    raise typer.Exit(2)
+
+
+def print_line(text: str, style: str | None = None) -> None:
+    """Print one line without markup or line breaks, with control characters escaped."""
+    console.print(escape_for_terminal(text), style=style, markup=False, soft_wrap=True)
+
+
+def find_project(given: Path | None, folder: Path) -> Path:
+    """Return the given folder of a checkout; or the folder of a run, if that is a checkout; or the
+    one that this package belongs to, which an installed wheel has as well.
+    """
+    from isotropy.provenance.code import is_checkout, project_folder
+
+    return given or (folder if is_checkout(folder) else project_folder())
+
+
+def file_or_shipped(name: str, project: Path) -> Path:
+    """Return the path of a file or folder, or that of the project's own one with this name, such as
+    config/paper.yaml, if there is no other.
+    """
+    return Path(name) if Path(name).exists() or not (project / name).exists() else project / name
+
+
+def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
+    """Return the plan of a checkout with the given configuration files, or that of the last run."""
+    from isotropy.provenance.ledger import last_run
+    from isotropy.workflow.config import load_study, read_configuration
+    from isotropy.workflow.plan import Plan
+
+    if configfiles is not None:
+        named = [file_or_shipped(str(file), project) for file in configfiles]
+        files, overrides = [project / "config.yaml", *named], {}
+    else:
+        entry = last_run(root / RESULTS)
+        files, overrides = _files_of(entry, project), entry["overrides"]
+        sources = overrides.get("sources")
+        if isinstance(sources, dict) and isinstance(sources.get("mirror"), str):
+            overrides = overrides | {
+                "sources": sources | {"mirror": restore_path(sources["mirror"])}
+            }
+    study = load_study(
+        read_configuration(files, overrides), project, require_mirror=configfiles is not None
+    )
+    return Plan(study, project.resolve(), root.resolve())
+
+
+def _files_of(run: dict[str, Any], project: Path) -> list[Path]:
+    """Return the paths of the configuration files of a run.
+
+    Raises:
+        IsotropyError: a file outside the checkout has changed since: a ledger of someone else
+            could name any file of this machine.
+    """
+    files = []
+    for entry in run["configfiles"]:
+        file = project / restore_path(entry["path"])
+        inside = file.resolve().is_relative_to(project.resolve())
+        if not inside and file.is_file() and sha256_file(file) != entry["sha256"]:
+            raise IsotropyError(
+                f"{file} is not what configured the last run: name it with --configfile"
+            )
+        files.append(file)
+    return files
