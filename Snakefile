@@ -35,10 +35,11 @@ localrules:
 
 
 rule all:
-    """Everything: figures, tables and the web pages that present them."""
+    """Everything: figures, tables, the web pages that present them, and models that are kept."""
     default_target: True
     input:
         "results/index.html",
+        [f"results/{stem}.model" for stem in sorted(PLAN.kept)],
 
 
 rule figures:

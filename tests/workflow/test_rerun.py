@@ -71,6 +71,21 @@ def test_swapping_two_configuration_values_reruns_their_jobs(smoke_copy: Workflo
     assert smoke_copy.planned().keys() == made_from(smoke_copy.folder, swapped)
 
 
+def test_keeping_a_model_of_a_finished_study_reruns_its_job(smoke_copy: Workflow) -> None:
+    """Its score is there, its folder is not: the job runs again, by the rule that keeps the model,
+    and what is made from the score."""
+    run = "polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2"
+    (smoke_copy.folder / "keep.yaml").write_text(f"rudman2024: {{keep_models: [{run}]}}\n")
+    keep = Workflow(smoke_copy.folder, [*smoke_copy.configfiles, "keep.yaml"])
+    planned = keep.planned()
+    stems = {stem for stem in planned if stem.startswith(f"finetune/rudman2024/{run}/")}
+    assert {stem: planned[stem] for stem in stems} == dict.fromkeys(
+        stems, "finetune_and_keep_model"
+    )
+    assert stems
+    assert planned.keys() == made_from(smoke_copy.folder, stems)
+
+
 def test_audit_passes_on_the_study_and_finds_a_flipped_byte(smoke_whole_copy: Workflow) -> None:
     """The audit of a figure finds a flipped byte in the model's weights, from which it is made."""
     good = audit_by_command(smoke_whole_copy, "verify", "--all")
