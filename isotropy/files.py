@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,17 @@ def files_below(path: Path) -> list[Path]:
         if p.is_symlink():
             raise IsotropyError(f"{p} is a symbolic link: results hold plain files only")
     return files
+
+
+def apply_umask(paths: Iterable[Path]) -> None:
+    """Give files, and those below folders, the permissions that a new file has: libraries write
+    some that only their owner can read, which others on a cluster could not use.
+    """
+    umask = os.umask(0o077)
+    os.umask(umask)
+    for path in paths:
+        for file in files_below(path):
+            file.chmod(0o666 & ~umask)
 
 
 def record_path(path: Path) -> Path:

@@ -36,7 +36,15 @@ from types import SimpleNamespace, TracebackType
 from typing import Any, Generic, Self, TextIO, TypeVar
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RECORD_SUFFIX, RESULTS, atomic, record_path, remove, write_json
+from isotropy.files import (
+    RECORD_SUFFIX,
+    RESULTS,
+    apply_umask,
+    atomic,
+    record_path,
+    remove,
+    write_json,
+)
 from isotropy.locks import LOCK, POLL_SECONDS, lock_file
 from isotropy.printable import escape_for_terminal
 from isotropy.provenance.chain import stem_of
@@ -303,6 +311,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         missing = [str(p) for p in self.output.values() if not p.exists()]
         if missing:
             raise IsotropyError(f"the job ended without writing {', '.join(missing)}")
+        apply_umask(self.output.values())
         outputs: list[File] = describe_files(list(self.output.values()))
         temporary = temporary_outputs(PROJECT, self._snakemake.rule)
         record = Record(

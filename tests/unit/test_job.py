@@ -50,6 +50,17 @@ def test_record_describes_the_job(run: Path) -> None:
     assert gpu.get("devices") or gpu["reason"]  # devices, or a reason why there are none
 
 
+def test_outputs_can_be_read_by_those_whom_the_umask_permits(run: Path, project: Path) -> None:
+    with (
+        Job(snakemake_object(project, "shared"), NoteSpec) as job,
+        job.write("note") as path,
+    ):
+        path.touch(0o600)
+    new = run / "new"
+    new.touch()
+    assert (run / "results/shared.txt").stat().st_mode == new.stat().st_mode
+
+
 def test_job_with_several_results_writes_a_record_each(run: Path, project: Path) -> None:
     """Each result has its inputs and record; a result can be an input of another one; the job has
     one log, and CPU time is divided among results.
