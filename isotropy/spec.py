@@ -79,6 +79,17 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
+IN_BRACES = "; what stands in braces after --config is text, too: use a file and --configfile"
+HINTS = {
+    "bool_type": f"; true and false must not be in quotes{IN_BRACES}",
+    **dict.fromkeys(
+        ("float_type", "int_type"),
+        "; a number must not be in quotes, and YAML reads 1e-3 as text: write 0.001" + IN_BRACES,
+    ),
+}
+"""Type of a pydantic error -> what may have made a text of the value."""
+
+
 def first_mistake(
     error: ValidationError, model: type[BaseModel], location: Sequence[str | int] | None = None
 ) -> str:
@@ -96,9 +107,7 @@ def first_mistake(
         return f"{path}: unknown key; {suggest(path.rsplit('.', 1)[-1], known_keys(model))}"
     if first["type"] == "missing":
         return f"{path}: missing"
-    hint = ""
-    if isinstance(first["input"], str) and first["type"] in ("float_type", "int_type"):
-        hint = "; a number must not be in quotes, and YAML reads 1e-3 as text: write 0.001"
+    hint = HINTS.get(first["type"], "") if isinstance(first["input"], str) else ""
     message = first["msg"].removeprefix("Value error, ")
     got = "" if first["type"] == "value_error" else f", got {format_value(first['input'])}"
     return ": ".join(filter(None, [path, message])) + got + hint

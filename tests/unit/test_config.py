@@ -25,6 +25,17 @@ def test_default_configuration_is_valid(raw: dict[str, Any], project: Path) -> N
     assert study.config.mickus2024.setups["polarity"].bias is False
 
 
+def test_order_of_keys_is_that_of_the_default_configuration(
+    raw: dict[str, Any], project: Path
+) -> None:
+    """Snakemake merges in another order in a module than from the command line."""
+    shuffled = copy.deepcopy(raw)
+    setups = shuffled["mickus2024"]["setups"]
+    shuffled["mickus2024"]["setups"] = {"mine": POLARITY} | dict(reversed(setups.items()))
+    expected = [*raw["mickus2024"]["setups"], "mine"]
+    assert list(load_study(shuffled, project).config.mickus2024.setups) == expected
+
+
 POLARITY = {
     "dataset": "polarity",
     "embedding": "all-MiniLM-L6-v2",
@@ -39,6 +50,11 @@ GLUE: dict[str, Any] = {
     "sample_size": None,
 }
 MISTAKES: list[tuple[str, Any, str]] = [
+    (
+        "rudman2024/keep_models",
+        "true",
+        "keep_models.bool: Input should be a valid boolean, got 'true'; true and false must not",
+    ),
     (
         "mickus2024/learning_rat",
         0.1,
