@@ -167,6 +167,7 @@ CASES: dict[str, Callable[[Input], Any]] = {
     "lid_mle_estimates": lambda i: metrics.lid_mle_estimates(i.X, 10, metric="cosine"),
     "lid_mle_samples": lambda i: metrics.lid_mle_samples(i.X, 10),
     "mean_cosine": lambda i: metrics.mean_cosine(i.X),
+    "mean_cosine_standard_error": lambda i: metrics.mean_cosine_standard_error(i.X),
     "StreamingPartition": lambda i: _streamed(_partition(i), i),
     "partition_isotropy": lambda i: metrics.partition_isotropy(i.X, signs="both", log=True),
     "self_similarity": lambda i: metrics.self_similarity(i.X, i.types),

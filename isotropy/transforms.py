@@ -60,6 +60,10 @@ class Center(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Attributes:
         mean_: shape (d,), float64.
         n_features_in_: d.
+
+    Examples:
+        >>> Center().fit_transform([[1.0, 2.0], [3.0, 6.0]]).tolist()
+        [[-1.0, -2.0], [1.0, 2.0]]
     """
 
     def fit(self, X: Any, y: Any = None) -> Center:
@@ -133,6 +137,11 @@ class Whitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         mean_: shape (d,), float64.
         matrix_: symmetric, shape (d, d), float64.
         n_features_in_: d.
+
+    Examples:
+        >>> X = np.random.default_rng(0).normal(size=(500, 3)) * [1, 5, 25]
+        >>> np.cov(Whitening().fit_transform(X), rowvar=False).round(6).diagonal().tolist()
+        [1.0, 1.0, 1.0]
     """
 
     def __init__(self, shrinkage: float = 0.0) -> None:

@@ -15,12 +15,13 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.gradcache import uses_gradient_cache
 from sentence_transformers.base.modules import Dense, Module, Transformer
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 from transformers import TrainerCallback
 
 from isotropy.losses import IStarLoss, Penalty
-from isotropy.metrics.cosines import mean_cosine
-from isotropy.metrics.isoscores import isoscore, isoscore_standard_error, standard_error
+from isotropy.metrics.cosines import mean_cosine, mean_cosine_standard_error
+from isotropy.metrics.isoscores import isoscore, isoscore_standard_error
 from isotropy.metrics.unbiased import isoscore_unbiased, isoscore_unbiased_standard_error
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, Whitening
 
@@ -115,7 +116,7 @@ class PenalizedLoss(nn.Module):
             with self._captured_vectors() as clouds:
                 model(on_device)
             self.penalty.shrinkage.update(torch.cat(clouds))
-            if int(self.penalty.shrinkage.n) >= n_vectors:
+            if int(self.penalty.shrinkage.n) > n_vectors:
                 break
         self.model.train(was_training)
         return int(self.penalty.shrinkage.n)
@@ -219,7 +220,7 @@ class IsotropyEvaluator(SentenceEvaluator):
             "isoscore_unbiased": float(isoscore_unbiased(vectors)),
             "isoscore_unbiased_error": isoscore_unbiased_standard_error(vectors),
             "mean_cosine": mean_cosine(vectors),
-            "mean_cosine_error": _mean_cosine_error(vectors),
+            "mean_cosine_error": mean_cosine_standard_error(vectors),
         }
         log.info("isotropy of %s: %s", self.name or "the texts", metrics)
         if output_path is not None and self.write_csv:
@@ -238,16 +239,6 @@ class IsotropyEvaluator(SentenceEvaluator):
             writer.writerow(row)
 
 
-def _mean_cosine_error(vectors: np.ndarray) -> float:
-    """Standard error of the mean cosine over points: that of a U-statistic of pairs (Hoeffding
-    1948), from the mean cosine of each point with the others.
-    """
-    points = torch.as_tensor(vectors).double()
-    unit = nn.functional.normalize(points, dim=1)
-    means = (unit @ unit.sum(dim=0) - 1) / (len(unit) - 1)
-    return standard_error(2 * (means - means.mean()))
-
-
 def as_dense(transform: Center | AllButTheTop | Whitening) -> Dense:
     """Return a fitted affine transform as the library's own `Dense`, which it loads without trust
     in code of others: `model.append(as_dense(transform))`.
@@ -256,19 +247,20 @@ def as_dense(transform: Center | AllButTheTop | Whitening) -> Dense:
         transform: fitted to embeddings of the model, shape (n, d).
 
     Raises:
-        ValueError: a transform that is not affine.
+        ValueError: a transform that is not affine, or not fitted.
     """
-    d = len(transform.mean_) if isinstance(transform, Center | AllButTheTop | Whitening) else 0
+    if not isinstance(transform, Center | AllButTheTop | Whitening):
+        raise ValueError(
+            f"expected Center, AllButTheTop or Whitening, got {type(transform).__name__}, which is "
+            "not affine: ClusterEnhancementModule takes a ClusterBasedEnhancement"
+        )
+    check_is_fitted(transform)
+    d = len(transform.mean_)
     matrix = np.eye(d)
     if isinstance(transform, AllButTheTop):
         matrix -= transform.components_.T @ transform.components_
     elif isinstance(transform, Whitening):
         matrix = transform.matrix_
-    elif not isinstance(transform, Center):
-        raise ValueError(
-            f"expected Center, AllButTheTop or Whitening, got {type(transform).__name__}, which is "
-            "not affine: ClusterEnhancementModule takes a ClusterBasedEnhancement"
-        )
     bias = -transform.mean_ @ matrix
     return Dense(
         d,
@@ -308,8 +300,10 @@ class ClusterEnhancementModule(Module):
         """Return the module of a fitted transform.
 
         Raises:
-            ValueError: a mixture, whose clusters are not given by their centres.
+            ValueError: a transform that is not fitted, or a mixture, whose clusters are not given
+                by their centres.
         """
+        check_is_fitted(transform)
         if transform.clusterer != "kmeans":
             raise ValueError("clusters of a mixture: fit with clusterer='kmeans'")
         n_clusters, d = transform.centers_.shape

@@ -97,7 +97,7 @@ class IsotropyTrainerMixin(_Trainer):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        if penalty is not None and not isinstance(penalty, nn.Module):
+        if callable(penalty) and not isinstance(penalty, nn.Module):
             penalty = penalty(int(self.model.config.hidden_size))
         if not isinstance(penalty, Penalty | None):
             raise TypeError(

@@ -171,8 +171,14 @@ def _save_values(values: Any, name: str, work: Path) -> str:
     import pandas as pd
 
     if isinstance(values, torch.Tensor):
-        values = values.tolist()
-    series = pd.Series(np.asarray(values, dtype=object) if isinstance(values, list) else values)
+        values = values.detach().cpu().numpy()
+    values = np.asarray(values, dtype=object) if isinstance(values, list) else values
+    shape: tuple[int, ...] = getattr(values, "shape", ())
+    if len(shape) == 2 and shape[1] == 1:  # a column
+        values = np.asarray(values)[:, 0]
+    elif len(shape) > 1:
+        raise IsotropyError(f"{name}: expected one per row, got an array of the shape {shape}")
+    series = pd.Series(values)
     file = work / f"{name}.jsonl"
     with file.open("w", encoding="utf8") as stream:
         for value in series.astype(object).where(series.notna(), None).tolist():
@@ -189,7 +195,13 @@ def _input(x: Any, work: Path) -> str | dict[str, PointCloud]:
         return _save_model(parts, work)
     if hasattr(x, "to_parquet"):
         file = work / "DataFrame.parquet"
-        x.to_parquet(file)
+        try:
+            x.to_parquet(file)
+        except (ValueError, TypeError) as error:  # of pyarrow
+            raise IsotropyError(
+                f"DataFrame: {' '.join(map(str, error.args))}: give each column one type, or "
+                "leave the column out"
+            ) from None
         return str(file)
     return _clouds(x)
 

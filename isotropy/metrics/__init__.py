@@ -27,6 +27,7 @@ _MODULES = {
         "StreamingMeanCosine",
         "TypeCosines",
         "mean_cosine",
+        "mean_cosine_standard_error",
         "s_inter",
         "s_intra",
         "type_cosines",

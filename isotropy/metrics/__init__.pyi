@@ -45,6 +45,9 @@ from isotropy.metrics.cosines import (
     mean_cosine as mean_cosine,
 )
 from isotropy.metrics.cosines import (
+    mean_cosine_standard_error as mean_cosine_standard_error,
+)
+from isotropy.metrics.cosines import (
     s_inter as s_inter,
 )
 from isotropy.metrics.cosines import (

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 from isotropy.metrics.compiled import has_kernels, kernel
+from isotropy.metrics.isoscores import standard_error
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, worker_threads
 from isotropy.metrics.validation import (
     Points,
@@ -79,6 +80,28 @@ def mean_cosine(X: Points) -> float:
     ):
         return mean_cosine(points / scale)
     return float((total.square().sum() - n_nonzero) / (n * (n - 1)))
+
+
+def mean_cosine_standard_error(X: Points) -> float:
+    """Standard error of `mean_cosine` over points. Raises ValueError for bad shapes, NaN or
+    infinity.
+
+    Args:
+        X: point cloud, shape (n, d), n >= 3, array or tensor on any device.
+
+    Examples:
+        >>> cloud = [[1.0, 0.0], [0.0, 2.0], [3.0, 0.0], [0.0, -4.0]]
+        >>> round(mean_cosine_standard_error(cloud), 3)
+        0.385
+
+    Source:
+        Hoeffding (1948): the mean over pairs is a U-statistic, whose variance follows from the
+        mean cosine of each point with the others.
+    """
+    points = as_points(X, min_points=3, min_dims=1).detach().double()
+    unit = torch.nn.functional.normalize(points / points.abs().max().clamp(min=1e-300), dim=1)
+    means = (unit @ unit.sum(dim=0) - unit.square().sum(dim=1)) / (len(unit) - 1)
+    return standard_error(2 * (means - means.mean()))
 
 
 class StreamingMeanCosine:

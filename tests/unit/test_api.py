@@ -149,6 +149,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "text": (lambda: ["a", "b"], "array: expected real numbers, got list"),
     "ragged": (lambda: [[1.0, 2.0], [1.0]], "array must be an array or rows of one length"),
     "masked": (lambda: np.ma.masked_less(np.ones((5, 2)), 2), "array .*mask"),
+    "mixed column": (
+        lambda: pd.DataFrame({"a": [1.0, 2.0], "b": [1, "x"]}),
+        "DataFrame: .*column b.*: give each column one type, or leave the column out",
+    ),
     "no layers": (lambda: np.zeros((0, 5, 2)), r"array: no layers, the shape is \(0, 5, 2\)"),
     "file": (lambda: "missing.npy", "missing.npy: no such file"),
     "model": (
@@ -173,6 +177,10 @@ def test_invalid_inputs_are_named(name: str, cloud: np.ndarray) -> None:
         ({"layers": [3]}, "array: layers 3: there is one array: leave layers out"),
         ({"metrics": ["isoscor"]}, "metrics: no metric 'isoscor'; did you mean 'isoscore'?"),
         ({"texts": ["a", "b"]}, "array: texts is for models, this is an array"),
+        (
+            {"labels": np.ones((200, 2))},
+            "labels: expected one per row, got an array of the shape (200, 2)",
+        ),
         ({"label": [1, 2]}, "measure has no option 'label'"),
         ({"sample": 1}, "sample: expected 3 or more, got 1"),
     ],

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
-from isotropy.metrics import StreamingMeanCosine, mean_cosine, s_inter, s_intra, type_cosines
+from isotropy.metrics import (
+    StreamingMeanCosine,
+    mean_cosine,
+    mean_cosine_standard_error,
+    s_inter,
+    s_intra,
+    type_cosines,
+)
 from isotropy.metrics import cosines as module
 
 RNG = np.random.default_rng(0)
@@ -133,6 +140,16 @@ def test_scale_beyond_the_float_range_of_squares(exponent: int) -> None:
     changed = (X * 10.0**exponent).astype(np.float32)
     assert mean_cosine(changed) == pytest.approx(mean_cosine(X), abs=1e-6)
     assert type_cosines(changed, TYPES) == pytest.approx(type_cosines(X, TYPES), abs=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [-30, 0, 30])
+def test_standard_error_is_that_of_the_jackknife(exponent: int) -> None:
+    X = np.random.default_rng(3).normal(size=(300, 12)) + 0.3
+    left_out = [mean_cosine(np.delete(X, i, axis=0)) for i in range(len(X))]
+    jackknife = np.sqrt((len(X) - 1) / len(X) * np.sum((left_out - np.mean(left_out)) ** 2))
+    X = (X * 10.0**exponent).astype(np.float32)
+    assert mean_cosine_standard_error(X) == pytest.approx(jackknife, rel=0.02)
+    assert mean_cosine_standard_error(np.ones((5, 3))) == pytest.approx(0, abs=1e-12)
 
 
 def test_limits_and_zero_vectors() -> None:

@@ -180,6 +180,10 @@ def test_clustered_transform_needs_trust_and_equals_the_estimator(
     assert np.array_equal(loaded.encode(TEXTS), model.encode(TEXTS))
     with pytest.raises(ValueError, match="not affine"):
         as_dense(transform)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="not fitted"):
+        as_dense(Center())
+    with pytest.raises(ValueError, match="not fitted"):
+        ClusterEnhancementModule.of(ClusterBasedEnhancement(3, 2))
 
 
 def test_example_of_the_documentation(

@@ -415,7 +415,10 @@ def test_callback_measures_each_layer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda folder: make(folder, penalty="istar"), "'str' object is not callable"),
+        (
+            lambda folder: make(folder, penalty="istar"),
+            "a function that returns one, or None, got str",
+        ),
         (lambda folder: make(folder, penalty=torch.nn.Linear(2, 2)), "got Linear"),
         (lambda folder: make(folder, penalty_over="epoch"), '"micro_batch" or "update", got epoch'),
         (lambda folder: IsotropyCallback(make(folder), []), "the probe is empty"),
