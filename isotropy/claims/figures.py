@@ -153,15 +153,15 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
 )
 def claims_by_model(scorecard: pd.DataFrame) -> Figure:
     """Plot statements (rows, by paper) against models (columns): the word of each verdict, and
-    the number that it is based on.
+    the number that it is based on; of more than four models, its sign alone.
 
     Args:
         scorecard: verdicts by model (`isotropy.claims.scorecard`).
     """
-    models = sorted(scorecard["model"].unique(), key=lambda model: model == "")  # no model: last
+    models = sorted(scorecard["model_title"].unique(), key=lambda title: title == NO_MODEL)
     papers = list(scorecard.groupby("paper", sort=False))
     heights = [rows["id"].nunique() for _, rows in papers] or [1]
-    width, height = 5.6 + 1.7 * max(len(models), 1), 1.6 + 0.36 * sum(heights) + 0.5 * len(heights)
+    width, height = 4.5 + 1.15 * max(len(models), 1), 1.2 + 0.32 * sum(heights) + 0.4 * len(heights)
     figure = Figure(figsize=(width, height))
     panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     if not papers:
@@ -169,18 +169,15 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
         panels[0].text(0.5, 0.5, "no claim has a number in this study", ha="center")
     for axes, (paper, rows) in zip(panels, papers, strict=False):
         _verdict_cells(axes, str(paper), rows, models)
-        axes.tick_params(length=0, labeltop=axes is panels[0], labelbottom=False)
-    if papers:
-        panels[0].set_xticklabels(panels[0].get_xticklabels(), rotation=25, ha="left")
+        axes.tick_params(length=0, labeltop=axes is panels[0], labelbottom=False, labelsize=7)
     marks = [
         Patch(color=VERDICTS[g], label=f"{SIGNS[g]} {name}") for g, name in GROUP_NAMES.items()
     ]
-    figure.legend(handles=marks, ncols=4, fontsize=9, loc="outside lower left", frameon=False)
+    figure.legend(handles=marks, ncols=4, loc="outside lower left", frameon=False)
     footnote(
         figure,
         "Each statement judged as if the study had that model alone; beside the word the number "
-        "that the verdict stands on, where it is one number. Models have the names of the registry "
-        "of sources; the page of sources says what came in their place. In bold: the paper's own "
+        "that the verdict stands on, where it is one number. In bold: the paper's own "
         "data, model and protocol; all others are stand-ins. An empty cell: no number for that "
         "model.",
     )
@@ -193,11 +190,11 @@ def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]
     numbers = rows["obtained"].map(lambda v: "" if pd.isna(v) else f"  {v:.3g}".replace("-", "−"))
     rows = rows.assign(
         code=group.map(list(VERDICTS).index),
-        text=group.map(SIGNS) + " " + rows["word"] + numbers,
+        text=group.map(SIGNS) + (" " + rows["word"] + numbers if len(models) <= 4 else ""),
         bold=rows["status"] == "original",
     )
     code, text, bold = (
-        rows.pivot(index="id", columns="model", values=column).reindex(
+        rows.pivot(index="id", columns="model_title", values=column).reindex(
             index=rows["id"].unique(), columns=models
         )
         for column in ("code", "text", "bold")
@@ -209,10 +206,10 @@ def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]
         cmap=ListedColormap(list(VERDICTS.values())),
         annot=text.to_numpy(),  # cells without a number are not written
         fmt="",
-        annot_kws={"fontsize": 9, "color": "white"},
+        annot_kws={"fontsize": 7.5, "color": "white"},
         linewidths=1,
         cbar=False,
-        xticklabels=[model or NO_MODEL for model in models],
+        xticklabels=[textwrap.fill(model, 18) for model in models],
         yticklabels=[
             textwrap.fill(without_remark(statement), LABEL_CHARACTERS["scorecard"])
             for statement in rows.drop_duplicates("id")["statement"]
@@ -223,6 +220,6 @@ def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]
     for cell, is_bold in zip(axes.texts, bold.stack().dropna(), strict=True):
         cell.set_fontweight("bold" if is_bold else "normal")
     axes.set(xlabel="", ylabel="")
-    axes.tick_params(axis="y", rotation=0, labelsize=8.5)
+    axes.tick_params(axis="y", rotation=0)
     axes.grid(visible=False)
     heading(axes, re.sub(r"(?=\d{4}$)", " ", paper).capitalize())

@@ -8,10 +8,11 @@ import pandas as pd
 
 from isotropy.claims.evaluate import SCHEMA, evaluate
 from isotropy.claims.spec import WITHOUT_MODEL, Claim
+from isotropy.palette import NO_MODEL
 
 COLUMNS = (
-    *("paper", "id", "locator", "statement", "model", "word", "judged", "amount", "reason"),
-    "missing_case",
+    *("paper", "id", "locator", "statement", "model", "model_title", "word", "judged", "amount"),
+    *("reason", "missing_case"),
     *("n_judged", "n_holding", "n_failing", "n_missing", "failure_bound", "status", "ours"),
     *("stand_in_word", "n_stand_ins", "n_stand_ins_holding", "n_stand_ins_failing"),
     *("side", "bound", "tolerance", "published", "obtained", "low", "high"),
@@ -26,6 +27,7 @@ def scorecard(
     records: Mapping[str, str],
     missing: str,
     model_columns: Mapping[str, str],
+    titles: Mapping[str, str],
 ) -> pd.DataFrame:
     """Judge statements by model: a row for each statement and each model for which the study
     has a number, or a reason why it is not computable; columns as in COLUMNS.
@@ -36,6 +38,7 @@ def scorecard(
         records: id of the record of each table, by table id.
         missing: reason to give for a table that does not exist.
         model_columns: for each paper, the column of its tables with the id of a model.
+        titles: title of each fetched model, by id: that of the stand-in, where one came.
     """
     parts = []
     for paper, column in model_columns.items():
@@ -48,7 +51,7 @@ def scorecard(
                 paper_claims, _model_tables(paper_tables, column, model), records, missing
             )
             rows = rows[rows["overall"] & (rows["word"] != "not attempted")]
-            parts.append(rows.assign(model=model))
+            parts.append(rows.assign(model=model, model_title=titles.get(model, model) or NO_MODEL))
     rows = pd.concat(parts) if parts else pd.DataFrame(columns=list(COLUMN_TYPES))
     order = {name: i for i, name in enumerate(dict.fromkeys(c.belongs_to.id for c in claims))}
     rows = rows.sort_values("id", key=lambda ids: ids.map(order), kind="stable")

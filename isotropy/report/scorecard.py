@@ -9,8 +9,7 @@ import pandas as pd
 
 from isotropy.claims.spec import WITHOUT_MODEL
 from isotropy.claims.wording import expectation, explanation
-from isotropy.files import read_json
-from isotropy.palette import GROUPS, NO_MODEL, SIGNS
+from isotropy.palette import GROUPS, SIGNS
 from isotropy.report.verdicts import count_words, format_estimate, print_minus
 from isotropy.workflow.page_spec import Inputs, PageSpec
 
@@ -20,24 +19,15 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
     Args:
         spec: the spec of the page.
-        inputs: `scorecard`: verdicts by model; `lineage`: the sources, for what a model's name
-            stands for; `figures`: its picture.
+        inputs: `scorecard`: verdicts by model; `figures`: its picture.
         folder: where the page lies.
     """
     table = pd.read_parquet(inputs("scorecard")[0])
-    titles = {
-        source["id"]: source["content"]["title"]
-        for record in read_json(inputs("lineage")[0])["sources"]
-        for source in record["sources"]
-    }
     models = sorted(table["model"].unique(), key=lambda model: model == WITHOUT_MODEL)  # it is last
     return {
         "models": [
-            {
-                "name": titles.get(model, model) or NO_MODEL,
-                "counts": _counts(table[table["model"] == model]),
-            }
-            for model in models
+            {"name": rows["model_title"].iloc[0], "counts": _counts(rows)}
+            for rows in (table[table["model"] == model] for model in models)
         ],
         "papers": [
             (paper, rows)

@@ -87,7 +87,7 @@ def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, 
             return lineage
         case ["site", "scorecard"]:
             own = [figure_file("claims/scorecard")]
-            return {"scorecard": [table_file("scorecard")], **lineage, "figures": own}
+            return {"scorecard": [table_file("scorecard")], "figures": own}
         case ["site", "claims" | "not-attempted"]:
             own = [figure_file("claims/published")]
             graph = {"graph": [f"{RESULTS}/{RUN}.graph.js"]}

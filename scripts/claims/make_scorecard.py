@@ -20,5 +20,6 @@ with Job(snakemake, ScorecardSpec) as job:
         {name: read_record(record_path(path)).id for name, path in paths.items()},
         f"the {job.spec.study} study leaves that part of the paper out",
         job.spec.model_columns,
+        {source["id"]: source["content"]["title"] for source in job.lineage.sources},
     )
     write_all(job, table)

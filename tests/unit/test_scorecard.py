@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from isotropy.workflow.page_spec import PageSpec, PaperEntry
 
 CLAIMS = [claim for one in papers() for claim in read_claims(one)]
 COLUMNS = {one.key: one.model_column for one in papers()}
+TITLES = {"falls": "what came in its place"}
 
 
 def correlations(**models: float) -> pd.DataFrame:
@@ -54,7 +54,7 @@ def correlations(**models: float) -> pd.DataFrame:
 
 def card(**models: float) -> pd.DataFrame:
     tables = {"mickus2024/correlations": correlations(**models)}
-    return scorecard(CLAIMS, tables, defaultdict(str), "left out", COLUMNS)
+    return scorecard(CLAIMS, tables, defaultdict(str), "left out", COLUMNS, TITLES)
 
 
 def test_column_equals_the_study_of_one_model() -> None:
@@ -88,12 +88,13 @@ def test_claims_without_models_have_separate_rows() -> None:
             table[column] = 0.1
         for column, value in claim.quantity.where.items():
             table[column] = value
-    result = scorecard(claims, {"mickus2024/simplices": table}, defaultdict(str), "", COLUMNS)
+    tables = {"mickus2024/simplices": table}
+    result = scorecard(claims, tables, defaultdict(str), "", COLUMNS, TITLES)
     assert set(result["model"]) == {WITHOUT_MODEL}
 
 
 def test_scorecard_of_an_empty_study() -> None:
-    result = scorecard(CLAIMS, {}, defaultdict(str), "left out", COLUMNS)
+    result = scorecard(CLAIMS, {}, defaultdict(str), "left out", COLUMNS, TITLES)
     assert len(result) == 0
     assert list(result.columns) == list(COLUMN_TYPES)
     claims_by_model(result)
@@ -102,17 +103,14 @@ def test_scorecard_of_an_empty_study() -> None:
 def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
     """Each model has a column, markup in names is escaped, and the figure is drawn."""
     table = card(falls=-0.9, rises=0.9)
-    table["model"] = table["model"].replace({"rises": "<script>alert(1)</script>"})
+    table["model_title"] = table["model_title"].replace({"rises": "<script>alert(1)</script>"})
     (tmp_path / "results").mkdir()
     table.to_parquet(tmp_path / "results/scorecard.parquet")
     entries = [
         PaperEntry(key=p.key, title=p.title, reference="r", name=p.name, says="s") for p in papers()
     ]
     spec = PageSpec(kind="scorecard", study="own", papers=entries)
-    source = {"id": "falls", "content": {"title": "what came in its place"}}
-    (tmp_path / "lineage.json").write_text(json.dumps({"sources": [{"sources": [source]}]}))
     paths = {"scorecard": [tmp_path / "results/scorecard.parquet"],
-             "lineage": [tmp_path / "lineage.json"],
              "figures": [Path("results/figures/claims/scorecard.png")]}  # fmt: skip
     result = content(spec, paths.__getitem__, Path("results/site"))
     counts = {model["name"]: model["counts"] for model in result["models"]}
